@@ -1,0 +1,123 @@
+# `make demo` and `make test` do everything from a fresh clone: they make .venv, install what is
+# missing, build and run. A second call re-uses all of it and rebuilds only what changed.
+# `make help` lists the targets.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := build
+# What .venv holds is recorded in .venv: removing it makes everything be installed anew.
+STAMPS := $(VENV)/stamps
+
+# In CI a warning in the native code is an error. On a user's machine, with a compiler we have not
+# seen, it is not.
+NATIVE_WARNINGS_AS_ERRORS := $(if $(CI),ON,OFF)
+
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# TensorFlow's start-up notes would bury the output of tests and demo.
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+CPP_SOURCES = $(shell find ops tests/ops -name '*.cc' -o -name '*.h' 2>/dev/null)
+NATIVE_SOURCES := $(shell find ops -name '*.cc' -o -name '*.h' 2>/dev/null)
+NOTEBOOKS = $(wildcard examples/*.ipynb)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format test-cpp test-sanitize test-python test-wheel notebooks \
+    docs clean
+
+help:  ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/native  ## Make .venv and install the package in it (editable).
+
+demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model on MovieLens-1M.
+	$(BIN)/python examples/movielens.py
+
+test: lint test-cpp test-sanitize test-python test-wheel notebooks docs  ## Run what CI runs.
+
+# --- Installation ----------------------------------------------------------------------------
+
+$(BIN)/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python must be 3.11 or later; name one with make PYTHON=... Received: PYTHON=$(PYTHON)"; \
+	  exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. On Debian: apt-get install python3-venv"; \
+	  exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+# One requirements file an extra, read from pyproject.toml and rewritten only when its lines
+# changed, so that an edit of pyproject.toml elsewhere installs nothing.
+$(STAMPS)/requirements-%.txt: pyproject.toml tools/requirements.py | $(BIN)/python
+	@mkdir -p $(STAMPS)
+	@$(BIN)/python tools/requirements.py $* > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(STAMPS)/%: $(STAMPS)/requirements-%.txt
+	$(BIN)/python -m pip install --quiet -r $<
+	@touch $@
+
+# Editable: Python files are used where they lie, the native library and _build_info.py from where
+# pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
+# cannot hide the installed library, and an edited Python file needs no new installation.
+$(STAMPS)/native: $(STAMPS)/build CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
+    $(wildcard cmake/*) $(NATIVE_SOURCES)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
+	  --config-settings=cmake.define.KERAS_SPARSE_WARNINGS_AS_ERRORS=$(NATIVE_WARNINGS_AS_ERRORS)
+	@touch $@
+
+# No pip package has GoogleTest's headers and library: Debian's is installed where that needs no
+# password.
+$(STAMPS)/gtest: | $(STAMPS)/build
+	tools/install_googletest.sh
+	@touch $@
+
+# --- Checks ----------------------------------------------------------------------------------
+
+lint: $(STAMPS)/test  ## Check style and types; changes nothing.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
+
+format: $(STAMPS)/test  ## Rewrite the sources in the project's style.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+# $(call run_cpp_tests,BUILD FOLDER,CMAKE OPTIONS)
+define run_cpp_tests
+	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DKERAS_SPARSE_CORE_ONLY=ON -DKERAS_SPARSE_BUILD_TESTS=ON $(2) --log-level=WARNING
+	$(BIN)/cmake --build $(1) -j $(JOBS)
+	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS) --progress
+endef
+
+test-cpp: $(STAMPS)/build $(STAMPS)/gtest  ## Run the C++ tests.
+	$(call run_cpp_tests,$(BUILD)/core-tests)
+
+test-sanitize: $(STAMPS)/build $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
+	$(call run_cpp_tests,$(BUILD)/core-sanitize,-DKERAS_SPARSE_SANITIZE=address$(comma)undefined)
+
+test-python: $(STAMPS)/native $(STAMPS)/test  ## Run the Python tests.
+	$(BIN)/pytest
+
+test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
+	rm -rf $(BUILD)/wheel
+	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(BUILD)/wheel .
+	$(BIN)/python -S tools/check_wheel.py $(BUILD)/wheel
+
+notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples/.
+	$(BIN)/pytest --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)
+
+docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is an error.
+	$(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
+
+clean:  ## Remove what was built; keeps .venv.
+	rm -rf $(BUILD) dist site .mypy_cache .pytest_cache .ruff_cache
+
+comma := ,
