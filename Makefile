@@ -26,6 +26,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.SECONDARY:
 .PHONY: help setup demo test lint format test-cpp test-sanitize test-python test-wheel notebooks \
     docs clean
 
