@@ -110,7 +110,7 @@ test-python: $(STAMPS)/native $(STAMPS)/test  ## Run the Python tests.
 test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
 	rm -rf $(BUILD)/wheel
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(BUILD)/wheel .
-	$(BIN)/python -S tools/check_wheel.py $(BUILD)/wheel
+	$(BIN)/python tools/check_wheel.py $(BUILD)/wheel
 
 notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples/.
 	$(BIN)/pytest --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)

@@ -1,6 +1,6 @@
 """Checks a built wheel: every Python file is in it, and it imports away from the checkout.
 
-Started with `python -S`, so that the editable installation's import hook is not there.
+The import runs under `python -S`, where the editable installation's import hook is not at work.
 """
 
 import pathlib
