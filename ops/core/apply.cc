@@ -1,0 +1,204 @@
+#include "ops/core/apply.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "ops/core/gradient_source.h"
+#include "ops/core/id_grouper.h"
+#include "ops/core/id_partition.h"
+#include "ops/core/row_access.h"
+
+namespace keras_sparse {
+
+// Has the tables' locks and their friendship.
+class GradientApplier {
+ public:
+  GradientApplier(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
+                  Executor* executor)
+      : requests_(requests), numbers_(numbers), executor_(executor) {}
+
+  Status Run();
+
+ private:
+  struct Part {
+    size_t request;
+    int64_t index;
+  };
+
+  Status Check() const;
+  Status UpdatePart(const ApplyRequest& request, const FetchedRecords& fetched,
+                    const IdPartition& partition, int64_t part) const;
+  Status EraseFetched(const std::vector<FetchedRecords>& fetched) const;
+
+  const std::vector<ApplyRequest>& requests_;
+  const StepNumbers& numbers_;
+  Executor* executor_;
+};
+
+namespace {
+
+constexpr int64_t kNanosecondsPerPart = 60000;
+
+// One block of distinct ids on its way through Locate, Prepare and Update.
+struct Block {
+  int64_t size = 0;
+  std::array<int64_t, kBlockRows> uniques;  // their numbers in the groups
+  std::array<int64_t, kBlockRows> ids;
+  std::array<float*, kBlockRows> records;
+  std::array<bool, kBlockRows> created;
+};
+
+// Memory that a thread keeps from part to part and from step to step.
+struct Scratch {
+  IdGrouper groups;
+  std::vector<float> sums;  // (kBlockRows, dim) of ids that occur more than once
+};
+
+// Points at the gradient of each id of a block: at the input itself for an id that occurs once.
+void GatherGradients(const GradientSource& source, const IdGrouper& groups, const Block& block,
+                     int64_t dim, float* sums, const float** gradients) {
+  for (int64_t i = 0; i < block.size; ++i) {
+    const int64_t u = block.uniques[static_cast<size_t>(i)];
+    if (groups.num_occurrences(u) == 1) {
+      gradients[i] = source.Row(groups.occurrences(u)[0]);
+    } else {
+      source.Sum(groups.occurrences(u), groups.num_occurrences(u), sums + i * dim);
+      gradients[i] = sums + i * dim;
+    }
+  }
+}
+
+}  // namespace
+
+Status GradientApplier::Check() const {
+  for (const ApplyRequest& request : requests_) {
+    const UpdateRule& rule = *request.table->rule_;
+    if (rule.name() != numbers_.rule) {
+      return FailedPrecondition("table '" + request.table->name() + "' must be updated by rule '" +
+                                rule.name() + "', for which the last optimizer built on it laid it out"
+                                ". Received: rule='" + numbers_.rule + "'");
+    }
+    if (static_cast<int>(numbers_.numbers.size()) != rule.num_numbers()) {
+      return InvalidArgument("`numbers` of rule '" + numbers_.rule + "' must be " +
+                             std::to_string(rule.num_numbers()) +
+                             ". Received: " + std::to_string(numbers_.numbers.size()));
+    }
+  }
+  return Status::Ok();
+}
+
+Status GradientApplier::UpdatePart(const ApplyRequest& request, const FetchedRecords& fetched,
+                                   const IdPartition& partition, int64_t part) const {
+  static thread_local Scratch scratch;
+  EmbeddingTable* table = request.table;
+  const int64_t dim = table->dim();
+  IdGrouper& groups = scratch.groups;
+  groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part));
+  scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kBlockRows * dim)));
+  const GradientSource source(request.grads, dim, nullptr, nullptr);
+  RowWriter writer(table, fetched);
+  const bool skips = table->out_of_range_is_zero();
+
+  int64_t next = 0;
+  const auto locate = [&](Block* block) {
+    block->size = 0;
+    for (; next < groups.num_unique() && block->size < kBlockRows; ++next) {
+      const int64_t id = groups.unique_ids()[next];
+      if (skips && !table->first_tier_->Accepts(id)) continue;
+      block->uniques[static_cast<size_t>(block->size)] = next;
+      block->ids[static_cast<size_t>(block->size)] = id;
+      ++block->size;
+      source.Prefetch(groups.occurrences(next)[0]);
+    }
+    return writer.Locate(block->ids.data(), block->size, block->records.data(),
+                         block->created.data());
+  };
+  const auto update = [&](const Block& block) {
+    std::array<const float*, kBlockRows> gradients;
+    writer.Prepare(block.ids.data(), block.size, block.records.data(), block.created.data());
+    GatherGradients(source, groups, block, dim, scratch.sums.data(), gradients.data());
+    table->rule_->Update(block.records.data(), gradients.data(), block.size);
+  };
+
+  // One block is located ahead of the one that is updated.
+  std::array<Block, 2> blocks;
+  KERAS_SPARSE_RETURN_IF_ERROR(locate(&blocks[0]));
+  Status status;
+  for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
+    status = locate(&blocks[1 - current]);
+    update(blocks[current]);
+  }
+  table->created_rows_.fetch_add(writer.num_created(), std::memory_order_relaxed);
+  return status;
+}
+
+Status GradientApplier::EraseFetched(const std::vector<FetchedRecords>& fetched) const {
+  // Their rows are in the first tier now.
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const auto& keys_of_tier = fetched[r].keys_of_tier();
+    for (size_t tier = 0; tier < keys_of_tier.size(); ++tier) {
+      KERAS_SPARSE_RETURN_IF_ERROR(requests_[r].table->lower_tiers_[tier]->Erase(
+          keys_of_tier[tier].data(), static_cast<int64_t>(keys_of_tier[tier].size())));
+    }
+  }
+  return Status::Ok();
+}
+
+Status GradientApplier::Run() {
+  KERAS_SPARSE_RETURN_IF_ERROR(Check());
+  std::vector<TableIds> table_ids;
+  for (const ApplyRequest& request : requests_) {
+    table_ids.push_back({request.table, request.ids, request.num_ids});
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
+  std::vector<FetchedRecords> fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
+
+  std::vector<IdList> lists;
+  for (const ApplyRequest& request : requests_) {
+    request.table->rule_->BeginStep(numbers_.step, numbers_.numbers.data());
+    ++request.table->version_;
+    lists.push_back(
+        {request.ids, request.num_ids, request.table->first_tier_->max_part_bits()});
+  }
+  const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
+  std::vector<Part> parts;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    for (int64_t p = 0; p < partitions[r].num_parts(); ++p) parts.push_back({r, p});
+  }
+  std::mutex mutex;
+  Status status;
+  executor_->ParallelFor(static_cast<int64_t>(parts.size()), kNanosecondsPerPart,
+                         [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Part& part = parts[static_cast<size_t>(i)];
+      const Status updated = UpdatePart(requests_[part.request], fetched[part.request],
+                                        partitions[part.request], part.index);
+      if (updated.ok()) continue;
+      std::lock_guard<std::mutex> lock(mutex);
+      status = updated;
+    }
+  });
+  KERAS_SPARSE_RETURN_IF_ERROR(status);
+  return EraseFetched(fetched);
+}
+
+Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
+                      Executor* executor) {
+  std::vector<EmbeddingTable*> tables;
+  for (const ApplyRequest& request : requests) {
+    tables.push_back(request.table);
+    if (request.num_ids >= (int64_t{1} << 32)) {
+      return InvalidArgument("an op takes fewer than 2^32 ids a table. Received: " +
+                             std::to_string(request.num_ids) + " ids");
+    }
+  }
+  const TableLocks locks(tables, TableLocks::Mode::kExclusive);
+  if (locks.has_repeats()) {
+    return InvalidArgument("a step must name each table once; merge the gradients of a table first");
+  }
+  return GradientApplier(requests, numbers, executor).Run();
+}
+
+}  // namespace keras_sparse

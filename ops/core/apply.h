@@ -1,0 +1,42 @@
+// Apply: one optimizer step on the rows of a batch.
+#ifndef KERAS_SPARSE_OPS_CORE_APPLY_H_
+#define KERAS_SPARSE_OPS_CORE_APPLY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/core/embedding_table.h"
+#include "ops/core/executor.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+struct ApplyRequest {
+  EmbeddingTable* table;
+  const int64_t* ids;  // (num_ids), repeats allowed
+  int64_t num_ids;
+  const float* grads;  // (num_ids, dim)
+};
+
+// The numbers of a step, the same for all its tables.
+struct StepNumbers {
+  std::string rule;
+  int64_t step;  // the first is 1
+  std::vector<float> numbers;
+};
+
+// For each table: merges the gradients of equal ids, finds each row or creates it, and updates it in
+// place, once. The result does not depend on the executor's threads.
+//
+// InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have no
+// row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
+// table has another rule. Nothing is changed then. ResourceExhausted leaves rows that were already
+// updated updated.
+Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
+                      Executor* executor);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_APPLY_H_

@@ -1,0 +1,78 @@
+#include "ops/core/bags.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace keras_sparse {
+
+Status ParseCombiner(const std::string& name, Combiner* combiner) {
+  if (name == "none") {
+    *combiner = Combiner::kNone;
+  } else if (name == "sum") {
+    *combiner = Combiner::kSum;
+  } else if (name == "mean") {
+    *combiner = Combiner::kMean;
+  } else if (name == "sqrtn") {
+    *combiner = Combiner::kSqrtN;
+  } else {
+    return InvalidArgument(
+        "`combiner` must be one of ('none', 'sum', 'mean', 'sqrtn'). Received: combiner='" + name +
+        "'");
+  }
+  return Status::Ok();
+}
+
+Status Bags::Check() const {
+  if (num_ids >= (int64_t{1} << 32)) {
+    return InvalidArgument("an op takes fewer than 2^32 ids a table. Received: " +
+                           std::to_string(num_ids) + " ids");
+  }
+  if (combiner == Combiner::kNone) return Status::Ok();
+  bool rises = row_splits[0] == 0 && row_splits[num_bags] == num_ids;
+  for (int64_t b = 0; b < num_bags; ++b) rises &= row_splits[b] <= row_splits[b + 1];
+  if (rises) return Status::Ok();
+  return InvalidArgument("`row_splits` must rise from 0 to the number of ids, " +
+                         std::to_string(num_ids) + ". Received: row_splits[0] = " +
+                         std::to_string(row_splits[0]) + ", row_splits[" +
+                         std::to_string(num_bags) + "] = " + std::to_string(row_splits[num_bags]));
+}
+
+float Bags::Scale(int64_t bag) const {
+  if (combiner == Combiner::kNone || combiner == Combiner::kSum) return 1;
+  const int64_t begin = row_splits[bag];
+  const int64_t end = row_splits[bag + 1];
+  float total = weights == nullptr ? static_cast<float>(end - begin) : 0;
+  if (weights != nullptr) {
+    for (int64_t i = begin; i < end; ++i) {
+      total += combiner == Combiner::kMean ? weights[i] : weights[i] * weights[i];
+    }
+  }
+  if (total == 0) return 0;
+  return 1 / (combiner == Combiner::kMean ? total : std::sqrt(total));
+}
+
+std::vector<int64_t> CutBags(const Bags& bags, int64_t ids_per_run) {
+  // A bag weighs its ids and one, for an empty bag is work too.
+  const auto weight_before = [&bags](int64_t bag) {
+    return (bags.combiner == Combiner::kNone ? bag : bags.row_splits[bag]) + bag;
+  };
+  const int64_t total = weight_before(bags.num_bags);
+  std::vector<int64_t> cuts = {0};
+  for (int64_t target = 2 * ids_per_run; target < total; target += 2 * ids_per_run) {
+    int64_t low = cuts.back();
+    int64_t high = bags.num_bags;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (weight_before(middle) < target) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low > cuts.back() && low < bags.num_bags) cuts.push_back(low);
+  }
+  cuts.push_back(bags.num_bags);
+  return cuts;
+}
+
+}  // namespace keras_sparse

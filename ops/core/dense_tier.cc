@@ -1,0 +1,95 @@
+#include "ops/core/dense_tier.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "ops/core/initializer.h"
+#include "ops/core/prefetch.h"
+
+namespace keras_sparse {
+namespace {
+
+// Large enough that a released range holds whole huge pages.
+constexpr int64_t kRelayoutBytes = int64_t{64} << 20;
+
+Status AllocateRows(int64_t num_rows, const RowSchema& schema, HugeBuffer* buffer) {
+  if (num_rows > std::numeric_limits<int64_t>::max() / schema.record_bytes() / 2) {
+    return InvalidArgument(
+        "`input_dim` times the bytes of a record must fit 62 bits. Received: input_dim=" +
+        std::to_string(num_rows) + ", record bytes=" + std::to_string(schema.record_bytes()));
+  }
+  return HugeBuffer::Allocate(num_rows * schema.record_bytes(), buffer);
+}
+
+}  // namespace
+
+Status DenseTier::Open(int64_t num_rows, const RowSchema& schema, const Initializer& initializer,
+                       Executor* executor, std::unique_ptr<FirstTier>* tier) {
+  std::unique_ptr<DenseTier> dense(new DenseTier(num_rows, schema));
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows, schema, &dense->buffer_));
+  KERAS_SPARSE_RETURN_IF_ERROR(dense->Clear(initializer, executor));
+  *tier = std::move(dense);
+  return Status::Ok();
+}
+
+void DenseTier::Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
+                     float** records) const {
+  for (int64_t i = 0; i < n; ++i) {
+    records[i] = Accepts(keys[i]) ? Record(keys[i]) : nullptr;
+    if (records[i] != nullptr) PrefetchBytes(records[i], prefetch_bytes);
+  }
+}
+
+Status DenseTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
+  for (int64_t i = 0; i < n; ++i) {
+    records[i] = Record(keys[i]);
+    created[i] = false;
+    PrefetchBytesForWrite(records[i], schema_.record_bytes());
+  }
+  return Status::Ok();
+}
+
+Status DenseTier::Relayout(const RowSchema& schema, int64_t step, Executor* executor) {
+  HugeBuffer buffer;
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows_, schema, &buffer));
+  // In pieces, each given back once it is copied, so that the table never needs its size twice.
+  const int64_t piece = std::max<int64_t>(1, kRelayoutBytes / schema_.record_bytes());
+  for (int64_t first = 0; first < num_rows_; first += piece) {
+    const int64_t last = std::min(num_rows_, first + piece);
+    executor->ParallelFor(last - first, schema.record_bytes() / 4, [&](int64_t begin, int64_t end) {
+      for (int64_t row = first + begin; row < first + end; ++row) {
+        auto* record = reinterpret_cast<float*>(buffer.data() + row * schema.record_bytes());
+        std::copy_n(Record(row), schema.dim(), record);
+        schema.InitializeSlots(record, step);
+      }
+    });
+    buffer_.Discard(0, last * schema_.record_bytes());
+  }
+  buffer_ = std::move(buffer);
+  schema_ = schema;
+  return Status::Ok();
+}
+
+Status DenseTier::Clear(const Initializer& initializer, Executor* executor) {
+  executor->ParallelFor(num_rows_, schema_.record_bytes(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      initializer.Fill(row, schema_.dim(), Record(row));
+      schema_.InitializeSlots(Record(row), 0);
+    }
+  });
+  return Status::Ok();
+}
+
+int64_t DenseTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                        std::vector<const float*>* records) const {
+  const int64_t end = std::min(num_rows_, cursor + std::max<int64_t>(1, max_rows));
+  for (int64_t row = cursor; row < end; ++row) {
+    keys->push_back(row);
+    records->push_back(Record(row));
+  }
+  return end < num_rows_ ? end : -1;
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,65 @@
+#include "ops/core/dram_store.h"
+
+#include <cstring>
+
+#include "ops/core/hash.h"
+
+namespace keras_sparse {
+
+DramStore::DramStore(int64_t record_bytes) : record_bytes_(record_bytes) { (void)Clear(); }
+
+Status DramStore::Clear() {
+  arena_ = std::make_unique<Arena>();
+  index_ = std::make_unique<HashIndex>(0);
+  rows_ = std::make_unique<RowStorage>(arena_.get(), record_bytes_);
+  return Status::Ok();
+}
+
+Status DramStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t row = index_->Find(HashKey(keys[i]), keys[i]);
+    found[i] = row != HashIndex::kNoRow;
+    if (!found[i]) continue;
+    std::memcpy(records + i * record_bytes_, rows_->Record(row),
+                static_cast<size_t>(record_bytes_));
+  }
+  return Status::Ok();
+}
+
+Status DramStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t hash = HashKey(keys[i]);
+    uint32_t row = index_->Find(hash, keys[i]);
+    if (row == HashIndex::kNoRow) {
+      KERAS_SPARSE_RETURN_IF_ERROR(rows_->Allocate(&row));
+      index_->Insert(hash, keys[i], row);
+    }
+    std::memcpy(rows_->Record(row), records + i * record_bytes_,
+                static_cast<size_t>(record_bytes_));
+  }
+  return Status::Ok();
+}
+
+Status DramStore::Erase(const int64_t* keys, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t row = index_->Erase(HashKey(keys[i]), keys[i]);
+    if (row != HashIndex::kNoRow) rows_->Free(row);
+  }
+  return Status::Ok();
+}
+
+Status DramStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                       std::vector<char>* records, int64_t* next) const {
+  std::vector<uint32_t> rows;
+  *next = cursor;
+  while (*next >= 0 && static_cast<int64_t>(rows.size()) < max_rows) {
+    *next = index_->AppendSegment(*next, keys, &rows);
+  }
+  for (const uint32_t row : rows) {
+    const auto* record = reinterpret_cast<const char*>(rows_->Record(row));
+    records->insert(records->end(), record, record + record_bytes_);
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

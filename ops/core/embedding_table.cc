@@ -1,0 +1,292 @@
+#include "ops/core/embedding_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "ops/core/dense_tier.h"
+#include "ops/core/hash_tier.h"
+#include "ops/core/id_partition.h"
+#include "ops/core/row_access.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kNanosecondsPerPart = 100000;
+
+// A cursor of the table holds, from the top: the version of the table when the walk began (15
+// bits), the tier (4 bits) and the tier's own cursor (44 bits).
+constexpr int kTierShift = 44;
+constexpr int kVersionShift = 48;
+constexpr int64_t kVersionMask = 0x7FFF;
+
+int64_t MakeCursor(int64_t version, int64_t tier, int64_t position) {
+  return ((version & kVersionMask) << kVersionShift) | (tier << kTierShift) | position;
+}
+
+}  // namespace
+
+Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
+                            std::unique_ptr<EmbeddingTable>* table) {
+  if (options.output_dim < 1) {
+    return InvalidArgument("`output_dim` must be at least 1. Received: output_dim=" +
+                           std::to_string(options.output_dim));
+  }
+  if (options.input_dim == 0 || options.input_dim < -1) {
+    return InvalidArgument(
+        "`input_dim` must be at least 1, or -1 for a dynamic table. Received: input_dim=" +
+        std::to_string(options.input_dim));
+  }
+  std::unique_ptr<EmbeddingTable> result(new EmbeddingTable(options));
+  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options.initializer, options.initializer_a,
+                                                   options.initializer_b, options.seed,
+                                                   &result->initializer_));
+  result->rule_ = UpdateRule::None(options.output_dim);
+  const RowSchema& schema = result->rule_->schema();
+  if (result->is_dynamic()) {
+    result->first_tier_ = std::make_unique<HashTier>(schema);
+  } else {
+    KERAS_SPARSE_RETURN_IF_ERROR(DenseTier::Open(options.input_dim, schema, *result->initializer_,
+                                                 executor, &result->first_tier_));
+  }
+  *table = std::move(result);
+  return Status::Ok();
+}
+
+Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (store->record_bytes() != rule_->schema().record_bytes()) {
+    return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
+                              std::to_string(rule_->schema().record_bytes()) +
+                              " bytes. Received: " + std::to_string(store->record_bytes()));
+  }
+  lower_tiers_.push_back(std::move(store));
+  return Status::Ok();
+}
+
+Status EmbeddingTable::SetRule(const std::string& rule,
+                               const std::vector<float>& slot_initial_values,
+                               Executor* executor) {
+  std::unique_ptr<UpdateRule> created;
+  KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(rule, dim(), slot_initial_values, &created));
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (!lower_tiers_.empty()) {
+    return FailedPrecondition("the rule of table '" + name() +
+                              "' must be set before it has lower tiers");
+  }
+  // Rows read as they do now: a lazy rule's pending moves are made first.
+  if (rule_->lazy()) {
+    int64_t cursor = 0;
+    while (cursor >= 0) {
+      std::vector<int64_t> keys;
+      std::vector<const float*> records;
+      cursor = first_tier_->Walk(cursor, 65536, &keys, &records);
+      for (const float* record : records) {
+        rule_->CatchUp(const_cast<float*>(record), rule_->step());
+      }
+    }
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), 0, executor));
+  rule_ = std::move(created);
+  ++version_;
+  return Status::Ok();
+}
+
+void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRows* rows) const {
+  const RowSchema& schema = rule_->schema();
+  rows->keys.push_back(key);
+  const size_t begin = rows->records.size();
+  rows->records.insert(rows->records.end(), record, record + schema.record_floats());
+  if (!schema.keeps_step()) return;
+  // The copy is brought up to date, so that what is written needs no history to be read.
+  std::vector<float> copy(static_cast<size_t>(schema.record_bytes() / 4));
+  std::memcpy(copy.data(), record, static_cast<size_t>(schema.record_bytes()));
+  if (rule_->lazy()) rule_->CatchUp(copy.data(), rule_->step());
+  std::copy_n(copy.begin(), schema.record_floats(),
+              rows->records.begin() + static_cast<std::ptrdiff_t>(begin));
+  rows->last_steps.push_back(schema.LastStep(copy.data()));
+}
+
+Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  *rows = ExportedRows();
+  if (cursor != 0 && (cursor >> kVersionShift) != (version_ & kVersionMask)) {
+    return FailedPrecondition("table '" + name() +
+                              "' must not change while it is exported; export again");
+  }
+  const int64_t tier = (cursor >> kTierShift) & 0xF;
+  const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
+  if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
+  std::vector<int64_t> keys;
+  std::vector<const float*> records;
+  const int64_t next = first_tier_->Walk(position, max_rows, &keys, &records);
+  rows->records.reserve(keys.size() * static_cast<size_t>(rule_->schema().record_floats()));
+  for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
+  if (next >= 0) {
+    rows->next_cursor = MakeCursor(version_, 0, next);
+  } else if (!lower_tiers_.empty()) {
+    rows->next_cursor = MakeCursor(version_, 1, 0);
+  }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
+                                        ExportedRows* rows) const {
+  const int64_t tier = (cursor >> kTierShift) & 0xF;
+  const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
+  std::vector<int64_t> keys;
+  std::vector<char> records;
+  int64_t next = -1;
+  const auto store = static_cast<size_t>(tier - 1);
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      lower_tiers_[store]->Walk(position, max_rows, &keys, &records, &next));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const char* record =
+        records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
+    AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
+  }
+  if (next >= 0) {
+    rows->next_cursor = MakeCursor(version_, tier, next);
+  } else if (store + 1 < lower_tiers_.size()) {
+    rows->next_cursor = MakeCursor(version_, tier + 1, 0);
+  }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
+  for (int64_t i = 0; i < n; ++i) {
+    if (first_tier_->Accepts(keys[i])) continue;
+    return InvalidArgument("key must be in [0, " + std::to_string(input_dim()) + ") for table '" +
+                           name() + "'. Received: keys[" + std::to_string(i) +
+                           "] = " + std::to_string(keys[i]));
+  }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
+                              const int64_t* last_steps, Executor* executor) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  const RowSchema& schema = rule_->schema();
+  if (width != schema.record_floats() && width != dim()) {
+    return InvalidArgument("`records` of table '" + name() + "' must be " + std::to_string(dim()) +
+                           " wide (rows) or " + std::to_string(schema.record_floats()) +
+                           " (rows and slots of rule '" + rule_->name() +
+                           "'). Received: " + std::to_string(width));
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
+  std::vector<FetchedRecords> fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
+  ++version_;
+  const std::vector<IdPartition> partitions =
+      PartitionIds({{keys, n, first_tier_->max_part_bits()}}, executor);
+  const IdPartition& partition = partitions[0];
+  std::mutex mutex;
+  Status status;
+  executor->ParallelFor(partition.num_parts(), kNanosecondsPerPart,
+                        [&](int64_t begin, int64_t end) {
+    RowWriter writer(this, fetched[0]);
+    for (int64_t part = begin; part < end; ++part) {
+      const int64_t* ids = partition.ids(part);
+      const uint32_t* positions = partition.positions(part);
+      for (int64_t i = 0; i < partition.num_ids(part); ++i) {
+        float* record = nullptr;
+        bool created = false;
+        const Status located = writer.Locate(ids + i, 1, &record, &created);
+        if (!located.ok()) {
+          std::lock_guard<std::mutex> lock(mutex);
+          status = located;
+          return;
+        }
+        writer.Prepare(ids + i, 1, &record, &created);
+        const int64_t position = positions == nullptr ? i : positions[i];
+        std::copy_n(records + position * width, width, record);
+        schema.SetLastStep(record, last_steps == nullptr ? rule_->step() : last_steps[position]);
+      }
+    }
+  });
+  KERAS_SPARSE_RETURN_IF_ERROR(status);
+  for (size_t tier = 0; tier < fetched[0].keys_of_tier().size(); ++tier) {
+    const std::vector<int64_t>& moved = fetched[0].keys_of_tier()[tier];
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        lower_tiers_[tier]->Erase(moved.data(), static_cast<int64_t>(moved.size())));
+  }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::Clear(Executor* executor) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  ++version_;
+  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
+  return first_tier_->Clear(*initializer_, executor);
+}
+
+Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (lower_tiers_.empty()) {
+    return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
+  }
+  const auto record_bytes = static_cast<size_t>(rule_->schema().record_bytes());
+  std::vector<int64_t> held;
+  std::vector<char> records;
+  for (int64_t i = 0; i < n; ++i) {
+    float* record = nullptr;
+    first_tier_->Find(keys + i, 1, 0, &record);
+    if (record == nullptr) continue;
+    held.push_back(keys[i]);
+    const char* bytes = reinterpret_cast<const char*>(record);
+    records.insert(records.end(), bytes, bytes + record_bytes);
+  }
+  // Erased above only once it is safe below.
+  KERAS_SPARSE_RETURN_IF_ERROR(lower_tiers_[0]->Put(
+      held.data(), static_cast<int64_t>(held.size()), records.data()));
+  ++version_;
+  for (const int64_t key : held) first_tier_->Erase(key);
+  return Status::Ok();
+}
+
+int64_t EmbeddingTable::num_rows() const {
+  int64_t rows = first_tier_->num_rows();
+  for (const auto& store : lower_tiers_) rows += store->num_rows();
+  return rows;
+}
+
+int64_t EmbeddingTable::size() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return num_rows();
+}
+
+TableStats EmbeddingTable::stats() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  int64_t bytes = first_tier_->bytes();
+  for (const auto& store : lower_tiers_) bytes += store->bytes();
+  return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_};
+}
+
+TableLocks::TableLocks(std::vector<EmbeddingTable*> tables, Mode mode)
+    : tables_(std::move(tables)), mode_(mode) {
+  std::sort(tables_.begin(), tables_.end());
+  const auto end = std::unique(tables_.begin(), tables_.end());
+  has_repeats_ = end != tables_.end();
+  tables_.erase(end, tables_.end());
+  for (EmbeddingTable* table : tables_) {
+    if (mode_ == Mode::kShared) {
+      table->mutex_.lock_shared();
+    } else {
+      table->mutex_.lock();
+    }
+  }
+}
+
+TableLocks::~TableLocks() {
+  for (EmbeddingTable* table : tables_) {
+    if (mode_ == Mode::kShared) {
+      table->mutex_.unlock_shared();
+    } else {
+      table->mutex_.unlock();
+    }
+  }
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,152 @@
+// EmbeddingTable: the rows of one table shard, with their optimizer slots.
+#ifndef KERAS_SPARSE_OPS_CORE_EMBEDDING_TABLE_H_
+#define KERAS_SPARSE_OPS_CORE_EMBEDDING_TABLE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "ops/core/executor.h"
+#include "ops/core/first_tier.h"
+#include "ops/core/initializer.h"
+#include "ops/core/row_store.h"
+#include "ops/core/status.h"
+#include "ops/core/update_rule.h"
+
+namespace keras_sparse {
+
+struct TableOptions {
+  std::string name;        // as the user knows it, for messages
+  int64_t input_dim = -1;  // rows of a static table; -1 makes a dynamic one
+  int64_t output_dim = 0;
+  std::string initializer = "constant";  // see Initializer::Create
+  float initializer_a = 0;
+  float initializer_b = 0;
+  int64_t seed = 0;
+  // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
+  bool out_of_range_is_zero = false;
+};
+
+struct TableStats {
+  int64_t rows;
+  int64_t bytes;             // of everything that holds the rows
+  int64_t lookups;           // ids looked up
+  int64_t hits;              // of these, ids that had a row
+  int64_t created_rows;      // rows that a gradient created
+  int64_t out_of_range_ids;  // ids read as zeros
+};
+
+// Some rows of a table, all values the ones a lookup would give at this step.
+struct ExportedRows {
+  std::vector<int64_t> keys;        // (n)
+  std::vector<float> records;       // (n, record_floats): row, then slots
+  std::vector<int64_t> last_steps;  // (n), or empty if the rule keeps no step
+  int64_t next_cursor = -1;
+};
+
+// A lookup changes nothing; rows are created by Apply and Import. A key without a row has its
+// initial one all the same.
+//
+// Thread safety: every method may be called from any thread. LookupRows (lookup.h) holds the
+// table's lock shared, all that changes rows holds it alone; locks are taken on the calling thread
+// only, never inside a loop of the executor.
+class EmbeddingTable {
+ public:
+  static Status Open(const TableOptions& options, Executor* executor,
+                     std::unique_ptr<EmbeddingTable>* table);
+
+  const std::string& name() const { return options_.name; }
+  int64_t dim() const { return options_.output_dim; }
+  bool is_dynamic() const { return options_.input_dim < 0; }
+  int64_t input_dim() const { return options_.input_dim; }
+  bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
+
+  // Puts a store below the tiers there are.
+  // FailedPrecondition unless its records have the size of the table's.
+  Status AddLowerTier(std::unique_ptr<RowStore> store);
+
+  // Lays the records out for a rule of ops/core/rules. Rows stay, all slots get their initial
+  // values. FailedPrecondition while lower tiers hold rows.
+  Status SetRule(const std::string& rule, const std::vector<float>& slot_initial_values,
+                 Executor* executor);
+
+  // A cursor is 0 at first, then the next_cursor of the piece before; -1 says that all is out.
+  // FailedPrecondition if the table has changed since the walk began.
+  Status Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
+
+  // Writes rows, creating those that are not there. Of a repeated key the last row stays.
+  //   keys        (n)
+  //   records     (n, width): row and slots if width is record_floats, only the row if it is dim;
+  //               slots then stay, or are the initial ones in a new row
+  //   last_steps  (n), or null: the rule's current step
+  // InvalidArgument for another width or a key outside a static table; nothing is changed then.
+  Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
+                const int64_t* last_steps, Executor* executor);
+
+  // Back to the state before training: no rows, or every row its initial one.
+  Status Clear(Executor* executor);
+
+  // Moves the rows of these keys from the first tier to the next one.
+  // FailedPrecondition if there is no lower tier.
+  Status Demote(const int64_t* keys, int64_t n);
+
+  int64_t size() const;
+  TableStats stats() const;
+
+ private:
+  friend class FetchedRecords;
+  friend class RowReader;
+  friend class RowWriter;
+  friend class TableLocks;
+  friend class GradientApplier;
+
+  explicit EmbeddingTable(const TableOptions& options) : options_(options) {}
+
+  // All of these need the lock.
+  Status CheckKeys(const int64_t* keys, int64_t n) const;
+  Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
+  void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;
+  int64_t num_rows() const;
+
+  TableOptions options_;
+  std::unique_ptr<Initializer> initializer_;
+
+  mutable std::shared_mutex mutex_;
+  std::unique_ptr<UpdateRule> rule_;
+  std::unique_ptr<FirstTier> first_tier_;
+  // From the fastest to the slowest. A key's row is in the first tier that has the key.
+  std::vector<std::unique_ptr<RowStore>> lower_tiers_;
+  int64_t version_ = 0;  // counts changes
+
+  mutable std::atomic<int64_t> lookups_{0};
+  mutable std::atomic<int64_t> hits_{0};
+  mutable std::atomic<int64_t> out_of_range_ids_{0};
+  std::atomic<int64_t> created_rows_{0};
+};
+
+// Locks the tables of an op, each once and in one order, so that ops over the same tables cannot
+// wait for each other in a circle.
+class TableLocks {
+ public:
+  enum class Mode { kShared, kExclusive };
+  TableLocks(std::vector<EmbeddingTable*> tables, Mode mode);
+  ~TableLocks();
+  TableLocks(const TableLocks&) = delete;
+  TableLocks& operator=(const TableLocks&) = delete;
+
+  // Whether a table was named twice.
+  bool has_repeats() const { return has_repeats_; }
+
+ private:
+  std::vector<EmbeddingTable*> tables_;
+  Mode mode_;
+  bool has_repeats_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_EMBEDDING_TABLE_H_

@@ -1,0 +1,68 @@
+// The tier in which rows are used in place.
+#ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_H_
+#define KERAS_SPARSE_OPS_CORE_FIRST_TIER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/executor.h"
+#include "ops/core/row_schema.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+class Initializer;
+
+// A static table has a DenseTier, a dynamic one a HashTier.
+//
+// Keys fall into parts by the top bits of their hash. Keys of different parts may be created by
+// different threads at once; the caller sees to it that a part has one thread.
+//
+// Thread safety: const methods may overlap; FindOrCreate as said above; any other call needs the
+// tier alone.
+class FirstTier {
+ public:
+  virtual ~FirstTier() = default;
+
+  // The finest cut into parts, in bits.
+  virtual int max_part_bits() const = 0;
+
+  // Whether the table can have a row of this key at all.
+  virtual bool Accepts(int64_t key) const = 0;
+
+  // The record of each key, null where there is none. Starts bringing the first `prefetch_bytes` of
+  // each record into the cache.
+  //   keys, records  (n), n <= kBlockRows
+  virtual void Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
+                    float** records) const = 0;
+
+  // The same for keys that are about to be written. Where a key had no record, it gets one without
+  // content and `created` is true.
+  // REQUIRES: Accepts(key) for each key; no key twice.
+  virtual Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) = 0;
+
+  // Drops the record of a key. Returns false if there was none, or if the tier keeps all rows.
+  virtual bool Erase(int64_t key) = 0;
+
+  // Lays the records out anew for `schema`. Rows stay, slots are as `schema` says, and records are
+  // marked as last updated at `step`.
+  virtual Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) = 0;
+
+  // Back to a table without training: no rows, or each row its initial one.
+  virtual Status Clear(const Initializer& initializer, Executor* executor) = 0;
+
+  // Rows held, and the bytes of everything that holds them.
+  virtual int64_t num_rows() const = 0;
+  virtual int64_t bytes() const = 0;
+
+  // The rows in pieces of a few thousand at most over `max_rows`. A piece begins at `cursor`
+  // (0 first); returns the next cursor, or -1 at the end. Records stay valid until the next change.
+  virtual int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                       std::vector<const float*>* records) const = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_FIRST_TIER_H_

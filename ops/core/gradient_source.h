@@ -1,0 +1,59 @@
+// Where the gradients of an op's ids are read from.
+#ifndef KERAS_SPARSE_OPS_CORE_GRADIENT_SOURCE_H_
+#define KERAS_SPARSE_OPS_CORE_GRADIENT_SOURCE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/core/prefetch.h"
+#include "ops/core/vector_math.h"
+
+namespace keras_sparse {
+
+// The gradient of the id at position p is coefficients[p] * grads[bag_of[p]]. It is never written
+// out for each id: that would be hotness times the bytes.
+class GradientSource {
+ public:
+  //   grads         (bags, dim)
+  //   bag_of        (ids), or null: an id has a gradient of its own
+  //   coefficients  (ids), or null: ones
+  GradientSource(const float* grads, int64_t dim, const uint32_t* bag_of,
+                 const float* coefficients)
+      : grads_(grads), dim_(dim), bag_of_(bag_of), coefficients_(coefficients) {}
+
+  const float* Row(uint32_t position) const {
+    const uint32_t bag = bag_of_ == nullptr ? position : bag_of_[position];
+    return grads_ + int64_t{bag} * dim_;
+  }
+
+  void Prefetch(uint32_t position) const { PrefetchBytes(Row(position), 4 * dim_); }
+
+  // sum = the gradients of these positions added in their order.
+  //   positions  (n)    sum  (dim)
+  void Sum(const uint32_t* positions, int64_t n, float* sum) const {
+    std::array<const float*, kBlockRows> rows;
+    std::array<float, kBlockRows> weights;
+    std::fill_n(sum, dim_, 0.0f);
+    for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+      const int64_t size = std::min(kBlockRows, n - begin);
+      for (int64_t i = 0; i < size; ++i) {
+        const uint32_t position = positions[begin + i];
+        rows[static_cast<size_t>(i)] = Row(position);
+        if (coefficients_ != nullptr) weights[static_cast<size_t>(i)] = coefficients_[position];
+      }
+      AddRows(rows.data(), coefficients_ == nullptr ? nullptr : weights.data(), size, dim_, sum);
+    }
+  }
+
+ private:
+  const float* grads_;
+  int64_t dim_;
+  const uint32_t* bag_of_;
+  const float* coefficients_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_GRADIENT_SOURCE_H_

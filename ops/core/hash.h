@@ -1,0 +1,35 @@
+// The hash of a key. Part of what a table's layout depends on, never of what is saved.
+#ifndef KERAS_SPARSE_OPS_CORE_HASH_H_
+#define KERAS_SPARSE_OPS_CORE_HASH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace keras_sparse {
+
+// The finalizer of MurmurHash3 (Appleby, public domain): a bijection of 64-bit words, so two keys
+// never collide in all bits. High bits choose the shard, low bits the place inside it.
+inline uint64_t HashKey(int64_t key) {
+  uint64_t h = static_cast<uint64_t>(key);
+  h ^= h >> 33;
+  h *= 0xff51afd7ed558ccdULL;
+  h ^= h >> 33;
+  h *= 0xc4ceb9fe1a85ec53ULL;
+  h ^= h >> 33;
+  return h;
+}
+
+// The top `bits` bits of a hash; 0 bits is one part for all.
+inline uint32_t TopBits(uint64_t hash, int bits) {
+  return bits == 0 ? 0 : static_cast<uint32_t>(hash >> (64 - bits));
+}
+
+// Maps 32 hash bits onto [0, n) without a division (Lemire, "Fast random integer generation in an
+// interval", 2019).
+inline uint32_t ReduceHash(uint32_t hash, uint32_t n) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(hash) * n) >> 32);
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_HASH_H_

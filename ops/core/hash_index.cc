@@ -1,0 +1,160 @@
+#include "ops/core/hash_index.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace keras_sparse {
+
+HashIndex::HashIndex(int skip_bits) : skip_bits_(skip_bits) {
+  owners_.emplace_back();
+  owners_[0].buckets = std::make_unique<Bucket[]>(1);
+  num_buckets_ = 1;
+  directory_.push_back({owners_[0].buckets.get(), 1, 0});
+}
+
+int64_t HashIndex::bytes() const {
+  return num_buckets_ * static_cast<int64_t>(sizeof(Bucket)) +
+         static_cast<int64_t>(directory_.capacity() * sizeof(Segment)) +
+         static_cast<int64_t>(owners_.capacity() * sizeof(Owner));
+}
+
+void HashIndex::Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
+                      uint32_t row) {
+  uint32_t at = ReduceHash(static_cast<uint32_t>(hash), num_buckets);
+  while (buckets[at].count == kBucketSlots) {
+    buckets[at].overflowed = 1;
+    if (++at == num_buckets) at = 0;
+  }
+  Bucket& bucket = buckets[at];
+  bucket.keys[bucket.count] = key;
+  bucket.rows[bucket.count] = row;
+  ++bucket.count;
+}
+
+void HashIndex::Insert(uint64_t hash, int64_t key, uint32_t row) {
+  while (true) {
+    const Segment& segment = directory_[DirectorySlot(hash)];
+    Owner& owner = owners_[segment.id];
+    if (owner.num_keys < Room(segment.num_buckets)) {
+      Place(segment.buckets, segment.num_buckets, hash, key, row);
+      ++owner.num_keys;
+      ++size_;
+      return;
+    }
+    Grow(hash);
+  }
+}
+
+uint32_t HashIndex::Erase(uint64_t hash, int64_t key) {
+  const Segment& segment = directory_[DirectorySlot(hash)];
+  uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+  while (true) {
+    Bucket& bucket = segment.buckets[at];
+    for (uint32_t i = 0; i < bucket.count; ++i) {
+      if (bucket.keys[i] != key) continue;
+      const uint32_t row = bucket.rows[i];
+      // `overflowed` stays: keys that were pushed on from here are still where they were.
+      --bucket.count;
+      bucket.keys[i] = bucket.keys[bucket.count];
+      bucket.rows[i] = bucket.rows[bucket.count];
+      --owners_[segment.id].num_keys;
+      --size_;
+      return row;
+    }
+    if (!bucket.overflowed) return kNoRow;
+    if (++at == segment.num_buckets) at = 0;
+  }
+}
+
+void HashIndex::Publish(uint64_t hash, uint32_t id, uint32_t num_buckets) {
+  const size_t span = size_t{1} << (depth_ - owners_[id].depth);
+  const size_t first = DirectorySlot(hash) / span * span;
+  std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(first), span,
+              Segment{owners_[id].buckets.get(), num_buckets, id});
+}
+
+void HashIndex::Grow(uint64_t hash) {
+  const Segment old = directory_[DirectorySlot(hash)];
+  if (old.num_buckets >= kMaxBuckets && MaySplit(owners_[old.id])) {
+    Split(hash);
+    return;
+  }
+  const uint32_t num_buckets = old.num_buckets + old.num_buckets / 4 + 1;
+  auto buckets = std::make_unique<Bucket[]>(num_buckets);
+  for (uint32_t b = 0; b < old.num_buckets; ++b) {
+    const Bucket& bucket = old.buckets[b];
+    for (uint32_t i = 0; i < bucket.count; ++i) {
+      Place(buckets.get(), num_buckets, HashKey(bucket.keys[i]), bucket.keys[i], bucket.rows[i]);
+    }
+  }
+  num_buckets_ += num_buckets - old.num_buckets;
+  owners_[old.id].buckets = std::move(buckets);
+  Publish(hash, old.id, num_buckets);
+}
+
+bool HashIndex::MaySplit(const Owner& owner) const {
+  // Keys chosen to share a long prefix of their hash would double the directory for nothing; their
+  // segment grows instead.
+  return owner.depth < depth_ || (int64_t{64} << (depth_ + 1)) <= size_;
+}
+
+void HashIndex::DoubleDirectory() {
+  std::vector<Segment> doubled;
+  doubled.reserve(directory_.size() * 2);
+  for (const Segment& segment : directory_) doubled.insert(doubled.end(), 2, segment);
+  directory_ = std::move(doubled);
+  ++depth_;
+}
+
+void HashIndex::Split(uint64_t hash) {
+  const Segment old = directory_[DirectorySlot(hash)];
+  if (owners_[old.id].depth == depth_) DoubleDirectory();
+  const auto new_id = static_cast<uint32_t>(owners_.size());
+  owners_.emplace_back();
+  const std::unique_ptr<Bucket[]> old_buckets = std::move(owners_[old.id].buckets);
+  const int depth = ++owners_[old.id].depth;
+  owners_[new_id].depth = depth;
+  const uint64_t bit = uint64_t{1} << (64 - skip_bits_ - depth);
+  const std::array<uint32_t, 2> ids = {old.id, new_id};
+
+  for (const uint32_t id : ids) owners_[id].num_keys = 0;
+  for (uint32_t b = 0; b < old.num_buckets; ++b) {
+    const Bucket& bucket = old_buckets[b];
+    for (uint32_t i = 0; i < bucket.count; ++i) {
+      ++owners_[ids[(HashKey(bucket.keys[i]) & bit) != 0]].num_keys;
+    }
+  }
+  std::array<uint32_t, 2> num_buckets;
+  for (size_t half = 0; half < 2; ++half) {
+    // A quarter more than the keys need at once, as Grow gives.
+    num_buckets[half] = owners_[ids[half]].num_keys / 4 * 5 / 4 + 1;
+    owners_[ids[half]].buckets = std::make_unique<Bucket[]>(num_buckets[half]);
+    num_buckets_ += num_buckets[half];
+  }
+  num_buckets_ -= old.num_buckets;
+  for (uint32_t b = 0; b < old.num_buckets; ++b) {
+    const Bucket& bucket = old_buckets[b];
+    for (uint32_t i = 0; i < bucket.count; ++i) {
+      const uint64_t key_hash = HashKey(bucket.keys[i]);
+      const size_t half = (key_hash & bit) != 0;
+      Place(owners_[ids[half]].buckets.get(), num_buckets[half], key_hash, bucket.keys[i],
+            bucket.rows[i]);
+    }
+  }
+  Publish(hash & ~bit, old.id, num_buckets[0]);
+  Publish(hash | bit, new_id, num_buckets[1]);
+}
+
+int64_t HashIndex::AppendSegment(int64_t position, std::vector<int64_t>* keys,
+                                 std::vector<uint32_t>* rows) const {
+  const Segment& segment = directory_[static_cast<size_t>(position)];
+  for (uint32_t b = 0; b < segment.num_buckets; ++b) {
+    const Bucket& bucket = segment.buckets[b];
+    keys->insert(keys->end(), bucket.keys.begin(), bucket.keys.begin() + bucket.count);
+    rows->insert(rows->end(), bucket.rows.begin(), bucket.rows.begin() + bucket.count);
+  }
+  const int64_t next = position + (int64_t{1} << (depth_ - owners_[segment.id].depth));
+  return next < static_cast<int64_t>(directory_.size()) ? next : -1;
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,118 @@
+// Which row a key has: the index of one key shard of a dynamic table.
+#ifndef KERAS_SPARSE_OPS_CORE_HASH_INDEX_H_
+#define KERAS_SPARSE_OPS_CORE_HASH_INDEX_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/hash.h"
+#include "ops/core/prefetch.h"
+
+namespace keras_sparse {
+
+// An extendible hash table (Fagin et al., 1979): a directory of segments, each an open-addressed
+// table of cache-line buckets. A probe costs one cache miss, and half of another for the directory
+// once that outgrows the cache.
+//
+// A full segment grows by a quarter until it has 512 buckets, then splits in two, so no insertion
+// ever moves more than a few thousand keys however large the table is, and over 60 % of the slots
+// of a large index are used.
+//
+// Every int64 is a key: how full a bucket is stands in a count, not in a reserved key.
+//
+// Thread safety: const methods may overlap; any other call needs the index alone.
+class HashIndex {
+ public:
+  static constexpr uint32_t kNoRow = 0xFFFFFFFFu;
+
+  // `skip_bits` top bits of a hash have chosen the shard and are the same for all keys here.
+  explicit HashIndex(int skip_bits);
+
+  int64_t size() const { return size_; }
+  int64_t bytes() const;
+
+  // Asks for the cache line in which Find(hash, ...) will start.
+  void Prefetch(uint64_t hash) const { PrefetchLine(FirstBucket(hash)); }
+
+  // The row of a key, or kNoRow.
+  uint32_t Find(uint64_t hash, int64_t key) const {
+    const Segment& segment = directory_[DirectorySlot(hash)];
+    uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+    while (true) {
+      const Bucket& bucket = segment.buckets[at];
+      for (uint32_t i = 0; i < bucket.count; ++i) {
+        if (bucket.keys[i] == key) return bucket.rows[i];
+      }
+      if (!bucket.overflowed) return kNoRow;
+      if (++at == segment.num_buckets) at = 0;
+    }
+  }
+
+  // REQUIRES: the key is not there.
+  void Insert(uint64_t hash, int64_t key, uint32_t row);
+
+  // Returns the row that the key had, or kNoRow.
+  uint32_t Erase(uint64_t hash, int64_t key);
+
+  // Segments in order of the hash prefix they hold, for walking the index in pieces. A piece begins
+  // at `position` (0 first); its keys and rows are appended. Returns the next position, or -1.
+  int64_t AppendSegment(int64_t position, std::vector<int64_t>* keys,
+                        std::vector<uint32_t>* rows) const;
+
+ private:
+  static constexpr uint32_t kBucketSlots = 5;
+  static constexpr uint32_t kMaxBuckets = 512;
+
+  struct alignas(kCacheLineBytes) Bucket {
+    std::array<int64_t, kBucketSlots> keys;
+    std::array<uint32_t, kBucketSlots> rows;
+    uint16_t count;
+    uint16_t overflowed;  // a key that belongs here may stand in the next bucket
+  };
+  static_assert(sizeof(Bucket) == kCacheLineBytes, "a probe reads one cache line");
+
+  // As the directory keeps it: all that a probe needs, so that it follows no second pointer.
+  struct Segment {
+    Bucket* buckets;
+    uint32_t num_buckets;
+    uint32_t id;  // its place in owners_
+  };
+  struct Owner {
+    std::unique_ptr<Bucket[]> buckets;
+    uint32_t num_keys = 0;
+    int depth = 0;  // how many prefix bits its keys share
+  };
+
+  size_t DirectorySlot(uint64_t hash) const {
+    return depth_ == 0 ? 0 : static_cast<size_t>((hash << skip_bits_) >> (64 - depth_));
+  }
+  const Bucket* FirstBucket(uint64_t hash) const {
+    const Segment& segment = directory_[DirectorySlot(hash)];
+    return segment.buckets + ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+  }
+  static void Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
+                    uint32_t row);
+  static uint32_t Room(uint32_t num_buckets) { return num_buckets * kBucketSlots * 4 / 5; }
+  // Makes room for one more key in the segment of `hash`.
+  void Grow(uint64_t hash);
+  bool MaySplit(const Owner& owner) const;
+  void Split(uint64_t hash);
+  // Each slot is written twice; segments stay where they are.
+  void DoubleDirectory();
+  // Writes owner `id` into every directory slot of the prefix that `hash` has.
+  void Publish(uint64_t hash, uint32_t id, uint32_t num_buckets);
+
+  int skip_bits_;
+  int depth_ = 0;
+  int64_t size_ = 0;
+  std::vector<Segment> directory_;
+  std::vector<Owner> owners_;
+  int64_t num_buckets_ = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_HASH_INDEX_H_

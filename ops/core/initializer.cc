@@ -1,0 +1,117 @@
+#include "ops/core/initializer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "ops/core/philox.h"
+
+namespace keras_sparse {
+namespace {
+
+// In [0, 1): the 24 high bits, as many as a float holds exactly.
+inline float ToUnit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+// In (0, 1): the middle of each of 2^32 intervals, so that no tail is infinite.
+inline double ToOpenUnit(uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
+
+template <size_t kSize>
+double Polynomial(const double (&coefficients)[kSize], double x) {
+  double value = 0;
+  for (size_t i = kSize; i-- > 0;) value = value * x + coefficients[i];
+  return value;
+}
+
+// The standard normal quantile: algorithm AS 241, routine PPND7 (Wichura, Applied Statistics 37,
+// 1988), about 7 digits.
+double NormalQuantile(double p) {
+  constexpr double kA[] = {3.3871327179, 50.434271938, 159.29113202, 59.109374720};
+  constexpr double kB[] = {1.0, 17.895169469, 78.757757664, 67.187563600};
+  constexpr double kC[] = {1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103};
+  constexpr double kD[] = {1.0, 0.73700164250, 0.12021132975};
+  constexpr double kE[] = {6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997};
+  constexpr double kF[] = {1.0, 0.24197894225, 0.012258202635};
+  const double q = p - 0.5;
+  if (std::abs(q) <= 0.425) {
+    const double r = 0.180625 - q * q;
+    return q * Polynomial(kA, r) / Polynomial(kB, r);
+  }
+  const double r = std::sqrt(-std::log(q < 0 ? p : 1 - p));
+  const double tail = r <= 5 ? Polynomial(kC, r - 1.6) / Polynomial(kD, r - 1.6)
+                             : Polynomial(kE, r - 5) / Polynomial(kF, r - 5);
+  return q < 0 ? -tail : tail;
+}
+
+class Constant : public Initializer {
+ public:
+  explicit Constant(float value) : value_(value) {}
+  void Fill(int64_t /*key*/, int64_t dim, float* row) const override {
+    std::fill_n(row, dim, value_);
+  }
+
+ private:
+  float value_;
+};
+
+// Feeds `Map`, a function from a random word to an element, with the words of a key.
+template <typename Map>
+class Random : public Initializer {
+ public:
+  Random(int64_t seed, Map map) : seed_(Split(seed)), map_(std::move(map)) {}
+
+  void Fill(int64_t key, int64_t dim, float* row) const override {
+    const std::array<uint32_t, 2> words = Split(key);
+    for (int64_t begin = 0; begin < dim; begin += 4) {
+      const auto random =
+          Philox({static_cast<uint32_t>(begin / 4), 0, words[0], words[1]}, seed_);
+      const int64_t n = std::min<int64_t>(4, dim - begin);
+      for (int64_t i = 0; i < n; ++i) row[begin + i] = map_(random[static_cast<size_t>(i)]);
+    }
+  }
+
+ private:
+  static std::array<uint32_t, 2> Split(int64_t value) {
+    const auto bits = static_cast<uint64_t>(value);
+    return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
+  }
+
+  std::array<uint32_t, 2> seed_;
+  Map map_;
+};
+
+template <typename Map>
+std::unique_ptr<Initializer> MakeRandom(int64_t seed, Map map) {
+  return std::make_unique<Random<Map>>(seed, std::move(map));
+}
+
+}  // namespace
+
+Status Initializer::Create(const std::string& kind, float a, float b, int64_t seed,
+                           std::unique_ptr<Initializer>* initializer) {
+  if (kind == "constant") {
+    *initializer = std::make_unique<Constant>(a);
+  } else if (kind == "uniform") {
+    *initializer =
+        MakeRandom(seed, [a, range = b - a](uint32_t word) { return a + range * ToUnit(word); });
+  } else if (kind == "normal") {
+    *initializer = MakeRandom(seed, [a, b](uint32_t word) {
+      return static_cast<float>(a + b * NormalQuantile(ToOpenUnit(word)));
+    });
+  } else if (kind == "truncated_normal") {
+    // Two standard deviations either side hold this part of the distribution.
+    constexpr double kBelow = 0.022750131948179195;
+    *initializer = MakeRandom(seed, [a, b](uint32_t word) {
+      const double p = kBelow + (1 - 2 * kBelow) * ToOpenUnit(word);
+      return static_cast<float>(a + b * NormalQuantile(p));
+    });
+  } else {
+    return InvalidArgument(
+        "`initializer` must be one of ('constant', 'uniform', 'normal', 'truncated_normal'). "
+        "Received: initializer='" +
+        kind + "'");
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

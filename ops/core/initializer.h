@@ -1,0 +1,36 @@
+// The initial row of a key: a pure function of (seed, key), so that it needs no storage and does
+// not depend on ranks, threads, order of arrival or on what was evicted.
+#ifndef KERAS_SPARSE_OPS_CORE_INITIALIZER_H_
+#define KERAS_SPARSE_OPS_CORE_INITIALIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+// Element j of the row of `key` is made from word j % 4 of
+//   Philox(counter = (j / 4, 0, low word of key, high word of key), key = (low, high word of seed)).
+// Thread safety: immutable.
+class Initializer {
+ public:
+  // kind                 a        b        element
+  // "constant"           value    unused   value
+  // "uniform"            minval   maxval   uniform in [minval, maxval)
+  // "normal"             mean     stddev   normal
+  // "truncated_normal"   mean     stddev   normal, cut to two stddev either side of the mean
+  static Status Create(const std::string& kind, float a, float b, int64_t seed,
+                       std::unique_ptr<Initializer>* initializer);
+
+  virtual ~Initializer() = default;
+
+  // row  (dim)
+  virtual void Fill(int64_t key, int64_t dim, float* row) const = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_INITIALIZER_H_

@@ -1,0 +1,160 @@
+#include "ops/core/lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "ops/core/row_access.h"
+#include "ops/core/vector_math.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kIdsPerRun = 2048;
+constexpr int64_t kNanosecondsPerId = 20;
+
+// Some consecutive bags of one request.
+struct Run {
+  size_t request;
+  int64_t first_bag;
+  int64_t last_bag;
+};
+
+// Takes the rows of ids [first_id, first_id + n) of a request.
+using UseRows = std::function<void(int64_t first_id, int64_t n, const float* const* rows)>;
+
+// Reads rows block by block, always one block ahead of the one in use.
+void ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetched, const int64_t* ids,
+                  int64_t begin, int64_t end, const UseRows& use) {
+  RowReader reader(table, fetched);
+  ReadCounts counts;
+  std::array<std::array<float*, kBlockRows>, 2> records;
+  std::array<const float*, kBlockRows> rows;
+  const auto size = [end](int64_t at) { return std::min(kBlockRows, end - at); };
+  if (begin < end) reader.Find(ids + begin, size(begin), records[0].data());
+  int half = 0;
+  for (int64_t at = begin; at < end; at += kBlockRows, half = 1 - half) {
+    const int64_t next = at + kBlockRows;
+    if (next < end) {
+      reader.Find(ids + next, size(next), records[static_cast<size_t>(1 - half)].data());
+    }
+    reader.Resolve(ids + at, size(at), records[static_cast<size_t>(half)].data(), half,
+                   rows.data(), &counts);
+    use(at, size(at), rows.data());
+  }
+  reader.AddToStats(end - begin, counts);
+}
+
+void CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
+  const int64_t dim = request.table->dim();
+  ForEachBlock(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
+               [&](int64_t first_id, int64_t n, const float* const* rows) {
+    for (int64_t i = 0; i < n; ++i) {
+      std::copy_n(rows[i], dim, request.rows + (first_id + i) * dim);
+    }
+  });
+}
+
+void PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
+  const int64_t dim = request.table->dim();
+  const Bags& bags = request.bags;
+  std::fill(request.rows + run.first_bag * dim, request.rows + run.last_bag * dim, 0.0f);
+  int64_t bag = run.first_bag;
+  ForEachBlock(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
+               bags.row_splits[run.last_bag],
+               [&](int64_t first_id, int64_t n, const float* const* rows) {
+    // A block may hold the end of one bag, whole bags and the start of another.
+    for (int64_t at = first_id; at < first_id + n;) {
+      while (bags.row_splits[bag + 1] <= at) ++bag;
+      const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
+      const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
+      AddRows(rows + (at - first_id), weights, end - at, dim, request.rows + bag * dim);
+      at = end;
+    }
+  });
+  if (bags.combiner == Combiner::kSum) return;
+  for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
+    Scale(bags.Scale(b), dim, request.rows + b * dim);
+  }
+}
+
+void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedRecords& fetched,
+                        const Run& run) {
+  const int64_t dim = request.table->dim();
+  const Bags& bags = request.bags;
+  int64_t bag = run.first_bag;
+  // First each id's product of row and output gradient.
+  ForEachBlock(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
+               bags.row_splits[run.last_bag],
+               [&](int64_t first_id, int64_t n, const float* const* rows) {
+    for (int64_t i = 0; i < n; ++i) {
+      while (bags.row_splits[bag + 1] <= first_id + i) ++bag;
+      request.weight_grads[first_id + i] = Dot(rows[i], request.output_grads + bag * dim, dim);
+    }
+  });
+  if (bags.combiner == Combiner::kSum) return;
+  // Then the divisor's share: with s the scale and p = sum(w * product) * s, the product of the
+  // output and its gradient, d/dw_i is s * (product_i - p) for the mean and
+  // s * (product_i - p * s * w_i) for sqrtn.
+  for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
+    const float scale = bags.Scale(b);
+    float output_product = 0;
+    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
+      output_product += bags.weights[i] * request.weight_grads[i];
+    }
+    output_product *= scale;
+    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
+      const float share = bags.combiner == Combiner::kMean ? 1 : scale * bags.weights[i];
+      request.weight_grads[i] = scale * (request.weight_grads[i] - output_product * share);
+    }
+  }
+}
+
+// The frame of both: locks, checks, lower tiers, then runs of all requests on the executor.
+template <typename Request, typename DoRun>
+Status ForEachRun(const std::vector<Request>& requests, Executor* executor, const DoRun& do_run) {
+  std::vector<TableIds> lists;
+  std::vector<EmbeddingTable*> tables;
+  std::vector<Run> runs;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    const Request& request = requests[r];
+    KERAS_SPARSE_RETURN_IF_ERROR(request.bags.Check());
+    lists.push_back({request.table, request.ids, request.bags.num_ids});
+    tables.push_back(request.table);
+    const std::vector<int64_t> cuts = CutBags(request.bags, kIdsPerRun);
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({r, cuts[i], cuts[i + 1]});
+  }
+  const TableLocks locks(tables, TableLocks::Mode::kShared);
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(lists, executor));
+  std::vector<FetchedRecords> fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
+                        [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Run& run = runs[static_cast<size_t>(i)];
+      do_run(requests[run.request], fetched[run.request], run);
+    }
+  });
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
+  return ForEachRun(requests, executor,
+                    [](const LookupRequest& request, const FetchedRecords& fetched,
+                       const Run& run) {
+    if (request.bags.combiner == Combiner::kNone) {
+      CopyRun(request, fetched, run);
+    } else {
+      PoolRun(request, fetched, run);
+    }
+  });
+}
+
+Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,
+                             Executor* executor) {
+  return ForEachRun(requests, executor, WeightsGradientRun);
+}
+
+}  // namespace keras_sparse

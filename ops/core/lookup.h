@@ -1,0 +1,42 @@
+// Lookup: ids to rows, or to pooled rows.
+#ifndef KERAS_SPARSE_OPS_CORE_LOOKUP_H_
+#define KERAS_SPARSE_OPS_CORE_LOOKUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/bags.h"
+#include "ops/core/embedding_table.h"
+#include "ops/core/executor.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+struct LookupRequest {
+  EmbeddingTable* table;
+  const int64_t* ids;  // (bags.num_ids)
+  Bags bags;
+  float* rows;  // (bags.num_bags, dim)
+};
+
+// Fills `rows` of each request. Changes nothing in a table; a key without a row gives its initial
+// one. All requests share the executor's threads, cut into runs of equal work.
+// InvalidArgument for an id outside a static table; `rows` are undefined then.
+Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
+
+struct WeightsGradientRequest {
+  EmbeddingTable* table;
+  const int64_t* ids;         // (bags.num_ids)
+  Bags bags;                  // with weights
+  const float* output_grads;  // (bags.num_bags, dim)
+  float* weight_grads;        // (bags.num_ids)
+};
+
+// The gradient of a pooled lookup with respect to its weights, by the rows as they are now.
+Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,
+                             Executor* executor);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_LOOKUP_H_

@@ -1,0 +1,66 @@
+// Merging: one gradient sum a distinct id.
+#ifndef KERAS_SPARSE_OPS_CORE_MERGE_H_
+#define KERAS_SPARSE_OPS_CORE_MERGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/bags.h"
+#include "ops/core/executor.h"
+#include "ops/core/id_grouper.h"
+#include "ops/core/id_partition.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+// The gradient of a lookup's output.
+struct OutputGradient {
+  const int64_t* ids;  // (bags.num_ids)
+  Bags bags;
+  const float* grads;  // (bags.num_bags, dim)
+  int64_t dim;
+};
+
+// Merges the gradients of many lookups in three steps, so that the caller can allocate the result
+// when its size is known. No lock, no atomic and no sum whose order depends on the threads: each
+// part of the keys belongs to one thread, which adds an id's gradients in input order.
+class GradientMerger {
+ public:
+  // Finds the distinct ids. `gradients` and what they point to must outlive the merger.
+  static Status Create(const std::vector<OutputGradient>& gradients, Executor* executor,
+                       std::unique_ptr<GradientMerger>* merger);
+
+  int64_t num_unique(size_t gradient) const;
+
+  // Where the result of one gradient goes.
+  //   ids     (num_unique)
+  //   values  (num_unique, dim): the derivative of the loss by the row of each id
+  struct Result {
+    int64_t* ids;
+    float* values;
+  };
+  void Write(const std::vector<Result>& results, Executor* executor) const;
+
+ private:
+  // A part of one gradient's ids.
+  struct Part {
+    size_t gradient;
+    int64_t index;
+    int64_t first_unique;  // where its ids begin in the result
+    IdGrouper groups;
+  };
+
+  std::vector<OutputGradient> gradients_;
+  std::vector<IdPartition> partitions_;
+  std::vector<Part> parts_;
+  std::vector<int64_t> num_unique_;
+  // Of each gradient with bags:
+  std::vector<std::unique_ptr<uint32_t[]>> bag_of_;     // (num_ids)
+  std::vector<std::unique_ptr<float[]>> coefficients_;  // (num_ids), null if all are 1
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_MERGE_H_

@@ -1,0 +1,183 @@
+#include "ops/core/row_access.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "ops/core/hash.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kIdsPerTask = 4096;
+constexpr int64_t kNanosecondsPerId = 20;
+
+}  // namespace
+
+Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
+  for (const TableIds& list : lists) {
+    if (list.table->is_dynamic() || list.table->out_of_range_is_zero()) continue;
+    const auto input_dim = static_cast<uint64_t>(list.table->input_dim());
+    std::atomic<bool> any_bad{false};
+    executor->ParallelFor(list.num_ids, 1, [&](int64_t begin, int64_t end) {
+      bool bad = false;  // negative ids are huge without their sign
+      for (int64_t i = begin; i < end; ++i) bad |= static_cast<uint64_t>(list.ids[i]) >= input_dim;
+      if (bad) any_bad.store(true, std::memory_order_relaxed);
+    });
+    if (!any_bad) continue;
+    int64_t i = 0;
+    while (static_cast<uint64_t>(list.ids[i]) < input_dim) ++i;
+    return InvalidArgument("id must be in [0, " + std::to_string(input_dim) + ") for table '" +
+                           list.table->name() +
+                           "'; out_of_range=\"zero\" reads others as zeros. Received: ids[" +
+                           std::to_string(i) + "] = " + std::to_string(list.ids[i]));
+  }
+  return Status::Ok();
+}
+
+Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* executor,
+                             std::vector<FetchedRecords>* fetched) {
+  fetched->clear();
+  fetched->resize(lists.size());
+  for (size_t l = 0; l < lists.size(); ++l) {
+    const EmbeddingTable& table = *lists[l].table;
+    if (table.lower_tiers_.empty()) continue;
+    const int64_t num_ids = lists[l].num_ids;
+    std::mutex mutex;
+    std::vector<int64_t> missing;
+    executor->ParallelFor((num_ids + kIdsPerTask - 1) / kIdsPerTask,
+                          kIdsPerTask * kNanosecondsPerId, [&](int64_t first, int64_t last) {
+      std::vector<int64_t> found_missing;
+      std::array<float*, kBlockRows> records;
+      const int64_t end = std::min(num_ids, last * kIdsPerTask);
+      for (int64_t begin = first * kIdsPerTask; begin < end; begin += kBlockRows) {
+        const int64_t n = std::min(kBlockRows, end - begin);
+        const int64_t* ids = lists[l].ids + begin;
+        table.first_tier_->Find(ids, n, 0, records.data());
+        for (int64_t i = 0; i < n; ++i) {
+          if (records[static_cast<size_t>(i)] == nullptr) found_missing.push_back(ids[i]);
+        }
+      }
+      std::lock_guard<std::mutex> lock(mutex);
+      missing.insert(missing.end(), found_missing.begin(), found_missing.end());
+    });
+    // Sorted, so that the stores see the same batch however the threads were timed.
+    std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(table, missing));
+  }
+  return Status::Ok();
+}
+
+Status FetchedRecords::FetchMissing(const EmbeddingTable& table,
+                                    const std::vector<int64_t>& keys) {
+  record_bytes_ = table.rule_->schema().record_bytes();
+  index_ = std::make_unique<HashIndex>(0);
+  std::vector<int64_t> missing = keys;
+  for (const auto& store : table.lower_tiers_) {
+    const size_t n = missing.size();
+    std::vector<char> records(n * static_cast<size_t>(record_bytes_));
+    const std::unique_ptr<bool[]> found(new bool[n]);
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        store->Get(missing.data(), static_cast<int64_t>(n), records.data(), found.get()));
+    keys_of_tier_.emplace_back();
+    std::vector<int64_t> still_missing;
+    for (size_t i = 0; i < n; ++i) {
+      if (!found[i]) {
+        still_missing.push_back(missing[i]);
+        continue;
+      }
+      index_->Insert(HashKey(missing[i]), missing[i], static_cast<uint32_t>(index_->size()));
+      const auto record = records.begin() + static_cast<std::ptrdiff_t>(i) * record_bytes_;
+      records_.insert(records_.end(), record, record + record_bytes_);
+      keys_of_tier_.back().push_back(missing[i]);
+    }
+    missing = std::move(still_missing);
+  }
+  return Status::Ok();
+}
+
+const float* FetchedRecords::Find(int64_t key) const {
+  const uint32_t row = index_->Find(HashKey(key), key);
+  if (row == HashIndex::kNoRow) return nullptr;
+  return reinterpret_cast<const float*>(records_.data() + int64_t{row} * record_bytes_);
+}
+
+RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
+    : table_(table), fetched_(fetched), lazy_(table.rule_->lazy()) {}
+
+void RowReader::Find(const int64_t* ids, int64_t n, float** records) const {
+  const int64_t bytes = lazy_ ? table_.rule_->schema().record_bytes() : 4 * table_.dim();
+  table_.first_tier_->Find(ids, n, bytes, records);
+}
+
+void RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records, int half,
+                        const float** rows, ReadCounts* counts) {
+  const int64_t dim = table_.dim();
+  for (int64_t i = 0; i < n; ++i) {
+    const float* record = records[i];
+    if (record != nullptr) {
+      ++counts->hits;
+      if (!lazy_) {
+        rows[i] = record;
+        continue;
+      }
+    } else if (!fetched_.empty()) {
+      record = fetched_.Find(ids[i]);
+      if (record != nullptr) ++counts->hits;
+    }
+    // Most readers never get here, so the memory is taken when it is first needed.
+    if (made_.empty()) made_.resize(static_cast<size_t>(2 * kBlockRows * dim));
+    float* made = made_.data() + (half * kBlockRows + i) * dim;
+    rows[i] = made;
+    if (record != nullptr) {
+      table_.rule_->Read(record, made);
+    } else if (table_.first_tier_->Accepts(ids[i])) {
+      table_.initializer_->Fill(ids[i], dim, made);
+    } else {
+      ++counts->out_of_range;
+      std::fill_n(made, dim, 0.0f);
+    }
+  }
+}
+
+void RowReader::AddToStats(int64_t lookups, const ReadCounts& counts) const {
+  table_.lookups_.fetch_add(lookups, std::memory_order_relaxed);
+  table_.hits_.fetch_add(counts.hits, std::memory_order_relaxed);
+  if (counts.out_of_range > 0) {
+    table_.out_of_range_ids_.fetch_add(counts.out_of_range, std::memory_order_relaxed);
+  }
+}
+
+RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
+    : table_(table), fetched_(fetched), lazy_(table->rule_->lazy()) {}
+
+Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {
+  return table_->first_tier_->FindOrCreate(ids, n, records, created);
+}
+
+void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records,
+                        const bool* created) {
+  const UpdateRule& rule = *table_->rule_;
+  // A new row starts out as if it had always been there.
+  const int64_t step_before = rule.step() - 1;
+  for (int64_t i = 0; i < n; ++i) {
+    if (created[i]) {
+      const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
+      if (fetched != nullptr) {
+        std::copy_n(reinterpret_cast<const char*>(fetched), rule.schema().record_bytes(),
+                    reinterpret_cast<char*>(records[i]));
+      } else {
+        table_->initializer_->Fill(ids[i], table_->dim(), records[i]);
+        rule.schema().InitializeSlots(records[i], step_before);
+        ++num_created_;
+      }
+    }
+    if (lazy_) rule.CatchUp(records[i], step_before);
+  }
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,107 @@
+// How lookups and updates reach the rows of a table, a block of keys at a time.
+#ifndef KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_
+#define KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/embedding_table.h"
+#include "ops/core/hash_index.h"
+#include "ops/core/prefetch.h"
+
+namespace keras_sparse {
+
+// The ids of one table in an op.
+struct TableIds {
+  EmbeddingTable* table;
+  const int64_t* ids;
+  int64_t num_ids;
+};
+
+// InvalidArgument for the first id outside a static table, unless such ids read as zeros there.
+Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
+
+// Records that an op has read from lower tiers, by key. Empty for a table of one tier.
+class FetchedRecords {
+ public:
+  // Collects the keys that no first tier has, over the whole op, and asks the lower tiers for them
+  // in one batch a tier. One result per element of `lists`. The tables' locks are held.
+  static Status Fetch(const std::vector<TableIds>& lists, Executor* executor,
+                      std::vector<FetchedRecords>* fetched);
+
+  bool empty() const { return index_ == nullptr; }
+  // The record of a key, or null if no lower tier has it.
+  const float* Find(int64_t key) const;
+  // The keys of each lower tier that were found in it.
+  const std::vector<std::vector<int64_t>>& keys_of_tier() const { return keys_of_tier_; }
+
+ private:
+  Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
+
+  int64_t record_bytes_ = 0;
+  std::unique_ptr<HashIndex> index_;
+  std::vector<char> records_;
+  std::vector<std::vector<int64_t>> keys_of_tier_;
+  friend class RowReader;
+};
+
+// What a loop over ids has seen, added to the table's statistics at its end.
+struct ReadCounts {
+  int64_t hits = 0;
+  int64_t out_of_range = 0;
+};
+
+// Reads rows of one table. The table's lock is held. One object a thread.
+class RowReader {
+ public:
+  RowReader(const EmbeddingTable& table, const FetchedRecords& fetched);
+
+  // Starts bringing the records of a block towards the processor.
+  //   ids, records  (n), n <= kBlockRows
+  void Find(const int64_t* ids, int64_t n, float** records) const;
+
+  // Turns what Find gave into rows as they read now. Rows without a record are made in the reader's
+  // own memory, which the next call with the same `half` (0 or 1) overwrites.
+  //   rows  (n) pointers to dim floats
+  void Resolve(const int64_t* ids, int64_t n, float* const* records, int half, const float** rows,
+               ReadCounts* counts);
+
+  void AddToStats(int64_t lookups, const ReadCounts& counts) const;
+
+ private:
+  const EmbeddingTable& table_;
+  const FetchedRecords& fetched_;
+  bool lazy_;
+  std::vector<float> made_;  // (2, kBlockRows, dim)
+};
+
+// Finds or creates the records of one table. The table's lock is held alone.
+class RowWriter {
+ public:
+  RowWriter(EmbeddingTable* table, const FetchedRecords& fetched);
+
+  // Starts bringing the records of a block towards the processor, creating those that are missing.
+  // On an error the block is as if it had not been asked for.
+  //   ids, records, created  (n), n <= kBlockRows; ids all different
+  Status Locate(const int64_t* ids, int64_t n, float** records, bool* created);
+
+  // Gives what Locate created its content, and brings the other records to the step before the
+  // rule's. Each located block must be prepared, whatever happens in between.
+  void Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created);
+
+  // Rows made so far that a gradient created, and not a lower tier.
+  int64_t num_created() const { return num_created_; }
+
+ private:
+  EmbeddingTable* table_;
+  const FetchedRecords& fetched_;
+  bool lazy_;
+  int64_t num_created_ = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_

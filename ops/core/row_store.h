@@ -1,0 +1,52 @@
+// A RowStore keeps the records of a table on one lower tier.
+#ifndef KERAS_SPARSE_OPS_CORE_ROW_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_ROW_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+// Records are opaque here: record_bytes() bytes a key. Calls come in batches, a whole op's misses
+// at once, so that a store can sort them by position and keep many reads in flight.
+//
+// Thread safety: const methods may overlap; any other call needs the store alone.
+class RowStore {
+ public:
+  virtual ~RowStore() = default;
+
+  // The tier's name in statistics and messages, such as "dram".
+  virtual const char* tier() const = 0;
+  virtual int64_t record_bytes() const = 0;
+  virtual int64_t num_rows() const = 0;
+  virtual int64_t bytes() const = 0;
+
+  // Copies the record of each key. A key that is not there is not an error: its record is left as
+  // it was and its `found` is false.
+  //   keys     (n), repeats allowed
+  //   records  (n, record_bytes)
+  //   found    (n)
+  virtual Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const = 0;
+
+  // Stores or replaces. After a failure each key has its old record or its new one, whole.
+  //   keys     (n); of a repeated key the last record stays
+  //   records  (n, record_bytes)
+  virtual Status Put(const int64_t* keys, int64_t n, const char* records) = 0;
+
+  // A key that is not there is left out.
+  virtual Status Erase(const int64_t* keys, int64_t n) = 0;
+
+  virtual Status Clear() = 0;
+
+  // Appends the keys and records of the next rows, about `max_rows` of them. A walk begins at
+  // cursor 0 and goes on at *next, until that is -1; a change in between ends it.
+  virtual Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<char>* records, int64_t* next) const = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_ROW_STORE_H_
