@@ -1,9 +1,11 @@
-// alpha     = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step)
-// momentum += (g - momentum) * (1 - beta_1)
-// velocity += (g^2 - velocity) * (1 - beta_2)
+// momentum += (g - momentum) * one_minus_beta_1
+// velocity += (g^2 - velocity) * one_minus_beta_2
 // row      -= alpha * momentum / (sqrt(velocity) + epsilon)
 //
-// Only rows that got a gradient move; the bias correction goes by the global step.
+// Only rows that got a gradient move. The numbers of a step are (alpha, one_minus_beta_1,
+// one_minus_beta_2, epsilon) with alpha = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step):
+// the caller works them out, as Keras does, since a float32 beta_2 of 0.999 is too far from it for
+// either difference from one.
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -24,13 +26,9 @@ class LazyAdam : public UpdateRule {
 
   void BeginStep(int64_t step, const float* numbers) override {
     step_ = step;
-    const double beta_1 = numbers[1];
-    const double beta_2 = numbers[2];
-    const auto t = static_cast<double>(step);
-    alpha_ = static_cast<float>(numbers[0] * std::sqrt(1 - std::pow(beta_2, t)) /
-                                (1 - std::pow(beta_1, t)));
-    one_minus_beta_1_ = 1 - numbers[1];
-    one_minus_beta_2_ = 1 - numbers[2];
+    alpha_ = numbers[0];
+    one_minus_beta_1_ = numbers[1];
+    one_minus_beta_2_ = numbers[2];
     epsilon_ = numbers[3];
   }
 

@@ -1,0 +1,191 @@
+import weakref
+
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.optimizers.split import split_embedding_variable_from_others
+from keras_sparse.optimizers.touched_rows import TouchedRows
+
+
+class SparseOptimizer:
+    """Mixin that lets a Keras optimizer train embedding variables.
+
+    It stands in front of the Keras optimizer: `class Adagrad(SparseOptimizer,
+    keras.optimizers.Adagrad)`. Keras keeps what it does for any variable: config, learning-rate
+    schedules, loss scaling, clipping, the step count and the update of dense variables. The mixin
+    keeps embedding variables from Keras' slots and updates, and gives those of a step to one native
+    op, in the order of the variables.
+
+    A subclass says which native rule it is: `rule` is the rule's name, `slot_initial_values()` the
+    values that each row keeps beside itself, `rule_numbers()` the numbers of a step. Options of the
+    Keras optimizer that the rule does not honour are named in `unsupported_options`: set to
+    anything but `None`, `False` or 0 they are an error as soon as there is an embedding variable.
+    """
+
+    rule: str
+    unsupported_options: tuple[str, ...] = ("use_ema", "gradient_accumulation_steps")
+
+    def slot_initial_values(self):
+        """Returns a dict: the name of each slot, in the record's order, to its first value."""
+        raise NotImplementedError
+
+    def rule_numbers(self, learning_rate, step):
+        """Returns the numbers that the native rule takes at a step.
+
+        Args:
+            learning_rate: Scalar float32 tensor. The rate of this step.
+            step: Scalar int64 tensor. The number of this step, from 1.
+
+        Returns:
+            Tuple of floats and scalar tensors.
+        """
+        raise NotImplementedError
+
+    def build(self, variables):
+        """Makes slots: Keras' own for dense variables, in the table for embedding variables.
+
+        A table serves the optimizer that was built on it last, with fresh slots.
+        """
+        if self.built:
+            return
+        embedding, others = split_embedding_variable_from_others(variables)
+        _check_distinct(embedding)
+        for variable in embedding:
+            self._check_options(variable)
+        super().build(others)
+        slots = self.slot_initial_values()
+        for variable in embedding:
+            variable.set_rule(self.rule, list(slots), list(slots.values()))
+            variable.rule_owner = weakref.ref(self)
+        # Past Keras' attribute tracking, which would take these for variables of the optimizer.
+        object.__setattr__(self, "_variables_built_on", list(variables))
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates the variables by their gradients. As in Keras, the first call builds."""
+        grads = list(grads)
+        if trainable_variables is not None:
+            variables = list(trainable_variables)
+            if grads:
+                self.build(variables)
+        elif self.built:
+            variables = self._variables_built_on
+        else:
+            variables = []
+        embedding, _ = split_embedding_variable_from_others(variables)
+        if not grads or not embedding:
+            return super().apply(grads, trainable_variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                "`grads` must hold one gradient a variable. Received: "
+                f"{len(grads)} gradients for {len(variables)} variables"
+            )
+        _check_distinct(embedding)
+        return super().apply(*self._with_touched_rows(grads, variables))
+
+    def _with_touched_rows(self, grads, variables):
+        """Puts values for each `IndexedSlices` and `TouchedRows` for each embedding variable.
+
+        Keras' scaling and clipping are then right for these values as they are: merged, their norm
+        is that of the gradient's dense form, whose other rows are zeros.
+        """
+        grads, variables = list(grads), list(variables)
+        places = [i for i, v in enumerate(variables) if isinstance(v, EmbeddingVariable)]
+        given = [i for i in places if grads[i] is not None]
+        slices = [_check_slices(grads[i], variables[i]) for i in given]
+        ids = [tf.cast(s.indices, tf.int64) for s in slices]
+        values = [tf.cast(s.values, tf.float32) for s in slices]
+        if given and (self.clipnorm or self.global_clipnorm or self.clipvalue):
+            ids, values = ops.merge_gradients(ids, values)
+        ids_of = dict(zip(given, ids, strict=True))
+        for i in places:
+            variables[i] = TouchedRows(variables[i], ids_of.get(i))
+        for i, value in zip(given, values, strict=True):
+            grads[i] = value
+        return grads, variables
+
+    def _check_options(self, variable):
+        refused = {name: getattr(self, name) for name in self.unsupported_options}
+        if self.weight_decay and self._use_weight_decay(variable):
+            refused["weight_decay"] = self.weight_decay
+        for owner, options in (
+            (type(self).__name__, refused),
+            ("variable", {n: getattr(variable, n) for n in ("constraint", "regularizer")}),
+        ):
+            for name, value in options.items():
+                if value:
+                    raise NotImplementedError(
+                        f"`{name}` is not supported on embedding variables. Leave it out, or give "
+                        "the embedding variables an optimizer of their own "
+                        "(`split_embedding_variable_from_others`). Received: "
+                        f"{owner}.{name}={value} with variable '{variable.path}'"
+                    )
+
+    # The hooks below are Keras' (keras.optimizers.Optimizer.apply calls them, in this order), with
+    # `TouchedRows` for the embedding variables.
+
+    def _check_variables_are_known(self, variables):
+        touched, others = _split_touched_rows(variables)
+        super()._check_variables_are_known(others)
+        for variable in (rows.variable for rows in touched):
+            if not any(variable is known for known in self._variables_built_on):
+                raise ValueError(
+                    f"Optimizer '{self.name}' must be built with every variable that it updates. "
+                    "Make a new optimizer for a new set of variables. Received: variable "
+                    f"'{variable.path}'"
+                )
+            if variable.rule_owner() is not self:
+                raise RuntimeError(
+                    f"The table of '{variable.path}' must keep the slots of optimizer "
+                    f"'{self.name}', but another optimizer was built on it later and gave it slots "
+                    "of its own. Use that one, or make a new optimizer. Received: "
+                    f"rule='{variable.rule}'"
+                )
+
+    def _apply_weight_decay(self, variables):
+        super()._apply_weight_decay(_split_touched_rows(variables)[1])
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        pairs = list(zip(grads, trainable_variables, strict=True))
+        touched = [(g, v) for g, v in pairs if isinstance(v, TouchedRows)]
+        others = [(g, v) for g, v in pairs if not isinstance(v, TouchedRows)]
+        if others:
+            super()._backend_update_step(*zip(*others, strict=True), learning_rate)
+        if touched:
+            step = tf.cast(self.iterations, tf.int64) + 1
+            numbers = self.rule_numbers(tf.cast(learning_rate, tf.float32), step)
+            ops.apply_gradients(
+                [rows.variable for _, rows in touched],
+                [rows.ids for _, rows in touched],
+                [values for values, _ in touched],
+                self.rule,
+                tf.stack([tf.cast(number, tf.float32) for number in numbers]),
+                step,
+            )
+
+
+def _split_touched_rows(variables):
+    touched = [v for v in variables if isinstance(v, TouchedRows)]
+    return touched, [v for v in variables if not isinstance(v, TouchedRows)]
+
+
+def _check_distinct(variables):
+    seen = set()
+    for variable in variables:
+        if id(variable) in seen:
+            raise ValueError(
+                "An embedding variable must be in the list of variables once. Received: "
+                f"'{variable.path}' twice"
+            )
+        seen.add(id(variable))
+
+
+def _check_slices(grad, variable):
+    if not isinstance(grad, tf.IndexedSlices):
+        raise TypeError(
+            "The gradient of an embedding variable must be `tf.IndexedSlices`, as "
+            "`tape.gradient` gives it for a loss on looked-up rows. A loss on the variable itself "
+            f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
+            f"'{variable.path}'"
+        )
+    return grad

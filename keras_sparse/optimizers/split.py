@@ -1,0 +1,25 @@
+from keras_sparse.embedding_variable import EmbeddingVariable
+
+
+def split_embedding_variable_from_others(variables):
+    """Splits variables by kind, so that each kind can have an optimizer of its own.
+
+    Args:
+        variables: Iterable of variables, such as `model.trainable_variables`.
+
+    Returns:
+        `(embedding, others)`: two lists, each in the order of `variables`.
+
+    Example:
+
+    ```python
+    embedding, others = split_embedding_variable_from_others(model.trainable_variables)
+    embedding_grads, other_grads = tape.gradient(loss, [embedding, others])
+    keras_sparse.optimizers.Adagrad(0.05).apply(embedding_grads, embedding)
+    keras.optimizers.Adam(0.001).apply(other_grads, others)
+    ```
+    """
+    embedding, others = [], []
+    for variable in variables:
+        (embedding if isinstance(variable, EmbeddingVariable) else others).append(variable)
+    return embedding, others
