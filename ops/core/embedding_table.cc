@@ -257,6 +257,11 @@ int64_t EmbeddingTable::size() const {
   return num_rows();
 }
 
+int64_t EmbeddingTable::record_floats() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return rule_->schema().record_floats();
+}
+
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   int64_t bytes = first_tier_->bytes();

@@ -95,6 +95,8 @@ class EmbeddingTable {
   Status Demote(const int64_t* keys, int64_t n);
 
   int64_t size() const;
+  // Width of an exported record: row and slots.
+  int64_t record_floats() const;
   TableStats stats() const;
 
  private:

@@ -1,0 +1,89 @@
+// KerasSparseCreateTables: options -> handles of new tables.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tf/binding.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseCreateTables")
+    .Attr("N: int >= 1")
+    .Attr("names: list(string)")
+    .Attr("input_dims: list(int)")
+    .Attr("output_dims: list(int)")
+    .Attr("initializers: list(string)")
+    .Attr("initializer_args: list(float)")
+    .Attr("seeds: list(int)")
+    .Attr("out_of_range: list(string)")
+    .Output("handles: N * resource")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
+      return absl::OkStatus();
+    });
+
+class CreateTablesOp : public tf::OpKernel {
+ public:
+  explicit CreateTablesOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadOptions(ctx));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TfExecutor executor(ctx);
+    for (size_t i = 0; i < options_.size(); ++i) {
+      std::unique_ptr<EmbeddingTable> table;
+      OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options_[i], &executor, &table)));
+      tf::Tensor* handle = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {}, &handle));
+      handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
+          new TableResource(std::move(table)), ctx->device()->name());
+    }
+  }
+
+ private:
+  absl::Status ReadOptions(tf::OpKernelConstruction* ctx) {
+    int n = 0;
+    std::vector<std::string> names;
+    std::vector<std::string> initializers;
+    std::vector<std::string> out_of_range;
+    std::vector<int64_t> input_dims;
+    std::vector<int64_t> output_dims;
+    std::vector<int64_t> seeds;
+    std::vector<float> args;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("names", &names));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("initializers", &initializers));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("initializer_args", &args));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("seeds", &seeds));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
+    const auto size = static_cast<size_t>(n);
+    if (names.size() != size || input_dims.size() != size || output_dims.size() != size ||
+        initializers.size() != size || args.size() != 2 * size || seeds.size() != size ||
+        out_of_range.size() != size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "every list must have one entry a table, `initializer_args` two. Received: N=", n));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
+        return absl::InvalidArgumentError(
+            absl::StrCat("`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
+                         out_of_range[i], "'"));
+      }
+      options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i], args[2 * i],
+                          args[2 * i + 1], seeds[i], out_of_range[i] == "zero"});
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<TableOptions> options_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateTables").Device(tf::DEVICE_CPU), CreateTablesOp);
+
+}  // namespace keras_sparse

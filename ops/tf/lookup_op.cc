@@ -1,0 +1,87 @@
+// KerasSparseLookup: ids -> rows, or pooled rows, of many tables at once.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/core/lookup.h"
+#include "ops/tf/binding.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+namespace {
+
+absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
+  std::vector<tf::shape_inference::ShapeHandle> ids;
+  std::vector<tf::shape_inference::ShapeHandle> row_splits;
+  std::vector<std::string> combiners;
+  std::vector<int64_t> dims;
+  TF_RETURN_IF_ERROR(c->input("ids", &ids));
+  TF_RETURN_IF_ERROR(c->input("row_splits", &row_splits));
+  TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
+  TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
+  if (combiners.size() != ids.size() || dims.size() != ids.size()) {
+    return absl::InvalidArgumentError("`combiners` and `output_dims` must have one entry a table");
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    tf::shape_inference::ShapeHandle checked;
+    TF_RETURN_IF_ERROR(c->WithRank(ids[i], 1, &checked));
+    TF_RETURN_IF_ERROR(c->WithRank(row_splits[i], 1, &checked));
+    tf::shape_inference::DimensionHandle rows = c->Dim(ids[i], 0);
+    if (combiners[i] != "none") {
+      TF_RETURN_IF_ERROR(c->Subtract(c->Dim(row_splits[i], 0), 1, &rows));
+    }
+    c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+REGISTER_OP("KerasSparseLookup")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("output_dims: list(int)")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Output("rows: N * float")
+    .SetIsStateful()
+    .SetShapeFn(LookupShape);
+
+class LookupOp : public tf::OpKernel {
+ public:
+  explicit LookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dims", &output_dims_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    BagInputs inputs;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    std::vector<LookupRequest> requests;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      OP_REQUIRES(ctx, tables[i]->dim() == output_dims_[i],
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "`output_dims` must be the tables' own. Received: ", output_dims_[i],
+                      " for table '", tables[i]->name(), "' of ", tables[i]->dim())));
+      tf::Tensor* rows = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i),
+                                               {inputs.bags(i).num_bags, output_dims_[i]}, &rows));
+      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i),
+                          rows->flat<float>().data()});
+    }
+    TfExecutor executor(ctx);
+    OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+  std::vector<int64_t> output_dims_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);
+
+}  // namespace keras_sparse

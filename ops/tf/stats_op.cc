@@ -1,0 +1,48 @@
+// KerasSparseStats: (rows, bytes, lookups, hits, created_rows, out_of_range_ids) of each table.
+#include "ops/tf/binding.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kNumStats = 6;
+
+}  // namespace
+
+REGISTER_OP("KerasSparseStats")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Output("stats: int64")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      c->set_output(0, c->Matrix(c->num_inputs(), kNumStats));
+      return absl::OkStatus();
+    });
+
+class StatsOp : public tf::OpKernel {
+ public:
+  explicit StatsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    tf::Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(
+                            0, {static_cast<int64_t>(tables.size()), kNumStats}, &output));
+    auto rows = output->matrix<int64_t>();
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const TableStats stats = tables[i]->stats();
+      rows(i, 0) = stats.rows;
+      rows(i, 1) = stats.bytes;
+      rows(i, 2) = stats.lookups;
+      rows(i, 3) = stats.hits;
+      rows(i, 4) = stats.created_rows;
+      rows(i, 5) = stats.out_of_range_ids;
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStats").Device(tf::DEVICE_CPU), StatsOp);
+
+}  // namespace keras_sparse
