@@ -116,7 +116,7 @@ notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples
 	$(BIN)/pytest --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)
 
 docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is an error.
-	$(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
 
 clean:  ## Remove what was built; keeps .venv.
 	rm -rf $(BUILD) dist site .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,35 @@
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGES = sorted(path.parent for path in (ROOT / "keras_sparse").rglob("__init__.py"))
+NAMES = [".".join(package.relative_to(ROOT).parts) for package in PACKAGES]
+
+
+def public_names(package):
+    """Names that `__init__.py` imports as themselves, subpackages aside."""
+    tree = ast.parse((package / "__init__.py").read_text())
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
+    return [name for name in names if not (package / name).is_dir()]
+
+
+def page_of(package):
+    (*_, stem) = package.relative_to(ROOT).parts
+    return (ROOT / "docs" / "api" / f"{stem}.md").read_text()
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=NAMES)
+def test_page_shows_every_public_name_and_no_other(package):
+    name = ".".join(package.relative_to(ROOT).parts)
+    shown = re.findall(r"^::: ([\w.]+)$", page_of(package), re.MULTILINE)
+    assert sorted(shown) == sorted(f"{name}.{public}" for public in public_names(package))
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=NAMES)
+def test_page_is_in_the_navigation(package):
+    (*_, stem) = package.relative_to(ROOT).parts
+    assert f"api/{stem}.md" in (ROOT / "mkdocs.yml").read_text()
