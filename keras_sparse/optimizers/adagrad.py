@@ -16,7 +16,6 @@ class Adagrad(SparseOptimizer, keras.optimizers.Adagrad):
     gradients to `accumulator`, not the square of their sum.)
 
     Example:
-
     >>> model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
     """
 

@@ -19,7 +19,6 @@ class LazyAdam(SparseOptimizer, keras.optimizers.Adam):
     `keras.optimizers.Adam`, whose arguments it takes; `amsgrad` is refused on embedding variables.
 
     Example:
-
     >>> model.compile(keras_sparse.optimizers.LazyAdam(0.001), loss="mse")
     """
 
@@ -30,7 +29,7 @@ class LazyAdam(SparseOptimizer, keras.optimizers.Adam):
         return {"momentum": 0.0, "velocity": 0.0}
 
     def rule_numbers(self, learning_rate, step):
-        # As in Keras: alpha from float32 betas, the differences from one from Python's floats. With a
+        # As in Keras: alpha from float32 betas, the differences from one from Python floats. With a
         # beta of 0.999 this shows in the fifth digit of a move.
         step = tf.cast(step, tf.float32)
         alpha = learning_rate * tf.sqrt(1 - tf.pow(self.beta_2, step))

@@ -14,7 +14,6 @@ class SGD(SparseOptimizer, keras.optimizers.SGD):
     `momentum` is refused on embedding variables.
 
     Example:
-
     >>> model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
     """
 

@@ -11,7 +11,6 @@ def split_embedding_variable_from_others(variables):
         `(embedding, others)`: two lists, each in the order of `variables`.
 
     Example:
-
     ```python
     embedding, others = split_embedding_variable_from_others(model.trainable_variables)
     embedding_grads, other_grads = tape.gradient(loss, [embedding, others])

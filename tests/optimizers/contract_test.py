@@ -1,4 +1,4 @@
-"""What every optimizer holds to. A new one joins with a line in OPTIMIZERS and its rule in numpy."""
+"""What every optimizer holds to: a new one joins with a line in OPTIMIZERS and its numpy rule."""
 
 import json
 import subprocess
@@ -58,9 +58,20 @@ class Case(NamedTuple):
 OPTIMIZERS = [
     Case(SGD, keras.optimizers.SGD, sgd, {"learning_rate": 0.1}),
     Case(Adagrad, keras.optimizers.Adagrad, adagrad, {"learning_rate": 0.1}),
-    Case(Adagrad, keras.optimizers.Adagrad, adagrad, {"learning_rate": 0.02, "initial_accumulator_value": 0.0}),
+    Case(
+        Adagrad,
+        keras.optimizers.Adagrad,
+        adagrad,
+        {"learning_rate": 0.02, "initial_accumulator_value": 0.0},
+    ),
     Case(LazyAdam, keras.optimizers.Adam, lazy_adam, {"learning_rate": 0.02}, lazy=True),
-    Case(LazyAdam, keras.optimizers.Adam, lazy_adam, {"learning_rate": 0.01, "beta_1": 0.8, "beta_2": 0.95}, lazy=True),
+    Case(
+        LazyAdam,
+        keras.optimizers.Adam,
+        lazy_adam,
+        {"learning_rate": 0.01, "beta_1": 0.8, "beta_2": 0.95},
+        lazy=True,
+    ),
 ]
 each_optimizer = pytest.mark.parametrize(
     "case", OPTIMIZERS, ids=lambda case: f"{case.ours.__name__}-{case.arguments}"
@@ -81,7 +92,9 @@ def read(table, keys):
 
 
 def slices(keys, ids, values):
-    return tf.IndexedSlices(tf.constant(values), tf.constant(keys[ids]), (len(keys), values.shape[1]))
+    return tf.IndexedSlices(
+        tf.constant(values), tf.constant(keys[ids]), (len(keys), values.shape[1])
+    )
 
 
 def random_batches(case, dim, steps, seed=0):

@@ -1,0 +1,103 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import ops
+from keras_sparse.optimizers import Adagrad
+from keras_sparse.optimizers import LazyAdam
+from keras_sparse.optimizers import SGD
+
+KEYS = np.array([-5, 2**62, 0])  # the third has no gradient
+
+
+@pytest.fixture
+def mixed_float16():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+def make_table(rows):
+    table = keras_sparse.EmbeddingVariable(None, 2)
+    table.import_(KEYS, np.asarray(rows, "float32"))
+    return table
+
+
+def read(table):
+    return ops.lookup([table], [tf.constant(KEYS)])[0].numpy()
+
+
+def gradient(values):
+    return tf.IndexedSlices(tf.constant(values), tf.constant(KEYS[:2]), (2**63 - 1, 2))
+
+
+def scaled(optimizer, **arguments):
+    return keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=4.0, **arguments)
+
+
+@pytest.mark.parametrize("decorate", [tf.function, lambda apply: apply], ids=["function", "eager"])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf], ids=str)
+@pytest.mark.parametrize("where", ["table", "kernel"])
+def test_a_step_that_is_not_finite_changes_nothing_but_the_scale(decorate, where, wrong):
+    tables = [make_table(np.ones((3, 2))) for _ in range(2)]
+    kernel = keras.Variable([1.0])
+    optimizer = scaled(SGD(1.0))
+    optimizer.build([*tables, kernel])
+
+    @decorate
+    def apply(table_number, kernel_number):
+        first = gradient([[4.0, 8.0], [4.0, 4.0]])
+        second = gradient([[4.0, 4.0], [0.0, 1.0]])
+        second = tf.IndexedSlices(second.values * table_number, second.indices, second.dense_shape)
+        optimizer.apply([first, second, kernel_number * tf.ones((1,))])
+
+    numbers = {"table": tf.constant(1.0), "kernel": tf.constant(1.0)}
+    apply(*{**numbers, where: tf.constant(wrong)}.values())
+    for table in tables:
+        np.testing.assert_array_equal(read(table), np.ones((3, 2)))
+    assert kernel.numpy() == [1.0]
+    assert optimizer.dynamic_scale.numpy() == 2.0
+    assert optimizer.iterations.numpy() == 0
+
+    apply(*numbers.values())
+    np.testing.assert_array_equal(read(tables[0]), [[-1, -3], [-1, -1], [1, 1]])
+    assert kernel.numpy() == [0.5]
+    assert optimizer.iterations.numpy() == 1
+
+
+@pytest.mark.parametrize("make", [SGD, Adagrad, LazyAdam])
+@pytest.mark.parametrize("input_dim", [50, None], ids=["static", "dynamic"])
+def test_compile_under_mixed_float16_trains(make, input_dim, mixed_float16):
+    inputs = keras.Input((2,), dtype="int64")
+    layers = [inputs, keras_sparse.layers.Embedding(input_dim, 4), keras.layers.Flatten()]
+    model = keras.Sequential([*layers, keras.layers.Dense(1, dtype="float32")])
+    model.compile(make(0.1, clipnorm=1.0), loss="mse")
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    ids = np.random.default_rng(0).integers(0, 50, (64, 2))
+    history = model.fit(ids, np.ones((64, 1)), batch_size=16, epochs=5, verbose=0).history["loss"]
+    assert history[-1] < 0.9 * history[0]
+
+
+def test_checks_a_sparse_gradient_without_its_dense_form():
+    optimizer = scaled(SGD(1.0))
+    assert optimizer.check_finite([None, gradient([[1.0, 2.0], [3.0, 4.0]]), tf.ones(3)])
+    assert not optimizer.check_finite([gradient([[1.0, 2.0], [np.inf, 4.0]]), tf.ones(3)])
+
+
+def test_config_of_the_wrapper_round_trips():
+    optimizer = scaled(Adagrad(0.25), dynamic_growth_steps=7)
+    config = keras.saving.serialize_keras_object(optimizer)
+    copy = keras.saving.deserialize_keras_object(config)
+    assert type(copy.inner_optimizer) is Adagrad
+    assert copy.get_config() == optimizer.get_config()
+
+
+def test_keras_optimizers_are_checked_as_before():
+    optimizer = scaled(keras.optimizers.SGD(1.0))
+    fits = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1]), tf.constant([2, 2]))
+    assert optimizer.check_finite([fits])
+    wrong = tf.IndexedSlices([[np.nan, 1.0]], tf.constant([1]), tf.constant([2, 2]))
+    assert not optimizer.check_finite([wrong])

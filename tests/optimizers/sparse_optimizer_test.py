@@ -1,0 +1,304 @@
+import gc
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import ops
+from keras_sparse.optimizers import Adagrad
+from keras_sparse.optimizers import SGD
+
+
+def make_table(input_dim=4, name="table"):
+    return keras_sparse.EmbeddingVariable(input_dim, 2, initializer="zeros", name=name)
+
+
+def slices(*ids):
+    """A gradient of ones for each of the ids."""
+    return tf.IndexedSlices(tf.ones((len(ids), 2)), tf.constant(ids, tf.int64), (4, 2))
+
+
+def kernel():
+    return keras.Variable([0.0], name="kernel")
+
+
+def first_row(table):
+    return ops.lookup([table], [tf.constant([0], tf.int64)])[0].numpy()[0, 0]
+
+
+# Which variables a step has.
+
+
+@pytest.mark.parametrize(
+    "make", [[make_table], [kernel], [kernel, make_table, kernel, make_table]], ids=len
+)
+def test_counts_a_step_once_whatever_the_variables(make):
+    variables = [each() for each in make]
+    grads = [slices(0) if each is make_table else tf.ones(1) for each in make]
+    optimizer = SGD(0.5)
+    for step in range(1, 4):
+        optimizer.apply(grads, variables)
+        assert optimizer.iterations.numpy() == step
+    for each, variable in zip(make, variables, strict=True):
+        value = first_row(variable) if each is make_table else variable.numpy()[0]
+        assert value == -1.5
+
+
+def test_apply_without_variables_takes_those_it_was_built_on():
+    variables = [make_table(), kernel(), make_table(None)]
+    optimizer = SGD(1.0)
+    optimizer.build(variables)
+    optimizer.apply([slices(0), tf.constant([5.0]), slices(0, 0, 0)])
+    assert first_row(variables[0]) == -1
+    assert variables[1].numpy() == [-5]
+    assert first_row(variables[2]) == -3
+
+
+def test_apply_without_variables_needs_a_gradient_for_each():
+    optimizer = SGD(1.0)
+    optimizer.build([make_table(), kernel()])
+    with pytest.raises(ValueError, match=r"one gradient a variable. Received: 1 gradients for 2"):
+        optimizer.apply([slices(0)])
+
+
+def test_apply_before_build_needs_variables():
+    with pytest.raises(ValueError, match="must already be built"):
+        SGD(1.0).apply([slices(0)])
+
+
+def test_a_subset_of_the_variables_may_be_updated():
+    tables = [make_table(), make_table()]
+    optimizer = SGD(1.0)
+    optimizer.build(tables)
+    optimizer.apply([slices(0)], [tables[1]])
+    assert [first_row(table) for table in tables] == [0, -1]
+
+
+def test_variables_without_a_gradient_are_left_out_with_keras_warning():
+    variables = [make_table(name="first"), make_table(name="second"), kernel()]
+    optimizer = SGD(1.0)
+    with pytest.warns(UserWarning, match=r"Gradients do not exist for variables \['first'"):
+        optimizer.apply([None, slices(0), None], variables)
+    assert [first_row(table) for table in variables[:2]] == [0, -1]
+    assert optimizer.iterations.numpy() == 1
+
+
+def test_no_gradient_at_all_is_keras_error():
+    with pytest.raises(ValueError, match="No gradients provided for any variable"):
+        SGD(1.0).apply([None], [make_table()])
+
+
+def test_no_variables_is_no_step():
+    optimizer = SGD(1.0)
+    optimizer.apply([])
+    assert optimizer.iterations.numpy() == 0
+
+
+def test_an_empty_batch_is_a_step_that_moves_nothing():
+    table, optimizer = make_table(), Adagrad(1.0, global_clipnorm=1.0)
+    optimizer.apply([slices()], [table])
+    assert optimizer.iterations.numpy() == 1
+    np.testing.assert_array_equal(table.numpy(), np.zeros((4, 2)))
+
+
+def test_takes_int32_ids_and_float16_values():
+    table = make_table()
+    gradient = tf.IndexedSlices(tf.ones((1, 2), tf.float16), tf.constant([0]), (4, 2))
+    SGD(1.0).apply([gradient], [table])
+    assert first_row(table) == -1
+
+
+def test_apply_gradients_takes_pairs():
+    table, optimizer = make_table(), SGD(1.0)
+    optimizer.apply_gradients(zip([slices(0)], [table], strict=True))
+    assert first_row(table) == -1
+
+
+def test_one_native_op_serves_all_tables_of_a_step():
+    variables = [make_table(), kernel(), make_table(None), make_table()]
+    optimizer = Adagrad(1.0)
+    optimizer.build(variables)
+    step = tf.function(lambda: optimizer.apply([slices(0), tf.ones(1), slices(1), slices(2)]))
+    types = [op.type for op in step.get_concrete_function().graph.get_operations()]
+    assert types.count("KerasSparseApply") == 1
+
+
+def test_its_variables_are_those_keras_saves():
+    optimizer = Adagrad(1.0)
+    optimizer.build([make_table(), kernel()])
+    names = [variable.name for variable in optimizer.variables]
+    assert names == ["iteration", "learning_rate", "kernel_accumulator"]
+
+
+# The learning rate.
+
+
+def test_a_new_learning_rate_needs_no_new_trace():
+    table, optimizer = make_table(), SGD(1.0)
+    optimizer.build([table])
+    num_traces = 0
+
+    @tf.function
+    def step():
+        nonlocal num_traces
+        num_traces += 1
+        optimizer.apply([slices(0)])
+
+    for rate in (1.0, 10.0, 100.0):
+        optimizer.learning_rate = rate
+        step()
+    assert first_row(table) == -111
+    assert num_traces == 1
+
+
+def test_a_callable_learning_rate_is_asked_once_a_step():
+    rates = iter([1.0, 10.0, 100.0])
+    table, optimizer = make_table(), SGD(lambda: next(rates))
+    for _ in range(3):
+        optimizer.apply([slices(0)], [table])
+    assert first_row(table) == -111
+
+
+# One table, several optimizers.
+
+
+def test_a_second_build_changes_nothing():
+    table, optimizer = make_table(), Adagrad(1.0, initial_accumulator_value=0.0)
+    optimizer.apply([slices(0)], [table])
+    optimizer.build([table])
+    ((_, records, _),) = table.export()
+    np.testing.assert_array_equal(records[0, 2:], [1, 1])
+
+
+def test_a_new_optimizer_starts_with_fresh_slots():
+    table = make_table()
+    Adagrad(1.0, initial_accumulator_value=0.0).apply([slices(0)], [table])
+    row = first_row(table)
+    Adagrad(1.0, initial_accumulator_value=0.5).build([table])
+    ((_, records, _),) = table.export()
+    np.testing.assert_array_equal(records[:, 2:], np.full((4, 2), 0.5))
+    assert first_row(table) == row
+
+
+@pytest.mark.parametrize("later", [SGD, Adagrad])
+def test_refuses_a_table_that_went_to_another_optimizer(later):
+    table, optimizer = make_table(), Adagrad(1.0, name="first")
+    optimizer.apply([slices(0)], [table])
+    later(1.0).build([table])
+    with pytest.raises(RuntimeError, match="'table' must keep the slots of optimizer 'first'"):
+        optimizer.apply([slices(0)])
+
+
+def test_a_forgotten_optimizer_leaves_the_table_free():
+    table = make_table()
+    SGD(1.0).apply([slices(0)], [table])
+    gc.collect()
+    Adagrad(1.0).apply([slices(0)], [table])
+    assert table.rule == "adagrad"
+
+
+def test_two_optimizers_share_a_model_in_one_loop():
+    layers = [keras_sparse.layers.Embedding(4, 2), keras.layers.Flatten(), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.build((None, 2))
+    before = model.get_weights()
+    embedding, others = keras_sparse.optimizers.split_embedding_variable_from_others(
+        model.trainable_variables
+    )
+    optimizers = [SGD(0.5), keras.optimizers.Adam(0.0)]
+
+    @tf.function
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(ids) ** 2)
+        grads = tape.gradient(loss, [embedding, others])
+        for optimizer, grad, variables in zip(optimizers, grads, [embedding, others], strict=True):
+            optimizer.apply(grad, variables)
+
+    for optimizer, variables in zip(optimizers, [embedding, others], strict=True):
+        optimizer.build(variables)
+    for _ in range(2):
+        step(tf.constant([[0, 1], [1, 1]]))
+    after = model.get_weights()
+    assert np.all(after[0][:2] != before[0][:2])
+    for old, new in zip([before[0][2:], *before[1:]], [after[0][2:], *after[1:]], strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+# What is refused.
+
+
+def test_refuses_a_dense_gradient():
+    with pytest.raises(TypeError, match=r"must be `tf.IndexedSlices`.*shape \(4, 2\) for 'table'"):
+        SGD(1.0).apply([tf.ones((4, 2))], [make_table()])
+
+
+def test_refuses_a_variable_it_was_not_built_with():
+    optimizer = SGD(1.0)
+    optimizer.build([make_table()])
+    with pytest.raises(ValueError, match=r"Make a new optimizer.*variable 'other'"):
+        optimizer.apply([slices(0)], [make_table(name="other")])
+
+
+def test_refuses_a_variable_that_comes_twice():
+    table = make_table()
+    with pytest.raises(ValueError, match=r"in the list of variables once. Received: 'table' twice"):
+        SGD(1.0).build([table, kernel(), table])
+    optimizer = SGD(1.0)
+    optimizer.build([table])
+    with pytest.raises(ValueError, match="in the list of variables once"):
+        optimizer.apply([slices(0), slices(1)], [table, table])
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"weight_decay": 0.1}, {"use_ema": True}, {"gradient_accumulation_steps": 2}],
+    ids=lambda option: next(iter(option)),
+)
+def test_refuses_options_by_name_if_there_is_an_embedding_variable(option):
+    ((name, value),) = option.items()
+    words = f"`{name}` is not supported on embedding variables.*Received: SGD.{name}={value}"
+    with pytest.raises(NotImplementedError, match=words):
+        SGD(1.0, **option).build([kernel(), make_table()])
+    SGD(1.0, **option).apply([tf.ones(1)], [kernel()])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("constraint", keras.constraints.NonNeg()), ("regularizer", keras.regularizers.L2())],
+)
+def test_refuses_constraints_and_regularizers_of_embedding_variables(name, value):
+    table = make_table()
+    setattr(table, name, value)
+    with pytest.raises(NotImplementedError, match=f"`{name}` is not supported.*'table'"):
+        SGD(1.0).build([table])
+
+
+def test_a_refused_build_leaves_the_table_to_its_optimizer():
+    table, optimizer = make_table(), Adagrad(1.0)
+    optimizer.build([table])
+    with pytest.raises(NotImplementedError):
+        SGD(1.0, use_ema=True).build([table])
+    optimizer.apply([slices(0)])
+
+
+@pytest.mark.parametrize("exclude", [{"var_names": ["tab"]}, {"var_list": True}], ids=str)
+def test_weight_decay_without_the_embedding_variables_is_keras_own(exclude):
+    table, dense = make_table(), keras.Variable([1.0])
+    optimizer = SGD(0.5, weight_decay=0.5)
+    if "var_list" in exclude:
+        exclude = {"var_list": [table]}
+    optimizer.exclude_from_weight_decay(**exclude)
+    optimizer.apply([slices(0), tf.zeros(1)], [table, dense])
+    assert dense.numpy() == [0.75]
+    assert first_row(table) == -0.5
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam", "AdamW", "Ftrl"])
+def test_keras_optimizers_are_refused_on_embedding_variables(name):
+    table = make_table()
+    with pytest.raises(TypeError, match=r"keras_sparse\.optimizers"):
+        getattr(keras.optimizers, name)(0.1).apply([slices(0)], [table])
+    assert first_row(table) == 0
