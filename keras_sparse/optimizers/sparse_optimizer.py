@@ -1,5 +1,6 @@
 import weakref
 
+import keras
 import tensorflow as tf
 
 from keras_sparse import ops
@@ -8,7 +9,7 @@ from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.touched_rows import TouchedRows
 
 
-class SparseOptimizer:
+class SparseOptimizer(keras.optimizers.Optimizer):
     """Mixin that lets a Keras optimizer train embedding variables.
 
     It stands in front of the Keras optimizer: `class Adagrad(SparseOptimizer,
@@ -24,7 +25,11 @@ class SparseOptimizer:
     """
 
     rule: str
-    unsupported_options: tuple[str, ...] = ("use_ema", "gradient_accumulation_steps")
+    unsupported_options: tuple[str, ...] = (
+        "weight_decay",
+        "use_ema",
+        "gradient_accumulation_steps",
+    )
 
     def slot_initial_values(self):
         """Returns a dict: the name of each slot, in the record's order, to its first value."""
@@ -53,25 +58,23 @@ class SparseOptimizer:
         _check_distinct(embedding)
         for variable in embedding:
             self._check_options(variable)
-        super().build(others)
         slots = self.slot_initial_values()
         for variable in embedding:
             variable.set_rule(self.rule, list(slots), list(slots.values()))
             variable.rule_owner = weakref.ref(self)
         # Past Keras' attribute tracking, which would take these for variables of the optimizer.
         object.__setattr__(self, "_variables_built_on", list(variables))
+        super().build(others)
 
     def apply(self, grads, trainable_variables=None):
         """Updates the variables by their gradients. As in Keras, the first call builds."""
         grads = list(grads)
-        if trainable_variables is not None:
-            variables = list(trainable_variables)
+        if trainable_variables is None:
+            variables = self._variables_built_on if self.built else []
+        else:
+            variables = trainable_variables = list(trainable_variables)
             if grads:
                 self.build(variables)
-        elif self.built:
-            variables = self._variables_built_on
-        else:
-            variables = []
         embedding, _ = split_embedding_variable_from_others(variables)
         if not grads or not embedding:
             return super().apply(grads, trainable_variables)
@@ -105,21 +108,12 @@ class SparseOptimizer:
         return grads, variables
 
     def _check_options(self, variable):
-        refused = {name: getattr(self, name) for name in self.unsupported_options}
-        if self.weight_decay and self._use_weight_decay(variable):
-            refused["weight_decay"] = self.weight_decay
-        for owner, options in (
-            (type(self).__name__, refused),
-            ("variable", {n: getattr(variable, n) for n in ("constraint", "regularizer")}),
-        ):
-            for name, value in options.items():
-                if value:
-                    raise NotImplementedError(
-                        f"`{name}` is not supported on embedding variables. Leave it out, or give "
-                        "the embedding variables an optimizer of their own "
-                        "(`split_embedding_variable_from_others`). Received: "
-                        f"{owner}.{name}={value} with variable '{variable.path}'"
-                    )
+        ours = {name: getattr(self, name) for name in self.unsupported_options}
+        if not self._use_weight_decay(variable):
+            ours.pop("weight_decay", None)
+        _refuse_any(ours, type(self).__name__, variable)
+        theirs = {name: getattr(variable, name) for name in ("constraint", "regularizer")}
+        _refuse_any(theirs, "variable", variable)
 
     # The hooks below are Keras' (keras.optimizers.Optimizer.apply calls them, in this order), with
     # `TouchedRows` for the embedding variables.
@@ -127,8 +121,9 @@ class SparseOptimizer:
     def _check_variables_are_known(self, variables):
         touched, others = _split_touched_rows(variables)
         super()._check_variables_are_known(others)
+        known = {id(variable) for variable in self._variables_built_on}
         for variable in (rows.variable for rows in touched):
-            if not any(variable is known for known in self._variables_built_on):
+            if id(variable) not in known:
                 raise ValueError(
                     f"Optimizer '{self.name}' must be built with every variable that it updates. "
                     "Make a new optimizer for a new set of variables. Received: variable "
@@ -167,6 +162,16 @@ class SparseOptimizer:
 def _split_touched_rows(variables):
     touched = [v for v in variables if isinstance(v, TouchedRows)]
     return touched, [v for v in variables if not isinstance(v, TouchedRows)]
+
+
+def _refuse_any(options, owner, variable):
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError(
+                f"`{name}` is not supported on embedding variables. Leave it out, or give them an "
+                "optimizer of their own (`split_embedding_variable_from_others`). Received: "
+                f"{owner}.{name}={value} with variable '{variable.path}'"
+            )
 
 
 def _check_distinct(variables):

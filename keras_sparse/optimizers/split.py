@@ -1,3 +1,5 @@
+import keras
+
 from keras_sparse.embedding_variable import EmbeddingVariable
 
 
@@ -18,7 +20,8 @@ def split_embedding_variable_from_others(variables):
     keras.optimizers.Adam(0.001).apply(other_grads, others)
     ```
     """
-    embedding, others = [], []
+    embedding: list[EmbeddingVariable] = []
+    others: list[keras.Variable] = []
     for variable in variables:
         (embedding if isinstance(variable, EmbeddingVariable) else others).append(variable)
     return embedding, others

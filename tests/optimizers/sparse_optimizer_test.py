@@ -110,6 +110,15 @@ def test_takes_int32_ids_and_float16_values():
     assert first_row(table) == -1
 
 
+@pytest.mark.parametrize("make", [make_table, kernel])
+def test_takes_iterators(make):
+    variable, gradient = make(), {make_table: slices(0), kernel: tf.ones(1)}[make]
+    optimizer = SGD(1.0)
+    optimizer.apply(iter([gradient]), iter([variable]))
+    optimizer.apply(iter([gradient]))
+    assert optimizer.iterations.numpy() == 2
+
+
 def test_apply_gradients_takes_pairs():
     table, optimizer = make_table(), SGD(1.0)
     optimizer.apply_gradients(zip([slices(0)], [table], strict=True))
