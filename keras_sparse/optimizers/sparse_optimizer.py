@@ -100,6 +100,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         values = [tf.cast(s.values, tf.float32) for s in slices]
         if given and (self.clipnorm or self.global_clipnorm or self.clipvalue):
             ids, values = ops.merge_gradients(ids, values)
+            values = [_of_rows(variables[i], *v) for i, *v in zip(given, ids, values, strict=True)]
         ids_of = dict(zip(given, ids, strict=True))
         for i in places:
             variables[i] = TouchedRows(variables[i], ids_of.get(i))
@@ -162,6 +163,14 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 def _split_touched_rows(variables):
     touched = [v for v in variables if isinstance(v, TouchedRows)]
     return touched, [v for v in variables if not isinstance(v, TouchedRows)]
+
+
+def _of_rows(variable, ids, values):
+    """Zeros the values of ids that have no row, so that they do not count in a norm."""
+    if variable.is_dynamic or variable.out_of_range == "error":
+        return values
+    has_row = (ids >= 0) & (ids < variable.input_dim)
+    return tf.where(has_row[:, tf.newaxis], values, 0.0)
 
 
 def _refuse_any(options, owner, variable):

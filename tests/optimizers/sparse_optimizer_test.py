@@ -103,6 +103,14 @@ def test_an_empty_batch_is_a_step_that_moves_nothing():
     np.testing.assert_array_equal(table.numpy(), np.zeros((4, 2)))
 
 
+@pytest.mark.parametrize("option", ["clipnorm", "global_clipnorm"])
+def test_norms_leave_out_ids_that_have_no_row(option):
+    table = keras_sparse.EmbeddingVariable(4, 2, initializer="zeros", out_of_range="zero")
+    gradient = tf.IndexedSlices([[3.0, 4.0], [9.0, 9.0], [9.0, 9.0]], [0, 4, -1], [4, 2])
+    SGD(1.0, **{option: 1.0}).apply([gradient], [table])
+    np.testing.assert_allclose(table.numpy()[0], [-0.6, -0.8], rtol=1e-6)
+
+
 def test_takes_int32_ids_and_float16_values():
     table = make_table()
     gradient = tf.IndexedSlices(tf.ones((1, 2), tf.float16), tf.constant([0]), (4, 2))
