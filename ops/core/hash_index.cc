@@ -35,9 +35,10 @@ void HashIndex::Insert(uint64_t hash, int64_t key, uint32_t row) {
   while (true) {
     const Segment& segment = directory_[DirectorySlot(hash)];
     Owner& owner = owners_[segment.id];
-    if (owner.num_keys < Room(segment.num_buckets)) {
+    if (owner.num_placed < Room(segment.num_buckets)) {
       Place(segment.buckets, segment.num_buckets, hash, key, row);
       ++owner.num_keys;
+      ++owner.num_placed;
       ++size_;
       return;
     }
@@ -75,11 +76,12 @@ void HashIndex::Publish(uint64_t hash, uint32_t id, uint32_t num_buckets) {
 
 void HashIndex::Grow(uint64_t hash) {
   const Segment old = directory_[DirectorySlot(hash)];
-  if (old.num_buckets >= kMaxBuckets && MaySplit(owners_[old.id])) {
+  Owner& owner = owners_[old.id];
+  if (owner.num_keys >= Room(kMaxBuckets) && MaySplit(owner)) {
     Split(hash);
     return;
   }
-  const uint32_t num_buckets = old.num_buckets + old.num_buckets / 4 + 1;
+  const uint32_t num_buckets = BucketsFor(owner.num_keys);
   auto buckets = std::make_unique<Bucket[]>(num_buckets);
   for (uint32_t b = 0; b < old.num_buckets; ++b) {
     const Bucket& bucket = old.buckets[b];
@@ -87,8 +89,9 @@ void HashIndex::Grow(uint64_t hash) {
       Place(buckets.get(), num_buckets, HashKey(bucket.keys[i]), bucket.keys[i], bucket.rows[i]);
     }
   }
-  num_buckets_ += num_buckets - old.num_buckets;
-  owners_[old.id].buckets = std::move(buckets);
+  num_buckets_ += int64_t{num_buckets} - old.num_buckets;
+  owner.buckets = std::move(buckets);
+  owner.num_placed = owner.num_keys;
   Publish(hash, old.id, num_buckets);
 }
 
@@ -126,9 +129,10 @@ void HashIndex::Split(uint64_t hash) {
   }
   std::array<uint32_t, 2> num_buckets;
   for (size_t half = 0; half < 2; ++half) {
-    // A quarter more than the keys need at once, as Grow gives.
-    num_buckets[half] = owners_[ids[half]].num_keys / 4 * 5 / 4 + 1;
-    owners_[ids[half]].buckets = std::make_unique<Bucket[]>(num_buckets[half]);
+    Owner& owner = owners_[ids[half]];
+    num_buckets[half] = BucketsFor(owner.num_keys);
+    owner.buckets = std::make_unique<Bucket[]>(num_buckets[half]);
+    owner.num_placed = owner.num_keys;
     num_buckets_ += num_buckets[half];
   }
   num_buckets_ -= old.num_buckets;
@@ -147,6 +151,7 @@ void HashIndex::Split(uint64_t hash) {
 
 int64_t HashIndex::AppendSegment(int64_t position, std::vector<int64_t>* keys,
                                  std::vector<uint32_t>* rows) const {
+  if (position >= static_cast<int64_t>(directory_.size())) return -1;
   const Segment& segment = directory_[static_cast<size_t>(position)];
   for (uint32_t b = 0; b < segment.num_buckets; ++b) {
     const Bucket& bucket = segment.buckets[b];

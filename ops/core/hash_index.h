@@ -19,7 +19,8 @@ namespace keras_sparse {
 //
 // A full segment grows by a quarter until it has 512 buckets, then splits in two, so no insertion
 // ever moves more than a few thousand keys however large the table is, and over 60 % of the slots
-// of a large index are used.
+// of a large index are used. One that is full of the traces of erased keys is made anew instead, in
+// the size that its keys need.
 //
 // Every int64 is a key: how full a bucket is stands in a count, not in a reserved key.
 //
@@ -83,6 +84,9 @@ class HashIndex {
   struct Owner {
     std::unique_ptr<Bucket[]> buckets;
     uint32_t num_keys = 0;
+    // Keys placed since the buckets were made, erased ones too. Fewer than there are slots, so one
+    // bucket at least was never full and has not overflowed: there each search ends.
+    uint32_t num_placed = 0;
     int depth = 0;  // how many prefix bits its keys share
   };
 
@@ -96,6 +100,8 @@ class HashIndex {
   static void Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
                     uint32_t row);
   static uint32_t Room(uint32_t num_buckets) { return num_buckets * kBucketSlots * 4 / 5; }
+  // A quarter more than the keys need at once.
+  static uint32_t BucketsFor(uint32_t num_keys) { return num_keys / 4 * 5 / 4 + 1; }
   // Makes room for one more key in the segment of `hash`.
   void Grow(uint64_t hash);
   bool MaySplit(const Owner& owner) const;
