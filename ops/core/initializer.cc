@@ -92,8 +92,11 @@ Status Initializer::Create(const std::string& kind, float a, float b, int64_t se
   if (kind == "constant") {
     *initializer = std::make_unique<Constant>(a);
   } else if (kind == "uniform") {
-    *initializer =
-        MakeRandom(seed, [a, range = b - a](uint32_t word) { return a + range * ToUnit(word); });
+    // Rounding may reach b, which is not in the range.
+    *initializer = MakeRandom(seed, [a, range = b - a, last = std::nextafter(b, a)](uint32_t word) {
+      const float value = a + range * ToUnit(word);
+      return range > 0 ? std::min(value, last) : std::max(value, last);
+    });
   } else if (kind == "normal") {
     *initializer = MakeRandom(seed, [a, b](uint32_t word) {
       return static_cast<float>(a + b * NormalQuantile(ToOpenUnit(word)));
