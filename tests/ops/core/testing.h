@@ -1,0 +1,86 @@
+// What the tests of the core share: checks of a Status, seeded data, hashes turned back into keys.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+inline ::testing::AssertionResult IsOk(const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status.message();
+}
+
+// Whether a call failed with this code and a message that holds these words.
+inline ::testing::AssertionResult FailsWith(StatusCode code, const std::string& words,
+                                            const Status& status) {
+  if (status.ok()) return ::testing::AssertionFailure() << "the call succeeded";
+  if (status.code() == code && status.message().find(words) != std::string::npos) {
+    return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure()
+         << "code " << static_cast<int>(status.code()) << ": " << status.message();
+}
+
+// For comparisons that tell NaNs and signs of zero apart too.
+inline std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits(values.size());
+  if (!values.empty()) std::memcpy(bits.data(), values.data(), 4 * values.size());
+  return bits;
+}
+
+// In [low, high], all equally likely.
+inline std::vector<int64_t> RandomIds(int64_t n, int64_t low, int64_t high, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<int64_t> in_range(low, high);
+  std::vector<int64_t> ids(static_cast<size_t>(n));
+  for (int64_t& id : ids) id = in_range(random);
+  return ids;
+}
+
+inline std::vector<float> RandomFloats(int64_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> in_range(-1, 1);
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& value : values) value = in_range(random);
+  return values;
+}
+
+// Rises from 0 to num_ids in num_bags steps; about one bag in five is empty.
+inline std::vector<int64_t> RandomSplits(int64_t num_bags, int64_t max_hotness, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int64_t> splits = {0};
+  for (int64_t b = 0; b < num_bags; ++b) {
+    const auto draw = static_cast<int64_t>(random() >> 1);
+    splits.push_back(splits.back() + (draw % 5 == 0 ? 0 : draw / 5 % max_hotness + 1));
+  }
+  return splits;
+}
+
+// The keys that are hardest to tell from "no key".
+inline std::vector<int64_t> ExtremeKeys() {
+  return {std::numeric_limits<int64_t>::min(), -1, 0, 1, std::numeric_limits<int64_t>::max()};
+}
+
+// The key with this hash: the finalizer of MurmurHash3 run backwards.
+inline int64_t KeyOfHash(uint64_t hash) {
+  hash ^= hash >> 33;
+  hash *= 0x9cb4b2f8129337dbULL;  // inverse of the second multiplier modulo 2^64
+  hash ^= hash >> 33;
+  hash *= 0x4f74430c22a54005ULL;  // inverse of the first
+  hash ^= hash >> 33;
+  return static_cast<int64_t>(hash);
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_TESTING_H_
