@@ -101,8 +101,11 @@ endef
 test-cpp: $(STAMPS)/build $(STAMPS)/gtest  ## Run the C++ tests.
 	$(call run_cpp_tests,$(BUILD)/core-tests)
 
+# `make test-sanitize SANITIZE=thread` looks for races instead.
+SANITIZE ?= address,undefined
+
 test-sanitize: $(STAMPS)/build $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
-	$(call run_cpp_tests,$(BUILD)/core-sanitize,-DKERAS_SPARSE_SANITIZE=address$(comma)undefined)
+	$(call run_cpp_tests,$(BUILD)/core-sanitize-$(SANITIZE),-DKERAS_SPARSE_SANITIZE=$(SANITIZE))
 
 test-python: $(STAMPS)/native $(STAMPS)/test  ## Run the Python tests.
 	$(BIN)/pytest
@@ -120,5 +123,3 @@ docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is
 
 clean:  ## Remove what was built; keeps .venv.
 	rm -rf $(BUILD) dist site .mypy_cache .pytest_cache .ruff_cache
-
-comma := ,
