@@ -1,0 +1,35 @@
+"""How fast does one dynamic table train, 26 of 5,000,000 scrambled 63-bit keys a sample?
+
+    python -m benchmarks.dynamic_table
+
+Peers without a table of keys hash them into a static one, where keys collide.
+"""
+
+from benchmarks import timing
+from benchmarks import workloads
+from benchmarks.timing import Peer
+
+TITLE = "W3: one dynamic table, rows of 64, 26 of 5,000,000 keys a sample"
+POOLED = "W3 with the rows of a sample summed"
+PEERS = [
+    Peer("keras_sparse", "ours"),
+    Peer("plain C++, huge pages", "floor", "build_huge"),
+    Peer("plain C++, 4 KiB pages", "floor"),
+    Peer("TensorFlow by hand, hashed", "tensorflow_variable"),
+    Peer("FBGEMM TBE, hashed", "fbgemm", columns=("forward", "sgd", "adagrad")),
+    Peer("torch sparse, hashed", "torch_bags", extra_copies=1),
+    Peer("keras.layers.Embedding, hashed", "keras_layers", extra_copies=2),
+    Peer(
+        "keras.layers.Embedding, hashed, untrained", "keras_layers", "build_untrained", ("forward",)
+    ),
+]
+POOLED_PEERS = PEERS[:3]
+
+
+def main(arguments=None):
+    rows = timing.run(TITLE, workloads.w3, PEERS, arguments)
+    return rows + "\n\n" + timing.run(POOLED, workloads.w3_pooled, POOLED_PEERS, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The floor: plain C++ with software prefetch (`floor.cc`), compiled here and called by ctypes."""
+
+import ctypes
+import itertools
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+from benchmarks.workloads import NUM_BATCHES
+
+RULES = {"sgd": 0, "adagrad": 1, "lazy_adam": 2}
+SOURCE = pathlib.Path(__file__).parent.parent / "floor.cc"
+FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
+HUGE_PAGE = 1 << 21
+
+
+def library():
+    """Compiles the floor into a temporary folder and loads it."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "floor.so"
+        command = ["g++", *FLAGS, "-fopenmp", "-shared", "-fPIC", "-o", target, SOURCE]
+        subprocess.run(command, check=True)
+        loaded = ctypes.CDLL(str(target))
+    loaded.FloorCreate.restype = ctypes.c_void_p
+    loaded.FloorMap.restype = ctypes.c_void_p
+    loaded.FloorReadInOrder.restype = ctypes.c_float
+    loaded.FloorReadAtRandom.restype = ctypes.c_float
+    return loaded
+
+
+def pointers(arrays):
+    """The addresses of arrays as a C array; `None` is a null pointer."""
+    if arrays is None:
+        return None
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+
+
+def aligned(shape):
+    """Zeros that start at a page: outputs are written in whole vectors."""
+    num_bytes = int(np.prod(shape)) * 4
+    raw = np.zeros(num_bytes + 4096, np.uint8)
+    start = -raw.ctypes.data % 4096
+    return raw[start : start + num_bytes].view(np.float32).reshape(shape)
+
+
+class Floor:
+    """Tables of a workload, and one call for each half of a step."""
+
+    def __init__(self, workload, column, huge):
+        self.lib = library()
+        self.workload = workload
+        self.rule = column
+        slots = {"adagrad": 1, "lazy_adam": 2}.get(column, 0)
+        self.handle = ctypes.c_void_p(
+            self.lib.FloorCreate(
+                ctypes.c_int64(workload.num_tables),
+                ctypes.c_int64(workload.input_dim),
+                workload.output_dim,
+                slots,
+                int(workload.dynamic),
+                int(huge),
+            )
+        )
+        if workload.dynamic:
+            keys = np.unique(np.concatenate([batch[0] for batch in workload.ids]))
+            np.random.default_rng(0).shuffle(keys)
+            self._insert(keys)
+        self.grads = workload.output_grads()
+        shape = (workload.num_rows_out, workload.output_dim)
+        self.outputs = [aligned(shape) for _ in range(workload.num_tables)]
+        # A row of outputs that does not fit in the caches is written past them.
+        self.stream = int(sum(output.nbytes for output in self.outputs) > 48 << 20)
+        self.inputs = [self._inputs(i) for i in range(NUM_BATCHES)]
+        self.steps = itertools.count(1)
+
+    def __del__(self):
+        self.lib.FloorDestroy(self.handle)
+
+    def _insert(self, keys):
+        address = keys.ctypes.data_as(ctypes.c_void_p)
+        self.lib.FloorInsert(self.handle, ctypes.c_int64(0), address, ctypes.c_int64(len(keys)))
+
+    def _inputs(self, i):
+        ids = self.workload.ids[i]
+        splits = self.workload.row_splits
+        counts = np.array([len(row) for row in ids], np.int64)
+        return (
+            pointers(ids),
+            pointers(splits[i] if splits else None),
+            counts.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_int64(self.workload.batch_size),
+        )
+
+    def forward(self, i):
+        self.lib.FloorLookup(
+            self.handle, *self.inputs[i], pointers(self.outputs), ctypes.c_int(self.stream)
+        )
+
+    def step(self, i):
+        self.forward(i)
+        self.lib.FloorApply(
+            self.handle,
+            RULES[self.rule],
+            *self.inputs[i],
+            pointers(self.grads),
+            ctypes.c_int64(next(self.steps)),
+        )
+
+
+def build(workload, column, huge=False):
+    floor = Floor(workload, column, huge)
+    return floor.forward if column == "forward" else floor.step
+
+
+def build_huge(workload, column):
+    """The same on huge pages."""
+    return build(workload, column, huge=True)

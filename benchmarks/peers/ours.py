@@ -1,0 +1,65 @@
+"""keras_sparse: as layers, each with its own lookup op, and as one grouped lookup of all tables.
+
+Both update all tables by one native op, through `keras_sparse.optimizers`.
+"""
+
+import tensorflow as tf
+
+import keras_sparse
+from benchmarks.peers.keras_layers import bind
+from benchmarks.peers.keras_layers import make_step
+
+OPTIMIZERS = {
+    "forward": lambda: keras_sparse.optimizers.SGD(0.01),
+    "sgd": lambda: keras_sparse.optimizers.SGD(0.01),
+    "adagrad": lambda: keras_sparse.optimizers.Adagrad(0.01),
+    "lazy_adam": lambda: keras_sparse.optimizers.LazyAdam(0.001),
+}
+
+
+def make_layers(workload):
+    layers = [
+        keras_sparse.layers.Embedding(
+            None if workload.dynamic else workload.input_dim,
+            workload.output_dim,
+            combiner=workload.combiner,
+            name=f"table_{i}",
+        )
+        for i in range(workload.num_tables)
+    ]
+    for layer in layers:
+        layer.build((None, None) if workload.combiner else (None,))
+    return layers
+
+
+def finish(workload, column, variables, lookup):
+    optimizer = OPTIMIZERS[column]()
+    optimizer.build(variables)
+    return bind(workload, column, lookup, make_step(lookup, optimizer, variables))
+
+
+def build(workload, column):
+    layers = make_layers(workload)
+
+    def one(layer, ids, splits):
+        if splits is None:
+            return layer(ids)
+        return layer(tf.RaggedTensor.from_row_splits(ids, splits, validate=False))
+
+    def lookup(ids, splits):
+        splits = splits or [None] * len(ids)
+        return [one(*each) for each in zip(layers, ids, splits, strict=True)]
+
+    return finish(workload, column, [layer.embeddings for layer in layers], lookup)
+
+
+def build_grouped(workload, column):
+    variables = [layer.embeddings for layer in make_layers(workload)]
+    combiners = [workload.combiner] * len(variables)
+
+    def lookup(ids, splits):
+        return keras_sparse.ops.lookup(
+            variables, ids, row_splits=splits or None, combiners=combiners
+        )
+
+    return finish(workload, column, variables, lookup)

@@ -1,0 +1,217 @@
+"""Times peers against each other: each in a process of its own, all taking turns.
+
+Every peer is built in its own process, because the thread pools of TensorFlow and PyTorch disturb
+each other, and stays there while the peers take turns: a round gives each a turn of 32 steps (fewer
+when they are slow), so that whatever else the machine does falls on all of them. Where the tables
+of all peers do not fit in memory together, peers are split into groups that run one after another.
+
+What is timed is a call as a user makes it, from Python: a `tf.function`, a torch step, a C call.
+Ids and the gradient that arrives at the outputs are ready before the clock starts. Two steps at
+the start of each turn are not counted.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from benchmarks import workloads
+
+COLUMNS = ("forward", "sgd", "adagrad", "lazy_adam")
+COPIES = {"forward": 1, "sgd": 1, "adagrad": 2, "lazy_adam": 3}
+REPOSITORY = pathlib.Path(__file__).parent.parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A row of the table.
+
+    Attributes:
+        name: How the row is called.
+        module: A module of `benchmarks.peers`.
+        function: Its function `(workload, column) -> step`.
+        columns: Those it can fill.
+        extra_copies: Copies of the table that it holds beside rows and slots, at its peak.
+    """
+
+    name: str
+    module: str
+    function: str = "build"
+    columns: tuple = COLUMNS
+    extra_copies: float = 0
+
+
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
+class Worker:
+    """The process of one peer."""
+
+    def __init__(self, peer, column, path, threads):
+        order = {"module": peer.module, "function": peer.function, "column": column}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(threads),
+            "TF_NUM_INTRAOP_THREADS": str(threads),
+            "TF_NUM_INTEROP_THREADS": str(threads),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "KERAS_BACKEND": "tensorflow",
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
+        }
+        self.peer = peer
+        self.times = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if os.getenv("BENCHMARKS_VERBOSE") else subprocess.DEVNULL,
+            env=environment,
+            text=True,
+        )
+        self.answer = self.ask({**order, "workload": str(path)})
+
+    def ask(self, order):
+        """Sends an order and waits for its answer."""
+        try:
+            print(json.dumps(order), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            pass
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"failed": "its process died"}
+
+    def take_turn(self, most_steps, most_seconds):
+        answer = self.ask({"most_steps": most_steps, "most_seconds": most_seconds})
+        if "times" not in answer:
+            raise RuntimeError(f"{self.peer.name}: {answer}")
+        self.times += answer["times"]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.terminate()
+        self.process.wait()
+
+
+def groups(peers, column, table_bytes):
+    """Splits the peers, in order, so that the tables of each group fit in memory together."""
+    with open("/proc/meminfo") as lines:
+        facts = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+    budget = 0.75 * facts["MemAvailable"]
+    split, used = [[]], 0
+    for peer in peers:
+        need = (COPIES[column] + peer.extra_copies) * table_bytes + (600 << 20)
+        if split[-1] and used + need > budget:
+            split.append([])
+            used = 0
+        split[-1].append(peer)
+        used += need
+    return split
+
+
+def time_group(peers, column, path, options):
+    """Builds the peers of a group and lets them take turns. Returns times and who is left out."""
+    workers, left_out = [], {}
+    try:
+        for peer in peers:
+            say(f"  {column}: building {peer.name}")
+            worker = Worker(peer, column, path, options.threads)
+            workers.append(worker)
+            if "ready" not in worker.answer:
+                left_out[peer.name] = next(iter(worker.answer.values()))
+                say(f"  {column}: {peer.name} is left out: {left_out[peer.name]}")
+                worker.stop()
+                workers.pop()
+        for i in range(options.rounds):
+            say(f"  {column}: round {i + 1} of {options.rounds}")
+            for worker in (
+                workers[i % len(workers) :] + workers[: i % len(workers)] if workers else []
+            ):
+                worker.take_turn(options.steps, options.most_seconds)
+        return {worker.peer.name: worker.times for worker in workers}, left_out
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def compare(workload, peers, options):
+    """Times every peer in every column.
+
+    Returns:
+        `{"times": {column: {peer: [ms, ...]}}, "left_out": {peer: reason}}`.
+    """
+    times, left_out = {}, {}
+    table_bytes = workload.num_tables * workload.input_dim * workload.output_dim * 4
+    with tempfile.TemporaryDirectory() as folder:
+        path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
+        for column in options.columns:
+            chosen = [
+                peer for peer in peers if column in peer.columns and peer.name not in left_out
+            ]
+            times[column] = {}
+            for group in groups(chosen, column, table_bytes):
+                measured, missing = time_group(group, column, path, options)
+                times[column] |= measured
+                left_out |= missing
+    return {"times": times, "left_out": left_out}
+
+
+def table(result, peers, columns):
+    """A Markdown table of medians, and one of how far single steps spread."""
+    head = ["| ms a step | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    medians, spreads = [], []
+    for peer in peers:
+        cells = [result["times"][column].get(peer.name) for column in columns]
+        if not any(cells):
+            continue
+        texts = [f"{statistics.median(cell):.3g}" if cell else "" for cell in cells]
+        medians.append(f"| {peer.name} | " + " | ".join(texts) + " |")
+        texts = [spread(cell) if cell else "" for cell in cells]
+        spreads.append(f"| {peer.name} | " + " | ".join(texts) + " |")
+    lines = [*head, *medians, "", "Fastest step, 90th percentile, number of steps:", ""]
+    lines += [*head, *spreads]
+    lines += [f"\nLeft out: {name}: {reason}" for name, reason in result["left_out"].items()]
+    return "\n".join(lines)
+
+
+def spread(cell):
+    ordered = sorted(cell)
+    return f"{ordered[0]:.3g}, {ordered[int(0.9 * (len(ordered) - 1))]:.3g}, {len(ordered)}"
+
+
+def parser(question):
+    """The options that all scripts share."""
+    made = argparse.ArgumentParser(description=question)
+    made.add_argument("--threads", type=int, default=2, help="threads of every peer (2)")
+    made.add_argument(
+        "--workload-scale", type=float, default=1.0, help="rows of the tables, x this"
+    )
+    made.add_argument("--rounds", type=int, default=7, help="turns of every peer (7)")
+    made.add_argument("--steps", type=int, default=32, help="steps of a turn, at most (32)")
+    made.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
+    made.add_argument("--columns", nargs="+", default=list(COLUMNS), choices=COLUMNS)
+    made.add_argument("--peers", nargs="+", help="only peers whose name contains one of these")
+    made.add_argument("--json", type=pathlib.Path, help="also write all times to this file")
+    return made
+
+
+def run(title, make_workload, peers, arguments=None):
+    """The body of every script: draws the ids, times the peers, prints the tables."""
+    options = parser(title).parse_args(arguments)
+    if options.peers:
+        peers = [p for p in peers if any(part in p.name for part in options.peers)]
+    try:
+        say(f"{title}: drawing ids")
+        result = compare(make_workload(options.workload_scale), peers, options)
+    except KeyboardInterrupt:
+        say("stopped")
+        sys.exit(130)
+    text = table(result, peers, options.columns)
+    print(f"{title}\n\n{text}\n", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(result))
+    return text
