@@ -1,0 +1,9 @@
+"""Keras embedding tables that live in a native engine."""
+
+from keras_sparse import layers as layers
+from keras_sparse import ops as ops
+from keras_sparse import optimizers as optimizers
+from keras_sparse import saving as saving
+from keras_sparse.embedding_variable import EmbeddingVariable as EmbeddingVariable
+
+__version__ = "0.1.0"

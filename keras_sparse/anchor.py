@@ -1,0 +1,45 @@
+import tensorflow as tf
+
+# Every way in which a `tf.Variable` is given a value.
+_UPDATES = (
+    "assign",
+    "assign_add",
+    "assign_sub",
+    "batch_scatter_update",
+    "scatter_add",
+    "scatter_div",
+    "scatter_max",
+    "scatter_min",
+    "scatter_mul",
+    "scatter_nd_add",
+    "scatter_nd_sub",
+    "scatter_nd_update",
+    "scatter_sub",
+    "scatter_update",
+)
+
+
+def make_anchor(variable):
+    """Makes the small `tf.Variable` that stands for an embedding variable in a gradient tape.
+
+    It is never updated: a Keras optimizer that tries would train nothing, so that it is refused.
+    """
+    anchor = tf.Variable(0.0, trainable=True, name=variable.name)
+    path = variable.path
+
+    def refuse(*args, **kwargs):
+        refuse_optimizer(path)
+
+    for update in _UPDATES:
+        setattr(anchor, update, refuse)
+    return anchor
+
+
+def refuse_optimizer(path):
+    """Raises the error for an optimizer that does not know embedding variables."""
+    raise TypeError(
+        "An embedding variable must be trained by an optimizer of `keras_sparse.optimizers` (SGD, "
+        "Adagrad, LazyAdam): they take the arguments of the Keras optimizer of that name and "
+        "train the dense variables as it does. Received: a Keras optimizer for variable "
+        f"'{path}'"
+    )

@@ -1,0 +1,52 @@
+"""Checks of arguments, each worded as: rule, remedy, what came."""
+
+import numbers
+
+
+def positive(value, name):
+    """Returns `value` as an int; raises unless it is an integer above 0."""
+    if integer(value, name) <= 0:
+        raise ValueError(f"`{name}` must be above 0. Received: {name}={value}")
+    return int(value)
+
+
+def positive_or_none(value, name):
+    """Returns `value` as an int, or `None`."""
+    return None if value is None else positive(value, name)
+
+
+def integer(value, name):
+    """Returns `value` as an int; raises unless it is an integer."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(
+            f"`{name}` must be an integer. Received: {name}={value!r} of type "
+            f"{type(value).__name__}"
+        )
+    return int(value)
+
+
+def integer_or_none(value, name):
+    """Returns `value` as an int, or `None`."""
+    return None if value is None else integer(value, name)
+
+
+def boolean(value, name):
+    """Returns `value`; raises unless it is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}")
+    return value
+
+
+def one_of(value, allowed, name):
+    """Returns `value`; raises unless it is among `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"`{name}` must be one of {tuple(allowed)}. Received: {name}={value!r}")
+    return value
+
+
+def same_length(lists):
+    """Raises unless all lists of the dict have as many elements."""
+    lengths = {name: len(a_list) for name, a_list in lists.items()}
+    if len(set(lengths.values())) > 1:
+        names = ", ".join(f"`{name}`" for name in lists)
+        raise ValueError(f"{names} must have one element a table. Received: lengths {lengths}")

@@ -1,0 +1,278 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse import ops
+from keras_sparse.anchor import make_anchor
+from keras_sparse.anchor import refuse_optimizer
+from keras_sparse.initial_rows import InitialRows
+from keras_sparse.initial_rows import native_initial_rows
+from keras_sparse.initial_rows import NATIVE_INITIALIZERS
+from keras_sparse.initial_rows import resolve_seed
+from keras_sparse.initial_rows import rows_in_chunks
+from keras_sparse.ops.lookup import refuse_strategies
+
+_CHUNK_BYTES = 16 << 20
+
+
+class EmbeddingVariable(keras.Variable):
+    """The Python face of a native table of embedding rows.
+
+    To Keras it is a trainable variable: a layer tracks it, and `tape.gradient` gives
+    `tf.IndexedSlices` for it. Its rows, and the optimizer's slots beside them, live in the native
+    table. They are read by `keras_sparse.ops.lookup` and changed by the optimizers of
+    `keras_sparse.optimizers` alone: what TensorFlow sees as its value is a small anchor for
+    gradients, and computing with the variable itself is an error.
+
+    A static table has a row for each id in `[0, input_dim)`. A dynamic one takes any int64 key: a
+    lookup reads a key without a row as its initial row, the first gradient makes the row.
+
+    Args:
+        input_dim: Integer, rows of a static table. `None` for a dynamic one.
+        output_dim: Integer. Width of a row.
+        initializer: `keras.initializers.Initializer`, its name or, for a static table, any
+            callable. A row is a function of the seed and its key. Defaults to `"uniform"`.
+        seed: Integer. Defaults to `None`: the initializer's seed, or else Keras' default, which
+            `keras.utils.set_random_seed` makes reproducible.
+        out_of_range: `"error"` or `"zero"`. What a lookup does with an id outside a static table.
+            Defaults to `"error"`.
+        trainable: Boolean. Defaults to `True`.
+        name: String. Defaults to `"embeddings"`.
+
+    Example:
+    >>> table = EmbeddingVariable(None, 8, initializer="zeros")
+    >>> keras_sparse.ops.lookup([table], [tf.constant([-5, 2**62])])[0].shape
+    TensorShape([2, 8])
+    >>> table.num_rows
+    0
+    """
+
+    def __init__(
+        self,
+        input_dim,
+        output_dim,
+        initializer="uniform",
+        seed=None,
+        out_of_range="error",
+        trainable=True,
+        name="embeddings",
+    ):
+        self.input_dim = checks.positive_or_none(input_dim, "input_dim")
+        self.output_dim = checks.positive(output_dim, "output_dim")
+        self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
+        refuse_strategies("created")
+        self.initializer = keras.initializers.get(initializer)
+        self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
+        self.native = None
+        self.rule = None
+        self.slot_names = ()
+        self.rule_owner = None
+        super().__init__(
+            initializer=self.initializer,
+            shape=(self.input_dim or 0, self.output_dim),
+            dtype="float32",
+            trainable=checks.boolean(trainable, "trainable"),
+            autocast=False,
+            name=name,
+        )
+
+    def _describe_initial_rows(self, seed):
+        seed = resolve_seed(self.initializer, seed)
+        rows = native_initial_rows(self.initializer, self.input_dim, self.output_dim, seed)
+        self._imports_initial_rows = rows is None
+        if rows is None and self.is_dynamic:
+            raise ValueError(
+                "`initializer` of a dynamic table must be one of keras.initializers."
+                f"{NATIVE_INITIALIZERS}, as any key's row must follow from the seed and the key. "
+                f"Received: initializer={self.initializer}"
+            )
+        return InitialRows("constant", 0.0, 0.0, seed) if rows is None else rows
+
+    # What Keras calls to give a variable its value, once there may be one.
+
+    def _initialize_with_initializer(self, initializer):
+        with tf.init_scope():
+            (self.native,) = ops.create_tables(
+                [self.path],
+                [self.input_dim],
+                [self.output_dim],
+                [self.initial_rows],
+                [self.out_of_range],
+            )
+            self._value = make_anchor(self)
+            self._import_initial_rows()
+
+    def _import_initial_rows(self):
+        if self._imports_initial_rows:
+            chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
+            for first, rows in rows_in_chunks(
+                self.initializer, self.input_dim, self.output_dim, chunk_rows
+            ):
+                self.import_(np.arange(first, first + len(rows)), rows)
+
+    @property
+    def value(self):
+        """The anchor: a small `tf.Variable` that gradients of lookups arrive at."""
+        return tf.zeros(()) if self._value is None else self._value
+
+    @property
+    def is_dynamic(self):
+        """Whether the table takes any key, rather than the ids of a fixed range."""
+        return self.input_dim is None
+
+    @property
+    def num_rows(self):
+        """Integer. Rows in the table now."""
+        if not self.is_dynamic:
+            return self.input_dim
+        if self.native is None:
+            return 0
+        with tf.init_scope():
+            return int(ops.table_sizes([self])[0])
+
+    @property
+    def shape(self):
+        return tf.TensorShape((self.num_rows, self.output_dim))
+
+    def stats(self):
+        """Returns a dict of integers: `rows`, `bytes`, `lookups`, `hits` (looked-up ids that had a
+        row), `created_rows` (made by a gradient) and `out_of_range_ids` (read as zeros).
+        """
+        with tf.init_scope():
+            counts = ops.table_stats([self])[0].numpy()
+        return dict(zip(ops.STATISTICS, counts.tolist(), strict=True))
+
+    def set_rule(self, rule, slot_names, slot_initial_values):
+        """Gives the table an update rule, and its rows fresh slots. Optimizers call it when built.
+
+        Args:
+            rule: String. Name of a native rule.
+            slot_names: List of strings, in the order of the record.
+            slot_initial_values: List of floats, one a slot.
+        """
+        checks.same_length({"slot_names": slot_names, "slot_initial_values": slot_initial_values})
+        ops.set_rule([self], rule, slot_initial_values)
+        self.rule = rule
+        self.slot_names = tuple(slot_names)
+
+    def export(self, chunk_rows=65536):
+        """Yields all rows in pieces of about `chunk_rows`.
+
+        Yields:
+            `(keys, records, last_steps)`: arrays of int64, `(n,)`, float32, `(n, record_floats)`
+            (the row, then its slots), and int64, `(n,)` or `(0,)` if the rule keeps no step.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The table has changed since the piece before.
+        """
+        cursors = np.zeros(1, np.int64)
+        while cursors[0] >= 0:
+            with tf.init_scope():
+                keys, records, last_steps, cursors = ops.export_rows([self], cursors, chunk_rows)
+            cursors = cursors.numpy()
+            if len(keys[0]):
+                yield keys[0].numpy(), records[0].numpy(), last_steps[0].numpy()
+
+    def import_(self, keys, records, last_steps=None):
+        """Writes rows, creating those that are not there.
+
+        Args:
+            keys: int64 array of shape `(n,)`.
+            records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
+                them. Rows alone leave the slots of existing rows as they are.
+            last_steps: int64 array, as `export` gives it. Defaults to `None`.
+        """
+        steps = None if last_steps is None else [tf.convert_to_tensor(last_steps, tf.int64)]
+        ops.import_rows(
+            [self], [tf.cast(keys, tf.int64)], [tf.convert_to_tensor(records, tf.float32)], steps
+        )
+
+    def clear(self):
+        """Takes the table back to before training: no rows, or each row its initial one."""
+        ops.clear_tables([self])
+        self._import_initial_rows()
+
+    def set_initial_rows(self, initial_rows):
+        """Changes what keys without a row read as.
+
+        Args:
+            initial_rows: `keras_sparse.initial_rows.InitialRows`.
+        """
+        if initial_rows != self.initial_rows:
+            ops.set_initial_rows([self], [initial_rows])
+            self.initial_rows = initial_rows
+
+    def numpy(self):
+        """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
+        self._refuse_dynamic("read as one array")
+        rows = np.empty((self.input_dim, self.output_dim), np.float32)
+        for keys, records, _ in self.export():
+            rows[keys] = records[:, : self.output_dim]
+        return rows
+
+    def assign(self, value):
+        """Writes all rows of a static table. Slots stay as they are, as in Keras.
+
+        Args:
+            value: Array or tensor of shape `(input_dim, output_dim)`.
+        """
+        self._refuse_dynamic("assigned")
+        if tuple(value.shape) != (self.input_dim, self.output_dim):
+            raise ValueError(
+                f"`value` must have the variable's shape {tuple(self.shape)}. Received: "
+                f"value.shape={tuple(value.shape)} for '{self.path}'"
+            )
+        chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
+        for first in range(0, self.input_dim, chunk_rows):
+            end = min(first + chunk_rows, self.input_dim)
+            self.import_(np.arange(first, end), tf.cast(value[first:end], tf.float32))
+        return value
+
+    def _refuse_dynamic(self, action):
+        if self.is_dynamic:
+            raise NotImplementedError(
+                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
+                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
+                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
+                "`export` and `import_`. "
+                f"Received: variable '{self.path}'"
+            )
+
+    def _refuse_computation(self, *args, **kwargs):
+        raise TypeError(
+            "An embedding variable cannot be computed with as a whole. Read rows with its layer or "
+            "`keras_sparse.ops.lookup`, or take a static table's `.numpy()`. Received: variable "
+            f"'{self.path}'"
+        )
+
+    __tf_tensor__ = __getitem__ = __neg__ = __abs__ = _refuse_computation
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_computation
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse_computation
+    __matmul__ = __rmatmul__ = assign_add = assign_sub = _refuse_computation
+
+    def _refuse_checkpoint(self, *args, **kwargs):
+        raise NotImplementedError(
+            "Embedding variables are not in TensorFlow's checkpoints and SavedModels. Use "
+            f"`model.save` or `model.save_weights`. Received: variable '{self.path}'"
+        )
+
+    _serialize_to_tensors = _restore_from_tensors = _refuse_checkpoint
+    _copy_trackable_to_cpu = _export_to_saved_model_graph = _refuse_checkpoint
+
+    # Stock optimizers read this before they make a slot as large as the variable.
+
+    @property
+    def _layout(self):
+        refuse_optimizer(self.path)
+
+    @_layout.setter
+    def _layout(self, layout):
+        pass
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.numpy(), dtype)
+
+    def __repr__(self):
+        rows = "dynamic" if self.is_dynamic else self.input_dim
+        return f"<EmbeddingVariable path={self.path}, shape=({rows}, {self.output_dim})>"

@@ -1,0 +1,3 @@
+"""Keras layers that look rows up."""
+
+from keras_sparse.layers.embedding import Embedding as Embedding

@@ -1,0 +1,206 @@
+import keras
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse import ops
+from keras_sparse import saving
+from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.layers.ragged_form import as_tensor
+from keras_sparse.layers.ragged_form import ragged_form
+
+# Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
+_KERAS_OPTIONS = {
+    "embeddings_regularizer": (None,),
+    "embeddings_constraint": (None,),
+    "quantization_config": (None,),
+    "lora_rank": (None, 0),
+    "lora_alpha": (None,),
+    "input_length": (None,),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class Embedding(keras.layers.Layer):
+    """Looks up a row for each id, and pools the rows of a sample if asked to.
+
+    Stands in for `keras.layers.Embedding` where the table is large or its ids are not a range: rows
+    live in a native table, a step touches the rows of its batch alone, and `input_dim=None` takes
+    any 64-bit key. Train it with the optimizers of `keras_sparse.optimizers`.
+
+    Args:
+        input_dim: Integer, rows of the table; ids are below it. `None` for a dynamic table, whose
+            ids are any int64 or uint64 and which makes the row of an id at its first gradient.
+        output_dim: Integer. Width of a row.
+        combiner: `"sum"`, `"mean"` or `"sqrtn"` pools the rows of the last axis; an empty bag gives
+            zeros. `None` gives a row an id. Defaults to `None`.
+        embeddings_initializer: A `keras.initializers.Initializer` or its name; for a static table
+            also any callable, which is called for some thousands of rows at a time. For the fans of
+            Glorot, He, Lecun and VarianceScaling a dynamic table has `output_dim` rows. Defaults to
+            `"uniform"`.
+        seed: Integer. With an id, decides its initial row. Defaults to `None`: the initializer's
+            seed, or else Keras' default, which `keras.utils.set_random_seed` makes reproducible.
+        mask_zero: Boolean. Whether id 0 is padding: the output carries a mask, or a bag leaves it
+            out. Defaults to `False`.
+        out_of_range: `"error"` or `"zero"`: what an id outside a static table does; a row of zeros
+            is counted in `stats()`. Defaults to `"error"`.
+        **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
+            Rows are float32; outputs have the dtype policy's compute dtype.
+
+    Call arguments:
+        inputs: Ids, of any integer type: a tensor or array of any rank, nested lists, a 2-D
+            RaggedTensor or SparseTensor. Floats only for a static table of at most 2**24 rows.
+        weights: Weight of each id, of the structure of `inputs`: a weighted sum, mean (over the sum
+            of the weights) or sqrtn (over the root of the sum of their squares); without a
+            combiner each row times its weight. Defaults to `None`, ones.
+
+    Input shape: any, `(..., hotness)`.
+    Output shape: `(..., output_dim)` with a combiner, `(..., hotness, output_dim)` without; ragged
+        for a RaggedTensor without a combiner.
+
+    Example:
+    >>> layer = Embedding(None, 16, combiner="mean")
+    >>> layer(tf.ragged.constant([[4, 2**40], [], [7]])).shape
+    TensorShape([3, 16])
+    """
+
+    def __init__(
+        self,
+        input_dim,
+        output_dim,
+        combiner=None,
+        embeddings_initializer="uniform",
+        seed=None,
+        mask_zero=False,
+        out_of_range="error",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.input_dim = checks.positive_or_none(input_dim, "input_dim")
+        self.output_dim = checks.positive(output_dim, "output_dim")
+        self.combiner = checks.one_of(combiner, (None, *ops.COMBINERS), "combiner")
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.seed = checks.integer_or_none(seed, "seed")
+        self.mask_zero = checks.boolean(mask_zero, "mask_zero")
+        self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
+        if self.variable_dtype != "float32" or self.quantization_mode is not None:
+            raise ValueError(
+                "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
+                f"mixed_float16 or mixed_bfloat16. Received: dtype={self.dtype_policy.name}"
+            )
+        self.supports_masking = mask_zero
+        self.supports_jit = False  # the native ops have no XLA kernel
+        self.autocast = False  # ids are not cast
+        self.embeddings = None
+
+    def __call__(self, inputs, *args, **kwargs):
+        return super().__call__(as_tensor(inputs), *args, **kwargs)
+
+    def build(self, input_shape=None):
+        if self.embeddings is not None:
+            return
+        self.embeddings = EmbeddingVariable(
+            self.input_dim,
+            self.output_dim,
+            self.embeddings_initializer,
+            self.seed,
+            self.out_of_range,
+        )
+        # Tracked as trainable, so that a frozen layer can be unfrozen.
+        self.embeddings.trainable = self.trainable
+
+    def call(self, inputs, weights=None):
+        form = ragged_form(inputs, weights, self.combiner, self.input_dim, self.mask_zero)
+        pooled = form.row_splits is not None
+        (rows,) = ops.lookup(
+            [self.embeddings],
+            [form.ids],
+            [form.row_splits],
+            [form.weights if pooled else None],
+            [self.combiner if pooled else None],
+        )
+        if form.weights is not None and not pooled:
+            rows *= form.weights[:, tf.newaxis]
+        return form.outputs(tf.cast(rows, self.compute_dtype))
+
+    def compute_mask(self, inputs, previous_mask=None):
+        if not self.mask_zero or self.combiner is not None:
+            return None
+        if isinstance(inputs, tf.SparseTensor):
+            inputs = tf.sparse.to_dense(inputs)
+        return keras.ops.not_equal(inputs, 0)
+
+    def compute_output_shape(self, input_shape):
+        axes = input_shape if self.combiner is None else input_shape[:-1]
+        return (*axes, self.output_dim)
+
+    def compute_output_spec(self, inputs, weights=None):
+        return keras.KerasTensor(
+            self.compute_output_shape(inputs.shape),
+            dtype=self.compute_dtype,
+            ragged=bool(getattr(inputs, "ragged", False)) and self.combiner is None,
+        )
+
+    def stats(self):
+        """Returns the table's statistics: see `EmbeddingVariable.stats`."""
+        if self.embeddings is None:
+            raise RuntimeError("`stats` must be called on a built layer. Call the layer once first")
+        return self.embeddings.stats()
+
+    def save_own_variables(self, store):
+        if self.built:
+            saving.save_table(self.embeddings, store)
+
+    def load_own_variables(self, store):
+        if not self.built:
+            raise RuntimeError(
+                f"Layer '{self.name}' must be built before its table is loaded. Call it, or "
+                "`layer.build()`, first"
+            )
+        saving.load_table(self.embeddings, store)
+
+    def get_config(self):
+        config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
+        config["embeddings_initializer"] = keras.initializers.serialize(self.embeddings_initializer)
+        config |= {name: getattr(self, name) for name in ("seed", "mask_zero", "out_of_range")}
+        return {**super().get_config(), **config}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a layer from its config, or from that of a `keras.layers.Embedding`.
+
+        Raises:
+            ValueError: The config of the Keras layer uses an option that this layer does not have.
+        """
+        config = dict(config)
+        for option, defaults in _KERAS_OPTIONS.items():
+            value = config.pop(option, None)
+            if value not in defaults:
+                raise ValueError(
+                    f"`{option}` is an option of keras.layers.Embedding that "
+                    f"keras_sparse.layers.Embedding does not have. Received: {option}={value}"
+                )
+        return super().from_config(config)
+
+    @classmethod
+    def from_keras(cls, layer):
+        """Makes a layer with the rows of a built `keras.layers.Embedding`.
+
+        Args:
+            layer: The Keras layer. It is left as it is.
+
+        Returns:
+            A built layer of the same config and rows.
+        """
+        if not isinstance(layer, keras.layers.Embedding):
+            raise TypeError(
+                f"`layer` must be a keras.layers.Embedding. Received: {type(layer).__name__}"
+            )
+        if not layer.built:
+            raise ValueError(
+                "`layer` must be built, so that it has rows to take. Call it once first, or use "
+                f"`from_config(layer.get_config())`. Received: unbuilt layer '{layer.name}'"
+            )
+        ours = cls.from_config(layer.get_config())
+        ours.build()
+        ours.embeddings.assign(layer.embeddings)
+        return ours

@@ -1,0 +1,193 @@
+import tensorflow as tf
+
+# Integers up to which each floating-point type has every integer.
+_EXACT_INTEGERS = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**24}
+
+
+class RaggedForm:
+    """A layer's inputs as a lookup takes them, and the way from its rows to the layer's outputs.
+
+    Args:
+        ids: int64 tensor of shape `(num_ids,)`.
+        row_splits: int64 tensor of shape `(num_bags + 1,)`, or `None` if rows are not pooled.
+        weights: float32 tensor of shape `(num_ids,)`, or `None` for ones.
+        outputs: Function of the rows that gives the outputs.
+    """
+
+    def __init__(self, ids, row_splits, weights, outputs):
+        self.ids = ids
+        self.row_splits = row_splits
+        self.weights = weights
+        self.outputs = outputs
+
+
+def as_tensor(inputs):
+    """Returns what may be lists as a tensor; lists of different lengths as a RaggedTensor."""
+    if not isinstance(inputs, (list, tuple, int)):
+        return inputs
+    try:
+        return tf.convert_to_tensor(inputs)
+    except ValueError:
+        return tf.ragged.constant(inputs, row_splits_dtype=tf.int64)
+
+
+def to_int64(ids, input_dim):
+    """Returns ids as int64, each with its bits.
+
+    Args:
+        ids: Tensor of integers or, for a table of few enough rows, floats.
+        input_dim: Integer, or `None` for a dynamic table.
+    """
+    if ids.dtype == tf.int64:
+        return ids
+    if ids.dtype == tf.uint64:
+        return tf.bitcast(ids, tf.int64)
+    if ids.dtype.is_integer:
+        return tf.cast(ids, tf.int64)
+    if not ids.dtype.is_floating:
+        raise TypeError(
+            "`inputs` must be integers. Turn strings into ids with `keras.layers.StringLookup` or "
+            f"`tf.strings.to_hash_bucket_fast`. Received: inputs of dtype {ids.dtype.name}"
+        )
+    if input_dim is None or input_dim > _EXACT_INTEGERS.get(ids.dtype.name, 0):
+        raise TypeError(
+            "`inputs` must be integers, as floats do not hold every id of this table. Give ids as "
+            'int64, for example from `keras.Input(shape, dtype="int64")`. Received: inputs of '
+            f"dtype {ids.dtype.name} for input_dim={input_dim}"
+        )
+    return tf.cast(ids, tf.int64)
+
+
+def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
+    """Brings inputs into ragged form.
+
+    Args:
+        inputs: Tensor of any rank, 2-D RaggedTensor or 2-D SparseTensor.
+        weights: `None`, or of the same kind and structure as `inputs`.
+        combiner: String, or `None` for a row an id.
+        input_dim: Integer, or `None` for a dynamic table.
+        mask_zero: Boolean. Whether id 0 is padding, which counts nothing in a bag.
+
+    Returns:
+        A `RaggedForm`.
+    """
+    _check_same_kind(inputs, weights)
+    if isinstance(inputs, tf.SparseTensor) and combiner is None:
+        # As in Keras: what is missing reads as id 0.
+        inputs = _to_dense(inputs)
+        weights = None if weights is None else _to_dense(weights)
+    if isinstance(inputs, tf.RaggedTensor):
+        form = _of_ragged(inputs, weights, combiner)
+    elif isinstance(inputs, tf.SparseTensor):
+        form = _of_sparse(inputs, weights)
+    else:
+        form = _of_dense(inputs, weights, combiner, mask_zero)
+    form.ids = to_int64(form.ids, input_dim)
+    if form.weights is not None:
+        form.weights = tf.cast(form.weights, tf.float32)
+    if mask_zero and form.row_splits is not None:
+        counted = tf.cast(tf.not_equal(form.ids, 0), tf.float32)
+        form.weights = counted if form.weights is None else counted * form.weights
+    return form
+
+
+def _of_dense(inputs, weights, combiner, mask_zero):
+    flat_weights = None if weights is None else _flat(weights)
+    hotness = inputs.shape[-1] if inputs.shape.rank else None
+    if combiner is None:
+        return RaggedForm(
+            _flat(inputs), None, flat_weights, lambda rows: _unflatten(rows, inputs, inputs.shape)
+        )
+    if inputs.shape.rank == 0:
+        raise ValueError(
+            "`inputs` must have an axis of ids to pool with a combiner. Received: inputs of shape "
+            f"() with combiner='{combiner}'"
+        )
+    if hotness == 1 and weights is None and not mask_zero:  # a bag of one id reads as its row
+        row_splits = None
+    else:
+        bags = tf.shape(inputs, tf.int64)
+        num_bags = bags[0] if inputs.shape.rank == 2 else tf.reduce_prod(bags[:-1])
+        row_splits = tf.range(num_bags + 1) * (bags[-1] if hotness is None else hotness)
+    return RaggedForm(
+        _flat(inputs),
+        row_splits,
+        flat_weights,
+        lambda rows: _unflatten(rows, inputs, inputs.shape[:-1]),
+    )
+
+
+def _of_ragged(inputs, weights, combiner):
+    if inputs.ragged_rank != 1 or inputs.flat_values.shape.rank != 1:
+        raise ValueError(
+            "`inputs` must be 2-D if it is a RaggedTensor: (batch_size, hotness). Received: inputs "
+            f"of shape {inputs.shape} with ragged_rank={inputs.ragged_rank}"
+        )
+    flat_weights = None
+    if weights is not None:
+        flat_weights = weights.flat_values
+        if weights.row_splits is not inputs.row_splits:
+            splits = tf.cast(weights.row_splits, inputs.row_splits.dtype)
+            message = "`weights` must have the row_splits of `inputs`."
+            with tf.control_dependencies(
+                [tf.debugging.assert_equal(splits, inputs.row_splits, message)]
+            ):
+                flat_weights = tf.identity(flat_weights)
+    if combiner is None:
+        return RaggedForm(inputs.values, None, flat_weights, inputs.with_values)
+    row_splits = tf.cast(inputs.row_splits, tf.int64)
+    return RaggedForm(inputs.values, row_splits, flat_weights, lambda rows: rows)
+
+
+def _of_sparse(inputs, weights):
+    if inputs.shape.rank != 2:
+        raise ValueError(
+            "`inputs` must be 2-D if it is a SparseTensor: (batch_size, hotness). Received: inputs "
+            f"of shape {inputs.shape}"
+        )
+    inputs = tf.sparse.reorder(inputs)  # costs little where it is in order already
+    flat_weights = None
+    if weights is not None:
+        weights = tf.sparse.reorder(weights)
+        message = "`weights` must have the indices of `inputs`."
+        with tf.control_dependencies(
+            [tf.debugging.assert_equal(weights.indices, inputs.indices, message)]
+        ):
+            flat_weights = tf.identity(weights.values)
+    bags = tf.range(inputs.dense_shape[0] + 1)
+    row_splits = tf.searchsorted(inputs.indices[:, 0], bags, out_type=tf.int64)
+    return RaggedForm(inputs.values, row_splits, flat_weights, lambda rows: rows)
+
+
+def _check_same_kind(inputs, weights):
+    if weights is None:
+        return
+    kinds = (tf.RaggedTensor, tf.SparseTensor)
+    same = all(isinstance(inputs, kind) == isinstance(weights, kind) for kind in kinds)
+    if not same or not inputs.shape.is_compatible_with(weights.shape):
+        raise ValueError(
+            "`weights` must have the structure of `inputs`, one weight an id. Received: inputs "
+            f"{type(inputs).__name__} of shape {inputs.shape}, weights {type(weights).__name__} of "
+            f"shape {weights.shape}"
+        )
+
+
+def _to_dense(sparse):
+    dense = tf.sparse.to_dense(tf.sparse.reorder(sparse))
+    dense.set_shape(sparse.shape)
+    return dense
+
+
+def _flat(tensor):
+    return tensor if tensor.shape.rank == 1 else tf.reshape(tensor, (-1,))
+
+
+def _unflatten(rows, inputs, shape):
+    """Reshapes rows to the first axes of the inputs, `shape` of them, then the row's."""
+    if shape.rank == 1:
+        return rows
+    sizes = shape.as_list()
+    if sizes.count(None) <= 1 and 0 not in sizes:
+        return tf.reshape(rows, [-1 if size is None else size for size in sizes] + [rows.shape[-1]])
+    rows = tf.reshape(rows, tf.concat([tf.shape(inputs)[: len(sizes)], [rows.shape[-1]]], axis=0))
+    return tf.ensure_shape(rows, [*sizes, rows.shape[-1]])

@@ -1,0 +1,15 @@
+"""One Python function, and the gradient, of each native op. All take lists: one element a table."""
+
+from keras_sparse.ops.apply_gradients import apply_gradients as apply_gradients
+from keras_sparse.ops.clear_tables import clear_tables as clear_tables
+from keras_sparse.ops.create_tables import create_tables as create_tables
+from keras_sparse.ops.export_rows import export_rows as export_rows
+from keras_sparse.ops.import_rows import import_rows as import_rows
+from keras_sparse.ops.lookup import COMBINERS as COMBINERS
+from keras_sparse.ops.lookup import lookup as lookup
+from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
+from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows
+from keras_sparse.ops.set_rule import set_rule as set_rule
+from keras_sparse.ops.table_sizes import table_sizes as table_sizes
+from keras_sparse.ops.table_stats import STATISTICS as STATISTICS
+from keras_sparse.ops.table_stats import table_stats as table_stats

@@ -1,0 +1,30 @@
+import tensorflow as tf
+
+from keras_sparse.ops import _native
+
+
+def create_tables(names, input_dims, output_dims, initial_rows, out_of_range):
+    """Makes native tables. A table lives as long as a tensor that holds its handle.
+
+    Args:
+        names: List of strings, which messages name the tables by.
+        input_dims: List of integers, or `None` for a dynamic table.
+        output_dims: List of integers. Widths of the rows.
+        initial_rows: List of `keras_sparse.initial_rows.InitialRows`.
+        out_of_range: List of `"error"` or `"zero"`: what a static table does with an id outside
+            `[0, input_dim)`.
+
+    Returns:
+        List of handles: eager scalar tensors of dtype resource.
+    """
+    with tf.init_scope():
+        return _native.lib.keras_sparse_create_tables(
+            names=names,
+            input_dims=[-1 if dim is None else dim for dim in input_dims],
+            output_dims=output_dims,
+            initializers=[rows.kind for rows in initial_rows],
+            initializer_args=[arg for rows in initial_rows for arg in (rows.a, rows.b)],
+            seeds=[rows.seed for rows in initial_rows],
+            out_of_range=out_of_range,
+            N=len(names),
+        )

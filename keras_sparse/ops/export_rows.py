@@ -1,0 +1,28 @@
+import tensorflow as tf
+
+from keras_sparse.ops import _native
+
+
+def export_rows(variables, cursors, max_rows):
+    """Reads the next piece of each table.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then what the call before
+            returned. -1 stands for a table that is all out, which gives an empty piece.
+        max_rows: Integer. A piece is about this long.
+
+    Returns:
+        `(keys, records, last_steps, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list
+        of float32 tensors of shape `(n, record_floats)`, a record being the row, then its slots; a
+        list of int64 tensors, `(n,)`, or `(0,)` if the rule keeps no step; an int64 tensor of shape
+        `(num_tables,)`.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A table has changed since the piece before.
+    """
+    return _native.lib.keras_sparse_export(
+        handles=[variable.native for variable in variables],
+        cursors=cursors,
+        max_rows=tf.constant(max_rows, tf.int64),
+    )

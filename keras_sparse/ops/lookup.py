@@ -1,0 +1,137 @@
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.ops import _native
+from keras_sparse.ops.merge_gradients import complete
+from keras_sparse.ops.merge_gradients import merge_gradients
+
+COMBINERS = ("sum", "mean", "sqrtn")
+
+
+def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
+    """Reads rows of several tables in one native op, pooled or one by one.
+
+    An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
+    `tf.IndexedSlices`) and in the weights.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        ids: List of int64 tensors of shape `(num_ids,)`, one a variable.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`: bag i pools the ids from
+            `row_splits[i]` to `row_splits[i + 1]`. `None` where rows are not pooled. Defaults to
+            `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`: what each row counts in its bag.
+            `None` for ones. Defaults to `None` for all.
+        combiners: List of `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or
+            `"sqrtn"` (over the root of the sum of their squares); `None` where rows are not pooled.
+            Defaults to `None` for all.
+
+    Returns:
+        List of float32 tensors: `(num_bags, output_dim)` where pooled, otherwise
+        `(num_ids, output_dim)`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
+            value. With `out_of_range="zero"` its row is zeros instead.
+        NotImplementedError: Under a `tf.distribute` strategy.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
+    >>> rows, = lookup([table], [tf.constant([3, 3, 5], tf.int64)],
+    ...                row_splits=[tf.constant([0, 2, 3], tf.int64)], combiners=["sum"])
+    >>> rows.numpy()[:, 0]
+    array([2., 1.], dtype=float32)
+    """
+    refuse_strategies("looked up")
+    lists = {"variables": variables, "ids": ids}
+    lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
+    checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
+    row_splits, weights, combiners = complete(len(variables), row_splits, weights, combiners)
+    if any(variable.native is None for variable in variables):
+        return _rows_of_unborn_tables(variables, ids, row_splits, combiners)
+    return _Call(variables, ids, row_splits, weights, combiners).rows()
+
+
+def refuse_strategies(what):
+    """Raises if a `tf.distribute` strategy other than the default is in force."""
+    if tf.distribute.has_strategy():
+        strategy = type(tf.distribute.get_strategy()).__name__
+        raise NotImplementedError(
+            "An embedding variable must be used under the default `tf.distribute` strategy. Leave "
+            f"the strategy's scope, and train on one process. Received: {what} under {strategy}"
+        )
+
+
+def _rows_of_unborn_tables(variables, ids, row_splits, combiners):
+    """Zeros of the right shape, for Keras' dry run of a model that is being built."""
+    counts = [
+        tf.size(i) if combiner == "none" else tf.size(splits) - 1
+        for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)
+    ]
+    return [
+        tf.zeros((count, variable.output_dim))
+        for count, variable in zip(counts, variables, strict=True)
+    ]
+
+
+class _Call:
+    """One call's tensors, the native op that reads the tables for it, and the gradient of that."""
+
+    def __init__(self, variables, ids, row_splits, weights, combiners):
+        self.variables = variables
+        self.ids = ids
+        self.row_splits = row_splits
+        self.weights = weights
+        self.combiners = combiners
+        self.trained = [i for i, variable in enumerate(variables) if variable.trainable]
+        self.weighted = [i for i, weight in enumerate(weights) if weight.shape != (0,)]
+
+    def rows(self):
+        if not self.trained and not self.weighted:
+            return list(_native.lib.keras_sparse_lookup(**self._inputs()))
+
+        @tf.custom_gradient
+        def rows_of(*anchors_and_weights):
+            def gradient(*row_grads):
+                grads = [tf.convert_to_tensor(grad) for grad in row_grads]
+                return self._table_grads(grads) + self._weight_grads(grads)
+
+            return list(_native.lib.keras_sparse_lookup(**self._inputs())), gradient
+
+        anchors = [tf.convert_to_tensor(self.variables[i].value) for i in self.trained]
+        return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
+
+    def _inputs(self):
+        return {
+            "handles": [variable.native for variable in self.variables],
+            "ids": self.ids,
+            "row_splits": self.row_splits,
+            "weights": self.weights,
+            "combiners": self.combiners,
+            "output_dims": [variable.output_dim for variable in self.variables],
+        }
+
+    def _table_grads(self, grads):
+        columns = (self.ids, grads, self.row_splits, self.weights, self.combiners)
+        pooled = [i for i in self.trained if self.combiners[i] != "none"]
+        slices = {i: (self.ids[i], grads[i]) for i in self.trained}
+        if pooled:
+            merged = merge_gradients(*([column[i] for i in pooled] for column in columns))
+            slices.update(zip(pooled, zip(*merged, strict=True), strict=True))
+        return [self._as_slices(self.variables[i], *slices[i]) for i in self.trained]
+
+    def _as_slices(self, variable, ids, values):
+        # A dynamic table counts as having the most rows there can be: to make its gradient dense by
+        # mistake is then an error, whatever its keys are.
+        shape = (variable.input_dim or 2**63 - 1, variable.output_dim)
+        # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor
+        # of the forward graph must come in through an op to be returned.
+        return tf.IndexedSlices(values, tf.identity(ids), tf.constant(shape, tf.int64))
+
+    def _weight_grads(self, grads):
+        if not self.weighted:
+            return []
+        weight_grads = _native.lib.keras_sparse_lookup_weights_grad(
+            **self._inputs(), output_grads=grads
+        )
+        return [weight_grads[i] for i in self.weighted]

@@ -1,0 +1,16 @@
+from keras_sparse.ops import _native
+
+STATISTICS = ("rows", "bytes", "lookups", "hits", "created_rows", "out_of_range_ids")
+
+
+def table_stats(variables):
+    """Reads the statistics that tables count.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+
+    Returns:
+        int64 tensor of shape `(num_tables, 6)`: the numbers that `STATISTICS` names, in its order.
+        `hits` are looked-up ids that had a row; `created_rows` were made by gradients.
+    """
+    return _native.lib.keras_sparse_stats(handles=[variable.native for variable in variables])

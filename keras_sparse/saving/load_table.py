@@ -1,0 +1,117 @@
+import warnings
+import weakref
+
+import numpy as np
+
+from keras_sparse import ops
+from keras_sparse.saving.read_chunks import check_chunks
+from keras_sparse.saving.read_chunks import read_chunks
+from keras_sparse.saving.table_header import TableHeader
+from keras_sparse.saving.verify import verify
+
+
+class _Load:
+    """What is known of a file while Keras loads a model from it, layer by layer."""
+
+    def __init__(self):
+        self.is_checked = False
+        self.damage = None  # what is wrong with one of its tables
+        self.failures = {}  # path of a variable: why it was not loaded
+
+
+_loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def load_table(variable, store):
+    """Reads a table from the store that Keras gives a layer, in place of the rows there are.
+
+    All bytes are checked before the first table of the file changes: if one is damaged, none does.
+    Slots are restored if the table has the slots of the saved one, that is if the optimizer was
+    built before; otherwise its rows get fresh ones. A static table also takes the weights that a
+    `keras.layers.Embedding` of its shape has saved.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
+
+    Raises:
+        ValueError: A table of the file is damaged, or this one is of another shape or kind.
+    """
+    load = _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())
+    try:
+        _load(variable, store, load)
+    except Exception as error:
+        # Keras asks again by other paths to the layer, where the file has nothing, and shows the
+        # last error.
+        first = load.failures.setdefault(variable.path, error)
+        if first is error:
+            raise
+        raise first from None
+
+
+def _load(variable, store, load):
+    names = set(store.keys())
+    if names == {"0"}:
+        _load_keras_weights(variable, store)
+        return
+    if "header" not in names:
+        raise ValueError(
+            f"The weights of '{variable.path}' must be those of a table. Received: datasets "
+            f"{sorted(names)}"
+        )
+    header = TableHeader.read(store)
+    _check_fits(variable, header)
+    _check_whole(header, store, load)
+    same_slots = header.slot_names == variable.slot_names
+    if header.slot_names and variable.rule is not None and not same_slots:
+        warnings.warn(
+            f"The slots saved with '{variable.path}' are those of rule '{header.rule}', "
+            f"{header.slot_names}; the optimizer's rule '{variable.rule}' starts with fresh ones.",
+            stacklevel=2,
+        )
+    variable.set_initial_rows(header.initial_rows)
+    if variable.is_dynamic or not same_slots:
+        ops.clear_tables([variable])
+    for keys, records, last_steps in read_chunks(header, store):
+        if same_slots:
+            variable.import_(keys, records, last_steps if header.rule == variable.rule else None)
+        else:
+            variable.import_(keys, records[:, : variable.output_dim])
+
+
+def _check_fits(variable, header):
+    saved = (header.input_dim, header.output_dim)
+    ours = (variable.input_dim, variable.output_dim)
+    if saved != ours:
+        raise ValueError(
+            "A saved table must have the input_dim and output_dim of the table it is loaded into "
+            "(input_dim=None: dynamic). Received: saved input_dim="
+            f"{saved[0]}, output_dim={saved[1]} for '{variable.path}' with input_dim={ours[0]}, "
+            f"output_dim={ours[1]}"
+        )
+
+
+def _check_whole(header, store, load):
+    file = getattr(store, "h5_file", None)
+    if file is None or hasattr(store, "sharding_config"):  # this table's chunks are all we can see
+        check_chunks(header, store)
+        return
+    if not load.is_checked:
+        load.is_checked = True
+        try:
+            verify(file)
+        except ValueError as error:
+            load.damage = error
+    if load.damage is not None:
+        raise load.damage
+
+
+def _load_keras_weights(variable, store):
+    rows = np.asarray(store["0"])
+    if variable.is_dynamic or rows.shape != tuple(variable.shape):
+        raise ValueError(
+            "The weights of a keras.layers.Embedding must be loaded into a static table of their "
+            f"shape. Received: weights of shape {rows.shape} for '{variable.path}' with input_dim="
+            f"{variable.input_dim}, output_dim={variable.output_dim}"
+        )
+    variable.assign(rows)

@@ -1,0 +1,64 @@
+import zlib
+
+import numpy as np
+
+
+def read_chunks(header, store):
+    """Yields the chunks of a saved table, each checked against its checksums.
+
+    Args:
+        header: `TableHeader` of the table.
+        store: Mapping of dataset names to arrays.
+
+    Yields:
+        `(keys, records, last_steps)`: as `EmbeddingVariable.export`, `last_steps` `None` if there
+        are none.
+
+    Raises:
+        ValueError: A chunk is missing, of another shape, or its bytes are not those saved.
+    """
+    for index, (num_rows, *checksums) in enumerate(header.chunks):
+        parts: list[tuple[str, type, tuple[int, ...]]] = [
+            ("keys", np.int64, (num_rows,)),
+            ("records", np.float32, (num_rows, header.record_floats)),
+        ]
+        if header.has_last_steps:
+            parts.append(("last_steps", np.int64, (num_rows,)))
+        arrays = [
+            _read(store, f"{part}_{index:06d}", dtype, shape, checksum)
+            for (part, dtype, shape), checksum in zip(parts, checksums, strict=False)
+        ]
+        yield (*arrays, None) if len(arrays) == 2 else tuple(arrays)
+
+
+def check_chunks(header, store):
+    """Reads a saved table through and raises ValueError unless all of it is as saved."""
+    for _ in read_chunks(header, store):
+        pass
+    if header.input_dim is not None and header.num_rows != header.input_dim:
+        raise ValueError(
+            "A saved static table must hold all its rows. The file is damaged. Received: "
+            f"{header.num_rows} rows of {header.input_dim}"
+        )
+
+
+def _read(store, name, dtype, shape, checksum):
+    try:
+        array = np.ascontiguousarray(store[name])
+    except (KeyError, OSError) as error:
+        raise ValueError(
+            f"A saved table must have all its chunks. The file is damaged. Received: `{name}`: "
+            f"{error}"
+        ) from error
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(
+            "A saved table's chunks must have the shapes its header says. The file is damaged. "
+            f"Received: `{name}` of shape {array.shape} and dtype {array.dtype}, not {shape} and "
+            f"{np.dtype(dtype)}"
+        )
+    if zlib.crc32(array.data) != checksum:
+        raise ValueError(
+            "A saved table's chunks must match their checksums. The file is damaged. Received: "
+            f"`{name}` with CRC-32 {zlib.crc32(array.data):#010x}, saved as {checksum:#010x}"
+        )
+    return array
