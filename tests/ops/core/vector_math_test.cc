@@ -1,0 +1,68 @@
+#include "ops/core/vector_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "tests/ops/core/testing.h"
+
+namespace keras_sparse {
+namespace {
+
+const std::vector<int64_t> kWidths = {1, 3, 5, 7, 8, 9, 16, 31, 33, 64, 65, 100, 127, 128, 1500};
+
+TEST(AddRows, AddsEachColumnOfAnyWidth) {
+  for (const int64_t dim : kWidths) {
+    for (const bool weighted : {false, true}) {
+      const int64_t n = 37;
+      const std::vector<float> data = RandomFloats(n * dim, 1);
+      const std::vector<float> weights = RandomFloats(n, 2);
+      std::vector<const float*> rows;
+      for (int64_t i = 0; i < n; ++i) rows.push_back(data.data() + i * dim);
+      std::vector<float> sum(static_cast<size_t>(dim) + 1, 2.0f);
+      AddRows(rows.data(), weighted ? weights.data() : nullptr, n, dim, sum.data());
+      for (int64_t j = 0; j < dim; ++j) {
+        double expected = 2;
+        for (size_t i = 0; i < rows.size(); ++i) {
+          expected += (weighted ? double{weights[i]} : 1) * rows[i][j];
+        }
+        ASSERT_NEAR(sum[static_cast<size_t>(j)], expected, 1e-5) << "dim " << dim;
+      }
+      EXPECT_EQ(sum.back(), 2.0f) << "wrote past the row, dim " << dim;
+    }
+  }
+}
+
+TEST(AddRows, GivesTheSameBitsHoweverASumIsCut) {
+  for (const int64_t dim : kWidths) {
+    const int64_t n = 70;
+    const std::vector<float> data = RandomFloats(n * dim, 3);
+    const std::vector<float> weights = RandomFloats(n, 4);
+    std::vector<const float*> rows;
+    for (int64_t i = 0; i < n; ++i) rows.push_back(data.data() + i * dim);
+    for (const float* w : {static_cast<const float*>(nullptr), weights.data()}) {
+      std::vector<float> whole(static_cast<size_t>(dim));
+      std::vector<float> cut(static_cast<size_t>(dim));
+      AddRows(rows.data(), w, n, dim, whole.data());
+      for (const auto& [begin, end] : {std::pair{0, 1}, {1, 33}, {33, 33}, {33, 70}}) {
+        AddRows(rows.data() + begin, w == nullptr ? w : w + begin, end - begin, dim, cut.data());
+      }
+      EXPECT_EQ(Bits(cut), Bits(whole)) << "dim " << dim;
+    }
+  }
+}
+
+TEST(Dot, MultipliesRowsOfAnyWidth) {
+  for (const int64_t dim : kWidths) {
+    const std::vector<float> a = RandomFloats(dim, 5);
+    const std::vector<float> b = RandomFloats(dim, 6);
+    double expected = 0;
+    for (size_t i = 0; i < a.size(); ++i) expected += double{a[i]} * b[i];
+    EXPECT_NEAR(Dot(a.data(), b.data(), dim), expected, 1e-5 * std::sqrt(static_cast<double>(dim)));
+  }
+}
+
+}  // namespace
+}  // namespace keras_sparse
