@@ -215,6 +215,16 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   return Status::Ok();
 }
 
+Status EmbeddingTable::SetInitializer(const std::string& initializer, float a, float b,
+                                      int64_t seed) {
+  std::unique_ptr<Initializer> created;
+  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(initializer, a, b, seed, &created));
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  ++version_;
+  initializer_ = std::move(created);
+  return Status::Ok();
+}
+
 Status EmbeddingTable::Clear(Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;

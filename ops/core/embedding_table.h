@@ -66,13 +66,18 @@ class EmbeddingTable {
   bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
 
   // Puts a store below the tiers there are.
-  // FailedPrecondition unless its records have the size of the table's.
+  // FailedPrecondition unless its records have the size of the table's; Unimplemented for a static
+  // table.
   Status AddLowerTier(std::unique_ptr<RowStore> store);
 
   // Lays the records out for a rule of ops/core/rules. Rows stay, all slots get their initial
   // values. FailedPrecondition while lower tiers hold rows.
   Status SetRule(const std::string& rule, const std::vector<float>& slot_initial_values,
                  Executor* executor);
+
+  // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
+  //   initializer, a, b, seed   see Initializer::Create
+  Status SetInitializer(const std::string& initializer, float a, float b, int64_t seed);
 
   // A cursor is 0 at first, then the next_cursor of the piece before; -1 says that all is out.
   // FailedPrecondition if the table has changed since the walk began.
