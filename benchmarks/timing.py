@@ -11,6 +11,7 @@ the start of each turn are not counted.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -78,10 +79,8 @@ class Worker:
 
     def ask(self, order):
         """Sends an order and waits for its answer."""
-        try:
+        with contextlib.suppress(BrokenPipeError):
             print(json.dumps(order), file=self.process.stdin, flush=True)
-        except BrokenPipeError:
-            pass
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"failed": "its process died"}
 
@@ -126,11 +125,10 @@ def time_group(peers, column, path, options):
                 say(f"  {column}: {peer.name} is left out: {left_out[peer.name]}")
                 worker.stop()
                 workers.pop()
-        for i in range(options.rounds):
+        for i in range(options.rounds if workers else 0):
             say(f"  {column}: round {i + 1} of {options.rounds}")
-            for worker in (
-                workers[i % len(workers) :] + workers[: i % len(workers)] if workers else []
-            ):
+            first = i % len(workers)
+            for worker in workers[first:] + workers[:first]:
                 worker.take_turn(options.steps, options.most_seconds)
         return {worker.peer.name: worker.times for worker in workers}, left_out
     finally:
@@ -149,9 +147,7 @@ def compare(workload, peers, options):
     with tempfile.TemporaryDirectory() as folder:
         path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
         for column in options.columns:
-            chosen = [
-                peer for peer in peers if column in peer.columns and peer.name not in left_out
-            ]
+            chosen = [p for p in peers if column in p.columns and p.name not in left_out]
             times[column] = {}
             for group in groups(chosen, column, table_bytes):
                 measured, missing = time_group(group, column, path, options)

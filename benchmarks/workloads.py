@@ -123,11 +123,10 @@ NAMES = {"w1": w1, "w2": w2, "w3": w3, "w3_pooled": w3_pooled}
 
 def save(workload, path):
     """Writes a workload to a file, so that every peer's process reads the same ids."""
-    arrays = {
-        f"ids_{i}_{j}": ids for i, row in enumerate(workload.ids) for j, ids in enumerate(row)
-    }
-    for i, row in enumerate(workload.row_splits or []):
-        arrays |= {f"row_splits_{i}_{j}": splits for j, splits in enumerate(row)}
+    arrays = {}
+    for kind in ("ids", "row_splits"):
+        for i, batch in enumerate(getattr(workload, kind) or []):
+            arrays |= {f"{kind}_{i}_{j}": array for j, array in enumerate(batch)}
     facts = {
         field.name: getattr(workload, field.name)
         for field in dataclasses.fields(workload)

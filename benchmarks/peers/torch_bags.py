@@ -30,10 +30,9 @@ def as_tensors(workload):
     batches = []
     for i, ids in enumerate(workload.ids):
         splits = workload.row_splits[i] if workload.row_splits else [None] * len(ids)
-        pairs = [
-            [array for array in pair if array is not None] for pair in zip(ids, splits, strict=True)
-        ]
-        batches.append([[torch.from_numpy(array) for array in pair] for pair in pairs])
+        pairs = zip(ids, splits, strict=True)
+        given = [[array for array in pair if array is not None] for pair in pairs]
+        batches.append([[torch.from_numpy(array) for array in pair] for pair in given])
     return batches
 
 
