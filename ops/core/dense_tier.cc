@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "ops/core/initializer.h"
-#include "ops/core/prefetch.h"
 
 namespace keras_sparse {
 namespace {
@@ -34,19 +33,14 @@ Status DenseTier::Open(int64_t num_rows, const RowSchema& schema, const Initiali
   return Status::Ok();
 }
 
-void DenseTier::Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
-                     float** records) const {
-  for (int64_t i = 0; i < n; ++i) {
-    records[i] = Accepts(keys[i]) ? Record(keys[i]) : nullptr;
-    if (records[i] != nullptr) PrefetchBytes(records[i], prefetch_bytes);
-  }
+void DenseTier::Find(const int64_t* keys, int64_t n, float** records) const {
+  for (int64_t i = 0; i < n; ++i) records[i] = Accepts(keys[i]) ? Record(keys[i]) : nullptr;
 }
 
 Status DenseTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
   for (int64_t i = 0; i < n; ++i) {
     records[i] = Record(keys[i]);
     created[i] = false;
-    PrefetchBytesForWrite(records[i], schema_.record_bytes());
   }
   return Status::Ok();
 }
@@ -84,7 +78,8 @@ Status DenseTier::Clear(const Initializer& initializer, Executor* executor) {
 
 int64_t DenseTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                         std::vector<const float*>* records) const {
-  const int64_t end = std::min(num_rows_, cursor + std::max<int64_t>(1, max_rows));
+  if (cursor >= num_rows_) return -1;
+  const int64_t end = cursor + std::clamp<int64_t>(max_rows, 1, num_rows_ - cursor);
   for (int64_t row = cursor; row < end; ++row) {
     keys->push_back(row);
     records->push_back(Record(row));

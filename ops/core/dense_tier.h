@@ -20,8 +20,8 @@ class DenseTier : public FirstTier {
 
   int max_part_bits() const override { return 6; }
   bool Accepts(int64_t key) const override { return key >= 0 && key < num_rows_; }
-  void Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
-            float** records) const override;
+  void PrefetchIndex(const int64_t* /*keys*/, int64_t /*n*/) const override {}
+  void Find(const int64_t* keys, int64_t n, float** records) const override;
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;
   bool Erase(int64_t /*key*/) override { return false; }
   Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;

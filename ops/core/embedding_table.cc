@@ -57,6 +57,12 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
 
 Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (!is_dynamic()) {
+    // A row that is demoted but not erased would be in two tiers.
+    return Status(StatusCode::kUnimplemented,
+                  "lower tiers are for dynamic tables; static table '" + name() +
+                      "' keeps all its rows in memory");
+  }
   if (store->record_bytes() != rule_->schema().record_bytes()) {
     return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
                               std::to_string(rule_->schema().record_bytes()) +
@@ -118,6 +124,10 @@ Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* ro
   }
   const int64_t tier = (cursor >> kTierShift) & 0xF;
   const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
+  if (tier > static_cast<int64_t>(lower_tiers_.size())) {
+    return InvalidArgument("`cursor` must be 0 or one that Export gave. Received: cursor=" +
+                           std::to_string(cursor));
+  }
   if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
   std::vector<int64_t> keys;
   std::vector<const float*> records;
@@ -141,7 +151,7 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
   int64_t next = -1;
   const auto store = static_cast<size_t>(tier - 1);
   KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_tiers_[store]->Walk(position, max_rows, &keys, &records, &next));
+      lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
     const char* record =
         records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
@@ -200,6 +210,8 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
           return;
         }
         writer.Prepare(ids + i, 1, &record, &created);
+        // Slots that stay are marked as of this step below, so they must be.
+        if (rule_->lazy()) rule_->CatchUp(record, rule_->step());
         const int64_t position = positions == nullptr ? i : positions[i];
         std::copy_n(records + position * width, width, record);
         schema.SetLastStep(record, last_steps == nullptr ? rule_->step() : last_steps[position]);
@@ -242,7 +254,7 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   std::vector<char> records;
   for (int64_t i = 0; i < n; ++i) {
     float* record = nullptr;
-    first_tier_->Find(keys + i, 1, 0, &record);
+    first_tier_->Find(keys + i, 1, &record);
     if (record == nullptr) continue;
     held.push_back(keys[i]);
     const char* bytes = reinterpret_cast<const char*>(record);

@@ -32,14 +32,14 @@ class FirstTier {
   // Whether the table can have a row of this key at all.
   virtual bool Accepts(int64_t key) const = 0;
 
-  // The record of each key, null where there is none. Starts bringing the first `prefetch_bytes` of
-  // each record into the cache.
-  //   keys, records  (n), n <= kBlockRows
-  virtual void Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
-                    float** records) const = 0;
+  // Starts bringing what Find will read for these keys into the cache.
+  virtual void PrefetchIndex(const int64_t* keys, int64_t n) const = 0;
 
-  // The same for keys that are about to be written. Where a key had no record, it gets one without
-  // content and `created` is true.
+  // The record of each key, null where there is none. Reads the index only, not the records.
+  //   keys, records  (n)
+  virtual void Find(const int64_t* keys, int64_t n, float** records) const = 0;
+
+  // The same, but where a key had no record, it gets one without content and `created` is true.
   // REQUIRES: Accepts(key) for each key; no key twice.
   virtual Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) = 0;
 

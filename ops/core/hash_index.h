@@ -44,9 +44,14 @@ class HashIndex {
     uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
     while (true) {
       const Bucket& bucket = segment.buckets[at];
-      for (uint32_t i = 0; i < bucket.count; ++i) {
-        if (bucket.keys[i] == key) return bucket.rows[i];
+      // All slots are compared before one branch: where a key stands in its bucket is a coin toss
+      // that the processor would mispredict.
+      uint32_t matches = 0;
+      for (uint32_t i = 0; i < kBucketSlots; ++i) {
+        matches |= static_cast<uint32_t>(bucket.keys[i] == key) << i;
       }
+      matches &= (1u << bucket.count) - 1;
+      if (matches != 0) return bucket.rows[static_cast<size_t>(__builtin_ctz(matches))];
       if (!bucket.overflowed) return kNoRow;
       if (++at == segment.num_buckets) at = 0;
     }

@@ -1,12 +1,10 @@
 #include "ops/core/hash_tier.h"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <utility>
 
 #include "ops/core/hash.h"
-#include "ops/core/prefetch.h"
 
 namespace keras_sparse {
 
@@ -20,30 +18,25 @@ void HashTier::MakeShards() {
   }
 }
 
-void HashTier::Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
-                    float** records) const {
-  std::array<uint64_t, kBlockRows> hashes;
+void HashTier::PrefetchIndex(const int64_t* keys, int64_t n) const {
   for (int64_t i = 0; i < n; ++i) {
-    hashes[static_cast<size_t>(i)] = HashKey(keys[i]);
-    ShardOf(hashes[static_cast<size_t>(i)]).index.Prefetch(hashes[static_cast<size_t>(i)]);
+    const uint64_t hash = HashKey(keys[i]);
+    ShardOf(hash).index.Prefetch(hash);
   }
+}
+
+void HashTier::Find(const int64_t* keys, int64_t n, float** records) const {
   for (int64_t i = 0; i < n; ++i) {
-    const uint64_t hash = hashes[static_cast<size_t>(i)];
+    const uint64_t hash = HashKey(keys[i]);
     const Shard& shard = ShardOf(hash);
     const uint32_t row = shard.index.Find(hash, keys[i]);
     records[i] = row == HashIndex::kNoRow ? nullptr : shard.rows.Record(row);
-    if (records[i] != nullptr) PrefetchBytes(records[i], prefetch_bytes);
   }
 }
 
 Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
-  std::array<uint64_t, kBlockRows> hashes;
   for (int64_t i = 0; i < n; ++i) {
-    hashes[static_cast<size_t>(i)] = HashKey(keys[i]);
-    ShardOf(hashes[static_cast<size_t>(i)]).index.Prefetch(hashes[static_cast<size_t>(i)]);
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const uint64_t hash = hashes[static_cast<size_t>(i)];
+    const uint64_t hash = HashKey(keys[i]);
     Shard& shard = ShardOf(hash);
     uint32_t row = shard.index.Find(hash, keys[i]);
     created[i] = row == HashIndex::kNoRow;
@@ -59,7 +52,6 @@ Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, b
       shard.index.Insert(hash, keys[i], row);
     }
     records[i] = shard.rows.Record(row);
-    PrefetchBytesForWrite(records[i], schema_.record_bytes());
   }
   return Status::Ok();
 }

@@ -22,8 +22,8 @@ class HashTier : public FirstTier {
 
   int max_part_bits() const override { return kShardBits; }
   bool Accepts(int64_t /*key*/) const override { return true; }
-  void Find(const int64_t* keys, int64_t n, int64_t prefetch_bytes,
-            float** records) const override;
+  void PrefetchIndex(const int64_t* keys, int64_t n) const override;
+  void Find(const int64_t* keys, int64_t n, float** records) const override;
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;
   bool Erase(int64_t key) override;
   // Needs the new records beside the old ones until it returns.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <atomic>
+#include <utility>
 
 #include "ops/core/row_access.h"
 #include "ops/core/vector_math.h"
@@ -12,6 +13,8 @@ namespace {
 
 constexpr int64_t kIdsPerRun = 2048;
 constexpr int64_t kNanosecondsPerId = 20;
+// An output that leaves the last-level cache before anything reads it.
+constexpr int64_t kStreamBytes = int64_t{32} << 20;
 
 // Some consecutive bags of one request.
 struct Run {
@@ -20,39 +23,58 @@ struct Run {
   int64_t last_bag;
 };
 
-// Takes the rows of ids [first_id, first_id + n) of a request.
-using UseRows = std::function<void(int64_t first_id, int64_t n, const float* const* rows)>;
-
-// Reads rows block by block, always one block ahead of the one in use.
-void ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetched, const int64_t* ids,
-                  int64_t begin, int64_t end, const UseRows& use) {
+// Reads the rows of ids [begin, end) and calls use(first_id, n, rows) for a few of them at a time.
+// A block is found ahead of the one in use, and its rows are asked for turn by turn, so that memory
+// and arithmetic work at the same time.
+template <typename Use>
+void ForEachRow(const EmbeddingTable& table, const FetchedRecords& fetched, const int64_t* ids,
+                int64_t begin, int64_t end, const Use& use) {
   RowReader reader(table, fetched);
   ReadCounts counts;
   std::array<std::array<float*, kBlockRows>, 2> records;
   std::array<const float*, kBlockRows> rows;
-  const auto size = [end](int64_t at) { return std::min(kBlockRows, end - at); };
-  if (begin < end) reader.Find(ids + begin, size(begin), records[0].data());
+  const auto size = [end](int64_t at) { return std::clamp<int64_t>(end - at, 0, kBlockRows); };
+  reader.PrefetchIndex(ids + begin, size(begin));
+  reader.PrefetchIndex(ids + begin + kBlockRows, size(begin + kBlockRows));
+  reader.Find(ids + begin, size(begin), records[0].data());
+  reader.PrefetchRecords(records[0].data(), size(begin));
   int half = 0;
   for (int64_t at = begin; at < end; at += kBlockRows, half = 1 - half) {
     const int64_t next = at + kBlockRows;
-    if (next < end) {
-      reader.Find(ids + next, size(next), records[static_cast<size_t>(1 - half)].data());
-    }
+    float** next_records = records[static_cast<size_t>(1 - half)].data();
+    reader.PrefetchIndex(ids + next + kBlockRows, size(next + kBlockRows));
+    reader.Find(ids + next, size(next), next_records);
     reader.Resolve(ids + at, size(at), records[static_cast<size_t>(half)].data(), half,
                    rows.data(), &counts);
-    use(at, size(at), rows.data());
+    for (int64_t i = 0; i < size(at); i += kTurnRows) {
+      reader.PrefetchRecords(next_records + i, std::clamp<int64_t>(size(next) - i, 0, kTurnRows));
+      use(at + i, std::min(kTurnRows, size(at) - i), rows.data() + i);
+    }
   }
   reader.AddToStats(end - begin, counts);
 }
 
-void CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
+// The ids of a run's bags are [first, second).
+std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
+  if (bags.combiner == Combiner::kNone) return {run.first_bag, run.last_bag};
+  return {bags.row_splits[run.first_bag], bags.row_splits[run.last_bag]};
+}
+
+void CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
+             bool stream) {
   const int64_t dim = request.table->dim();
-  ForEachBlock(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
+  ForEachRow(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
                [&](int64_t first_id, int64_t n, const float* const* rows) {
     for (int64_t i = 0; i < n; ++i) {
-      std::copy_n(rows[i], dim, request.rows + (first_id + i) * dim);
+      float* to = request.rows + (first_id + i) * dim;
+      if (stream) {
+        StreamRow(rows[i], dim, to);
+      } else {
+        CopyRow(rows[i], dim, to);
+      }
     }
   });
+  if (stream) StreamingDone();
 }
 
 void PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
@@ -60,10 +82,10 @@ void PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const 
   const Bags& bags = request.bags;
   std::fill(request.rows + run.first_bag * dim, request.rows + run.last_bag * dim, 0.0f);
   int64_t bag = run.first_bag;
-  ForEachBlock(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
+  ForEachRow(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
                bags.row_splits[run.last_bag],
                [&](int64_t first_id, int64_t n, const float* const* rows) {
-    // A block may hold the end of one bag, whole bags and the start of another.
+    // These may be the end of one bag, whole bags and the start of another.
     for (int64_t at = first_id; at < first_id + n;) {
       while (bags.row_splits[bag + 1] <= at) ++bag;
       const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
@@ -84,7 +106,7 @@ void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
   const Bags& bags = request.bags;
   int64_t bag = run.first_bag;
   // First each id's product of row and output gradient.
-  ForEachBlock(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
+  ForEachRow(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
                bags.row_splits[run.last_bag],
                [&](int64_t first_id, int64_t n, const float* const* rows) {
     for (int64_t i = 0; i < n; ++i) {
@@ -125,27 +147,38 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
     for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({r, cuts[i], cuts[i + 1]});
   }
   const TableLocks locks(tables, TableLocks::Mode::kShared);
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(lists, executor));
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
+  std::atomic<bool> any_refused{false};
   executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
                         [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Run& run = runs[static_cast<size_t>(i)];
-      do_run(requests[run.request], fetched[run.request], run);
+      const Request& request = requests[run.request];
+      const auto [first, last] = IdsOfRun(request.bags, run);
+      if (AnyOutOfRange(*request.table, request.ids + first, last - first)) {
+        any_refused.store(true, std::memory_order_relaxed);
+      } else {
+        do_run(request, fetched[run.request], run);
+      }
     }
   });
-  return Status::Ok();
+  return any_refused ? CheckIds(lists, executor) : Status::Ok();
 }
 
 }  // namespace
 
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
+  int64_t output_bytes = 0;
+  for (const LookupRequest& request : requests) {
+    output_bytes += 4 * request.bags.num_bags * request.table->dim();
+  }
   return ForEachRun(requests, executor,
-                    [](const LookupRequest& request, const FetchedRecords& fetched,
-                       const Run& run) {
+                    [stream = output_bytes > kStreamBytes](const LookupRequest& request,
+                                                           const FetchedRecords& fetched,
+                                                           const Run& run) {
     if (request.bags.combiner == Combiner::kNone) {
-      CopyRun(request, fetched, run);
+      CopyRun(request, fetched, run, stream);
     } else {
       PoolRun(request, fetched, run);
     }

@@ -17,25 +17,38 @@ constexpr int64_t kNanosecondsPerId = 20;
 
 }  // namespace
 
+bool AnyOutOfRange(const EmbeddingTable& table, const int64_t* ids, int64_t n) {
+  if (table.is_dynamic() || table.out_of_range_is_zero()) return false;
+  const auto input_dim = static_cast<uint64_t>(table.input_dim());
+  bool any = false;  // a negative id is huge without its sign
+  for (int64_t i = 0; i < n; ++i) any |= static_cast<uint64_t>(ids[i]) >= input_dim;
+  return any;
+}
+
+Status OutOfRangeError(const TableIds& list) {
+  int64_t i = 0;
+  while (!AnyOutOfRange(*list.table, list.ids + i, 1)) ++i;
+  return InvalidArgument("id must be in [0, " + std::to_string(list.table->input_dim()) +
+                         ") for table '" + list.table->name() +
+                         "'; out_of_range=\"zero\" reads others as zeros. Received: ids[" +
+                         std::to_string(i) + "] = " + std::to_string(list.ids[i]));
+}
+
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
-  for (const TableIds& list : lists) {
-    if (list.table->is_dynamic() || list.table->out_of_range_is_zero()) continue;
-    const auto input_dim = static_cast<uint64_t>(list.table->input_dim());
-    std::atomic<bool> any_bad{false};
-    executor->ParallelFor(list.num_ids, 1, [&](int64_t begin, int64_t end) {
-      bool bad = false;  // negative ids are huge without their sign
-      for (int64_t i = begin; i < end; ++i) bad |= static_cast<uint64_t>(list.ids[i]) >= input_dim;
-      if (bad) any_bad.store(true, std::memory_order_relaxed);
-    });
-    if (!any_bad) continue;
-    int64_t i = 0;
-    while (static_cast<uint64_t>(list.ids[i]) < input_dim) ++i;
-    return InvalidArgument("id must be in [0, " + std::to_string(input_dim) + ") for table '" +
-                           list.table->name() +
-                           "'; out_of_range=\"zero\" reads others as zeros. Received: ids[" +
-                           std::to_string(i) + "] = " + std::to_string(list.ids[i]));
-  }
-  return Status::Ok();
+  std::atomic<size_t> first_bad{lists.size()};
+  const auto num_lists = static_cast<int64_t>(lists.size());
+  int64_t num_ids = 0;
+  for (const TableIds& list : lists) num_ids += list.num_ids;
+  if (num_ids == 0) return Status::Ok();
+  executor->ParallelFor(num_lists, 1 + num_ids / num_lists, [&](int64_t begin, int64_t end) {
+    for (auto l = static_cast<size_t>(begin); l < static_cast<size_t>(end); ++l) {
+      if (!AnyOutOfRange(*lists[l].table, lists[l].ids, lists[l].num_ids)) continue;
+      size_t known = first_bad.load();
+      while (l < known && !first_bad.compare_exchange_weak(known, l)) {
+      }
+    }
+  });
+  return first_bad < lists.size() ? OutOfRangeError(lists[first_bad]) : Status::Ok();
 }
 
 Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* executor,
@@ -56,7 +69,8 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
       for (int64_t begin = first * kIdsPerTask; begin < end; begin += kBlockRows) {
         const int64_t n = std::min(kBlockRows, end - begin);
         const int64_t* ids = lists[l].ids + begin;
-        table.first_tier_->Find(ids, n, 0, records.data());
+        table.first_tier_->PrefetchIndex(ids, n);
+        table.first_tier_->Find(ids, n, records.data());
         for (int64_t i = 0; i < n; ++i) {
           if (records[static_cast<size_t>(i)] == nullptr) found_missing.push_back(ids[i]);
         }
@@ -107,11 +121,23 @@ const float* FetchedRecords::Find(int64_t key) const {
 }
 
 RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
-    : table_(table), fetched_(fetched), lazy_(table.rule_->lazy()) {}
+    : table_(table),
+      fetched_(fetched),
+      lazy_(table.rule_->lazy()),
+      prefetch_bytes_(lazy_ ? table.rule_->schema().record_bytes() : 4 * table.dim()) {}
+
+void RowReader::PrefetchIndex(const int64_t* ids, int64_t n) const {
+  table_.first_tier_->PrefetchIndex(ids, n);
+}
 
 void RowReader::Find(const int64_t* ids, int64_t n, float** records) const {
-  const int64_t bytes = lazy_ ? table_.rule_->schema().record_bytes() : 4 * table_.dim();
-  table_.first_tier_->Find(ids, n, bytes, records);
+  table_.first_tier_->Find(ids, n, records);
+}
+
+void RowReader::PrefetchRecords(float* const* records, int64_t n) const {
+  for (int64_t i = 0; i < n; ++i) {
+    if (records[i] != nullptr) PrefetchBytes(records[i], prefetch_bytes_);
+  }
 }
 
 void RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records, int half,
@@ -154,6 +180,15 @@ void RowReader::AddToStats(int64_t lookups, const ReadCounts& counts) const {
 
 RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
     : table_(table), fetched_(fetched), lazy_(table->rule_->lazy()) {}
+
+void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
+  table_->first_tier_->PrefetchIndex(ids, n);
+}
+
+void RowWriter::PrefetchRecords(float* const* records, int64_t n) const {
+  const int64_t bytes = table_->rule_->schema().record_bytes();
+  for (int64_t i = 0; i < n; ++i) PrefetchBytesForWrite(records[i], bytes);
+}
 
 Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {
   return table_->first_tier_->FindOrCreate(ids, n, records, created);

@@ -21,7 +21,15 @@ struct TableIds {
   int64_t num_ids;
 };
 
-// InvalidArgument for the first id outside a static table, unless such ids read as zeros there.
+// Whether the table refuses any of these ids: ids outside a static table are refused unless they
+// read as zeros there.
+bool AnyOutOfRange(const EmbeddingTable& table, const int64_t* ids, int64_t n);
+
+// InvalidArgument that names the first refused id of a list.
+// REQUIRES: there is one.
+Status OutOfRangeError(const TableIds& list);
+
+// OutOfRangeError of the first list that has a refused id.
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
 
 // Records that an op has read from lower tiers, by key. Empty for a table of one tier.
@@ -59,9 +67,15 @@ class RowReader {
  public:
   RowReader(const EmbeddingTable& table, const FetchedRecords& fetched);
 
-  // Starts bringing the records of a block towards the processor.
+  // Starts bringing what Find will read into the cache, a block before it.
+  void PrefetchIndex(const int64_t* ids, int64_t n) const;
+
+  // Finds the records of a block; null where there is none.
   //   ids, records  (n), n <= kBlockRows
   void Find(const int64_t* ids, int64_t n, float** records) const;
+
+  // Starts bringing records towards the processor.
+  void PrefetchRecords(float* const* records, int64_t n) const;
 
   // Turns what Find gave into rows as they read now. Rows without a record are made in the reader's
   // own memory, which the next call with the same `half` (0 or 1) overwrites.
@@ -75,6 +89,7 @@ class RowReader {
   const EmbeddingTable& table_;
   const FetchedRecords& fetched_;
   bool lazy_;
+  int64_t prefetch_bytes_;
   std::vector<float> made_;  // (2, kBlockRows, dim)
 };
 
@@ -83,8 +98,12 @@ class RowWriter {
  public:
   RowWriter(EmbeddingTable* table, const FetchedRecords& fetched);
 
-  // Starts bringing the records of a block towards the processor, creating those that are missing.
-  // On an error the block is as if it had not been asked for.
+  // As in RowReader.
+  void PrefetchIndex(const int64_t* ids, int64_t n) const;
+  void PrefetchRecords(float* const* records, int64_t n) const;
+
+  // Finds the records of a block, creating those that are missing. On an error the block is as if
+  // it had not been asked for.
   //   ids, records, created  (n), n <= kBlockRows; ids all different
   Status Locate(const int64_t* ids, int64_t n, float** records, bool* created);
 

@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 namespace keras_sparse {
 
 // Eight floats; the compiler maps it to what the target has.
@@ -18,6 +22,32 @@ inline Vector8 LoadVector(const float* from) {
 }
 
 inline void StoreVector(float* to, Vector8 value) { std::memcpy(to, &value, sizeof(value)); }
+
+// Rows are short: a call of memcpy for each would cost as much as the copy.
+inline void CopyRow(const float* from, int64_t dim, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= dim; i += 8) StoreVector(to + i, LoadVector(from + i));
+  for (; i < dim; ++i) to[i] = from[i];
+}
+
+// Writes a row past the caches. Worth it only where the rows that are written exceed the cache: it
+// spares reading the lines that are about to be overwritten. Needs StreamingDone afterwards.
+inline void StreamRow(const float* from, int64_t dim, float* to) {
+#ifdef __AVX__
+  if (dim % 8 == 0 && reinterpret_cast<uintptr_t>(to) % 32 == 0) {
+    for (int64_t i = 0; i < dim; i += 8) _mm256_stream_ps(to + i, _mm256_loadu_ps(from + i));
+    return;
+  }
+#endif
+  CopyRow(from, dim, to);
+}
+
+// Makes streamed rows visible to other threads in the usual order.
+inline void StreamingDone() {
+#ifdef __AVX__
+  _mm_sfence();
+#endif
+}
 
 // Adds kVectors * 8 columns of n rows to `sum`.
 template <int kVectors, bool kWeighted>

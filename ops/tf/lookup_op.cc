@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/core/lookup.h"
 #include "ops/tf/binding.h"
+#include "ops/tf/output_allocator.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 
@@ -67,11 +68,10 @@ class LookupOp : public tf::OpKernel {
                   absl::InvalidArgumentError(absl::StrCat(
                       "`output_dims` must be the tables' own. Received: ", output_dims_[i],
                       " for table '", tables[i]->name(), "' of ", tables[i]->dim())));
-      tf::Tensor* rows = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i),
-                                               {inputs.bags(i).num_bags, output_dims_[i]}, &rows));
-      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i),
-                          rows->flat<float>().data()});
+      float* rows = nullptr;
+      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(i),
+                                         {inputs.bags(i).num_bags, output_dims_[i]}, &rows));
+      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), rows});
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));

@@ -4,6 +4,7 @@
 
 #include "ops/core/merge.h"
 #include "ops/tf/binding.h"
+#include "ops/tf/output_allocator.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 
@@ -53,17 +54,15 @@ class MergeGradientsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ToTf(GradientMerger::Create(gradients, &executor, &merger)));
 
     tf::OpOutputList unique_ids;
-    tf::OpOutputList values;
     OP_REQUIRES_OK(ctx, ctx->output_list("unique_ids", &unique_ids));
-    OP_REQUIRES_OK(ctx, ctx->output_list("values", &values));
     std::vector<GradientMerger::Result> results;
     for (int i = 0; i < grads.size(); ++i) {
       const int64_t n = merger->num_unique(static_cast<size_t>(i));
       tf::Tensor* ids_out = nullptr;
-      tf::Tensor* values_out = nullptr;
+      float* values = nullptr;
       OP_REQUIRES_OK(ctx, unique_ids.allocate(i, {n}, &ids_out));
-      OP_REQUIRES_OK(ctx, values.allocate(i, {n, grads[i].dim_size(1)}, &values_out));
-      results.push_back({ids_out->flat<int64_t>().data(), values_out->flat<float>().data()});
+      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, grads.size() + i, {n, grads[i].dim_size(1)}, &values));
+      results.push_back({ids_out->flat<int64_t>().data(), values});
     }
     merger->Write(results, &executor);
   }
