@@ -76,8 +76,10 @@ Status GradientApplier::Check() const {
     const UpdateRule& rule = *request.table->rule_;
     if (rule.name() != numbers_.rule) {
       return FailedPrecondition("table '" + request.table->name() + "' must be updated by rule '" +
-                                rule.name() + "', for which the last optimizer built on it laid it out"
-                                ". Received: rule='" + numbers_.rule + "'");
+                                rule.name() +
+                                "', for which the last optimizer built on it laid it out"
+                                ". Received: rule='" +
+                                numbers_.rule + "'");
     }
     if (static_cast<int>(numbers_.numbers.size()) != rule.num_numbers()) {
       return InvalidArgument("`numbers` of rule '" + numbers_.rule + "' must be " +
@@ -176,8 +178,7 @@ Status GradientApplier::Run() {
   for (const ApplyRequest& request : requests_) {
     request.table->rule_->BeginStep(numbers_.step, numbers_.numbers.data());
     ++request.table->version_;
-    lists.push_back(
-        {request.ids, request.num_ids, request.table->first_tier_->max_part_bits()});
+    lists.push_back({request.ids, request.num_ids, request.table->first_tier_->max_part_bits()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;
@@ -186,17 +187,17 @@ Status GradientApplier::Run() {
   }
   std::mutex mutex;
   Status status;
-  executor_->ParallelFor(static_cast<int64_t>(parts.size()), kNanosecondsPerPart,
-                         [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Part& part = parts[static_cast<size_t>(i)];
-      const Status updated = UpdatePart(requests_[part.request], fetched[part.request],
-                                        partitions[part.request], part.index);
-      if (updated.ok()) continue;
-      std::lock_guard<std::mutex> lock(mutex);
-      status = updated;
-    }
-  });
+  executor_->ParallelFor(
+      static_cast<int64_t>(parts.size()), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Part& part = parts[static_cast<size_t>(i)];
+          const Status updated = UpdatePart(requests_[part.request], fetched[part.request],
+                                            partitions[part.request], part.index);
+          if (updated.ok()) continue;
+          std::lock_guard<std::mutex> lock(mutex);
+          status = updated;
+        }
+      });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
   return EraseFetched(fetched);
 }
@@ -213,7 +214,8 @@ Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbe
   }
   const TableLocks locks(tables, TableLocks::Mode::kExclusive);
   if (locks.has_repeats()) {
-    return InvalidArgument("a step must name each table once; merge the gradients of a table first");
+    return InvalidArgument(
+        "a step must name each table once; merge the gradients of a table first");
   }
   return GradientApplier(requests, numbers, executor).Run();
 }

@@ -27,11 +27,11 @@ struct StepNumbers {
   std::vector<float> numbers;
 };
 
-// For each table: merges the gradients of equal ids, finds each row or creates it, and updates it in
-// place, once. The result does not depend on the executor's threads.
+// For each table: merges the gradients of equal ids, finds each row or creates it, and updates it
+// in place, once. The result does not depend on the executor's threads.
 //
-// InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have no
-// row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
+// InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have
+// no row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
 // table has another rule. Nothing is changed then. ResourceExhausted leaves rows that were already
 // updated updated.
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,

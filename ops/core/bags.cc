@@ -24,17 +24,17 @@ Status ParseCombiner(const std::string& name, Combiner* combiner) {
 
 Status Bags::Check() const {
   if (num_ids >= (int64_t{1} << 32)) {
-    return InvalidArgument("an op takes fewer than 2^32 ids a table. Received: " +
-                           std::to_string(num_ids) + " ids");
+    return InvalidArgument(
+        "an op takes fewer than 2^32 ids a table. Received: " + std::to_string(num_ids) + " ids");
   }
   if (combiner == Combiner::kNone) return Status::Ok();
   bool rises = row_splits[0] == 0 && row_splits[num_bags] == num_ids;
   for (int64_t b = 0; b < num_bags; ++b) rises &= row_splits[b] <= row_splits[b + 1];
   if (rises) return Status::Ok();
-  return InvalidArgument("`row_splits` must rise from 0 to the number of ids, " +
-                         std::to_string(num_ids) + ". Received: row_splits[0] = " +
-                         std::to_string(row_splits[0]) + ", row_splits[" +
-                         std::to_string(num_bags) + "] = " + std::to_string(row_splits[num_bags]));
+  return InvalidArgument(
+      "`row_splits` must rise from 0 to the number of ids, " + std::to_string(num_ids) +
+      ". Received: row_splits[0] = " + std::to_string(row_splits[0]) + ", row_splits[" +
+      std::to_string(num_bags) + "] = " + std::to_string(row_splits[num_bags]));
 }
 
 float Bags::Scale(int64_t bag) const {

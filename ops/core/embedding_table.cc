@@ -59,9 +59,8 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   if (!is_dynamic()) {
     // A row that is demoted but not erased would be in two tiers.
-    return Status(StatusCode::kUnimplemented,
-                  "lower tiers are for dynamic tables; static table '" + name() +
-                      "' keeps all its rows in memory");
+    return Status(StatusCode::kUnimplemented, "lower tiers are for dynamic tables; static table '" +
+                                                  name() + "' keeps all its rows in memory");
   }
   if (store->record_bytes() != rule_->schema().record_bytes()) {
     return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
@@ -73,8 +72,7 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
 }
 
 Status EmbeddingTable::SetRule(const std::string& rule,
-                               const std::vector<float>& slot_initial_values,
-                               Executor* executor) {
+                               const std::vector<float>& slot_initial_values, Executor* executor) {
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(rule, dim(), slot_initial_values, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
@@ -153,8 +151,7 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
   KERAS_SPARSE_RETURN_IF_ERROR(
       lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
-    const char* record =
-        records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
+    const char* record = records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
     AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
   }
   if (next >= 0) {
@@ -194,30 +191,31 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   const IdPartition& partition = partitions[0];
   std::mutex mutex;
   Status status;
-  executor->ParallelFor(partition.num_parts(), kNanosecondsPerPart,
-                        [&](int64_t begin, int64_t end) {
-    RowWriter writer(this, fetched[0]);
-    for (int64_t part = begin; part < end; ++part) {
-      const int64_t* ids = partition.ids(part);
-      const uint32_t* positions = partition.positions(part);
-      for (int64_t i = 0; i < partition.num_ids(part); ++i) {
-        float* record = nullptr;
-        bool created = false;
-        const Status located = writer.Locate(ids + i, 1, &record, &created);
-        if (!located.ok()) {
-          std::lock_guard<std::mutex> lock(mutex);
-          status = located;
-          return;
+  executor->ParallelFor(
+      partition.num_parts(), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
+        RowWriter writer(this, fetched[0]);
+        for (int64_t part = begin; part < end; ++part) {
+          const int64_t* ids = partition.ids(part);
+          const uint32_t* positions = partition.positions(part);
+          for (int64_t i = 0; i < partition.num_ids(part); ++i) {
+            float* record = nullptr;
+            bool created = false;
+            const Status located = writer.Locate(ids + i, 1, &record, &created);
+            if (!located.ok()) {
+              std::lock_guard<std::mutex> lock(mutex);
+              status = located;
+              return;
+            }
+            writer.Prepare(ids + i, 1, &record, &created);
+            // Slots that stay are marked as of this step below, so they must be.
+            if (rule_->lazy()) rule_->CatchUp(record, rule_->step());
+            const int64_t position = positions == nullptr ? i : positions[i];
+            std::copy_n(records + position * width, width, record);
+            schema.SetLastStep(record,
+                               last_steps == nullptr ? rule_->step() : last_steps[position]);
+          }
         }
-        writer.Prepare(ids + i, 1, &record, &created);
-        // Slots that stay are marked as of this step below, so they must be.
-        if (rule_->lazy()) rule_->CatchUp(record, rule_->step());
-        const int64_t position = positions == nullptr ? i : positions[i];
-        std::copy_n(records + position * width, width, record);
-        schema.SetLastStep(record, last_steps == nullptr ? rule_->step() : last_steps[position]);
-      }
-    }
-  });
+      });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
   for (size_t tier = 0; tier < fetched[0].keys_of_tier().size(); ++tier) {
     const std::vector<int64_t>& moved = fetched[0].keys_of_tier()[tier];
@@ -261,8 +259,8 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
     records.insert(records.end(), bytes, bytes + record_bytes);
   }
   // Erased above only once it is safe below.
-  KERAS_SPARSE_RETURN_IF_ERROR(lower_tiers_[0]->Put(
-      held.data(), static_cast<int64_t>(held.size()), records.data()));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      lower_tiers_[0]->Put(held.data(), static_cast<int64_t>(held.size()), records.data()));
   ++version_;
   for (const int64_t key : held) first_tier_->Erase(key);
   return Status::Ok();

@@ -19,8 +19,7 @@ class GradientSource {
   //   grads         (bags, dim)
   //   bag_of        (ids), or null: an id has a gradient of its own
   //   coefficients  (ids), or null: ones
-  GradientSource(const float* grads, int64_t dim, const uint32_t* bag_of,
-                 const float* coefficients)
+  GradientSource(const float* grads, int64_t dim, const uint32_t* bag_of, const float* coefficients)
       : grads_(grads), dim_(dim), bag_of_(bag_of), coefficients_(coefficients) {}
 
   const float* Row(uint32_t position) const {

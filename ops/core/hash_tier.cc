@@ -69,29 +69,30 @@ Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* execu
   HashTier laid_out(schema);
   std::mutex mutex;
   Status status;
-  executor->ParallelFor(
-      static_cast<int64_t>(shards_.size()), 1000 * (1 + num_rows() / 64),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t s = begin; s < end; ++s) {
-          const Shard& from = *shards_[static_cast<size_t>(s)];
-          Shard& to = *laid_out.shards_[static_cast<size_t>(s)];
-          std::vector<int64_t> keys;
-          std::vector<uint32_t> rows;
-          for (int64_t at = 0; at >= 0;) at = from.index.AppendSegment(at, &keys, &rows);
-          for (size_t i = 0; i < keys.size(); ++i) {
-            uint32_t row = 0;
-            const Status allocated = to.rows.Allocate(&row);
-            if (!allocated.ok()) {
-              std::lock_guard<std::mutex> lock(mutex);
-              status = allocated;
-              return;
-            }
-            to.index.Insert(HashKey(keys[i]), keys[i], row);
-            std::copy_n(from.rows.Record(rows[i]), schema.dim(), to.rows.Record(row));
-            schema.InitializeSlots(to.rows.Record(row), step);
-          }
-        }
-      });
+  executor->ParallelFor(static_cast<int64_t>(shards_.size()), 1000 * (1 + num_rows() / 64),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t s = begin; s < end; ++s) {
+                            const Shard& from = *shards_[static_cast<size_t>(s)];
+                            Shard& to = *laid_out.shards_[static_cast<size_t>(s)];
+                            std::vector<int64_t> keys;
+                            std::vector<uint32_t> rows;
+                            for (int64_t at = 0; at >= 0;)
+                              at = from.index.AppendSegment(at, &keys, &rows);
+                            for (size_t i = 0; i < keys.size(); ++i) {
+                              uint32_t row = 0;
+                              const Status allocated = to.rows.Allocate(&row);
+                              if (!allocated.ok()) {
+                                std::lock_guard<std::mutex> lock(mutex);
+                                status = allocated;
+                                return;
+                              }
+                              to.index.Insert(HashKey(keys[i]), keys[i], row);
+                              std::copy_n(from.rows.Record(rows[i]), schema.dim(),
+                                          to.rows.Record(row));
+                              schema.InitializeSlots(to.rows.Record(row), step);
+                            }
+                          }
+                        });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
   // The shards leave first: they point into the arena they came with.
   shards_ = std::move(laid_out.shards_);
@@ -125,7 +126,8 @@ int64_t HashTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* k
   auto shard = static_cast<size_t>(cursor >> 32);
   int64_t position = cursor & 0xFFFFFFFF;
   std::vector<uint32_t> rows;
-  while (shard < shards_.size() && static_cast<int64_t>(keys->size()) < std::max<int64_t>(1, max_rows)) {
+  while (shard < shards_.size() &&
+         static_cast<int64_t>(keys->size()) < std::max<int64_t>(1, max_rows)) {
     rows.clear();
     position = shards_[shard]->index.AppendSegment(position, keys, &rows);
     for (const uint32_t row : rows) records->push_back(shards_[shard]->rows.Record(row));
@@ -134,7 +136,7 @@ int64_t HashTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* k
       position = 0;
     }
   }
-  if (shard == shards_.size()) return -1;
+  if (shard >= shards_.size()) return -1;
   return (static_cast<int64_t>(shard) << 32) | position;
 }
 

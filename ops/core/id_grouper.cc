@@ -37,8 +37,8 @@ void IdGrouper::Group(const int64_t* ids, const uint32_t* positions, int64_t n) 
     place += count;
   }
   for (size_t i = 0; i < size; ++i) {
-    order_[offsets_[unique_of_[i]]++] = positions == nullptr ? static_cast<uint32_t>(i)
-                                                             : positions[i];
+    order_[offsets_[unique_of_[i]]++] =
+        positions == nullptr ? static_cast<uint32_t>(i) : positions[i];
   }
   // Each offset has moved to the start of the next id.
   offsets_.insert(offsets_.begin(), 0);

@@ -49,14 +49,14 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
   const auto num_chunks = static_cast<int64_t>(chunks.size());
   executor->ParallelFor(num_chunks, kIdsPerChunk * kNanosecondsPerId,
                         [&](int64_t first, int64_t last) {
-    for (int64_t c = first; c < last; ++c) {
-      Chunk& chunk = chunks[static_cast<size_t>(c)];
-      const int64_t* ids = lists[chunk.list].ids;
-      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-        ++chunk.next[TopBits(HashKey(ids[i]), chunk.bits)];
-      }
-    }
-  });
+                          for (int64_t c = first; c < last; ++c) {
+                            Chunk& chunk = chunks[static_cast<size_t>(c)];
+                            const int64_t* ids = lists[chunk.list].ids;
+                            for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                              ++chunk.next[TopBits(HashKey(ids[i]), chunk.bits)];
+                            }
+                          }
+                        });
 
   // Counts become places: part by part, and inside a part chunk by chunk.
   size_t chunk_begin = 0;
@@ -85,20 +85,20 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
     chunk_begin = chunk_end;
   }
 
-  executor->ParallelFor(num_chunks, kIdsPerChunk * kNanosecondsPerId,
-                        [&](int64_t first, int64_t last) {
-    for (int64_t c = first; c < last; ++c) {
-      Chunk& chunk = chunks[static_cast<size_t>(c)];
-      const int64_t* ids = lists[chunk.list].ids;
-      int64_t* sorted_ids = partitions[chunk.list].owned_ids_.get();
-      uint32_t* positions = partitions[chunk.list].positions_.get();
-      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-        const int64_t place = chunk.next[TopBits(HashKey(ids[i]), chunk.bits)]++;
-        sorted_ids[place] = ids[i];
-        positions[place] = static_cast<uint32_t>(i);
-      }
-    }
-  });
+  executor->ParallelFor(
+      num_chunks, kIdsPerChunk * kNanosecondsPerId, [&](int64_t first, int64_t last) {
+        for (int64_t c = first; c < last; ++c) {
+          Chunk& chunk = chunks[static_cast<size_t>(c)];
+          const int64_t* ids = lists[chunk.list].ids;
+          int64_t* sorted_ids = partitions[chunk.list].owned_ids_.get();
+          uint32_t* positions = partitions[chunk.list].positions_.get();
+          for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+            const int64_t place = chunk.next[TopBits(HashKey(ids[i]), chunk.bits)]++;
+            sorted_ids[place] = ids[i];
+            positions[place] = static_cast<uint32_t>(i);
+          }
+        }
+      });
   return partitions;
 }
 

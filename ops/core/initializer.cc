@@ -63,8 +63,7 @@ class Random : public Initializer {
   void Fill(int64_t key, int64_t dim, float* row) const override {
     const std::array<uint32_t, 2> words = Split(key);
     for (int64_t begin = 0; begin < dim; begin += 4) {
-      const auto random =
-          Philox({static_cast<uint32_t>(begin / 4), 0, words[0], words[1]}, seed_);
+      const auto random = Philox({static_cast<uint32_t>(begin / 4), 0, words[0], words[1]}, seed_);
       const int64_t n = std::min<int64_t>(4, dim - begin);
       for (int64_t i = 0; i < n; ++i) row[begin + i] = map_(random[static_cast<size_t>(i)]);
     }

@@ -13,7 +13,8 @@
 namespace keras_sparse {
 
 // Element j of the row of `key` is made from word j % 4 of
-//   Philox(counter = (j / 4, 0, low word of key, high word of key), key = (low, high word of seed)).
+//   Philox(counter = (j / 4, 0, low word of key, high word of key), key = (low, high word of
+//   seed)).
 // Thread safety: immutable.
 class Initializer {
  public:

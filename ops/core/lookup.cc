@@ -44,8 +44,8 @@ void ForEachRow(const EmbeddingTable& table, const FetchedRecords& fetched, cons
     float** next_records = records[static_cast<size_t>(1 - half)].data();
     reader.PrefetchIndex(ids + next + kBlockRows, size(next + kBlockRows));
     reader.Find(ids + next, size(next), next_records);
-    reader.Resolve(ids + at, size(at), records[static_cast<size_t>(half)].data(), half,
-                   rows.data(), &counts);
+    reader.Resolve(ids + at, size(at), records[static_cast<size_t>(half)].data(), half, rows.data(),
+                   &counts);
     for (int64_t i = 0; i < size(at); i += kTurnRows) {
       reader.PrefetchRecords(next_records + i, std::clamp<int64_t>(size(next) - i, 0, kTurnRows));
       use(at + i, std::min(kTurnRows, size(at) - i), rows.data() + i);
@@ -64,16 +64,16 @@ void CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const 
              bool stream) {
   const int64_t dim = request.table->dim();
   ForEachRow(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
-               [&](int64_t first_id, int64_t n, const float* const* rows) {
-    for (int64_t i = 0; i < n; ++i) {
-      float* to = request.rows + (first_id + i) * dim;
-      if (stream) {
-        StreamRow(rows[i], dim, to);
-      } else {
-        CopyRow(rows[i], dim, to);
-      }
-    }
-  });
+             [&](int64_t first_id, int64_t n, const float* const* rows) {
+               for (int64_t i = 0; i < n; ++i) {
+                 float* to = request.rows + (first_id + i) * dim;
+                 if (stream) {
+                   StreamRow(rows[i], dim, to);
+                 } else {
+                   CopyRow(rows[i], dim, to);
+                 }
+               }
+             });
   if (stream) StreamingDone();
 }
 
@@ -83,17 +83,17 @@ void PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const 
   std::fill(request.rows + run.first_bag * dim, request.rows + run.last_bag * dim, 0.0f);
   int64_t bag = run.first_bag;
   ForEachRow(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
-               bags.row_splits[run.last_bag],
-               [&](int64_t first_id, int64_t n, const float* const* rows) {
-    // These may be the end of one bag, whole bags and the start of another.
-    for (int64_t at = first_id; at < first_id + n;) {
-      while (bags.row_splits[bag + 1] <= at) ++bag;
-      const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
-      const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
-      AddRows(rows + (at - first_id), weights, end - at, dim, request.rows + bag * dim);
-      at = end;
-    }
-  });
+             bags.row_splits[run.last_bag],
+             [&](int64_t first_id, int64_t n, const float* const* rows) {
+               // These may be the end of one bag, whole bags and the start of another.
+               for (int64_t at = first_id; at < first_id + n;) {
+                 while (bags.row_splits[bag + 1] <= at) ++bag;
+                 const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
+                 const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
+                 AddRows(rows + (at - first_id), weights, end - at, dim, request.rows + bag * dim);
+                 at = end;
+               }
+             });
   if (bags.combiner == Combiner::kSum) return;
   for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
     Scale(bags.Scale(b), dim, request.rows + b * dim);
@@ -106,14 +106,14 @@ void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
   const Bags& bags = request.bags;
   int64_t bag = run.first_bag;
   // First each id's product of row and output gradient.
-  ForEachRow(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
-               bags.row_splits[run.last_bag],
-               [&](int64_t first_id, int64_t n, const float* const* rows) {
-    for (int64_t i = 0; i < n; ++i) {
-      while (bags.row_splits[bag + 1] <= first_id + i) ++bag;
-      request.weight_grads[first_id + i] = Dot(rows[i], request.output_grads + bag * dim, dim);
-    }
-  });
+  ForEachRow(
+      *request.table, fetched, request.ids, bags.row_splits[run.first_bag],
+      bags.row_splits[run.last_bag], [&](int64_t first_id, int64_t n, const float* const* rows) {
+        for (int64_t i = 0; i < n; ++i) {
+          while (bags.row_splits[bag + 1] <= first_id + i) ++bag;
+          request.weight_grads[first_id + i] = Dot(rows[i], request.output_grads + bag * dim, dim);
+        }
+      });
   if (bags.combiner == Combiner::kSum) return;
   // Then the divisor's share: with s the scale and p = sum(w * product) * s, the product of the
   // output and its gradient, d/dw_i is s * (product_i - p) for the mean and
@@ -152,17 +152,17 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   std::atomic<bool> any_refused{false};
   executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
                         [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Run& run = runs[static_cast<size_t>(i)];
-      const Request& request = requests[run.request];
-      const auto [first, last] = IdsOfRun(request.bags, run);
-      if (AnyOutOfRange(*request.table, request.ids + first, last - first)) {
-        any_refused.store(true, std::memory_order_relaxed);
-      } else {
-        do_run(request, fetched[run.request], run);
-      }
-    }
-  });
+                          for (int64_t i = begin; i < end; ++i) {
+                            const Run& run = runs[static_cast<size_t>(i)];
+                            const Request& request = requests[run.request];
+                            const auto [first, last] = IdsOfRun(request.bags, run);
+                            if (AnyOutOfRange(*request.table, request.ids + first, last - first)) {
+                              any_refused.store(true, std::memory_order_relaxed);
+                            } else {
+                              do_run(request, fetched[run.request], run);
+                            }
+                          }
+                        });
   return any_refused ? CheckIds(lists, executor) : Status::Ok();
 }
 
@@ -173,16 +173,16 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
   for (const LookupRequest& request : requests) {
     output_bytes += 4 * request.bags.num_bags * request.table->dim();
   }
-  return ForEachRun(requests, executor,
-                    [stream = output_bytes > kStreamBytes](const LookupRequest& request,
-                                                           const FetchedRecords& fetched,
-                                                           const Run& run) {
-    if (request.bags.combiner == Combiner::kNone) {
-      CopyRun(request, fetched, run, stream);
-    } else {
-      PoolRun(request, fetched, run);
-    }
-  });
+  return ForEachRun(
+      requests, executor,
+      [stream = output_bytes > kStreamBytes](const LookupRequest& request,
+                                             const FetchedRecords& fetched, const Run& run) {
+        if (request.bags.combiner == Combiner::kNone) {
+          CopyRun(request, fetched, run, stream);
+        } else {
+          PoolRun(request, fetched, run);
+        }
+      });
 }
 
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,

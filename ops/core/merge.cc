@@ -53,12 +53,13 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
   }
   executor->ParallelFor(static_cast<int64_t>(result->parts_.size()), kNanosecondsPerPart,
                         [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      Part& part = result->parts_[static_cast<size_t>(i)];
-      const IdPartition& ids = result->partitions_[part.gradient];
-      part.groups.Group(ids.ids(part.index), ids.positions(part.index), ids.num_ids(part.index));
-    }
-  });
+                          for (int64_t i = begin; i < end; ++i) {
+                            Part& part = result->parts_[static_cast<size_t>(i)];
+                            const IdPartition& ids = result->partitions_[part.gradient];
+                            part.groups.Group(ids.ids(part.index), ids.positions(part.index),
+                                              ids.num_ids(part.index));
+                          }
+                        });
   for (Part& part : result->parts_) {
     part.first_unique = result->num_unique_[part.gradient];
     result->num_unique_[part.gradient] += part.groups.num_unique();
@@ -70,22 +71,22 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
 int64_t GradientMerger::num_unique(size_t gradient) const { return num_unique_[gradient]; }
 
 void GradientMerger::Write(const std::vector<Result>& results, Executor* executor) const {
-  executor->ParallelFor(static_cast<int64_t>(parts_.size()), kNanosecondsPerPart,
-                        [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Part& part = parts_[static_cast<size_t>(i)];
-      const OutputGradient& gradient = gradients_[part.gradient];
-      const GradientSource source(gradient.grads, gradient.dim, bag_of_[part.gradient].get(),
-                                  coefficients_[part.gradient].get());
-      const Result& result = results[part.gradient];
-      std::copy_n(part.groups.unique_ids(), part.groups.num_unique(),
-                  result.ids + part.first_unique);
-      for (int64_t u = 0; u < part.groups.num_unique(); ++u) {
-        source.Sum(part.groups.occurrences(u), part.groups.num_occurrences(u),
-                   result.values + (part.first_unique + u) * gradient.dim);
-      }
-    }
-  });
+  executor->ParallelFor(
+      static_cast<int64_t>(parts_.size()), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Part& part = parts_[static_cast<size_t>(i)];
+          const OutputGradient& gradient = gradients_[part.gradient];
+          const GradientSource source(gradient.grads, gradient.dim, bag_of_[part.gradient].get(),
+                                      coefficients_[part.gradient].get());
+          const Result& result = results[part.gradient];
+          std::copy_n(part.groups.unique_ids(), part.groups.num_unique(),
+                      result.ids + part.first_unique);
+          for (int64_t u = 0; u < part.groups.num_unique(); ++u) {
+            source.Sum(part.groups.occurrences(u), part.groups.num_occurrences(u),
+                       result.values + (part.first_unique + u) * gradient.dim);
+          }
+        }
+      });
 }
 
 }  // namespace keras_sparse

@@ -61,23 +61,24 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
     const int64_t num_ids = lists[l].num_ids;
     std::mutex mutex;
     std::vector<int64_t> missing;
-    executor->ParallelFor((num_ids + kIdsPerTask - 1) / kIdsPerTask,
-                          kIdsPerTask * kNanosecondsPerId, [&](int64_t first, int64_t last) {
-      std::vector<int64_t> found_missing;
-      std::array<float*, kBlockRows> records;
-      const int64_t end = std::min(num_ids, last * kIdsPerTask);
-      for (int64_t begin = first * kIdsPerTask; begin < end; begin += kBlockRows) {
-        const int64_t n = std::min(kBlockRows, end - begin);
-        const int64_t* ids = lists[l].ids + begin;
-        table.first_tier_->PrefetchIndex(ids, n);
-        table.first_tier_->Find(ids, n, records.data());
-        for (int64_t i = 0; i < n; ++i) {
-          if (records[static_cast<size_t>(i)] == nullptr) found_missing.push_back(ids[i]);
-        }
-      }
-      std::lock_guard<std::mutex> lock(mutex);
-      missing.insert(missing.end(), found_missing.begin(), found_missing.end());
-    });
+    executor->ParallelFor(
+        (num_ids + kIdsPerTask - 1) / kIdsPerTask, kIdsPerTask * kNanosecondsPerId,
+        [&](int64_t first, int64_t last) {
+          std::vector<int64_t> found_missing;
+          std::array<float*, kBlockRows> records;
+          const int64_t end = std::min(num_ids, last * kIdsPerTask);
+          for (int64_t begin = first * kIdsPerTask; begin < end; begin += kBlockRows) {
+            const int64_t n = std::min(kBlockRows, end - begin);
+            const int64_t* ids = lists[l].ids + begin;
+            table.first_tier_->PrefetchIndex(ids, n);
+            table.first_tier_->Find(ids, n, records.data());
+            for (int64_t i = 0; i < n; ++i) {
+              if (records[static_cast<size_t>(i)] == nullptr) found_missing.push_back(ids[i]);
+            }
+          }
+          std::lock_guard<std::mutex> lock(mutex);
+          missing.insert(missing.end(), found_missing.begin(), found_missing.end());
+        });
     // Sorted, so that the stores see the same batch however the threads were timed.
     std::sort(missing.begin(), missing.end());
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
@@ -86,8 +87,7 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
   return Status::Ok();
 }
 
-Status FetchedRecords::FetchMissing(const EmbeddingTable& table,
-                                    const std::vector<int64_t>& keys) {
+Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
   record_bytes_ = table.rule_->schema().record_bytes();
   index_ = std::make_unique<HashIndex>(0);
   std::vector<int64_t> missing = keys;
@@ -194,8 +194,7 @@ Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* c
   return table_->first_tier_->FindOrCreate(ids, n, records, created);
 }
 
-void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records,
-                        const bool* created) {
+void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
   const UpdateRule& rule = *table_->rule_;
   // A new row starts out as if it had always been there.
   const int64_t step_before = rule.step() - 1;

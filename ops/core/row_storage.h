@@ -34,8 +34,8 @@ class RowStorage {
     const uint64_t at = uint64_t{row} + kFirst;
     const int octave = 63 - __builtin_clzll(at);
     const int shift = octave - 2;
-    const size_t chunk = static_cast<size_t>((octave - kFirstOctave) * 4) +
-                         static_cast<size_t>((at >> shift) & 3);
+    const size_t chunk =
+        static_cast<size_t>((octave - kFirstOctave) * 4) + static_cast<size_t>((at >> shift) & 3);
     const uint64_t offset = at & ((uint64_t{1} << shift) - 1);
     return reinterpret_cast<float*>(chunks_[chunk] + offset * static_cast<uint64_t>(record_bytes_));
   }

@@ -38,17 +38,18 @@ class ApplyOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input_list("values", &values));
     OP_REQUIRES_OK(ctx, ctx->input("numbers", &numbers));
     OP_REQUIRES_OK(ctx, ctx->input("step", &step));
-    OP_REQUIRES(ctx, step->NumElements() == 1,
-                absl::InvalidArgumentError(absl::StrCat("`step` must be one number. Received: step.shape=",
-                                                        step->shape().DebugString())));
+    OP_REQUIRES(
+        ctx, step->NumElements() == 1,
+        absl::InvalidArgumentError(absl::StrCat("`step` must be one number. Received: step.shape=",
+                                                step->shape().DebugString())));
     std::vector<ApplyRequest> requests;
     for (int i = 0; i < ids.size(); ++i) {
       const tf::TensorShape expected({ids[i].NumElements(), tables[i]->dim()});
-      OP_REQUIRES(ctx, values[i].shape() == expected,
-                  absl::InvalidArgumentError(absl::StrCat(
-                      "`values` of table '", tables[i]->name(), "' must be ",
-                      expected.DebugString(), ". Received: values.shape=",
-                      values[i].shape().DebugString())));
+      OP_REQUIRES(
+          ctx, values[i].shape() == expected,
+          absl::InvalidArgumentError(absl::StrCat(
+              "`values` of table '", tables[i]->name(), "' must be ", expected.DebugString(),
+              ". Received: values.shape=", values[i].shape().DebugString())));
       requests.push_back({tables[i], ids[i].flat<int64_t>().data(), ids[i].NumElements(),
                           values[i].flat<float>().data()});
     }

@@ -9,8 +9,7 @@ absl::Status TableList::Read(tf::OpKernelContext* ctx) {
   TF_RETURN_IF_ERROR(ctx->input_list("handles", &handles));
   for (const tf::Tensor& handle : handles) {
     tf::core::RefCountPtr<TableResource> resource;
-    TF_RETURN_IF_ERROR(
-        tf::LookupResource(ctx, handle.scalar<tf::ResourceHandle>()(), &resource));
+    TF_RETURN_IF_ERROR(tf::LookupResource(ctx, handle.scalar<tf::ResourceHandle>()(), &resource));
     resources_.push_back(std::move(resource));
   }
   return absl::OkStatus();
@@ -22,8 +21,8 @@ absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>*
   int n = 0;
   TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
   if (static_cast<int>(names.size()) != n) {
-    return absl::InvalidArgumentError(absl::StrCat("`combiners` must have one name a table, ", n,
-                                                   ". Received: ", names.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("`combiners` must have one name a table, ", n, ". Received: ", names.size()));
   }
   for (const std::string& name : names) {
     combiners->emplace_back();
@@ -44,9 +43,9 @@ absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combine
     bags.num_ids = ids_[i].NumElements();
     const int64_t num_splits = row_splits[i].NumElements();
     if ((num_splits == 0) != (bags.combiner == Combiner::kNone)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`row_splits` must be given with a combiner, and only then. Received: ",
-                       num_splits, " row splits for table ", i, " of the op"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`row_splits` must be given with a combiner, and only then. Received: ", num_splits,
+          " row splits for table ", i, " of the op"));
     }
     const int64_t num_weights = weights[i].NumElements();
     if (num_weights != 0 && num_weights != bags.num_ids) {
@@ -67,10 +66,9 @@ absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combine
 absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs) {
   for (int i = 0; i < grads.size(); ++i) {
     if (grads[i].dims() == 2 && grads[i].dim_size(0) == inputs.bags(i).num_bags) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`output_grads` must be (", inputs.bags(i).num_bags,
-                     ", dim). Received: output_grads[", i,
-                     "].shape=", grads[i].shape().DebugString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`output_grads` must be (", inputs.bags(i).num_bags, ", dim). Received: output_grads[", i,
+        "].shape=", grads[i].shape().DebugString()));
   }
   return absl::OkStatus();
 }

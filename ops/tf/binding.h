@@ -1,5 +1,5 @@
-// What every op of ops/tf shares: the table resource, the executor over TensorFlow's threads, and the
-// conversion of errors. An op itself only checks shapes, allocates and makes one core call.
+// What every op of ops/tf shares: the table resource, the executor over TensorFlow's threads, and
+// the conversion of errors. An op itself only checks shapes, allocates and makes one core call.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_H_
 

@@ -71,9 +71,9 @@ class CreateTablesOp : public tf::OpKernel {
     }
     for (size_t i = 0; i < size; ++i) {
       if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
-        return absl::InvalidArgumentError(
-            absl::StrCat("`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
-                         out_of_range[i], "'"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
+            out_of_range[i], "'"));
       }
       options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i], args[2 * i],
                           args[2 * i + 1], seeds[i], out_of_range[i] == "zero"});

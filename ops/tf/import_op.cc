@@ -33,17 +33,18 @@ class ImportOp : public tf::OpKernel {
       const int64_t n = keys[i].NumElements();
       OP_REQUIRES(ctx, records[i].dims() == 2 && records[i].dim_size(0) == n,
                   absl::InvalidArgumentError(absl::StrCat(
-                      "`records` must be (", n, ", width). Received: records.shape=",
-                      records[i].shape().DebugString())));
+                      "`records` must be (", n,
+                      ", width). Received: records.shape=", records[i].shape().DebugString())));
       const int64_t num_steps = last_steps[i].NumElements();
-      OP_REQUIRES(ctx, num_steps == 0 || num_steps == n,
-                  absl::InvalidArgumentError(absl::StrCat("`last_steps` must have one number a key, ", n,
-                                                          ", or none. Received: ", num_steps)));
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Import(
-                              keys[i].flat<int64_t>().data(), n, records[i].flat<float>().data(),
-                              records[i].dim_size(1),
-                              num_steps == 0 ? nullptr : last_steps[i].flat<int64_t>().data(),
-                              &executor)));
+      OP_REQUIRES(
+          ctx, num_steps == 0 || num_steps == n,
+          absl::InvalidArgumentError(absl::StrCat("`last_steps` must have one number a key, ", n,
+                                                  ", or none. Received: ", num_steps)));
+      OP_REQUIRES_OK(
+          ctx, ToTf(tables[i]->Import(
+                   keys[i].flat<int64_t>().data(), n, records[i].flat<float>().data(),
+                   records[i].dim_size(1),
+                   num_steps == 0 ? nullptr : last_steps[i].flat<int64_t>().data(), &executor)));
     }
   }
 };

@@ -46,8 +46,8 @@ class MergeGradientsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
     std::vector<OutputGradient> gradients;
     for (int i = 0; i < grads.size(); ++i) {
-      gradients.push_back({inputs.ids(i), inputs.bags(i), grads[i].flat<float>().data(),
-                           grads[i].dim_size(1)});
+      gradients.push_back(
+          {inputs.ids(i), inputs.bags(i), grads[i].flat<float>().data(), grads[i].dim_size(1)});
     }
     TfExecutor executor(ctx);
     std::unique_ptr<GradientMerger> merger;
@@ -61,7 +61,8 @@ class MergeGradientsOp : public tf::OpKernel {
       tf::Tensor* ids_out = nullptr;
       float* values = nullptr;
       OP_REQUIRES_OK(ctx, unique_ids.allocate(i, {n}, &ids_out));
-      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, grads.size() + i, {n, grads[i].dim_size(1)}, &values));
+      OP_REQUIRES_OK(ctx,
+                     AllocateFloats(ctx, grads.size() + i, {n, grads[i].dim_size(1)}, &values));
       results.push_back({ids_out->flat<int64_t>().data(), values});
     }
     merger->Write(results, &executor);
@@ -71,7 +72,6 @@ class MergeGradientsOp : public tf::OpKernel {
   std::vector<Combiner> combiners_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseMergeGradients").Device(tf::DEVICE_CPU),
-                        MergeGradientsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseMergeGradients").Device(tf::DEVICE_CPU), MergeGradientsOp);
 
 }  // namespace keras_sparse

@@ -27,11 +27,10 @@ class SetInitialRowsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("initializer_args", &args_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("seeds", &seeds_));
     const auto size = static_cast<size_t>(n);
-    OP_REQUIRES(ctx,
-                initializers_.size() == size && args_.size() == 2 * size && seeds_.size() == size,
-                absl::InvalidArgumentError(absl::StrCat(
-                    "every list must have one entry a table, `initializer_args` two. Received: N=",
-                    n)));
+    OP_REQUIRES(
+        ctx, initializers_.size() == size && args_.size() == 2 * size && seeds_.size() == size,
+        absl::InvalidArgumentError(absl::StrCat(
+            "every list must have one entry a table, `initializer_args` two. Received: N=", n)));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {

@@ -23,8 +23,7 @@ class SizeOp : public tf::OpKernel {
     TableList tables;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     tf::Tensor* sizes = nullptr;
-    OP_REQUIRES_OK(ctx,
-                   ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &sizes));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &sizes));
     for (size_t i = 0; i < tables.size(); ++i) sizes->flat<int64_t>()(i) = tables[i]->size();
   }
 };

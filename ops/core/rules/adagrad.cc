@@ -12,7 +12,8 @@ namespace {
 class Adagrad : public UpdateRule {
  public:
   Adagrad(int64_t dim, float initial_accumulator)
-      : UpdateRule("adagrad", RowSchema(dim, {{"accumulator", false, initial_accumulator}}, false)) {}
+      : UpdateRule("adagrad",
+                   RowSchema(dim, {{"accumulator", false, initial_accumulator}}, false)) {}
 
   int num_numbers() const override { return 2; }
 

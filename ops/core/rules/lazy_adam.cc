@@ -3,9 +3,9 @@
 // row      -= alpha * momentum / (sqrt(velocity) + epsilon)
 //
 // Only rows that got a gradient move. The numbers of a step are (alpha, one_minus_beta_1,
-// one_minus_beta_2, epsilon) with alpha = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step):
-// the caller works them out, as Keras does, since a float32 beta_2 of 0.999 is too far from it for
-// either difference from one.
+// one_minus_beta_2, epsilon) with alpha = learning_rate * sqrt(1 - beta_2^step) / (1 -
+// beta_1^step): the caller works them out, as Keras does, since a float32 beta_2 of 0.999 is too
+// far from it for either difference from one.
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -18,9 +18,10 @@ namespace {
 class LazyAdam : public UpdateRule {
  public:
   LazyAdam(int64_t dim, float momentum, float velocity)
-      : UpdateRule("lazy_adam",
-                   RowSchema(dim, {{"momentum", false, momentum}, {"velocity", false, velocity}},
-                             false)) {}
+      : UpdateRule(
+            "lazy_adam",
+            RowSchema(dim, {{"momentum", false, momentum}, {"velocity", false, velocity}}, false)) {
+  }
 
   int num_numbers() const override { return 4; }
 

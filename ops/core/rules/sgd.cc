@@ -31,10 +31,9 @@ class Sgd : public UpdateRule {
   float learning_rate_ = 0;
 };
 
-const bool kRegistered =
-    UpdateRule::Register("sgd", 0, [](int64_t dim, const std::vector<float>&) {
-      return std::unique_ptr<UpdateRule>(new Sgd(dim));
-    });
+const bool kRegistered = UpdateRule::Register("sgd", 0, [](int64_t dim, const std::vector<float>&) {
+  return std::unique_ptr<UpdateRule>(new Sgd(dim));
+});
 
 }  // namespace
 }  // namespace keras_sparse
