@@ -10,8 +10,9 @@ import dataclasses
 import hashlib
 import zipfile
 
-import movielens_archive
 import numpy as np
+
+import movielens_archive
 
 KEYS = ("user", "item", "zip")
 IDS = ("gender", "age", "occupation", "year")

@@ -1,8 +1,9 @@
 import hashlib
 import re
 
-import movielens_archive
 import pytest
+
+import movielens_archive
 
 CONTENT = b"pretend that this is a wheel"
 ARCHIVE = movielens_archive.Archive(

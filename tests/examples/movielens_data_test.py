@@ -3,10 +3,11 @@ import hashlib
 import re
 import zipfile
 
-import movielens_archive
-import movielens_data
 import numpy as np
 import pytest
+
+import movielens_archive
+import movielens_data
 
 
 def test_joins_the_three_tables_and_drops_the_threes(tiny_files):

@@ -1,0 +1,83 @@
+import os
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import movielens
+import movielens_plot
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores", "area"),
+    [
+        ([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4], 1.0),
+        ([1, 1, 0, 0], [0.1, 0.2, 0.3, 0.4], 0.0),
+        ([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4], 0.75),
+        ([0, 1, 1], [0.5, 0.5, 0.9], 0.75),
+        ([0, 1, 0, 1], [0.5, 0.5, 0.5, 0.5], 0.5),
+    ],
+)
+def test_area_under_curve_is_the_share_of_pairs_in_order(labels, scores, area):
+    assert movielens.area_under_curve(np.array(labels), np.array(scores)) == area
+
+
+def test_log_loss_agrees_with_keras():
+    labels, probabilities = np.array([1.0, 0.0, 1.0]), np.array([0.5, 0.25, 1.0])
+    received = movielens.log_loss(labels, probabilities)
+    np.testing.assert_allclose(received, (np.log(2) + np.log(4 / 3)) / 3)
+    expected = keras.losses.binary_crossentropy(labels, probabilities)
+    np.testing.assert_allclose(received, expected, atol=1e-6)
+
+
+def test_log_loss_of_a_sure_mistake_is_finite():
+    assert movielens.log_loss(np.array([0.0]), np.array([1.0])) == pytest.approx(-np.log(1e-7))
+
+
+def test_refuses_to_train_for_no_epochs(capsys):
+    with pytest.raises(SystemExit):
+        movielens.parse_arguments(["--epochs", "0"])
+    assert "--epochs must be at least 1. Received: --epochs 0" in capsys.readouterr().err
+
+
+def test_complains_when_the_loaded_model_is_another(monkeypatch):
+    options = movielens.parse_arguments(["--size", "100k"])
+    done = subprocess.CompletedProcess([], 0, stdout="MovieLens-100K\nAUC 0.5\n")
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: done)
+    with pytest.raises(
+        RuntimeError, match=r"what the saved one gave: AUC 0\.9\. Received: AUC 0\.5"
+    ):
+        movielens.check_second_process(options, "model.keras", "AUC 0.9")
+
+
+def test_shows_why_the_second_process_failed(monkeypatch):
+    options = movielens.parse_arguments(["--size", "100k"])
+    done = subprocess.CompletedProcess([], 1, stdout="", stderr="OSError: no space left")
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: done)
+    message = r"must load model\.keras\. Received:\nOSError: no space left"
+    with pytest.raises(RuntimeError, match=message):
+        movielens.check_second_process(options, "model.keras", "AUC 0.9")
+
+
+def test_draws_a_picture_of_one_epoch(tmp_path):
+    history = {"loss": [0.4], "val_loss": [0.3], "auc": [0.8], "val_auc": [0.9]}
+    stats = {"user": {"rows": 6040, "bytes": 10**6}, "gender": {"rows": 2, "bytes": 400}}
+    movielens_plot.save_picture(tmp_path / "picture.png", "Clicks", history, 1, stats)
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_whole_script_runs_on_the_small_data_set(tmp_path, examples_folder):
+    command = [sys.executable, examples_folder / "movielens.py", "--size", "100k"]
+    command += ["--epochs", "1", "--output", tmp_path]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(set(re.findall(r"^AUC 0\.8\d+, log-loss 0\.\d+$", done.stdout, re.M))) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "movielens-100k.keras",
+        "movielens-100k.png",
+    }
+    assert str(tmp_path / "movielens-100k.png") in done.stdout
