@@ -105,7 +105,7 @@ TEST(HashTier, EndsAWalkFromACursorItDoesNotHave) {
   std::vector<int64_t> keys;
   std::vector<const float*> records;
   EXPECT_EQ(tier.Walk((int64_t{63} << 32) + 5, 10, &keys, &records), -1);
-  EXPECT_EQ(tier.Walk(int64_t{64} << 32, 10, &keys, &records), -1);
+  EXPECT_EQ(tier.Walk(int64_t{200} << 32, 10, &keys, &records), -1);
   EXPECT_TRUE(keys.empty());
 }
 

@@ -1,0 +1,156 @@
+#include "ops/core/apply.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/ops/core/reference.h"
+#include "tests/ops/core/table_testing.h"
+#include "tests/ops/core/thread_executor.h"
+
+namespace keras_sparse {
+namespace {
+
+TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
+  const TableOptions options = Dynamic(2);
+  const auto table = OpenWithRule(options, "sgd");
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {-9}, {1, 2})));
+  const std::vector<float> row = InitialRow(options, -9);
+  EXPECT_EQ(Lookup(table.get(), {-9}), (std::vector<float>{row[0] - 1, row[1] - 2}));
+  EXPECT_EQ(table->size(), 1);
+  EXPECT_EQ(table->stats().created_rows, 1);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {-9}, {1, 2})));
+  EXPECT_EQ(table->stats().created_rows, 1);
+}
+
+TEST(ApplyGradients, UpdatesARepeatedIdOnceWithTheSum) {
+  // Adagrad tells the square of a sum from a sum of squares.
+  const auto table = OpenWithRule(Dynamic(1), "adagrad", {0});
+  ASSERT_TRUE(IsOk(Apply(table.get(), {"adagrad", 1, {1, 0}}, {4, 4, 4}, {1, 2, 3})));
+  EXPECT_EQ(ExportAll(*table).at(4).record[1], 36);
+}
+
+TEST(ApplyGradients, SumsOneIdThatIsRepeatedAMillionTimes) {
+  TableOptions options = Dynamic(1);
+  options.initializer = "constant";
+  options.initializer_a = 0;
+  const auto table = OpenWithRule(options, "sgd");
+  ThreadExecutor executor(2);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), std::vector<int64_t>(1000000, 5),
+                            std::vector<float>(1000000, 0.25f), &executor)));
+  EXPECT_EQ(Lookup(table.get(), {5}), std::vector<float>{-250000});
+}
+
+TEST(ApplyGradients, MovesEveryRowOfALargeBatch) {
+  for (const TableOptions& options : {Dynamic(3), Options(20000, 3)}) {
+    const auto table = OpenWithRule(options, "sgd");
+    const std::vector<int64_t> ids = RandomIds(60000, 0, 19999, 1);
+    const std::vector<float> grads = RandomFloats(60000 * 3, 2);
+    ThreadExecutor executor(3);
+    ASSERT_TRUE(IsOk(Subtract(table.get(), ids, grads, &executor)));
+    for (const auto& [id, sum] : ReferenceMerge(ids, NoBags(ids), grads, 3)) {
+      const std::vector<float> initial = InitialRow(options, id);
+      std::vector<double> expected;
+      for (size_t j = 0; j < 3; ++j) expected.push_back(initial[j] - sum[j]);
+      ExpectNear(Lookup(table.get(), {id}), expected, 1e-5);
+    }
+  }
+}
+
+TEST(ApplyGradients, UpdatesManyTablesOfManyWidthsInOneStep) {
+  std::vector<std::unique_ptr<EmbeddingTable>> tables;
+  std::vector<std::vector<int64_t>> ids;
+  std::vector<std::vector<float>> grads;
+  std::vector<ApplyRequest> requests;
+  for (const int64_t dim : {1, 3, 8, 100, 1500}) {
+    const int64_t n = dim == 8 ? 0 : 500;
+    tables.push_back(OpenWithRule(dim % 2 == 0 ? Dynamic(dim) : Options(100, dim), "sgd"));
+    ids.push_back(RandomIds(n, 0, 99, static_cast<uint64_t>(dim)));
+    grads.push_back(RandomFloats(n * dim, static_cast<uint64_t>(dim)));
+  }
+  for (size_t t = 0; t < tables.size(); ++t) {
+    requests.push_back(
+        {tables[t].get(), ids[t].data(), static_cast<int64_t>(ids[t].size()), grads[t].data()});
+  }
+  ThreadExecutor executor(3);
+  ASSERT_TRUE(IsOk(ApplyGradients(requests, {"sgd", 1, {1}}, &executor)));
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const int64_t dim = tables[t]->dim();
+    const auto options = dim % 2 == 0 ? Dynamic(dim) : Options(100, dim);
+    for (const auto& [id, sum] : ReferenceMerge(ids[t], NoBags(ids[t]), grads[t], dim)) {
+      const float expected = InitialRow(options, id).back() - static_cast<float>(sum.back());
+      ASSERT_NEAR(Lookup(tables[t].get(), {id}).back(), expected, 1e-4);
+    }
+  }
+}
+
+TEST(ApplyGradients, RefusesATableThatIsNamedTwice) {
+  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const std::vector<int64_t> ids = {1};
+  const std::vector<float> grads = {1};
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must name each table once",
+                        ApplyGradients({{table.get(), ids.data(), 1, grads.data()},
+                                        {table.get(), ids.data(), 1, grads.data()}},
+                                       {"sgd", 1, {1}}, Inline())));
+  EXPECT_EQ(table->size(), 0);
+}
+
+TEST(ApplyGradients, RefusesAnotherRuleThanTheTables) {
+  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition,
+                        "table 'items' must be updated by rule 'sgd'",
+                        Apply(table.get(), {"adagrad", 1, {1, 0}}, {1}, {1})));
+  const auto no_rule = Open(Dynamic(1));
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "Received: rule='sgd'",
+                        Subtract(no_rule.get(), {1}, {1})));
+  EXPECT_EQ(no_rule->size(), 0);
+}
+
+TEST(ApplyGradients, ChangesNoTableIfOneIdIsOutOfRange) {
+  const TableOptions options = Options(10, 1);
+  const auto good = OpenWithRule(options, "sgd");
+  const auto bad = OpenWithRule(options, "sgd");
+  const std::vector<int64_t> ids = {3, 10};
+  const std::vector<float> grads = {1, 1};
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "ids[1] = 10",
+                        ApplyGradients({{good.get(), ids.data(), 1, grads.data()},
+                                        {bad.get(), ids.data(), 2, grads.data()}},
+                                       {"sgd", 1, {1}}, Inline())));
+  EXPECT_EQ(Lookup(good.get(), {3}), InitialRow(options, 3));
+  EXPECT_EQ(Lookup(bad.get(), {3}), InitialRow(options, 3));
+}
+
+TEST(ApplyGradients, LeavesOutIdsThatReadAsZeros) {
+  TableOptions options = Options(3, 1);
+  options.out_of_range_is_zero = true;
+  const auto table = OpenWithRule(options, "sgd");
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {-1, 2, 3, 2}, {100, 1, 100, 1})));
+  EXPECT_EQ(Lookup(table.get(), {-1, 2, 3}),
+            (std::vector<float>{0, InitialRow(options, 2)[0] - 2, 0}));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), std::vector<int64_t>(100, -5), std::vector<float>(100))));
+}
+
+TEST(ApplyGradients, TakesABatchOfSizeZero) {
+  const auto table = OpenWithRule(Dynamic(2), "sgd");
+  EXPECT_TRUE(IsOk(Subtract(table.get(), {}, {})));
+  EXPECT_TRUE(IsOk(ApplyGradients({}, {"sgd", 1, {1}}, Inline())));
+  EXPECT_EQ(table->size(), 0);
+}
+
+TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
+  const TableOptions options = Dynamic(2);
+  const auto table = OpenWithRule(options, "sgd");
+  std::vector<int64_t> ids;
+  for (uint64_t i = 0; i < 30000; ++i) ids.push_back(KeyOfHash((0x5aULL << 56) | (i * 77777)));
+  ThreadExecutor executor(2);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(60000, 1), &executor)));
+  EXPECT_EQ(table->size(), 30000);
+  for (const int64_t id : {ids.front(), ids[12345], ids.back()}) {
+    EXPECT_EQ(Lookup(table.get(), {id})[1], InitialRow(options, id)[1] - 1);
+  }
+}
+
+}  // namespace
+}  // namespace keras_sparse
