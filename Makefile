@@ -79,7 +79,7 @@ $(STAMPS)/gtest: | $(STAMPS)/build
 
 # --- Checks ----------------------------------------------------------------------------------
 
-lint: $(STAMPS)/test  ## Check style and types; changes nothing.
+lint: $(STAMPS)/build $(STAMPS)/test  ## Check style and types; changes nothing.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

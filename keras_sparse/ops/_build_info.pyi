@@ -1,0 +1,3 @@
+# What CMake writes into _build_info.py: see CMakeLists.txt.
+TENSORFLOW_VERSION: str
+CPU_FLAGS: str
