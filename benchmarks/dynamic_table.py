@@ -10,7 +10,6 @@ from benchmarks import workloads
 from benchmarks.timing import Peer
 
 TITLE = "W3: one dynamic table, rows of 64, 26 of 5,000,000 keys a sample"
-POOLED = "W3 with the rows of a sample summed"
 PEERS = [
     Peer("keras_sparse", "ours"),
     Peer("plain C++, huge pages", "floor", "build_huge"),
@@ -23,12 +22,10 @@ PEERS = [
         "keras.layers.Embedding, hashed, untrained", "keras_layers", "build_untrained", ("forward",)
     ),
 ]
-POOLED_PEERS = PEERS[:3]
 
 
 def main(arguments=None):
-    rows = timing.run(TITLE, workloads.w3, PEERS, arguments)
-    return rows + "\n\n" + timing.run(POOLED, workloads.w3_pooled, POOLED_PEERS, arguments)
+    return timing.run(TITLE, workloads.w3, PEERS, arguments)
 
 
 if __name__ == "__main__":

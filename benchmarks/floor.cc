@@ -521,4 +521,6 @@ void* FloorMap(int64_t bytes, int huge) {
   return memory;
 }
 
+void FloorUnmap(void* memory, int64_t bytes) { munmap(memory, bytes); }
+
 }  // extern "C"

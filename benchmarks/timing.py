@@ -146,7 +146,7 @@ def compare(workload, peers, options):
     table_bytes = workload.num_tables * workload.input_dim * workload.output_dim * 4
     with tempfile.TemporaryDirectory() as folder:
         path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
-        for column in options.columns:
+        for column in columns_of(peers, options):
             chosen = [p for p in peers if column in p.columns and p.name not in left_out]
             times[column] = {}
             for group in groups(chosen, column, table_bytes):
@@ -154,6 +154,11 @@ def compare(workload, peers, options):
                 times[column] |= measured
                 left_out |= missing
     return {"times": times, "left_out": left_out}
+
+
+def columns_of(peers, options):
+    """The columns asked for that any peer can fill."""
+    return [c for c in options.columns if any(c in peer.columns for peer in peers)]
 
 
 def table(result, peers, columns):
@@ -206,7 +211,7 @@ def run(title, make_workload, peers, arguments=None):
     except KeyboardInterrupt:
         say("stopped")
         sys.exit(130)
-    text = table(result, peers, options.columns)
+    text = table(result, peers, columns_of(peers, options))
     print(f"{title}\n\n{text}\n", flush=True)
     if options.json:
         options.json.write_text(json.dumps(result))

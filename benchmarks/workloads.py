@@ -118,6 +118,13 @@ def w3_pooled(scale=1.0):
     )
 
 
+def dense_features_and_labels(workload):
+    """The rest of a click model's batch: 13 numbers a sample, and whether it was clicked."""
+    generator = np.random.default_rng(SEED)
+    features = generator.standard_normal((workload.batch_size, 13), dtype=np.float32)
+    return features, (generator.random(workload.batch_size) < 0.25).astype(np.float32)
+
+
 NAMES = {"w1": w1, "w2": w2, "w3": w3, "w3_pooled": w3_pooled}
 
 

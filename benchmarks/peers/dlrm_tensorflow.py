@@ -1,0 +1,140 @@
+"""The DLRM of W4 in TensorFlow: one dense part, and several ways to keep the tables.
+
+The dense part is Keras layers in a `tf.function`, the same for every row; XLA is off, as the sparse
+ops of TensorFlow and ours have no XLA kernels.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.peers import keras_layers
+from benchmarks.peers import tensorflow_variable
+from benchmarks.workloads import dense_features_and_labels
+
+DENSE_OPTIMIZERS = {
+    "adagrad": lambda: keras.optimizers.Adagrad(0.01),
+    "lazy_adam": lambda: keras.optimizers.Adam(0.001),
+}
+
+
+class DensePart:
+    """Bottom MLP, dot interaction, top MLP, binary cross-entropy."""
+
+    def __init__(self, num_tables):
+        self.bottom = keras.Sequential([keras.layers.Dense(n, "relu") for n in (64, 32)])
+        top = [keras.layers.Dense(n, "relu") for n in (128, 64)]
+        self.top = keras.Sequential([*top, keras.layers.Dense(1)])
+        num_vectors = num_tables + 1
+        left, right = np.tril_indices(num_vectors, -1)
+        self.pairs = tf.constant(left * num_vectors + right, tf.int32)
+        self.bottom.build((None, 13))
+        self.top.build((None, 32 + len(left)))
+        self.num_vectors = num_vectors
+
+    @property
+    def variables(self):
+        return self.bottom.trainable_variables + self.top.trainable_variables
+
+    def loss(self, features, rows, labels):
+        bottom = self.bottom(features)
+        vectors = tf.stack([bottom, *rows], axis=1)
+        products = tf.matmul(vectors, vectors, transpose_b=True)
+        products = tf.reshape(products, (-1, self.num_vectors**2))
+        products = tf.gather(products, self.pairs, axis=1)
+        logits = self.top(tf.concat([bottom, products], axis=1))[:, 0]
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+
+
+def bind(workload, step):
+    """Returns the function of a batch's number that is timed."""
+    ids = [keras_layers.as_tensors(workload, i)[0] for i in range(len(workload.ids))]
+    features, labels = map(tf.constant, dense_features_and_labels(workload))
+    compiled = tf.function(step)
+    return lambda i: compiled(ids[i], features, labels)
+
+
+def build_with_layers(workload, layers, optimizer):
+    dense = DensePart(workload.num_tables)
+    variables = [layer.embeddings for layer in layers] + dense.variables
+    optimizer.build(variables)
+
+    def step(ids, features, labels):
+        with tf.GradientTape() as tape:
+            rows = [layer(each) for layer, each in zip(layers, ids, strict=True)]
+            loss = dense.loss(features, rows, labels)
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    return bind(workload, step)
+
+
+def build_keras(workload, column):
+    layers = keras_layers.make_layers(workload)
+    return build_with_layers(workload, layers, DENSE_OPTIMIZERS[column]())
+
+
+def build_ours(workload, column):
+    from benchmarks.peers import ours
+
+    return build_with_layers(workload, ours.make_layers(workload), ours.OPTIMIZERS[column]())
+
+
+def build_ours_grouped(workload, column):
+    import keras_sparse
+    from benchmarks.peers import ours
+
+    dense = DensePart(workload.num_tables)
+    tables = [layer.embeddings for layer in ours.make_layers(workload)]
+    optimizer = ours.OPTIMIZERS[column]()
+    optimizer.build(tables + dense.variables)
+
+    def step(ids, features, labels):
+        with tf.GradientTape() as tape:
+            loss = dense.loss(features, keras_sparse.ops.lookup(tables, ids), labels)
+        grads = tape.gradient(loss, tables + dense.variables)
+        optimizer.apply(grads, tables + dense.variables)
+        return loss
+
+    return bind(workload, step)
+
+
+def build_by_hand(workload, column):
+    dense = DensePart(workload.num_tables)
+    optimizer = DENSE_OPTIMIZERS[column]()
+    optimizer.build(dense.variables)
+    shape = (workload.input_dim, workload.output_dim)
+    tables = [tensorflow_variable.Table(*shape, column) for _ in range(workload.num_tables)]
+    count = tf.Variable(0.0)
+
+    def step(ids, features, labels):
+        rows = [table.gather(table.rows, each) for table, each in zip(tables, ids, strict=True)]
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            loss = dense.loss(features, rows, labels)
+        row_grads, grads = tape.gradient(loss, (rows, dense.variables))
+        optimizer.apply(grads, dense.variables)
+        number = count.assign_add(1.0)
+        for table, each, grad in zip(tables, ids, row_grads, strict=True):
+            table.apply(column, each, grad, number)
+        return loss
+
+    return bind(workload, step)
+
+
+def build_dense_alone(workload, column):
+    """No tables: the rows are given, their gradient is made and dropped."""
+    dense = DensePart(workload.num_tables)
+    optimizer = DENSE_OPTIMIZERS[column]()
+    optimizer.build(dense.variables)
+    given = [tf.constant(grad) for grad in workload.output_grads()]
+
+    def step(ids, features, labels):
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            loss = dense.loss(features, given, labels)
+        row_grads, grads = tape.gradient(loss, (given, dense.variables))
+        optimizer.apply(grads, dense.variables)
+        return loss, row_grads
+
+    return bind(workload, step)

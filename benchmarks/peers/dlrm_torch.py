@@ -1,0 +1,83 @@
+"""The DLRM of W4 in PyTorch, with torch's sparse tables or FBGEMM's."""
+
+import itertools
+
+import torch
+
+from benchmarks.peers import torch_bags
+from benchmarks.workloads import dense_features_and_labels
+
+DENSE_OPTIMIZERS = {"adagrad": torch.optim.Adagrad, "lazy_adam": torch.optim.Adam}
+
+
+def mlp(*sizes):
+    """Linear layers with ReLU between them."""
+    layers = []
+    for width_in, width_out in itertools.pairwise(sizes):
+        layers += [torch.nn.Linear(width_in, width_out), torch.nn.ReLU()]
+    return layers
+
+
+class DensePart(torch.nn.Module):
+    """Bottom MLP, dot interaction, top MLP, binary cross-entropy."""
+
+    def __init__(self, num_tables):
+        super().__init__()
+        self.bottom = torch.nn.Sequential(*mlp(13, 64, 32))
+        left, right = torch.tril_indices(num_tables + 1, num_tables + 1, -1)
+        self.register_buffer("pairs", left * (num_tables + 1) + right)
+        self.top = torch.nn.Sequential(*mlp(32 + len(left), 128, 64, 1)[:-1])
+
+    def forward(self, features, rows, labels):
+        """`rows` are (batch_size, num_tables, output_dim)."""
+        bottom = self.bottom(features)
+        vectors = torch.cat([bottom[:, None], rows], dim=1)
+        products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
+        top = torch.cat([bottom, products.index_select(1, self.pairs)], dim=1)
+        logits = self.top(top)[:, 0]
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+
+
+def dense_part(workload, column):
+    dense = DensePart(workload.num_tables)
+    rate = {"adagrad": 0.01, "lazy_adam": 0.001}[column]
+    optimizer = DENSE_OPTIMIZERS[column](dense.parameters(), rate)
+    inputs = map(torch.from_numpy, dense_features_and_labels(workload))
+    return dense, optimizer, *inputs
+
+
+def build(workload, column):
+    dense, dense_optimizer, features, labels = dense_part(workload, column)
+    tables = torch_bags.make_tables(workload)
+    optimizer = torch_bags.OPTIMIZERS[column]([table.weight for table in tables])
+    batches = torch_bags.as_tensors(workload)
+
+    def step(i):
+        optimizer.zero_grad(set_to_none=True)
+        dense_optimizer.zero_grad(set_to_none=True)
+        rows = [table(*each) for table, each in zip(tables, batches[i], strict=True)]
+        dense(features, torch.stack(rows, dim=1), labels).backward()
+        optimizer.step()
+        dense_optimizer.step()
+
+    return step
+
+
+def build_fbgemm(workload, column, table_column=None):
+    from benchmarks.peers import fbgemm
+
+    dense, dense_optimizer, features, labels = dense_part(workload, column)
+    tables = fbgemm.make_tables(workload, table_column or column)
+    batches = [fbgemm.as_tensors(workload, i) for i in range(len(workload.ids))]
+    shape = (-1, workload.num_tables, workload.output_dim)
+
+    def step(i):
+        dense_optimizer.zero_grad(set_to_none=True)
+        dense(features, tables(*batches[i]).view(shape), labels).backward()
+        dense_optimizer.step()
+
+    return step
+
+
+def build_fbgemm_rowwise(workload, column):
+    return build_fbgemm(workload, column, f"rowwise_{column}")
