@@ -101,14 +101,17 @@ class _Call:
         anchors = [tf.convert_to_tensor(self.variables[i].value) for i in self.trained]
         return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
 
-    def _inputs(self):
+    def _inputs(self, places=None):
+        """What the native ops take, for the tables at these places; all by default."""
+        places = range(len(self.variables)) if places is None else places
+        variables = [self.variables[i] for i in places]
         return {
-            "handles": [variable.native for variable in self.variables],
-            "ids": self.ids,
-            "row_splits": self.row_splits,
-            "weights": self.weights,
-            "combiners": self.combiners,
-            "output_dims": [variable.output_dim for variable in self.variables],
+            "handles": [variable.native for variable in variables],
+            "ids": [self.ids[i] for i in places],
+            "row_splits": [self.row_splits[i] for i in places],
+            "weights": [self.weights[i] for i in places],
+            "combiners": [self.combiners[i] for i in places],
+            "output_dims": [variable.output_dim for variable in variables],
         }
 
     def _table_grads(self, grads):
@@ -131,7 +134,8 @@ class _Call:
     def _weight_grads(self, grads):
         if not self.weighted:
             return []
-        weight_grads = _native.lib.keras_sparse_lookup_weights_grad(
-            **self._inputs(), output_grads=grads
+        return list(
+            _native.lib.keras_sparse_lookup_weights_grad(
+                **self._inputs(self.weighted), output_grads=[grads[i] for i in self.weighted]
+            )
         )
-        return [weight_grads[i] for i in self.weighted]

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from keras_sparse import checks
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3)])
+def test_an_integer_above_zero_comes_back_as_an_int(value):
+    assert type(checks.positive(value, "rows")) is int
+    assert checks.positive_or_none(value, "rows") == 3
+    assert checks.positive_or_none(None, "rows") is None
+    assert checks.integer_or_none(None, "rows") is None
+
+
+@pytest.mark.parametrize("value", [1.0, "1", True, None])
+def test_what_is_no_integer_is_named_with_its_type(value):
+    words = f"`rows` must be an integer. Received: rows={value!r} of type {type(value).__name__}"
+    with pytest.raises(TypeError, match=words):
+        checks.positive(value, "rows")
+
+
+@pytest.mark.parametrize("value", [0, -1])
+def test_zero_and_below_are_not_positive(value):
+    with pytest.raises(ValueError, match=f"`rows` must be above 0. Received: rows={value}"):
+        checks.positive(value, "rows")
+
+
+def test_a_choice_is_named_with_what_is_allowed():
+    assert checks.one_of("sum", ("sum", "mean"), "combiner") == "sum"
+    with pytest.raises(
+        ValueError, match=r"`combiner` must be one of \('sum', 'mean'\). Received: combiner='max'"
+    ):
+        checks.one_of("max", ["sum", "mean"], "combiner")
+
+
+def test_only_booleans_are_boolean():
+    assert checks.boolean(False, "trainable") is False
+    with pytest.raises(TypeError, match=r"`trainable` must be True or False"):
+        checks.boolean(0, "trainable")
+
+
+def test_lists_of_other_lengths_are_named():
+    checks.same_length({"ids": [1, 2], "weights": [3, 4]})
+    with pytest.raises(ValueError, match=r"`ids`, `weights` must have one element a table.*2.*1"):
+        checks.same_length({"ids": [1, 2], "weights": [3]})

@@ -1,0 +1,22 @@
+import pathlib
+import sys
+
+import keras
+import pytest
+
+# The shared batteries, `import checks`.
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True)
+def _same_seed():
+    keras.utils.set_random_seed(7)
+
+
+@pytest.fixture
+def dtype_policy(request):
+    """The global dtype policy named by the test's parameter, for the length of the test."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_dtype_policy(before)

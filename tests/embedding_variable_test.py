@@ -1,0 +1,172 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import EmbeddingVariable
+
+KEYS = np.array([-(2**63), -1, 0, 5, 2**63 - 1])
+
+
+def test_a_dynamic_table_has_no_rows_until_they_are_written():
+    table = EmbeddingVariable(None, 2)
+    assert (table.is_dynamic, table.num_rows, table.shape) == (True, 0, (0, 2))
+    table.import_(KEYS, np.ones((5, 2)))
+    assert (table.num_rows, table.shape) == (5, (5, 2))
+    table.clear()
+    assert table.num_rows == 0
+
+
+def test_a_static_table_has_all_its_rows():
+    table = EmbeddingVariable(4, 2, initializer="ones")
+    assert (table.is_dynamic, table.num_rows, table.shape) == (False, 4, (4, 2))
+    np.testing.assert_array_equal(table.numpy(), np.ones((4, 2)))
+    np.testing.assert_array_equal(np.array(table), np.ones((4, 2)))
+
+
+def test_exports_in_pieces_what_was_imported():
+    table = EmbeddingVariable(None, 2)
+    rows = np.arange(10, dtype="float32").reshape(5, 2)
+    table.import_(KEYS, rows)
+    pieces = list(table.export(1))
+    content = {
+        int(key): record for keys, records, _ in pieces for key, record in zip(keys, records)
+    }
+    assert sorted(content) == KEYS.tolist()
+    np.testing.assert_array_equal([content[key] for key in KEYS.tolist()], rows)
+
+
+def test_an_export_of_a_table_that_changes_is_an_error():
+    table = EmbeddingVariable(None, 2)
+    table.import_(np.arange(100_000), np.ones((100_000, 2)))
+    export = table.export(1)
+    next(export)
+    table.import_([-1], np.ones((1, 2)))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="must not change while"):
+        list(export)
+
+
+def test_imports_rows_beside_the_slots_there_are():
+    table = EmbeddingVariable(None, 1)
+    table.set_rule("adagrad", ["accumulator"], [0.5])
+    table.import_([1], [[2.0, 3.0]])
+    table.import_([1, 2], [[7.0], [8.0]])
+    ((keys, records, _),) = table.export()
+    assert dict(zip(keys.tolist(), records.tolist(), strict=True)) == {1: [7, 3], 2: [8, 0.5]}
+
+
+def test_assigns_all_rows_of_a_static_table():
+    table = EmbeddingVariable(3, 2)
+    for value in ([[1, 2], [3, 4], [5, 6]], np.arange(6.0).reshape(3, 2)):
+        table.assign(np.asarray(value))
+        np.testing.assert_array_equal(table.numpy(), value)
+    tf.function(table.assign)(tf.ones((3, 2)))
+    np.testing.assert_array_equal(table.numpy(), np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"shape \(3, 2\).*value.shape=\(2, 2\)"):
+        table.assign(np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(
+    "use", [lambda t: t.numpy(), lambda t: t.assign(np.ones((0, 2))), np.array]
+)
+def test_a_dynamic_table_names_the_way_to_keep_the_best_weights(use):
+    with pytest.raises(NotImplementedError, match=r"ModelCheckpoint.*save_best_only=True"):
+        use(EmbeddingVariable(None, 2))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: t[0],
+        lambda t: t + 1,
+        lambda t: 2 * t,
+        lambda t: t @ np.ones((2, 1)),
+        tf.convert_to_tensor,
+        keras.ops.sum,
+        lambda t: t.assign_add(np.ones((3, 2))),
+    ],
+)
+def test_is_nothing_to_compute_with(use):
+    with pytest.raises(TypeError, match=r"cannot be computed with as a whole.*ops\.lookup"):
+        use(EmbeddingVariable(3, 2))
+
+
+def test_its_gradient_is_indexed_slices():
+    table = EmbeddingVariable(None, 2)
+    with tf.GradientTape() as tape:
+        (rows,) = keras_sparse.ops.lookup([table], [tf.constant([5, -1, 5], tf.int64)])
+        loss = tf.reduce_sum(rows * [[1.0], [2.0], [3.0]])
+    grads = tape.gradient(loss, table)
+    assert isinstance(grads, tf.IndexedSlices)
+    np.testing.assert_array_equal(grads.indices, [5, -1, 5])
+    np.testing.assert_array_equal(grads.values[:, 0], [1, 2, 3])
+
+
+def test_a_dynamic_tables_gradient_does_not_turn_dense_by_mistake():
+    table = EmbeddingVariable(None, 2)
+    with tf.GradientTape() as tape:
+        (rows,) = keras_sparse.ops.lookup([table], [tf.constant([5], tf.int64)])
+    with pytest.raises(tf.errors.OpError):
+        tf.convert_to_tensor(tape.gradient(rows, table))
+
+
+def test_a_stock_optimizer_is_refused_before_it_makes_a_slot():
+    table = EmbeddingVariable(10, 2, name="words")
+    optimizer = keras.optimizers.Adam()
+    with pytest.raises(TypeError, match=r"keras_sparse\.optimizers.*'words'"):
+        optimizer.build([table])
+    assert len(optimizer.variables) == 2  # iteration and learning rate
+
+
+def test_a_stock_optimizer_without_slots_is_refused_at_the_update():
+    table = EmbeddingVariable(10, 2)
+    gradient = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([3]), (10, 2))
+    with pytest.raises(TypeError, match=r"keras_sparse\.optimizers"):
+        keras.optimizers.SGD().apply([gradient], [table])
+
+
+def test_other_strategies_are_refused():
+    table = EmbeddingVariable(3, 2)
+    with tf.distribute.OneDeviceStrategy("cpu:0").scope():
+        with pytest.raises(NotImplementedError, match="created under OneDeviceStrategy"):
+            EmbeddingVariable(3, 2)
+        with pytest.raises(NotImplementedError, match="looked up under OneDeviceStrategy"):
+            keras_sparse.ops.lookup([table], [tf.constant([1], tf.int64)])
+
+
+def test_is_not_in_tensorflow_checkpoints(tmp_path):
+    layer = keras_sparse.layers.Embedding(3, 2)
+    layer.build()
+    with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
+        tf.train.Checkpoint(layer=layer).write(tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize("out_of_range", ["error", "zero"])
+def test_its_statistics_add_up(out_of_range):
+    table = EmbeddingVariable(3, 2, out_of_range=out_of_range)
+    keras_sparse.ops.lookup([table], [tf.constant([0, 2, 2], tf.int64)])
+    if out_of_range == "zero":
+        keras_sparse.ops.lookup([table], [tf.constant([3, -1, 1], tf.int64)])
+    stats = table.stats()
+    assert stats["rows"] == 3
+    assert stats["bytes"] >= 3 * 2 * 4
+    assert stats["lookups"] == (6 if out_of_range == "zero" else 3)
+    assert stats["out_of_range_ids"] == (2 if out_of_range == "zero" else 0)
+
+
+def test_a_new_rule_gives_rows_fresh_slots():
+    table = EmbeddingVariable(None, 1)
+    table.import_([1], [[2.0]])
+    table.set_rule("lazy_adam", ["momentum", "velocity"], [0.0, 0.25])
+    ((_, records, _),) = table.export()
+    np.testing.assert_array_equal(records, [[2, 0, 0.25]])
+    table.set_rule("sgd", [], [])
+    ((_, records, _),) = table.export()
+    np.testing.assert_array_equal(records, [[2]])
+
+
+def test_shows_what_it_is():
+    assert repr(EmbeddingVariable(None, 2)) == (
+        "<EmbeddingVariable path=embeddings, shape=(dynamic, 2)>"
+    )

@@ -1,0 +1,177 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_sparse.layers import Embedding
+
+WEIGHTS = np.arange(12, dtype="float32").reshape(4, 3)
+
+
+def built_layer(combiner=None, input_dim=4):
+    layer = Embedding(input_dim, 3, combiner)
+    layer.build()
+    layer.embeddings.import_(np.arange(4), WEIGHTS)
+    return layer
+
+
+@pytest.mark.parametrize("input_dim", [4, None])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
+def test_takes_every_integer_type(dtype, input_dim):
+    ids = np.array([[0, 3], [2, 2]], dtype)
+    np.testing.assert_array_equal(built_layer(input_dim=input_dim)(ids), WEIGHTS[[[0, 3], [2, 2]]])
+
+
+@pytest.mark.parametrize(
+    ("ids", "key"),
+    [
+        (np.array([2**64 - 1], "uint64"), -1),
+        (np.array([2**63], "uint64"), -(2**63)),
+        (np.array([2**32 - 1], "uint32"), 2**32 - 1),
+        (np.array([-1], "int32"), -1),
+        (np.array([-(2**63)], "int64"), -(2**63)),
+        (np.array([2**63 - 1], "int64"), 2**63 - 1),
+        (np.array([-128], "int8"), -128),
+    ],
+)
+def test_keeps_the_bits_of_a_dynamic_tables_ids(ids, key):
+    layer = built_layer(input_dim=None)
+    layer.embeddings.import_([key], [[7.0, 8.0, 9.0]])
+    np.testing.assert_array_equal(layer(ids), [[7, 8, 9]])
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 2), (2, 1, 2), (0, 3), (2, 0), (0, 0, 2)])
+def test_takes_any_rank(shape):
+    ids = np.arange(np.prod(shape, dtype=int)).reshape(shape) % 4
+    np.testing.assert_array_equal(built_layer()(ids), WEIGHTS[ids])
+    if shape:
+        pooled = built_layer("sum")(ids)
+        np.testing.assert_array_equal(pooled, WEIGHTS[ids].sum(-2))
+
+
+@pytest.mark.parametrize("combiner", [None, "sum"])
+@pytest.mark.parametrize("spec", [[None, None], [None, 2], [2, None], [None, None, 2]])
+def test_takes_shapes_that_are_known_when_run(spec, combiner):
+    layer = built_layer(combiner)
+    read = tf.function(layer, input_signature=[tf.TensorSpec(spec, tf.int64)])
+    for size in (2, 0):
+        shape = [2 if length == 2 else size for length in spec]
+        ids = np.arange(np.prod(shape)).reshape(shape) % 4
+        expected = WEIGHTS[ids] if combiner is None else WEIGHTS[ids].sum(-2)
+        np.testing.assert_array_equal(read(ids), expected)
+
+
+def test_refuses_to_pool_a_scalar():
+    with pytest.raises(ValueError, match=r"`inputs` must have an axis of ids"):
+        built_layer("sum")(tf.constant(1))
+
+
+@pytest.mark.parametrize("combiner", [None, "sum"])
+def test_takes_lists(combiner):
+    layer = built_layer(combiner)
+    expected = WEIGHTS[[[1, 2], [3, 3]]]
+    outputs = layer([[1, 2], [3, 3]])
+    np.testing.assert_array_equal(outputs, expected if combiner is None else expected.sum(1))
+
+
+def test_takes_lists_of_different_lengths_as_ragged():
+    np.testing.assert_array_equal(
+        built_layer("sum")([[1, 2], [], [3]]), [WEIGHTS[1] + WEIGHTS[2], [0, 0, 0], WEIGHTS[3]]
+    )
+
+
+@pytest.mark.parametrize("splits_dtype", [tf.int32, tf.int64])
+def test_gives_ragged_rows_for_ragged_ids(splits_dtype):
+    ids = tf.ragged.constant([[1, 2], [], [3]], row_splits_dtype=splits_dtype)
+    outputs = built_layer()(ids)
+    assert isinstance(outputs, tf.RaggedTensor)
+    np.testing.assert_array_equal(outputs.row_lengths(), [2, 0, 1])
+    np.testing.assert_array_equal(outputs.values, WEIGHTS[[1, 2, 3]])
+
+
+def test_refuses_ragged_ids_of_other_ranks():
+    ids = tf.ragged.constant([[[1], [2]], [[3]]])
+    with pytest.raises(ValueError, match=r"`inputs` must be 2-D if it is a RaggedTensor"):
+        built_layer()(ids)
+
+
+def test_reads_what_a_sparse_tensor_lacks_as_id_zero_like_keras():
+    ids = tf.SparseTensor([[1, 1], [2, 0]], [1, 2], [4, 3])
+    reference = keras.layers.Embedding(4, 3)
+    reference.build()
+    reference.set_weights([WEIGHTS])
+    np.testing.assert_array_equal(built_layer()(ids), reference(ids))
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_gives_zeros_for_a_row_that_a_sparse_tensor_lacks(missing):
+    rows = [row for row in range(3) if row != missing]
+    ids = tf.SparseTensor([[row, row] for row in rows], tf.constant([1, 3], tf.int64), [3, 3])
+    expected = np.zeros((3, 3))
+    expected[rows] = WEIGHTS[[1, 3]]
+    np.testing.assert_array_equal(built_layer("mean")(ids), expected)
+
+
+def test_takes_a_sparse_tensor_in_any_order():
+    ids = tf.SparseTensor([[2, 0], [0, 1], [2, 1], [0, 0]], [3, 1, 2, 0], [3, 2])
+    weights = tf.SparseTensor([[0, 0], [0, 1], [2, 0], [2, 1]], [1.0, 2.0, 3.0, 4.0], [3, 2])
+    np.testing.assert_array_equal(
+        built_layer("sum")(ids, weights=weights),
+        [WEIGHTS[0] + 2 * WEIGHTS[1], [0, 0, 0], 3 * WEIGHTS[3] + 4 * WEIGHTS[2]],
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_takes_floats_for_a_small_static_table_as_keras_does(dtype):
+    ids = np.array([[0.0, 3.0]], dtype)
+    np.testing.assert_array_equal(built_layer()(ids), WEIGHTS[[[0, 3]]])
+
+
+@pytest.mark.parametrize(
+    ("input_dim", "dtype"), [(None, "float32"), (2**24 + 1, "float32"), (2**11 + 1, "float16")]
+)
+def test_refuses_floats_that_do_not_hold_every_id(input_dim, dtype):
+    with pytest.raises(TypeError, match=r"`inputs` must be integers, as floats.*Give ids as int64"):
+        Embedding(input_dim, 1)(np.array([1.0], dtype))
+
+
+@pytest.mark.parametrize("ids", [np.array(["a"]), np.array([True])])
+def test_refuses_what_is_no_number(ids):
+    with pytest.raises(TypeError, match=r"`inputs` must be integers. Turn strings into ids"):
+        built_layer()(ids)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        tf.constant([[1.0, 2.0, 3.0]]),
+        tf.ragged.constant([[1.0, 2.0]]),
+        tf.SparseTensor([[0, 0]], [1.0], [1, 2]),
+    ],
+)
+def test_refuses_weights_of_another_structure(weights):
+    with pytest.raises(ValueError, match=r"`weights` must have the structure of `inputs`"):
+        built_layer("sum")(np.array([[1, 2]]), weights=weights)
+
+
+def test_refuses_ragged_weights_of_other_row_lengths():
+    ids = tf.ragged.constant([[1, 2], [3]])
+    weights = tf.ragged.constant([[1.0], [2.0, 3.0]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have the row_splits"):
+        built_layer("sum")(ids, weights=weights)
+
+
+def test_multiplies_rows_by_their_weights_without_a_combiner():
+    ids, weights = np.array([[1, 2]]), np.array([[2.0, -1.0]])
+    np.testing.assert_array_equal(
+        built_layer()(ids, weights=weights), [[2 * WEIGHTS[1], -WEIGHTS[2]]]
+    )
+
+
+def test_works_inside_a_dataset():
+    layer = built_layer("sum")
+    dataset = tf.data.Dataset.from_tensor_slices([[1, 2], [3, 3]]).batch(2).map(layer)
+    (outputs,) = dataset
+    np.testing.assert_array_equal(outputs, [WEIGHTS[1] + WEIGHTS[2], 2 * WEIGHTS[3]])

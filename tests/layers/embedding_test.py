@@ -1,0 +1,167 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+from keras_sparse.layers import Embedding
+
+IDS = np.array([[1, 2], [3, 1], [0, 0]])
+RAGGED = tf.RaggedTensor.from_row_splits([1, 2, 3, 1], [0, 1, 1, 4])
+SPARSE = tf.SparseTensor([[0, 1], [2, 0], [2, 3]], tf.constant([1, 2, 3], tf.int64), [3, 4])
+
+
+@pytest.mark.parametrize("input_dim", [4, None])
+@pytest.mark.parametrize(
+    ("inputs", "combiner", "output_shape"),
+    [
+        (IDS, None, (3, 2, 5)),
+        (IDS, "mean", (3, 5)),
+        (RAGGED, None, (3, None, 5)),
+        (RAGGED, "sum", (3, 5)),
+        (SPARSE, None, (3, 4, 5)),
+        (SPARSE, "sqrtn", (3, 5)),
+    ],
+)
+def test_keeps_the_layer_contract(input_dim, inputs, combiner, output_shape, tmp_path):
+    checks.check_layer(Embedding(input_dim, 5, combiner), inputs, output_shape, tmp_path)
+
+
+@pytest.mark.parametrize("dtype_policy", ["mixed_float16", "mixed_bfloat16"], indirect=True)
+@pytest.mark.parametrize("input_dim", [4, None])
+def test_keeps_the_layer_contract_in_mixed_precision(input_dim, dtype_policy, tmp_path):
+    layer = Embedding(input_dim, 5, "mean")
+    checks.check_layer(layer, IDS, (3, 5), tmp_path)
+    assert layer.embeddings.dtype == "float32"
+    assert layer(IDS).dtype == dtype_policy.removeprefix("mixed_")
+
+
+@pytest.mark.parametrize("input_dim", [4, None])
+def test_reads_as_the_keras_layer_of_the_same_weights(input_dim):
+    reference = keras.layers.Embedding(4, 3)
+    expected = reference(IDS)
+    layer = Embedding(input_dim, 3)
+    layer.build()
+    layer.embeddings.import_(np.arange(4), reference.get_weights()[0])
+    np.testing.assert_array_equal(layer(IDS), expected)
+
+
+def test_has_the_weights_of_a_keras_layer():
+    layer = Embedding(4, 3)
+    layer.build((None, 2))
+    weights = np.arange(12, dtype="float32").reshape(4, 3)
+    layer.set_weights([weights])
+    np.testing.assert_array_equal(layer.get_weights()[0], weights)
+    assert layer.count_params() == 12
+    assert [variable.path for variable in layer.trainable_variables] == [f"{layer.name}/embeddings"]
+
+
+def test_summary_counts_the_rows_of_a_static_table(capsys):
+    keras.Sequential([keras.Input((2,), dtype="int64"), Embedding(50, 3)]).summary()
+    assert "150" in capsys.readouterr().out
+
+
+def test_takes_a_keras_layer_with_its_weights():
+    reference = keras.layers.Embedding(4, 3, "normal", mask_zero=True, name="words")
+    expected = reference(IDS)
+    layer = Embedding.from_keras(reference)
+    np.testing.assert_array_equal(layer(IDS), expected)
+    assert layer.name == "words"
+    assert layer.mask_zero
+    assert isinstance(layer.embeddings_initializer, keras.initializers.RandomNormal)
+
+
+def test_takes_the_config_of_a_keras_layer():
+    reference = keras.layers.Embedding(4, 3, trainable=False, dtype="mixed_float16")
+    layer = Embedding.from_config(reference.get_config())
+    assert (layer.input_dim, layer.output_dim, layer.trainable) == (4, 3, False)
+    assert layer.compute_dtype == "float16"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("embeddings_constraint", "non_neg"),
+        ("embeddings_regularizer", "l2"),
+        ("lora_rank", 2),
+    ],
+)
+def test_names_what_it_cannot_take_from_a_keras_layer(option, value):
+    config = keras.layers.Embedding(4, 3, **{option: value}).get_config()
+    with pytest.raises(ValueError, match=f"`{option}` is an option of keras.layers.Embedding"):
+        Embedding.from_config(config)
+
+
+def test_takes_no_unbuilt_keras_layer():
+    with pytest.raises(ValueError, match=r"`layer` must be built.*Call it once first"):
+        Embedding.from_keras(keras.layers.Embedding(4, 3))
+    with pytest.raises(TypeError, match=r"`layer` must be a keras.layers.Embedding.*Dense"):
+        Embedding.from_keras(keras.layers.Dense(3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"input_dim": 0}, ValueError, "`input_dim` must be above 0. Received: input_dim=0"),
+        ({"input_dim": 2.0}, TypeError, "`input_dim` must be an integer"),
+        ({"output_dim": -1}, ValueError, "`output_dim` must be above 0"),
+        ({"combiner": "max"}, ValueError, "`combiner` must be one of .*combiner='max'"),
+        ({"out_of_range": "wrap"}, ValueError, "`out_of_range` must be one of"),
+        ({"mask_zero": 1}, TypeError, "`mask_zero` must be True or False"),
+        ({"seed": "a"}, TypeError, "`seed` must be an integer"),
+        ({"dtype": "float16"}, ValueError, "`dtype` must be a policy with float32 variables"),
+        ({"dtype": "float64"}, ValueError, "`dtype` must be a policy with float32 variables"),
+    ],
+)
+def test_refuses_arguments_that_make_no_sense(arguments, error, words):
+    with pytest.raises(error, match=words):
+        Embedding(**{"input_dim": 4, "output_dim": 3, **arguments})
+
+
+def test_masks_the_padding_as_keras_does():
+    inputs = keras.Input((2,), dtype="int64")
+    layer = Embedding(4, 3, mask_zero=True)
+    pooled = keras.layers.GlobalAveragePooling1D()(layer(inputs))
+    model = keras.Model(inputs, pooled)
+    rows = layer.get_weights()[0]
+    np.testing.assert_allclose(
+        model(np.array([[1, 0], [2, 3]])), [rows[1], (rows[2] + rows[3]) / 2], rtol=1e-6
+    )
+    assert Embedding(4, 3).compute_mask(IDS) is None
+
+
+@pytest.mark.parametrize(("combiner", "first"), [("sum", 5.0), ("mean", 2.5), ("sqrtn", 12.5**0.5)])
+def test_leaves_the_padding_out_of_a_bag(combiner, first):
+    layer = Embedding(4, 1, combiner, mask_zero=True)
+    layer.build()
+    layer.set_weights([np.array([[100.0], [2], [3], [4]])])
+    outputs = layer(np.array([[1, 0, 2], [0, 0, 0]]))
+    np.testing.assert_allclose(outputs, [[first], [0]], rtol=1e-6)
+    assert layer.compute_mask(IDS) is None
+
+
+def test_counts_what_happens_to_the_table():
+    layer = Embedding(None, 3)
+    with pytest.raises(RuntimeError, match=r"`stats` must be called on a built layer"):
+        layer.stats()
+    layer(IDS)
+    stats = layer.stats()
+    assert (stats["rows"], stats["lookups"], stats["hits"]) == (0, 6, 0)
+    layer.embeddings.import_([1], [[0.0, 0.0, 0.0]])
+    layer(IDS)
+    stats = layer.stats()
+    assert (stats["rows"], stats["lookups"], stats["hits"]) == (1, 12, 2)
+
+
+def test_names_table_position_and_value_of_an_id_outside_a_static_table():
+    layer = Embedding(4, 3, name="cities")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cities.*\[1\] = 9"):
+        layer(np.array([1, 9]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0\] = -1"):
+        layer(np.array([-1]))
+
+
+def test_reads_ids_outside_a_static_table_as_zeros_if_told_to():
+    layer = Embedding(4, 3, "sum", "ones", out_of_range="zero")
+    np.testing.assert_array_equal(layer(np.array([[1, 9], [-1, 4]])), [[1, 1, 1], [0, 0, 0]])
+    assert layer.stats()["out_of_range_ids"] == 3

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+from keras_sparse import EmbeddingVariable
+from keras_sparse import ops
+
+
+def table(input_dim, dim, **kwargs):
+    rows = np.arange(5 * dim, dtype="float32").reshape(5, dim)
+    variable = EmbeddingVariable(input_dim, dim, **kwargs)
+    variable.import_(np.arange(5), rows)
+    return variable, rows
+
+
+def int64(values):
+    return tf.constant(values, tf.int64)
+
+
+def test_reads_several_tables_in_one_call():
+    (static, static_rows), (dynamic, dynamic_rows) = table(5, 2), table(None, 3)
+    outputs = ops.lookup(
+        [static, dynamic, static],
+        [int64([4, 0]), int64([1, 2, 3]), int64([1])],
+        row_splits=[None, int64([0, 2, 2, 3]), None],
+        combiners=[None, "mean", None],
+    )
+    np.testing.assert_array_equal(outputs[0], static_rows[[4, 0]])
+    expected = [dynamic_rows[1:3].mean(0), np.zeros(3), dynamic_rows[3]]
+    np.testing.assert_array_equal(outputs[1], expected)
+    np.testing.assert_array_equal(outputs[2], static_rows[[1]])
+
+
+def test_gives_each_table_its_gradient_and_a_frozen_one_none():
+    (left, _), (frozen, _), (right, _) = table(5, 2), table(5, 2, trainable=False), table(None, 3)
+    weights = tf.Variable([1.0, 2.0, 4.0])
+    with tf.GradientTape() as tape:
+        outputs = ops.lookup(
+            [left, frozen, right],
+            [int64([4, 0]), int64([1]), int64([3, 1, 3])],
+            row_splits=[None, None, int64([0, 3])],
+            weights=[None, None, tf.convert_to_tensor(weights)],
+            combiners=[None, None, "sum"],
+        )
+        loss = sum(tf.reduce_sum(rows) for rows in outputs)
+    grads = tape.gradient(loss, [left, frozen, right, weights])
+    np.testing.assert_array_equal(grads[0].indices, [4, 0])
+    assert grads[1] is None
+    merged = dict(zip(grads[2].indices.numpy(), grads[2].values.numpy()[:, 0], strict=True))
+    assert merged == {1: 2, 3: 5}
+    np.testing.assert_array_equal(grads[3], [30, 12, 30])
+
+
+def test_reads_wait_for_updates_inside_a_function():
+    variable, rows = table(5, 1)
+    variable.set_rule("sgd", [], [])
+
+    @tf.function
+    def step():
+        (before,) = ops.lookup([variable], [int64([2])])
+        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], "sgd", [1.0], int64(1))
+        (after,) = ops.lookup([variable], [int64([2])])
+        return before, after
+
+    for done in range(5):
+        before, after = step()
+        assert (before, after) == (rows[2] - done, rows[2] - done - 1)
+
+
+def test_reads_do_not_wait_for_each_other_inside_a_function():
+    variable, _ = table(5, 1)
+
+    @tf.function
+    def step():
+        first = ops.lookup([variable], [int64([2])])
+        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], "sgd", [1.0], int64(1))
+        return first, *(ops.lookup([variable], [int64([2])]) for _ in range(2))
+
+    variable.set_rule("sgd", [], [])
+    nodes = step.get_concrete_function().graph.get_operations()
+    reads = [node for node in nodes if node.type == "KerasSparseLookup"]
+    (update,) = [node for node in nodes if node.type == "KerasSparseApply"]
+    assert update.control_inputs == [reads[0]]
+    assert [read.control_inputs for read in reads] == [[], [update], [update]]
+
+
+def test_reading_creates_no_rows():
+    variable, _ = table(None, 2)
+    before = checks.table_content(variable)
+    ops.lookup([variable], [int64([-1, 77])])
+    assert checks.table_content(variable) == before
+
+
+def test_refuses_lists_of_other_lengths():
+    variable, _ = table(5, 2)
+    with pytest.raises(ValueError, match="`variables`, `ids` must have one element a table"):
+        ops.lookup([variable], [])
+
+
+def test_refuses_splits_that_do_not_fit_the_ids():
+    variable, _ = table(5, 2)
+    for splits in ([0, 3], [1, 2], [0, 2, 1, 2]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="row_splits"):
+            ops.lookup([variable], [int64([1, 2])], [int64(splits)], combiners=["sum"])
+
+
+def test_merges_the_gradients_of_equal_ids():
+    ids, sums = ops.merge_gradients(
+        [int64([7, -1, 7]), int64([3])],
+        [tf.constant([[1.0], [2.0], [4.0]]), tf.ones((1, 2))],
+    )
+    merged = dict(zip(ids[0].numpy(), sums[0].numpy()[:, 0], strict=True))
+    assert merged == {7: 5, -1: 2}
+    np.testing.assert_array_equal(sums[1], [[1, 1]])

@@ -1,0 +1,25 @@
+import pytest
+
+from keras_sparse.ops import _native
+
+CPUINFO = "processor : 0\nmodel name : x\nflags : fpu sse2 avx2 bmi2 f16c fma\n"
+
+
+def test_another_patch_release_of_tensorflow_is_fine():
+    _native.check_tensorflow("2.21.0", "2.21.3")
+
+
+def test_another_tensorflow_is_an_error_that_names_both():
+    with pytest.raises(ImportError, match=r"compiled for tensorflow 2\.21\.0.*tensorflow 2\.22\.0"):
+        _native.check_tensorflow("2.21.0", "2.22.0")
+
+
+def test_a_processor_that_has_what_is_needed_is_fine():
+    _native.check_processor("x86-64-v3", CPUINFO)
+    _native.check_processor("x86-64", "flags : sse2")
+    _native.check_processor("x86-64-v3", "no flags in this file")
+
+
+def test_a_processor_that_lacks_instructions_is_an_error_that_names_the_option():
+    with pytest.raises(ImportError, match=r"processor with avx2, fma.*KERAS_SPARSE_MARCH=x86-64"):
+        _native.check_processor("x86-64-v3", CPUINFO.replace("avx2", "").replace("fma", ""))
