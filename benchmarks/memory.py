@@ -34,7 +34,6 @@ def touch_all(optimizer, variable, keys):
 
 def measure_ours(column, num_rows, dynamic):
     import keras_sparse
-
     from benchmarks.peers import ours
 
     ranks = np.random.default_rng(workloads.SEED).permutation(num_rows)

@@ -11,8 +11,14 @@ def in_fresh_process(function, *arguments):
     """Calls a module's function in a process that has run nothing before."""
     os.environ.update(ENVIRONMENT)
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(1, context, silence) as pool:
         return pool.submit(function, *arguments).result()
+
+
+def silence():
+    """Drops what libraries print; an exception still reaches the caller."""
+    if not os.getenv("BENCHMARKS_VERBOSE"):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def resident_bytes(field="RssAnon"):
