@@ -143,7 +143,8 @@ TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
   const TableOptions options = Dynamic(2);
   const auto table = OpenWithRule(options, "sgd");
   std::vector<int64_t> ids;
-  for (uint64_t i = 0; i < 30000; ++i) ids.push_back(KeyOfHash((0x5aULL << 56) | (i * 77777)));
+  for (uint64_t i = 0; i < 30000; ++i)
+    ids.push_back(KeyOfHash((0x5aULL << 56) | (i * 0x9E3779B1u)));
   ThreadExecutor executor(2);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(60000, 1), &executor)));
   EXPECT_EQ(table->size(), 30000);

@@ -20,6 +20,9 @@ void Insert(HashIndex* index, int64_t key, uint32_t row) { index->Insert(HashKey
 uint32_t Find(const HashIndex& index, int64_t key) { return index.Find(HashKey(key), key); }
 uint32_t Erase(HashIndex* index, int64_t key) { return index->Erase(HashKey(key), key); }
 
+// Different for each i below 2^32, and spread over all of 32 bits.
+uint64_t LowBits(uint64_t i) { return static_cast<uint32_t>(i * 0x9E3779B1u); }
+
 // What a walk gives, checked for repeats.
 std::unordered_map<int64_t, uint32_t> WalkAll(const HashIndex& index) {
   std::vector<int64_t> keys;
@@ -145,7 +148,7 @@ TEST(HashIndex, GrowsByAFewThousandKeysAtATime) {
 
 TEST(HashIndex, TakesKeysChosenToShareALongPrefixOfTheirHash) {
   HashIndex index(6);
-  const auto key = [](uint64_t i) { return KeyOfHash(0x0123456700000000ULL | (i * 42949)); };
+  const auto key = [](uint64_t i) { return KeyOfHash((0x01234567ULL << 32) | LowBits(i)); };
   for (uint64_t i = 0; i < 100000; ++i) Insert(&index, key(i), static_cast<uint32_t>(i));
   for (uint64_t i = 0; i < 100000; ++i) ASSERT_EQ(Find(index, key(i)), i);
   EXPECT_EQ(WalkAll(index).size(), 100000u);
@@ -155,7 +158,7 @@ TEST(HashIndex, TakesKeysChosenToShareALongPrefixOfTheirHash) {
 TEST(HashIndex, TakesKeysChosenToStartInOneBucket) {
   HashIndex index(0);
   // Low hash bits all the same, high ones spread over the directory.
-  const auto key = [](uint64_t i) { return KeyOfHash((i * 0x9E3779B1u) << 32); };
+  const auto key = [](uint64_t i) { return KeyOfHash(LowBits(i) << 32); };
   for (uint64_t i = 0; i < 20000; ++i) Insert(&index, key(i), static_cast<uint32_t>(i));
   for (uint64_t i = 0; i < 20000; ++i) ASSERT_EQ(Find(index, key(i)), i);
   for (uint64_t i = 20000; i < 21000; ++i) ASSERT_EQ(Find(index, key(i)), HashIndex::kNoRow);
