@@ -29,10 +29,9 @@ def test_exports_in_pieces_what_was_imported():
     table = EmbeddingVariable(None, 2)
     rows = np.arange(10, dtype="float32").reshape(5, 2)
     table.import_(KEYS, rows)
-    pieces = list(table.export(1))
-    content = {
-        int(key): record for keys, records, _ in pieces for key, record in zip(keys, records)
-    }
+    content = {}
+    for keys, records, _ in table.export(1):
+        content |= dict(zip(keys.tolist(), records, strict=True))
     assert sorted(content) == KEYS.tolist()
     np.testing.assert_array_equal([content[key] for key in KEYS.tolist()], rows)
 

@@ -1,0 +1,157 @@
+"""A damaged file is a clear error, and no table changes."""
+
+import shutil
+import zlib
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+import checks
+import keras_sparse
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import save_table
+from keras_sparse.saving.table_header import TableHeader
+
+IDS = np.arange(12).reshape(6, 2) % 8
+TARGETS = np.ones((6, 1))
+
+
+class TwoTables(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.fixed = Embedding(8, 3, "sum", name="fixed")
+        self.dynamic = Embedding(None, 3, "sum", name="dynamic")
+
+    def call(self, inputs):
+        return self.fixed(inputs) + self.dynamic(inputs)
+
+
+def trained_model(steps):
+    model = TwoTables()
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+    model.fit(IDS, TARGETS, epochs=steps, verbose=0)
+    return model
+
+
+def content(model):
+    tables = (model.fixed.embeddings, model.dynamic.embeddings)
+    return [checks.table_content(table) for table in tables]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A good file of a model trained for two steps."""
+    path = tmp_path_factory.mktemp("saved") / "good.weights.h5"
+    trained_model(2).save_weights(path)
+    return path
+
+
+@pytest.fixture
+def damaged(saved, tmp_path):
+    return shutil.copy(saved, tmp_path / "damaged.weights.h5")
+
+
+def assert_load_changes_nothing(path, error, words):
+    model = trained_model(1)
+    before = content(model)
+    with pytest.raises(error, match=words):
+        model.load_weights(path)
+    assert content(model) == before
+
+
+def dataset_bytes(path, table, name):
+    with h5py.File(path) as file:
+        dataset = file[f"{table}/vars/{name}"].id
+        return dataset.get_offset(), dataset.get_storage_size()
+
+
+@pytest.mark.parametrize("name", ["keys_000000", "records_000000", "header", "header_crc32"])
+@pytest.mark.parametrize("table", ["fixed", "dynamic"])
+def test_any_flipped_bit_is_found_before_a_table_changes(table, name, damaged):
+    first, size = dataset_bytes(damaged, table, name)
+    for place, bit in [(0, 0), (size // 2, 3), (size - 1, 7)]:
+        content_of_file = bytearray(damaged.read_bytes())
+        content_of_file[first + place] ^= 1 << bit
+        damaged.write_bytes(content_of_file)
+        with pytest.raises(ValueError, match=rf"checksum.*File: .*damaged.*table: /{table}/vars"):
+            keras_sparse.saving.verify(damaged)
+        content_of_file[first + place] ^= 1 << bit
+        damaged.write_bytes(content_of_file)
+    content_of_file[first] ^= 1
+    damaged.write_bytes(content_of_file)
+    assert_load_changes_nothing(damaged, ValueError, "checksum")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.99])
+def test_a_truncated_file_is_an_error(part, damaged):
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[: int(len(whole) * part)])
+    assert_load_changes_nothing(damaged, OSError, ".")
+
+
+@pytest.mark.parametrize("name", ["keys_000000", "records_000000"])
+def test_a_missing_chunk_is_an_error(name, damaged):
+    with h5py.File(damaged, "a") as file:
+        del file[f"dynamic/vars/{name}"]
+    assert_load_changes_nothing(damaged, ValueError, f"must have all its chunks.*{name}")
+
+
+def test_a_chunk_of_another_shape_is_an_error(damaged):
+    with h5py.File(damaged, "a") as file:
+        group = file["fixed/vars"]
+        records = group["records_000000"][:]
+        del group["records_000000"]
+        group["records_000000"] = records[:-1]
+    assert_load_changes_nothing(damaged, ValueError, r"chunks must have the shapes.*\(7, 6\)")
+
+
+def test_a_static_table_without_all_its_rows_is_an_error():
+    table = keras_sparse.EmbeddingVariable(3, 2)
+    store = {}
+    save_table(table, store)
+    header = TableHeader.read(store)
+    keys, records = store["keys_000000"], store["records_000000"]
+    fewer = {}
+    part = keras_sparse.EmbeddingVariable(None, 2)
+    part.import_(keys[:2], records[:2])
+    save_table(part, fewer)
+    chunks = TableHeader.read(fewer).chunks
+    type(header)(**{**vars(header), "chunks": chunks}).write(fewer)
+    with pytest.raises(ValueError, match=r"must hold all its rows.*2 rows of 3"):
+        keras_sparse.saving.load_table(table, fewer)
+
+
+def test_a_later_version_is_an_error_that_names_it(damaged):
+    with h5py.File(damaged, "a") as file:
+        group = file["fixed/vars"]
+        text = group["header"][:].tobytes().replace(b'"version": 1', b'"version": 7')
+        for name in ("header", "header_crc32"):
+            del group[name]
+        content = np.frombuffer(text, np.uint8)
+        group["header"] = content
+        group["header_crc32"] = np.uint32(zlib.crc32(content.data))
+    assert_load_changes_nothing(damaged, ValueError, "must be of version 1.*Received: version 7")
+
+
+def test_verify_counts_the_tables_of_a_good_file(saved, tmp_path):
+    assert keras_sparse.saving.verify(saved) == 2
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save_weights(
+        tmp_path / "dense.weights.h5"
+    )
+    assert keras_sparse.saving.verify(tmp_path / "dense.weights.h5") == 0
+
+
+def test_a_damaged_keras_archive_is_an_error(tmp_path):
+    inputs = keras.Input((2,), dtype="int64")
+    model = keras.Model(inputs, Embedding(None, 3, "sum")(inputs))
+    model.layers[1].embeddings.import_(np.arange(50), np.ones((50, 3)))
+    path = tmp_path / "model.keras"
+    model.save(path)
+    archive = bytearray(path.read_bytes())
+    place = archive.index(np.ones((50, 3), "float32").tobytes()) + 7
+    archive[place] ^= 64
+    path.write_bytes(archive)
+    with pytest.raises(Exception, match=r"checksum|CRC-32"):
+        keras.saving.load_model(path)

@@ -1,0 +1,56 @@
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+    import json, re, sys
+    import keras
+    import keras_sparse
+
+    def peak_bytes():
+        with open("/proc/self/status") as status:
+            return int(re.search(r"VmHWM:\\s+(\\d+) kB", status.read()).group(1)) * 1024
+
+    def reset_peak():
+        with open("/proc/self/clear_refs", "w") as clear:
+            clear.write("5")
+
+    input_dim = json.loads(sys.argv[1])
+    model = keras.Sequential([
+        keras.Input((1,), dtype="int64"), keras_sparse.layers.Embedding(input_dim, 64, "sum")
+    ])
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    table = model.layers[0].embeddings
+    if input_dim is None:
+        import numpy as np
+        rows = np.ones((2**16, 64), "float32")
+        for part in range(10):
+            table.import_(np.arange(part, 10 * 2**16, 10), rows)
+        del rows
+    extra = {}
+    for name, run in (("save", model.save_weights), ("load", model.load_weights)):
+        reset_peak()
+        before = peak_bytes()
+        run(sys.argv[2])
+        extra[name] = peak_bytes() - before
+    print(json.dumps({"table": table.stats()["bytes"], "extra": extra}))
+"""
+
+
+@pytest.mark.parametrize("input_dim", [10 * 2**16, None])
+def test_saving_and_loading_take_little_memory_beside_the_table(input_dim, tmp_path):
+    path = tmp_path / "large.weights.h5"
+    output = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(input_dim), str(path)],
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    measured = json.loads(output.splitlines()[-1])
+    assert measured["table"] > 300 << 20
+    assert max(measured["extra"].values()) < 256 << 20, measured
+    path.unlink()

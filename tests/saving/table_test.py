@@ -1,0 +1,149 @@
+"""What a table's file holds, and into what it can be loaded."""
+
+import keras
+import numpy as np
+import pytest
+
+import checks
+import keras_sparse
+from keras_sparse import EmbeddingVariable
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import load_table
+from keras_sparse.saving import save_table
+
+
+def table(input_dim=None, rule=None, **kwargs):
+    variable = EmbeddingVariable(input_dim, 2, **kwargs)
+    slots = {"adagrad": ["accumulator"], "lazy_adam": ["momentum", "velocity"]}.get(rule, [])
+    if rule is not None:
+        variable.set_rule(rule, slots, [0.5] * len(slots))
+    return variable
+
+
+def filled(**kwargs):
+    variable = table(**kwargs)
+    keys = np.arange(5) if variable.input_dim else np.array([-(2**63), -1, 0, 7, 2**63 - 1])
+    width = 2 * (1 + len(variable.slot_names))
+    variable.import_(keys, np.random.default_rng(0).normal(size=(5, width)))
+    return variable
+
+
+@pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
+@pytest.mark.parametrize("input_dim", [5, None])
+def test_a_table_comes_back_bit_for_bit(input_dim, rule):
+    saved, loaded = filled(input_dim=input_dim, rule=rule), table(input_dim, rule)
+    if input_dim is None:
+        loaded.import_([99], [[1.0, 2.0]])  # goes
+    store = {}
+    save_table(saved, store)
+    load_table(loaded, store)
+    checks.assert_same_tables(loaded, saved)
+
+
+def test_an_empty_dynamic_table_comes_back_empty():
+    store, loaded = {}, filled()
+    save_table(table(), store)
+    load_table(loaded, store)
+    assert loaded.num_rows == 0
+
+
+def test_a_key_without_a_row_reads_as_it_did():
+    saved, loaded = filled(initializer="normal", seed=3), table(initializer="uniform", seed=4)
+    store = {}
+    save_table(saved, store)
+    load_table(loaded, store)
+    ids = [np.array([123, -456])]
+    np.testing.assert_array_equal(
+        keras_sparse.ops.lookup([loaded], ids)[0], keras_sparse.ops.lookup([saved], ids)[0]
+    )
+
+
+def test_a_large_table_is_written_in_chunks_of_at_most_16_mib():
+    saved = EmbeddingVariable(70_000, 64)
+    store = {}
+    save_table(saved, store)
+    sizes = [array.nbytes for array in store.values()]
+    assert max(sizes) <= 16 << 20
+    assert sum("records_" in name for name in store) >= 2
+    loaded = EmbeddingVariable(70_000, 64)
+    load_table(loaded, store)
+    np.testing.assert_array_equal(loaded.numpy(), saved.numpy())
+
+
+@pytest.mark.parametrize("input_dim", [5, None])
+def test_a_table_without_an_optimizer_takes_the_rows_alone(input_dim):
+    saved, loaded = filled(input_dim=input_dim, rule="adagrad"), table(input_dim)
+    store = {}
+    save_table(saved, store)
+    load_table(loaded, store)
+    rows = {key: record[:8] for key, record in checks.table_content(saved).items()}
+    assert checks.table_content(loaded) == rows
+
+
+def test_another_rule_takes_the_rows_alone_and_says_so():
+    saved, loaded = filled(rule="lazy_adam"), table(rule="adagrad")
+    store = {}
+    save_table(saved, store)
+    with pytest.warns(UserWarning, match="rule 'lazy_adam'.*rule 'adagrad' starts with fresh"):
+        load_table(loaded, store)
+    for record in checks.table_content(loaded).values():
+        np.testing.assert_array_equal(np.frombuffer(record, "float32")[2:], [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (lambda: EmbeddingVariable(6, 2), "saved input_dim=5, output_dim=2.*input_dim=6"),
+        (lambda: EmbeddingVariable(5, 3), "saved input_dim=5, output_dim=2.*output_dim=3"),
+        (lambda: EmbeddingVariable(None, 2), "saved input_dim=5.*input_dim=None"),
+    ],
+)
+def test_a_table_of_another_shape_or_kind_is_refused(other, words):
+    store, variable = {}, other()
+    save_table(filled(input_dim=5), store)
+    before = checks.table_content(variable)
+    with pytest.raises(ValueError, match=words):
+        load_table(variable, store)
+    assert checks.table_content(variable) == before
+
+
+def sequential(layer):
+    return keras.Sequential([keras.Input((2,), dtype="int64"), layer])
+
+
+def test_takes_the_file_of_a_keras_layer(tmp_path):
+    reference = sequential(keras.layers.Embedding(5, 3))
+    reference.save_weights(tmp_path / "keras.weights.h5")
+    model = sequential(Embedding(5, 3))
+    model.load_weights(tmp_path / "keras.weights.h5")
+    np.testing.assert_array_equal(model.get_weights()[0], reference.get_weights()[0])
+
+
+@pytest.mark.parametrize("layer", [lambda: Embedding(4, 3), lambda: Embedding(None, 3)])
+def test_takes_no_file_of_a_keras_layer_of_another_shape(layer, tmp_path):
+    sequential(keras.layers.Embedding(5, 3)).save_weights(tmp_path / "keras.weights.h5")
+    with pytest.raises(ValueError, match=r"loaded into a static table of their shape.*\(5, 3\)"):
+        sequential(layer()).load_weights(tmp_path / "keras.weights.h5")
+
+
+def test_takes_no_file_of_another_layer(tmp_path):
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="e")]).save_weights(
+        tmp_path / "dense.weights.h5"
+    )
+    model = sequential(Embedding(5, 3, name="e"))
+    with pytest.raises(ValueError, match="e"):
+        model.load_weights(tmp_path / "dense.weights.h5")
+
+
+def test_a_layer_that_was_not_built_is_told_so():
+    with pytest.raises(RuntimeError, match="must be built before its table is loaded"):
+        Embedding(5, 3).load_own_variables({})
+
+
+def test_weights_in_several_files(tmp_path):
+    model = sequential(Embedding(70_000, 64))
+    model.save_weights(tmp_path / "model.weights.json", max_shard_size=0.017)
+    assert len(list(tmp_path.iterdir())) > 2
+    loaded = sequential(Embedding(70_000, 64))
+    loaded.load_weights(tmp_path / "model.weights.json")
+    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
