@@ -17,7 +17,7 @@ namespace keras_sparse {
 // table of cache-line buckets. A probe costs one cache miss, and half of another for the directory
 // once that outgrows the cache.
 //
-// A full segment grows by a quarter until it has 512 buckets, then splits in two, so no insertion
+// A full segment grows by an eighth until it has 512 buckets, then splits in two, so no insertion
 // ever moves more than a few thousand keys however large the table is, and over 60 % of the slots
 // of a large index are used. One that is full of the traces of erased keys is made anew instead, in
 // the size that its keys need.
@@ -105,8 +105,8 @@ class HashIndex {
   static void Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
                     uint32_t row);
   static uint32_t Room(uint32_t num_buckets) { return num_buckets * kBucketSlots * 4 / 5; }
-  // A quarter more than the keys need at once.
-  static uint32_t BucketsFor(uint32_t num_keys) { return num_keys / 4 * 5 / 4 + 1; }
+  // An eighth more than the keys need at once.
+  static uint32_t BucketsFor(uint32_t num_keys) { return num_keys / 4 * 9 / 8 + 1; }
   // Makes room for one more key in the segment of `hash`.
   void Grow(uint64_t hash);
   bool MaySplit(const Owner& owner) const;

@@ -14,7 +14,7 @@ Status RowStorage::Allocate(uint32_t* row) {
     return ResourceExhausted("a key shard holds at most 4294967295 rows");
   }
   if (end_ == capacity_) {
-    const int64_t rows = int64_t{1} << (kFirstOctave - 2 + chunks_.size() / 4);
+    const int64_t rows = int64_t{1} << (kFirstOctave - kChunkBits + (chunks_.size() >> kChunkBits));
     char* chunk = nullptr;
     KERAS_SPARSE_RETURN_IF_ERROR(arena_->Allocate(rows * record_bytes_, &chunk));
     chunks_.push_back(chunk);

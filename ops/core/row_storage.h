@@ -11,8 +11,9 @@
 
 namespace keras_sparse {
 
-// Chunks grow with their number, four of a size before the size doubles, so that a row's address is
-// a few shifts away, a table of any size has few chunks, and at most a fifth of the room is unused.
+// Chunks grow with their number, eight of a size before the size doubles, so that a row's address
+// is a few shifts away, a table of any size has few chunks, and at most a ninth of the room is
+// unused.
 //
 // Thread safety: const methods may overlap; any other call needs the storage alone.
 class RowStorage {
@@ -29,19 +30,20 @@ class RowStorage {
   void Free(uint32_t row) { free_.push_back(row); }
 
   float* Record(uint32_t row) const {
-    // Rows are counted from kFirst, so that the highest bit tells the octave and the next two bits
+    // Rows are counted from kFirst, so that the highest bit tells the octave and the bits after it
     // the chunk within it.
     const uint64_t at = uint64_t{row} + kFirst;
     const int octave = 63 - __builtin_clzll(at);
-    const int shift = octave - 2;
-    const size_t chunk =
-        static_cast<size_t>((octave - kFirstOctave) * 4) + static_cast<size_t>((at >> shift) & 3);
+    const int shift = octave - kChunkBits;
+    const size_t chunk = (static_cast<size_t>(octave - kFirstOctave) << kChunkBits) +
+                         static_cast<size_t>((at >> shift) & ((1 << kChunkBits) - 1));
     const uint64_t offset = at & ((uint64_t{1} << shift) - 1);
     return reinterpret_cast<float*>(chunks_[chunk] + offset * static_cast<uint64_t>(record_bytes_));
   }
 
  private:
-  static constexpr int kFirstOctave = 4;  // chunks of 4 rows first
+  static constexpr int kChunkBits = 3;    // 8 chunks an octave
+  static constexpr int kFirstOctave = 5;  // 4 rows each in the first
   static constexpr uint64_t kFirst = uint64_t{1} << kFirstOctave;
 
   Arena* arena_;
