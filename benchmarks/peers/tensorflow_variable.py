@@ -1,10 +1,9 @@
 """TensorFlow by hand: gather from a variable, `unique`, and the sparse apply ops of tf.raw_ops.
 
 The fastest that stock ops give. Gradients of equal ids are summed (`tf.unique`, then
-`unsorted_segment_sum`) where the rule needs the sum; the scatter of SGD needs it not. LazyAdam has
-no op of its own: it is gather, arithmetic and scatter on the distinct rows. Keys of a dynamic
-table are hashed into a static one by their remainder; `build_hash_table` keeps exact keys in a
-`DenseHashTable` that maps them to rows, the only table of TensorFlow's own that trains.
+`unsorted_segment_sum`), for SGD too, where it is as fast as to scatter each. LazyAdam has no op of
+its own: it is gather, arithmetic and scatter on the distinct rows. Keys of a dynamic table are
+hashed into a static one by their remainder.
 """
 
 import tensorflow as tf
@@ -24,12 +23,11 @@ class Table:
         self.slots = [tf.Variable(tf.fill(shape, 0.1)) for _ in range(slots)]
 
     def apply(self, column, ids, grads, step):
-        if column in ("forward", "sgd"):
-            self.scatter_sub(self.rows, ids, 0.01 * grads)
-            return
         distinct, positions = tf.unique(ids)
         grads = tf.math.unsorted_segment_sum(grads, positions, tf.size(distinct))
-        if column == "adagrad":
+        if column in ("forward", "sgd"):
+            self.scatter_sub(self.rows, distinct, 0.01 * grads)
+        elif column == "adagrad":
             self.adagrad(distinct, grads)
         else:
             self.lazy_adam(distinct, grads, step)
