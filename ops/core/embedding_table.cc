@@ -15,6 +15,8 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 100000;
+// Far above any use, and low enough that the bytes of some records fit 64 bits.
+constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
 
 // A cursor of the table holds, from the top: the version of the table when the walk began (15
 // bits), the tier (4 bits) and the tier's own cursor (44 bits).
@@ -30,9 +32,9 @@ int64_t MakeCursor(int64_t version, int64_t tier, int64_t position) {
 
 Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
                             std::unique_ptr<EmbeddingTable>* table) {
-  if (options.output_dim < 1) {
-    return InvalidArgument("`output_dim` must be at least 1. Received: output_dim=" +
-                           std::to_string(options.output_dim));
+  if (options.output_dim < 1 || options.output_dim > kMaxOutputDim) {
+    return InvalidArgument("`output_dim` must be in [1, " + std::to_string(kMaxOutputDim) +
+                           "]. Received: output_dim=" + std::to_string(options.output_dim));
   }
   if (options.input_dim == 0 || options.input_dim < -1) {
     return InvalidArgument(
@@ -116,6 +118,8 @@ void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRo
 Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   *rows = ExportedRows();
+  rows->record_floats = rule_->schema().record_floats();
+  if (cursor == -1) return Status::Ok();
   if (cursor != 0 && (cursor >> kVersionShift) != (version_ & kVersionMask)) {
     return FailedPrecondition("table '" + name() +
                               "' must not change while it is exported; export again");

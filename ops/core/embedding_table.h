@@ -42,6 +42,7 @@ struct TableStats {
 
 // Some rows of a table, all values the ones a lookup would give at this step.
 struct ExportedRows {
+  int64_t record_floats = 0;        // width of a record
   std::vector<int64_t> keys;        // (n)
   std::vector<float> records;       // (n, record_floats): row, then slots
   std::vector<int64_t> last_steps;  // (n), or empty if the rule keeps no step
@@ -79,7 +80,8 @@ class EmbeddingTable {
   //   initializer, a, b, seed   see Initializer::Create
   Status SetInitializer(const std::string& initializer, float a, float b, int64_t seed);
 
-  // A cursor is 0 at first, then the next_cursor of the piece before; -1 says that all is out.
+  // A cursor is 0 at first, then the next_cursor of the piece before; -1 says that all is out,
+  // and gives an empty piece.
   // FailedPrecondition if the table has changed since the walk began.
   Status Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
 

@@ -58,9 +58,8 @@ class ExportOp : public tf::OpKernel {
       OP_REQUIRES_OK(ctx, ToTf(tables[i]->Export(cursors->flat<int64_t>()(i),
                                                  max_rows->flat<int64_t>()(0), &rows)));
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
-      const int64_t width = tables[i]->record_floats();
       OP_REQUIRES_OK(ctx, Copy(rows.keys, {num_rows}, i, &keys));
-      OP_REQUIRES_OK(ctx, Copy(rows.records, {num_rows, width}, i, &records));
+      OP_REQUIRES_OK(ctx, Copy(rows.records, {num_rows, rows.record_floats}, i, &records));
       OP_REQUIRES_OK(ctx, Copy(rows.last_steps, {static_cast<int64_t>(rows.last_steps.size())}, i,
                                &last_steps));
       next_cursors->flat<int64_t>()(i) = rows.next_cursor;

@@ -15,7 +15,7 @@ namespace {
 
 TEST(EmbeddingTable, RefusesSizesThatMakeNoTable) {
   std::unique_ptr<EmbeddingTable> table;
-  for (const int64_t dim : {0, -1}) {
+  for (const int64_t dim : {int64_t{0}, int64_t{-1}, (int64_t{1} << 24) + 1, int64_t{1} << 62}) {
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
                           "Received: output_dim=" + std::to_string(dim),
                           EmbeddingTable::Open(Dynamic(dim), Inline(), &table)));

@@ -94,6 +94,17 @@ TEST(Export, GoesOnAcrossLookupsAndRefusedChanges) {
   EXPECT_TRUE(IsOk(table->Export(rows.next_cursor, 10, &rows)));
 }
 
+TEST(Export, GivesAnEmptyPieceOnceAllIsOut) {
+  for (const TableOptions& options : {Dynamic(2), Options(3, 2)}) {
+    const auto table = OpenWithRule(options, "adagrad", {0});
+    ExportedRows rows;
+    EXPECT_TRUE(IsOk(table->Export(-1, 10, &rows)));
+    EXPECT_TRUE(rows.keys.empty());
+    EXPECT_EQ(rows.record_floats, 4);
+    EXPECT_EQ(rows.next_cursor, -1);
+  }
+}
+
 TEST(Export, RefusesOrEndsAtACursorItNeverGave) {
   for (const TableOptions& options : {Dynamic(2), Options(2000, 2)}) {
     const auto table = Open(options);  // version 0, so that small cursors are of this version
