@@ -246,9 +246,12 @@ class EmbeddingVariable(keras.Variable):
             f"'{self.path}'"
         )
 
-    __tf_tensor__ = __getitem__ = __neg__ = __abs__ = _refuse_computation
+    __tf_tensor__ = __getitem__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse_computation
+    __lt__ = __le__ = __gt__ = __ge__ = __round__ = _refuse_computation
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_computation
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse_computation
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse_computation
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refuse_computation
     __matmul__ = __rmatmul__ = assign_add = assign_sub = _refuse_computation
 
     def _refuse_checkpoint(self, *args, **kwargs):

@@ -126,7 +126,7 @@ class Embedding(keras.layers.Layer):
         if not self.mask_zero or self.combiner is not None:
             return None
         if isinstance(inputs, tf.SparseTensor):
-            inputs = tf.sparse.to_dense(inputs)
+            inputs = tf.sparse.to_dense(tf.sparse.reorder(inputs))
         return keras.ops.not_equal(inputs, 0)
 
     def compute_output_shape(self, input_shape):

@@ -130,6 +130,12 @@ def test_masks_the_padding_as_keras_does():
     assert Embedding(4, 3).compute_mask(IDS) is None
 
 
+def test_masks_a_sparse_tensor_in_any_order():
+    ids = tf.SparseTensor([[1, 0], [0, 1]], [2, 1], [2, 2])
+    mask = Embedding(4, 3, mask_zero=True)(ids)._keras_mask
+    np.testing.assert_array_equal(mask, [[False, True], [True, False]])
+
+
 @pytest.mark.parametrize(("combiner", "first"), [("sum", 5.0), ("mean", 2.5), ("sqrtn", 12.5**0.5)])
 def test_leaves_the_padding_out_of_a_bag(combiner, first):
     layer = Embedding(4, 1, combiner, mask_zero=True)
