@@ -26,6 +26,7 @@ def load_table(variable, store):
     """Reads a table from the store that Keras gives a layer, in place of the rows there are.
 
     All bytes are checked before the first table of the file changes: if one is damaged, none does.
+    (Of weights in several files, `max_shard_size`, each table is checked by itself.)
     Slots are restored if the table has the slots of the saved one, that is if the optimizer was
     built before; otherwise its rows get fresh ones. A static table also takes the weights that a
     `keras.layers.Embedding` of its shape has saved.
