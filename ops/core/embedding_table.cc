@@ -300,6 +300,7 @@ TableLocks::TableLocks(std::vector<EmbeddingTable*> tables, Mode mode)
   has_repeats_ = end != tables_.end();
   tables_.erase(end, tables_.end());
   for (EmbeddingTable* table : tables_) {
+    const std::lock_guard<std::mutex> turn(table->turn_);
     if (mode_ == Mode::kShared) {
       table->mutex_.lock_shared();
     } else {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -124,6 +125,9 @@ class EmbeddingTable {
   TableOptions options_;
   std::unique_ptr<Initializer> initializer_;
 
+  // Held while waiting for mutex_, so that an update gets its turn however many lookups overlap: a
+  // shared_mutex alone lets lookups pass an update that waits.
+  std::mutex turn_;
   mutable std::shared_mutex mutex_;
   std::unique_ptr<UpdateRule> rule_;
   std::unique_ptr<FirstTier> first_tier_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -177,6 +178,34 @@ TEST(Concurrency, ShowsOnlyRowsThatSomebodyWrote) {
     };
     RunAll({import, read, import, read});
   }
+}
+
+TEST(Concurrency, LetsNoLookupPassAnUpdateThatWaits) {
+  const auto table = Open(FromZero(-1));
+  const auto lock = [&](TableLocks::Mode mode, std::atomic<bool>* has_locked) {
+    return std::thread([&table, mode, has_locked] {
+      const TableLocks locks({table.get()}, mode);
+      *has_locked = true;
+    });
+  };
+  std::atomic<bool> updated{false};
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<std::atomic<bool>>> looked_up;
+  {
+    const TableLocks lookup({table.get()}, TableLocks::Mode::kShared);
+    threads.push_back(lock(TableLocks::Mode::kExclusive, &updated));
+    // The first lookups may come before the update waits.
+    for (int i = 0; i < 200 && (looked_up.empty() || *looked_up.back()); ++i) {
+      looked_up.push_back(std::make_unique<std::atomic<bool>>(false));
+      threads.push_back(lock(TableLocks::Mode::kShared, looked_up.back().get()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_FALSE(*looked_up.back()) << "200 lookups passed an update";
+    EXPECT_FALSE(updated);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(updated);
+  EXPECT_TRUE(*looked_up.back());
 }
 
 TEST(Concurrency, NeverWaitsInACircle) {
