@@ -183,6 +183,9 @@ class EmbeddingVariable(keras.Variable):
                 them. Rows alone leave the slots of existing rows as they are.
             last_steps: int64 array, as `export` gives it. Defaults to `None`.
         """
+        keys = tf.convert_to_tensor(keys)
+        if not keys.dtype.is_integer:
+            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
         steps = None if last_steps is None else [tf.convert_to_tensor(last_steps, tf.int64)]
         ops.import_rows(
             [self], [tf.cast(keys, tf.int64)], [tf.convert_to_tensor(records, tf.float32)], steps
@@ -207,7 +210,8 @@ class EmbeddingVariable(keras.Variable):
         """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
         self._refuse_dynamic("read as one array")
         rows = np.empty((self.input_dim, self.output_dim), np.float32)
-        for keys, records, _ in self.export():
+        record_bytes = 4 * self.output_dim * (1 + len(self.slot_names))
+        for keys, records, _ in self.export(max(1, _CHUNK_BYTES // record_bytes)):
             rows[keys] = records[:, : self.output_dim]
         return rows
 
@@ -218,6 +222,7 @@ class EmbeddingVariable(keras.Variable):
             value: Array or tensor of shape `(input_dim, output_dim)`.
         """
         self._refuse_dynamic("assigned")
+        value = np.asarray(value) if isinstance(value, (list, tuple)) else value
         if tuple(value.shape) != (self.input_dim, self.output_dim):
             raise ValueError(
                 f"`value` must have the variable's shape {tuple(self.shape)}. Received: "

@@ -174,3 +174,10 @@ def test_shows_what_it_is():
     assert repr(EmbeddingVariable(None, 2)) == (
         "<EmbeddingVariable path=embeddings, shape=(dynamic, 2)>"
     )
+
+
+def test_refuses_keys_that_are_not_integers():
+    with pytest.raises(
+        TypeError, match=r"`keys` must be integers\. Received: keys of dtype float32"
+    ):
+        EmbeddingVariable(None, 1).import_([1.5], [[0.0]])

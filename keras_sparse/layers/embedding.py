@@ -6,6 +6,7 @@ from keras_sparse import ops
 from keras_sparse import saving
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.layers.ragged_form import as_tensor
+from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
@@ -92,8 +93,10 @@ class Embedding(keras.layers.Layer):
         self.autocast = False  # ids are not cast
         self.embeddings = None
 
-    def __call__(self, inputs, *args, **kwargs):
-        return super().__call__(as_tensor(inputs), *args, **kwargs)
+    def __call__(self, inputs, weights=None, **kwargs):
+        if weights is not None:
+            kwargs["weights"] = as_tensor(weights)
+        return super().__call__(ids_as_tensor(inputs), **kwargs)
 
     def build(self, input_shape=None):
         if self.embeddings is not None:
@@ -117,6 +120,7 @@ class Embedding(keras.layers.Layer):
             [form.row_splits],
             [form.weights if pooled else None],
             [self.combiner if pooled else None],
+            weights_have_gradient=weights is not None,
         )
         if form.weights is not None and not pooled:
             rows *= form.weights[:, tf.newaxis]

@@ -25,10 +25,24 @@ def as_tensor(inputs):
     """Returns what may be lists as a tensor; lists of different lengths as a RaggedTensor."""
     if not isinstance(inputs, (list, tuple, int)):
         return inputs
-    try:
-        return tf.convert_to_tensor(inputs)
-    except ValueError:
+    bags = inputs if isinstance(inputs, (list, tuple)) else []
+    lengths = {len(bag) for bag in bags if isinstance(bag, (list, tuple))}
+    # Looked at here: TensorFlow makes a tensor without values of lists whose first is empty.
+    if len(lengths) > 1:
         return tf.ragged.constant(inputs, row_splits_dtype=tf.int64)
+    return tf.convert_to_tensor(inputs)
+
+
+def ids_as_tensor(inputs):
+    """Returns what may be lists of ids as a tensor. Lists without any id have no type: they are
+    integers.
+    """
+    tensor = as_tensor(inputs)
+    if isinstance(inputs, (list, tuple)) and tensor.dtype.is_floating:
+        flat = getattr(tensor, "flat_values", tensor)
+        if flat.shape.num_elements() == 0:
+            tensor = tf.cast(tensor, tf.int64)
+    return tensor
 
 
 def to_int64(ids, input_dim):

@@ -8,7 +8,9 @@ from keras_sparse.ops.merge_gradients import merge_gradients
 COMBINERS = ("sum", "mean", "sqrtn")
 
 
-def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
+def lookup(
+    variables, ids, row_splits=None, weights=None, combiners=None, weights_have_gradient=True
+):
     """Reads rows of several tables in one native op, pooled or one by one.
 
     An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
@@ -25,6 +27,8 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
         combiners: List of `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or
             `"sqrtn"` (over the root of the sum of their squares); `None` where rows are not pooled.
             Defaults to `None` for all.
+        weights_have_gradient: Boolean. `False` treats the weights as constants, which spares the
+            gradient a second pass over the rows. Defaults to `True`.
 
     Returns:
         List of float32 tensors: `(num_bags, output_dim)` where pooled, otherwise
@@ -33,6 +37,7 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     Raises:
         tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
             value. With `out_of_range="zero"` its row is zeros instead.
+        ValueError: The lists differ in length, or weights and ids of a table do.
         NotImplementedError: Under a `tf.distribute` strategy.
 
     Example:
@@ -46,10 +51,22 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
+    weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
+    for i in weighted:
+        _check_weights(weights[i], ids[i])
     row_splits, weights, combiners = complete(len(variables), row_splits, weights, combiners)
     if any(variable.native is None for variable in variables):
         return _rows_of_unborn_tables(variables, ids, row_splits, combiners)
-    return _Call(variables, ids, row_splits, weights, combiners).rows()
+    weighted = weighted if weights_have_gradient else []
+    return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()
+
+
+def _check_weights(weights, ids):
+    if not weights.shape.is_compatible_with(ids.shape):
+        raise ValueError(
+            "`weights` must have one number an id. Received: weights of shape "
+            f"{tuple(weights.shape)}, ids of shape {tuple(ids.shape)}"
+        )
 
 
 def refuse_strategies(what):
@@ -77,14 +94,14 @@ def _rows_of_unborn_tables(variables, ids, row_splits, combiners):
 class _Call:
     """One call's tensors, the native op that reads the tables for it, and the gradient of that."""
 
-    def __init__(self, variables, ids, row_splits, weights, combiners):
+    def __init__(self, variables, ids, row_splits, weights, combiners, weighted):
         self.variables = variables
         self.ids = ids
         self.row_splits = row_splits
         self.weights = weights
         self.combiners = combiners
         self.trained = [i for i, variable in enumerate(variables) if variable.trainable]
-        self.weighted = [i for i, weight in enumerate(weights) if weight.shape != (0,)]
+        self.weighted = weighted
 
     def rows(self):
         if not self.trained and not self.weighted:

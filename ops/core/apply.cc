@@ -52,7 +52,7 @@ struct Block {
 // Memory that a thread keeps from part to part and from step to step.
 struct Scratch {
   IdGrouper groups;
-  std::vector<float> sums;  // (kTurnRows, dim) of ids that occur more than once
+  std::vector<float> sums;  // (kBlockRows, dim) of ids that occur more than once
 };
 
 // Points at the gradients of `n` ids: at the input itself for an id that occurs once.
@@ -97,7 +97,7 @@ Status GradientApplier::UpdatePart(const ApplyRequest& request, const FetchedRec
   const int64_t dim = table->dim();
   IdGrouper& groups = scratch.groups;
   groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part));
-  scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kTurnRows * dim)));
+  scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kBlockRows * dim)));
   const GradientSource source(request.grads, dim, nullptr, nullptr);
   RowWriter writer(table, fetched);
   const bool skips = table->out_of_range_is_zero();
@@ -117,36 +117,31 @@ Status GradientApplier::UpdatePart(const ApplyRequest& request, const FetchedRec
     return writer.Locate(block->ids.data(), block->size, block->records.data(),
                          block->created.data());
   };
-  const auto prefetch = [&](const Block& block, int64_t first) {
-    const int64_t n = std::clamp<int64_t>(block.size - first, 0, kTurnRows);
-    writer.PrefetchRecords(block.records.data() + first, n);
-    for (int64_t i = first; i < first + n; ++i) {
+  const auto prefetch = [&](const Block& block) {
+    writer.PrefetchRecords(block.records.data(), block.size);
+    for (int64_t i = 0; i < block.size; ++i) {
       source.Prefetch(groups.occurrences(block.uniques[static_cast<size_t>(i)])[0]);
     }
   };
-  const auto update = [&](const Block& block, const Block& ahead) {
-    std::array<const float*, kTurnRows> gradients;
-    for (int64_t first = 0; first < block.size; first += kTurnRows) {
-      const int64_t n = std::min(kTurnRows, block.size - first);
-      prefetch(ahead, first);
-      writer.Prepare(block.ids.data() + first, n, block.records.data() + first,
-                     block.created.data() + first);
-      GatherGradients(source, groups, block.uniques.data() + first, n, dim, scratch.sums.data(),
-                      gradients.data());
-      table->rule_->Update(block.records.data() + first, gradients.data(), n);
-    }
+  const auto update = [&](const Block& block) {
+    std::array<const float*, kBlockRows> gradients;
+    writer.Prepare(block.ids.data(), block.size, block.records.data(), block.created.data());
+    GatherGradients(source, groups, block.uniques.data(), block.size, dim, scratch.sums.data(),
+                    gradients.data());
+    table->rule_->Update(block.records.data(), gradients.data(), block.size);
   };
 
   // One block is located ahead of the one that is updated.
   std::array<Block, 2> blocks;
   writer.PrefetchIndex(groups.unique_ids(), std::min(kBlockRows, groups.num_unique()));
   KERAS_SPARSE_RETURN_IF_ERROR(locate(&blocks[0]));
-  for (int64_t first = 0; first < blocks[0].size; first += kTurnRows) prefetch(blocks[0], first);
+  prefetch(blocks[0]);
   Status status;
   for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
     status = locate(&blocks[1 - current]);
     if (!status.ok()) blocks[1 - current].size = 0;
-    update(blocks[current], blocks[1 - current]);
+    prefetch(blocks[1 - current]);
+    update(blocks[current]);
   }
   table->created_rows_.fetch_add(writer.num_created(), std::memory_order_relaxed);
   return status;

@@ -178,6 +178,10 @@ Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
 
 Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
                               const int64_t* last_steps, Executor* executor) {
+  if (n >= (int64_t{1} << 32)) {
+    return InvalidArgument(
+        "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
+  }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   const RowSchema& schema = rule_->schema();
   if (width != schema.record_floats() && width != dim()) {

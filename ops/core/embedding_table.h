@@ -113,6 +113,8 @@ class EmbeddingTable {
   friend class RowWriter;
   friend class TableLocks;
   friend class GradientApplier;
+  friend void AddToStats(const EmbeddingTable& table, int64_t lookups,
+                         const struct ReadCounts& counts);
 
   explicit EmbeddingTable(const TableOptions& options) : options_(options) {}
 

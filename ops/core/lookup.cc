@@ -23,12 +23,11 @@ struct Run {
   int64_t last_bag;
 };
 
-// Reads the rows of ids [begin, end) and calls use(first_id, n, rows) for a few of them at a time.
-// A block is found ahead of the one in use, and its rows are asked for turn by turn, so that memory
-// and arithmetic work at the same time.
+// Reads the rows of ids [begin, end) and calls use(first_id, n, rows) block by block. The next
+// block is on its way from memory while one is in use.
 template <typename Use>
-void ForEachRow(const EmbeddingTable& table, const FetchedRecords& fetched, const int64_t* ids,
-                int64_t begin, int64_t end, const Use& use) {
+ReadCounts ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetched,
+                        const int64_t* ids, int64_t begin, int64_t end, const Use& use) {
   RowReader reader(table, fetched);
   ReadCounts counts;
   std::array<std::array<float*, kBlockRows>, 2> records;
@@ -46,12 +45,10 @@ void ForEachRow(const EmbeddingTable& table, const FetchedRecords& fetched, cons
     reader.Find(ids + next, size(next), next_records);
     reader.Resolve(ids + at, size(at), records[static_cast<size_t>(half)].data(), half, rows.data(),
                    &counts);
-    for (int64_t i = 0; i < size(at); i += kTurnRows) {
-      reader.PrefetchRecords(next_records + i, std::clamp<int64_t>(size(next) - i, 0, kTurnRows));
-      use(at + i, std::min(kTurnRows, size(at) - i), rows.data() + i);
-    }
+    reader.PrefetchRecords(next_records, size(next));
+    use(at, size(at), rows.data());
   }
-  reader.AddToStats(end - begin, counts);
+  return counts;
 }
 
 // The ids of a run's bags are [first, second).
@@ -63,37 +60,41 @@ std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
 void CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
              bool stream) {
   const int64_t dim = request.table->dim();
-  ForEachRow(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
-             [&](int64_t first_id, int64_t n, const float* const* rows) {
-               for (int64_t i = 0; i < n; ++i) {
-                 float* to = request.rows + (first_id + i) * dim;
-                 if (stream) {
-                   StreamRow(rows[i], dim, to);
-                 } else {
-                   CopyRow(rows[i], dim, to);
-                 }
-               }
-             });
+  const ReadCounts counts =
+      ForEachBlock(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
+                   [&](int64_t first_id, int64_t n, const float* const* rows) {
+                     for (int64_t i = 0; i < n; ++i) {
+                       float* to = request.rows + (first_id + i) * dim;
+                       if (stream) {
+                         StreamRow(rows[i], dim, to);
+                       } else {
+                         CopyRow(rows[i], dim, to);
+                       }
+                     }
+                   });
   if (stream) StreamingDone();
+  AddToStats(*request.table, run.last_bag - run.first_bag, counts);
 }
 
 void PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
   const int64_t dim = request.table->dim();
   const Bags& bags = request.bags;
   std::fill(request.rows + run.first_bag * dim, request.rows + run.last_bag * dim, 0.0f);
+  const auto [first, last] = IdsOfRun(bags, run);
   int64_t bag = run.first_bag;
-  ForEachRow(*request.table, fetched, request.ids, bags.row_splits[run.first_bag],
-             bags.row_splits[run.last_bag],
-             [&](int64_t first_id, int64_t n, const float* const* rows) {
-               // These may be the end of one bag, whole bags and the start of another.
-               for (int64_t at = first_id; at < first_id + n;) {
-                 while (bags.row_splits[bag + 1] <= at) ++bag;
-                 const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
-                 const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
-                 AddRows(rows + (at - first_id), weights, end - at, dim, request.rows + bag * dim);
-                 at = end;
-               }
-             });
+  const ReadCounts counts = ForEachBlock(
+      *request.table, fetched, request.ids, first, last,
+      [&](int64_t first_id, int64_t n, const float* const* rows) {
+        // These may be the end of one bag, whole bags and the start of another.
+        for (int64_t at = first_id; at < first_id + n;) {
+          while (bags.row_splits[bag + 1] <= at) ++bag;
+          const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
+          const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
+          AddRows(rows + (at - first_id), weights, end - at, dim, request.rows + bag * dim);
+          at = end;
+        }
+      });
+  AddToStats(*request.table, last - first, counts);
   if (bags.combiner == Combiner::kSum) return;
   for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
     Scale(bags.Scale(b), dim, request.rows + b * dim);
@@ -105,15 +106,16 @@ void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
   const int64_t dim = request.table->dim();
   const Bags& bags = request.bags;
   int64_t bag = run.first_bag;
-  // First each id's product of row and output gradient.
-  ForEachRow(
-      *request.table, fetched, request.ids, bags.row_splits[run.first_bag],
-      bags.row_splits[run.last_bag], [&](int64_t first_id, int64_t n, const float* const* rows) {
-        for (int64_t i = 0; i < n; ++i) {
-          while (bags.row_splits[bag + 1] <= first_id + i) ++bag;
-          request.weight_grads[first_id + i] = Dot(rows[i], request.output_grads + bag * dim, dim);
-        }
-      });
+  const auto [first, last] = IdsOfRun(bags, run);
+  // First each id's product of row and output gradient. The forward pass has counted these ids.
+  (void)ForEachBlock(*request.table, fetched, request.ids, first, last,
+                     [&](int64_t first_id, int64_t n, const float* const* rows) {
+                       for (int64_t i = 0; i < n; ++i) {
+                         while (bags.row_splits[bag + 1] <= first_id + i) ++bag;
+                         request.weight_grads[first_id + i] =
+                             Dot(rows[i], request.output_grads + bag * dim, dim);
+                       }
+                     });
   if (bags.combiner == Combiner::kSum) return;
   // Then the divisor's share: with s the scale and p = sum(w * product) * s, the product of the
   // output and its gradient, d/dw_i is s * (product_i - p) for the mean and

@@ -9,11 +9,8 @@
 namespace keras_sparse {
 
 constexpr int64_t kCacheLineBytes = 64;
-// Rows that are found together. While one block is used the next one is on its way from memory,
+// Rows that are found together. While one block is used the next one is on its way from memory.
 constexpr int64_t kBlockRows = 16;
-// a few rows at a time: the processor keeps about a dozen lines in flight, and asking for a whole
-// block at once would leave it waiting where it could work.
-constexpr int64_t kTurnRows = 16;
 // The rest of a wider row follows by the processor's own stream prefetcher.
 constexpr int64_t kMaxPrefetchBytes = 1024;
 

@@ -170,11 +170,11 @@ void RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records, in
   }
 }
 
-void RowReader::AddToStats(int64_t lookups, const ReadCounts& counts) const {
-  table_.lookups_.fetch_add(lookups, std::memory_order_relaxed);
-  table_.hits_.fetch_add(counts.hits, std::memory_order_relaxed);
+void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts) {
+  table.lookups_.fetch_add(lookups, std::memory_order_relaxed);
+  table.hits_.fetch_add(counts.hits, std::memory_order_relaxed);
   if (counts.out_of_range > 0) {
-    table_.out_of_range_ids_.fetch_add(counts.out_of_range, std::memory_order_relaxed);
+    table.out_of_range_ids_.fetch_add(counts.out_of_range, std::memory_order_relaxed);
   }
 }
 

@@ -62,6 +62,9 @@ struct ReadCounts {
   int64_t out_of_range = 0;
 };
 
+// Adds what a run of lookups has seen to the table's statistics.
+void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts);
+
 // Reads rows of one table. The table's lock is held. One object a thread.
 class RowReader {
  public:
@@ -82,8 +85,6 @@ class RowReader {
   //   rows  (n) pointers to dim floats
   void Resolve(const int64_t* ids, int64_t n, float* const* records, int half, const float** rows,
                ReadCounts* counts);
-
-  void AddToStats(int64_t lookups, const ReadCounts& counts) const;
 
  private:
   const EmbeddingTable& table_;

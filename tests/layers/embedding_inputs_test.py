@@ -175,3 +175,24 @@ def test_works_inside_a_dataset():
     dataset = tf.data.Dataset.from_tensor_slices([[1, 2], [3, 3]]).batch(2).map(layer)
     (outputs,) = dataset
     np.testing.assert_array_equal(outputs, [WEIGHTS[1] + WEIGHTS[2], 2 * WEIGHTS[3]])
+
+
+@pytest.mark.parametrize("ids", [[[], []], [[], [3]]])
+def test_takes_lists_of_no_ids(ids):
+    outputs = built_layer("sum", input_dim=None)(ids)
+    np.testing.assert_array_equal(outputs, [WEIGHTS[3] * 0, WEIGHTS[3] * len(ids[1])])
+
+
+def test_takes_lists_of_weights():
+    outputs = built_layer("sum")([[1, 2], [3, 3]], weights=[[2.0, 0.5], [1.0, 1.0]])
+    np.testing.assert_array_equal(outputs, [WEIGHTS[1] * 2 + WEIGHTS[2] / 2, WEIGHTS[3] * 2])
+
+
+def test_counts_an_id_once_a_step():
+    layer = Embedding(4, 3, "sum", mask_zero=True)
+    weights = tf.Variable([[1.0, 2.0, 1.0]])
+    for kwargs in ({}, {"weights": weights}):
+        with tf.GradientTape() as tape:
+            outputs = layer(np.array([[0, 1, 2]]), **kwargs)
+        tape.gradient(outputs, layer.trainable_variables)
+    assert layer.stats()["lookups"] == 6

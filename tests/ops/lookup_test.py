@@ -113,3 +113,12 @@ def test_merges_the_gradients_of_equal_ids():
     merged = dict(zip(ids[0].numpy(), sums[0].numpy()[:, 0], strict=True))
     assert merged == {7: 5, -1: 2}
     np.testing.assert_array_equal(sums[1], [[1, 1]])
+
+
+def test_refuses_weights_of_another_length_than_the_ids():
+    variable, _ = table(5, 2)
+    message = r"one number an id.*weights of shape \(0,\), ids of shape \(2,\)"
+    with pytest.raises(ValueError, match=message):
+        ops.lookup(
+            [variable], [int64([1, 2])], [int64([0, 2])], [tf.zeros((0,))], combiners=["sum"]
+        )
