@@ -19,7 +19,7 @@ namespace keras_sparse {
 // momentum of dense Adam, say). Such a record is brought to the current step before it is updated,
 // and reads as if it had been.
 //
-// Thread safety: const methods may overlap; BeginStep and Restore need the rule alone.
+// Thread safety: const methods may overlap; BeginStep needs the rule alone.
 class UpdateRule {
  public:
   // Rules register themselves under their name, each in its own file of ops/core/rules.
