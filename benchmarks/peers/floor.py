@@ -13,7 +13,6 @@ from benchmarks.workloads import NUM_BATCHES
 RULES = {"sgd": 0, "adagrad": 1, "lazy_adam": 2}
 SOURCE = pathlib.Path(__file__).parent.parent / "floor.cc"
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
-HUGE_PAGE = 1 << 21
 
 
 def library():

@@ -53,7 +53,6 @@ class FetchedRecords {
   std::unique_ptr<HashIndex> index_;
   std::vector<char> records_;
   std::vector<std::vector<int64_t>> keys_of_tier_;
-  friend class RowReader;
 };
 
 // What a loop over ids has seen, added to the table's statistics at its end.
