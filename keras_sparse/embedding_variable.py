@@ -67,6 +67,7 @@ class EmbeddingVariable(keras.Variable):
         self.native = None
         self.rule = None
         self.slot_names = ()
+        self.rule_generation = 0
         self.rule_owner = None
         super().__init__(
             initializer=self.initializer,
@@ -152,7 +153,7 @@ class EmbeddingVariable(keras.Variable):
             slot_initial_values: List of floats, one a slot.
         """
         checks.same_length({"slot_names": slot_names, "slot_initial_values": slot_initial_values})
-        ops.set_rule([self], rule, slot_initial_values)
+        (self.rule_generation,) = ops.set_rule([self], rule, slot_initial_values)
         self.rule = rule
         self.slot_names = tuple(slot_names)
 

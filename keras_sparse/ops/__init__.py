@@ -8,6 +8,7 @@ from keras_sparse.ops.import_rows import import_rows as import_rows
 from keras_sparse.ops.lookup import COMBINERS as COMBINERS
 from keras_sparse.ops.lookup import lookup as lookup
 from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
+from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices
 from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows
 from keras_sparse.ops.set_rule import set_rule as set_rule
 from keras_sparse.ops.table_sizes import table_sizes as table_sizes

@@ -1,25 +1,46 @@
 from keras_sparse.ops import _native
+from keras_sparse.ops.merge_gradients import complete
 
 
-def apply_gradients(variables, ids, values, rule, numbers, step):
+def apply_gradients(
+    variables, ids, values, rule, numbers, step, row_splits=None, weights=None, combiners=None
+):
     """Updates rows in place by their gradients, creating the rows that are not there.
+
+    What `ids` to `combiners` describe is as for `merge_gradients`: a row moves once, by the sum of
+    its gradients.
 
     Args:
         variables: List of `EmbeddingVariable`, each once.
-        ids: List of int64 tensors of shape `(num_ids,)`. Ids may repeat: their gradients are
-            summed first.
-        values: List of float32 tensors of shape `(num_ids, output_dim)`.
+        ids: List of int64 tensors of shape `(num_ids,)`. Ids may repeat.
+        values: List of float32 tensors: gradients of rows, `(num_ids, output_dim)`; for pooled ids
+            gradients of the bags, `(num_bags, output_dim)`.
         rule: String. The rule that every table was given by `set_rule`.
         numbers: float32 tensor. What the rule takes at a step: `(learning_rate,)` for `"sgd"`,
             `(learning_rate, epsilon)` for `"adagrad"`, `(alpha, 1 - beta_1, 1 - beta_2, epsilon)`
             for `"lazy_adam"`, alpha being the learning rate with its bias correction.
         step: Scalar int64 tensor. The number of this step, from 1.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where ids were not
+            pooled. Defaults to `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to
+            `None` for all.
+        combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where ids were not pooled.
+            Defaults to `None` for all.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
+            its slots are another optimizer's.
     """
+    row_splits, weights, combiners = complete(len(variables), row_splits, weights, combiners)
     return _native.lib.keras_sparse_apply(
         handles=[variable.native for variable in variables],
         ids=ids,
-        values=values,
+        row_splits=row_splits,
+        weights=weights,
+        output_grads=values,
         numbers=numbers,
         step=step,
         rule=rule,
+        rule_generations=[variable.rule_generation for variable in variables],
+        combiners=combiners,
     )

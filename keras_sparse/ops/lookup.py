@@ -3,7 +3,7 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse.ops import _native
 from keras_sparse.ops.merge_gradients import complete
-from keras_sparse.ops.merge_gradients import merge_gradients
+from keras_sparse.ops.pooled_slices import PooledSlices
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -14,7 +14,7 @@ def lookup(
     """Reads rows of several tables in one native op, pooled or one by one.
 
     An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
-    `tf.IndexedSlices`) and in the weights.
+    `tf.IndexedSlices`, for pooled rows `PooledSlices`) and in the weights.
 
     Args:
         variables: List of `EmbeddingVariable`.
@@ -132,21 +132,19 @@ class _Call:
         }
 
     def _table_grads(self, grads):
-        columns = (self.ids, grads, self.row_splits, self.weights, self.combiners)
-        pooled = [i for i in self.trained if self.combiners[i] != "none"]
-        slices = {i: (self.ids[i], grads[i]) for i in self.trained}
-        if pooled:
-            merged = merge_gradients(*([column[i] for i in pooled] for column in columns))
-            slices.update(zip(pooled, zip(*merged, strict=True), strict=True))
-        return [self._as_slices(self.variables[i], *slices[i]) for i in self.trained]
+        return [self._as_slices(i, grads[i]) for i in self.trained]
 
-    def _as_slices(self, variable, ids, values):
+    def _as_slices(self, i, grad):
+        variable = self.variables[i]
         # A dynamic table counts as having the most rows there can be: to make its gradient dense by
         # mistake is then an error, whatever its keys are.
-        shape = (variable.input_dim or 2**63 - 1, variable.output_dim)
+        shape = tf.constant((variable.input_dim or 2**63 - 1, variable.output_dim), tf.int64)
+        if self.combiners[i] != "none":
+            bags = (self.row_splits[i], self.weights[i], self.combiners[i])
+            return PooledSlices(self.ids[i], grad, *bags, shape)
         # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor
         # of the forward graph must come in through an op to be returned.
-        return tf.IndexedSlices(values, tf.identity(ids), tf.constant(shape, tf.int64))
+        return tf.IndexedSlices(grad, tf.identity(self.ids[i]), shape)
 
     def _weight_grads(self, grads):
         if not self.weighted:

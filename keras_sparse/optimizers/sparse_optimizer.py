@@ -6,6 +6,8 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
+from keras_sparse.optimizers.touched_rows import merge
+from keras_sparse.optimizers.touched_rows import touched_rows
 from keras_sparse.optimizers.touched_rows import TouchedRows
 
 
@@ -93,19 +95,20 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         is that of the gradient's dense form, whose other rows are zeros.
         """
         grads, variables = list(grads), list(variables)
-        places = [i for i, v in enumerate(variables) if isinstance(v, EmbeddingVariable)]
-        given = [i for i in places if grads[i] is not None]
-        slices = [_check_slices(grads[i], variables[i]) for i in given]
-        ids = [tf.cast(s.indices, tf.int64) for s in slices]
-        values = [tf.cast(s.values, tf.float32) for s in slices]
+        given = []
+        for i, variable in enumerate(variables):
+            if not isinstance(variable, EmbeddingVariable):
+                continue
+            if grads[i] is None:
+                variables[i] = TouchedRows(variable, None)
+                continue
+            _check_slices(grads[i], variable)
+            variables[i], grads[i] = touched_rows(variable, grads[i])
+            given.append(i)
         if given and (self.clipnorm or self.global_clipnorm or self.clipvalue):
-            ids, values = ops.merge_gradients(ids, values)
-            values = [_of_rows(variables[i], *v) for i, *v in zip(given, ids, values, strict=True)]
-        ids_of = dict(zip(given, ids, strict=True))
-        for i in places:
-            variables[i] = TouchedRows(variables[i], ids_of.get(i))
-        for i, value in zip(given, values, strict=True):
-            grads[i] = value
+            merged = merge([variables[i] for i in given], [grads[i] for i in given])
+            for i, rows, values in zip(given, *merged, strict=True):
+                variables[i], grads[i] = rows, values
         return grads, variables
 
     def _check_options(self, variable):
@@ -157,20 +160,15 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 self.rule,
                 tf.stack([tf.cast(number, tf.float32) for number in numbers]),
                 step,
+                [rows.row_splits for _, rows in touched],
+                [rows.weights for _, rows in touched],
+                [rows.combiner for _, rows in touched],
             )
 
 
 def _split_touched_rows(variables):
     touched = [v for v in variables if isinstance(v, TouchedRows)]
     return touched, [v for v in variables if not isinstance(v, TouchedRows)]
-
-
-def _of_rows(variable, ids, values):
-    """Zeros the values of ids that have no row, so that they do not count in a norm."""
-    if variable.is_dynamic or variable.out_of_range == "error":
-        return values
-    has_row = (ids >= 0) & (ids < variable.input_dim)
-    return tf.where(has_row[:, tf.newaxis], values, 0.0)
 
 
 def _refuse_any(options, owner, variable):
@@ -202,4 +200,3 @@ def _check_slices(grad, variable):
             f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
             f"'{variable.path}'"
         )
-    return grad

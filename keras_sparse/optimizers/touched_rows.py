@@ -1,3 +1,8 @@
+import tensorflow as tf
+
+from keras_sparse import ops
+
+
 class TouchedRows:
     """Rows of an embedding variable that a step has gradients for.
 
@@ -8,12 +13,64 @@ class TouchedRows:
     Args:
         variable: `EmbeddingVariable`.
         ids: int64 tensor of shape `(num_ids,)`, or `None` if there is no gradient.
+        row_splits, weights, combiner: How the ids were pooled, where the gradient is that of bags:
+            as in `keras_sparse.ops.PooledSlices`. Default to `None`: it is that of rows.
     """
 
     constraint = None  # refused when the optimizer is built
     overwrite_with_gradient = False
 
-    def __init__(self, variable, ids):
+    def __init__(self, variable, ids, row_splits=None, weights=None, combiner=None):
         self.variable = variable
         self.ids = ids
+        self.row_splits = row_splits
+        self.weights = weights
+        self.combiner = combiner
         self.path = variable.path
+
+
+def touched_rows(variable, grad):
+    """Takes the gradient of an embedding variable apart.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        grad: `tf.IndexedSlices`.
+
+    Returns:
+        `(TouchedRows, values)`.
+    """
+    if isinstance(grad, ops.PooledSlices):
+        bags = (grad.row_splits, grad.weights, grad.combiner)
+        return TouchedRows(variable, grad.ids, *bags), grad.output_grads
+    ids = tf.cast(grad.indices, tf.int64)
+    return TouchedRows(variable, ids), tf.cast(grad.values, tf.float32)
+
+
+def merge(touched, values):
+    """Sums the gradients of equal ids, for all variables in one op.
+
+    Args:
+        touched: List of `TouchedRows`.
+        values: List of float32 tensors: the gradients of rows or bags.
+
+    Returns:
+        `(touched, values)` in which no id repeats. The values of ids without a row are zeros, so
+        that they do not count in a norm.
+    """
+    ids, sums = ops.merge_gradients(
+        [rows.ids for rows in touched],
+        values,
+        [rows.row_splits for rows in touched],
+        [rows.weights for rows in touched],
+        [rows.combiner for rows in touched],
+    )
+    merged = [TouchedRows(rows.variable, i) for rows, i in zip(touched, ids, strict=True)]
+    return merged, [_without_rowless(*each) for each in zip(merged, sums, strict=True)]
+
+
+def _without_rowless(rows, values):
+    variable = rows.variable
+    if variable.is_dynamic or variable.out_of_range == "error":
+        return values
+    has_row = (rows.ids >= 0) & (rows.ids < variable.input_dim)
+    return tf.where(has_row[:, tf.newaxis], values, 0.0)

@@ -27,8 +27,9 @@ class GradientApplier {
   };
 
   Status Check() const;
-  Status UpdatePart(const ApplyRequest& request, const FetchedRecords& fetched,
-                    const IdPartition& partition, int64_t part) const;
+  Status UpdatePart(EmbeddingTable* table, const GradientSource& source,
+                    const FetchedRecords& fetched, const IdPartition& partition,
+                    int64_t part) const;
   Status EraseFetched(const std::vector<FetchedRecords>& fetched) const;
 
   const std::vector<ApplyRequest>& requests_;
@@ -55,12 +56,12 @@ struct Scratch {
   std::vector<float> sums;  // (kBlockRows, dim) of ids that occur more than once
 };
 
-// Points at the gradients of `n` ids: at the input itself for an id that occurs once.
+// Points at the gradients of `n` ids: at the input itself where it is the gradient as it stands.
 void GatherGradients(const GradientSource& source, const IdGrouper& groups, const int64_t* uniques,
                      int64_t n, int64_t dim, float* sums, const float** gradients) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t u = uniques[i];
-    if (groups.num_occurrences(u) == 1) {
+    if (groups.num_occurrences(u) == 1 && source.rows_are_gradients()) {
       gradients[i] = source.Row(groups.occurrences(u)[0]);
     } else {
       source.Sum(groups.occurrences(u), groups.num_occurrences(u), sums + i * dim);
@@ -81,6 +82,13 @@ Status GradientApplier::Check() const {
                                 ". Received: rule='" +
                                 numbers_.rule + "'");
     }
+    if (request.rule_generation != request.table->rule_generation_) {
+      return FailedPrecondition("table '" + request.table->name() +
+                                "' must keep the slots of the optimizer that updates it, but "
+                                "another one was built on it since and gave it slots of its own. "
+                                "Use that one, or make a new optimizer. Received: rule='" +
+                                numbers_.rule + "' as laid out before");
+    }
     if (static_cast<int>(numbers_.numbers.size()) != rule.num_numbers()) {
       return InvalidArgument("`numbers` of rule '" + numbers_.rule + "' must be " +
                              std::to_string(rule.num_numbers()) +
@@ -90,15 +98,14 @@ Status GradientApplier::Check() const {
   return Status::Ok();
 }
 
-Status GradientApplier::UpdatePart(const ApplyRequest& request, const FetchedRecords& fetched,
-                                   const IdPartition& partition, int64_t part) const {
+Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& source,
+                                   const FetchedRecords& fetched, const IdPartition& partition,
+                                   int64_t part) const {
   static thread_local Scratch scratch;
-  EmbeddingTable* table = request.table;
   const int64_t dim = table->dim();
   IdGrouper& groups = scratch.groups;
   groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part));
   scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kBlockRows * dim)));
-  const GradientSource source(request.grads, dim, nullptr, nullptr);
   RowWriter writer(table, fetched);
   const bool skips = table->out_of_range_is_zero();
 
@@ -162,8 +169,12 @@ Status GradientApplier::EraseFetched(const std::vector<FetchedRecords>& fetched)
 Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(Check());
   std::vector<TableIds> table_ids;
+  std::vector<GradientSource> sources;
   for (const ApplyRequest& request : requests_) {
-    table_ids.push_back({request.table, request.ids, request.num_ids});
+    const OutputGradient& gradient = request.gradient;
+    KERAS_SPARSE_RETURN_IF_ERROR(gradient.bags.Check());
+    table_ids.push_back({request.table, gradient.ids, gradient.bags.num_ids});
+    sources.emplace_back(gradient, executor_);
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   std::vector<FetchedRecords> fetched;
@@ -173,7 +184,8 @@ Status GradientApplier::Run() {
   for (const ApplyRequest& request : requests_) {
     request.table->rule_->BeginStep(numbers_.step, numbers_.numbers.data());
     ++request.table->version_;
-    lists.push_back({request.ids, request.num_ids, request.table->first_tier_->max_part_bits()});
+    lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
+                     request.table->first_tier_->max_part_bits()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;
@@ -186,8 +198,9 @@ Status GradientApplier::Run() {
       static_cast<int64_t>(parts.size()), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const Part& part = parts[static_cast<size_t>(i)];
-          const Status updated = UpdatePart(requests_[part.request], fetched[part.request],
-                                            partitions[part.request], part.index);
+          const Status updated =
+              UpdatePart(requests_[part.request].table, sources[part.request],
+                         fetched[part.request], partitions[part.request], part.index);
           if (updated.ok()) continue;
           std::lock_guard<std::mutex> lock(mutex);
           status = updated;
@@ -202,10 +215,6 @@ Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbe
   std::vector<EmbeddingTable*> tables;
   for (const ApplyRequest& request : requests) {
     tables.push_back(request.table);
-    if (request.num_ids >= (int64_t{1} << 32)) {
-      return InvalidArgument("an op takes fewer than 2^32 ids a table. Received: " +
-                             std::to_string(request.num_ids) + " ids");
-    }
   }
   const TableLocks locks(tables, TableLocks::Mode::kExclusive);
   if (locks.has_repeats()) {

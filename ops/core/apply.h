@@ -9,15 +9,15 @@
 
 #include "ops/core/embedding_table.h"
 #include "ops/core/executor.h"
+#include "ops/core/output_gradient.h"
 #include "ops/core/status.h"
 
 namespace keras_sparse {
 
 struct ApplyRequest {
   EmbeddingTable* table;
-  const int64_t* ids;  // (num_ids), repeats allowed
-  int64_t num_ids;
-  const float* grads;  // (num_ids, dim)
+  OutputGradient gradient;  // ids may repeat, in a bag and over bags
+  int64_t rule_generation;  // that SetRule gave: the slots must still be that optimizer's
 };
 
 // The numbers of a step, the same for all its tables.
@@ -27,13 +27,13 @@ struct StepNumbers {
   std::vector<float> numbers;
 };
 
-// For each table: merges the gradients of equal ids, finds each row or creates it, and updates it
+// For each table: sums the gradients of equal ids, finds each row or creates it, and updates it
 // in place, once. The result does not depend on the executor's threads.
 //
 // InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have
 // no row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
-// table has another rule. Nothing is changed then. ResourceExhausted leaves rows that were already
-// updated updated.
+// table has another rule or got it anew since. Nothing is changed then. ResourceExhausted leaves
+// rows that were already updated updated.
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
                       Executor* executor);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "ops/core/dense_tier.h"
@@ -96,6 +96,7 @@ Status EmbeddingTable::SetRule(const std::string& rule,
   }
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), 0, executor));
   rule_ = std::move(created);
+  ++rule_generation_;
   ++version_;
   return Status::Ok();
 }
@@ -116,7 +117,7 @@ void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRo
 }
 
 Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::shared_lock<TableMutex> lock(mutex_);
   *rows = ExportedRows();
   rows->record_floats = rule_->schema().record_floats();
   if (cursor == -1) return Status::Ok();
@@ -281,17 +282,22 @@ int64_t EmbeddingTable::num_rows() const {
 }
 
 int64_t EmbeddingTable::size() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::shared_lock<TableMutex> lock(mutex_);
   return num_rows();
 }
 
 int64_t EmbeddingTable::record_floats() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::shared_lock<TableMutex> lock(mutex_);
   return rule_->schema().record_floats();
 }
 
+int64_t EmbeddingTable::rule_generation() const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  return rule_generation_;
+}
+
 TableStats EmbeddingTable::stats() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::shared_lock<TableMutex> lock(mutex_);
   int64_t bytes = first_tier_->bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes();
   return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_};
@@ -304,7 +310,6 @@ TableLocks::TableLocks(std::vector<EmbeddingTable*> tables, Mode mode)
   has_repeats_ = end != tables_.end();
   tables_.erase(end, tables_.end());
   for (EmbeddingTable* table : tables_) {
-    const std::lock_guard<std::mutex> turn(table->turn_);
     if (mode_ == Mode::kShared) {
       table->mutex_.lock_shared();
     } else {

@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +14,7 @@
 #include "ops/core/initializer.h"
 #include "ops/core/row_store.h"
 #include "ops/core/status.h"
+#include "ops/core/table_mutex.h"
 #include "ops/core/update_rule.h"
 
 namespace keras_sparse {
@@ -77,6 +76,10 @@ class EmbeddingTable {
   Status SetRule(const std::string& rule, const std::vector<float>& slot_initial_values,
                  Executor* executor);
 
+  // How often SetRule has been called. An update names the generation that it was made for
+  // (ApplyRequest), so that none takes for its own the slots that a later SetRule has laid out.
+  int64_t rule_generation() const;
+
   // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
   //   initializer, a, b, seed   see Initializer::Create
   Status SetInitializer(const std::string& initializer, float a, float b, int64_t seed);
@@ -127,11 +130,9 @@ class EmbeddingTable {
   TableOptions options_;
   std::unique_ptr<Initializer> initializer_;
 
-  // Held while waiting for mutex_, so that an update gets its turn however many lookups overlap: a
-  // shared_mutex alone lets lookups pass an update that waits.
-  std::mutex turn_;
-  mutable std::shared_mutex mutex_;
+  mutable TableMutex mutex_;
   std::unique_ptr<UpdateRule> rule_;
+  int64_t rule_generation_ = 0;
   std::unique_ptr<FirstTier> first_tier_;
   // From the fastest to the slowest. A key's row is in the first tier that has the key.
   std::vector<std::unique_ptr<RowStore>> lower_tiers_;

@@ -6,7 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "ops/core/executor.h"
+#include "ops/core/output_gradient.h"
 #include "ops/core/prefetch.h"
 #include "ops/core/vector_math.h"
 
@@ -16,16 +19,17 @@ namespace keras_sparse {
 // out for each id: that would be hotness times the bytes.
 class GradientSource {
  public:
-  //   grads         (bags, dim)
-  //   bag_of        (ids), or null: an id has a gradient of its own
-  //   coefficients  (ids), or null: ones
-  GradientSource(const float* grads, int64_t dim, const uint32_t* bag_of, const float* coefficients)
-      : grads_(grads), dim_(dim), bag_of_(bag_of), coefficients_(coefficients) {}
+  // `gradient.grads` must outlive the source.
+  // REQUIRES: gradient.bags.Check()
+  GradientSource(const OutputGradient& gradient, Executor* executor);
 
   const float* Row(uint32_t position) const {
     const uint32_t bag = bag_of_ == nullptr ? position : bag_of_[position];
     return grads_ + int64_t{bag} * dim_;
   }
+
+  // Whether Row is a gradient itself, without a coefficient.
+  bool rows_are_gradients() const { return coefficients_ == nullptr; }
 
   void Prefetch(uint32_t position) const { PrefetchBytes(Row(position), 4 * dim_); }
 
@@ -49,8 +53,8 @@ class GradientSource {
  private:
   const float* grads_;
   int64_t dim_;
-  const uint32_t* bag_of_;
-  const float* coefficients_;
+  std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids), null without bags: its own position
+  std::unique_ptr<float[]> coefficients_;  // (num_ids), null if all are 1
 };
 
 }  // namespace keras_sparse

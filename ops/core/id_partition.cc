@@ -8,14 +8,23 @@
 namespace keras_sparse {
 namespace {
 
-// Few enough that the working set of a part stays in the first-level cache.
-constexpr int64_t kIdsPerPart = 2048;
+// Few enough that the working set of a part stays in the second-level cache, and that an op has
+// parts for every thread. A table whose ids are one part is spared the sort.
+constexpr int64_t kMaxIdsPerPart = 8192;
+constexpr int64_t kMinIdsPerPart = 1024;
+constexpr int64_t kPartsPerOp = 16;
 constexpr int64_t kIdsPerChunk = 16384;
 constexpr int64_t kNanosecondsPerId = 3;
 
-int PartBits(const IdList& list) {
+int64_t IdsPerPart(const std::vector<IdList>& lists) {
+  int64_t num_ids = 0;
+  for (const IdList& list : lists) num_ids += list.num_ids;
+  return std::clamp(num_ids / kPartsPerOp, kMinIdsPerPart, kMaxIdsPerPart);
+}
+
+int PartBits(const IdList& list, int64_t ids_per_part) {
   int bits = 0;
-  while (bits < list.max_part_bits && (list.num_ids >> bits) > kIdsPerPart) ++bits;
+  while (bits < list.max_part_bits && (list.num_ids >> bits) > ids_per_part) ++bits;
   return bits;
 }
 
@@ -30,8 +39,9 @@ struct Chunk {
 
 std::vector<Chunk> CutIntoChunks(const std::vector<IdList>& lists) {
   std::vector<Chunk> chunks;
+  const int64_t ids_per_part = IdsPerPart(lists);
   for (size_t l = 0; l < lists.size(); ++l) {
-    const int bits = PartBits(lists[l]);
+    const int bits = PartBits(lists[l], ids_per_part);
     if (bits == 0) continue;
     for (int64_t begin = 0; begin < lists[l].num_ids; begin += kIdsPerChunk) {
       chunks.push_back({l, begin, std::min(begin + kIdsPerChunk, lists[l].num_ids), bits,

@@ -7,27 +7,24 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/bags.h"
 #include "ops/core/executor.h"
 #include "ops/core/id_grouper.h"
 #include "ops/core/id_partition.h"
+#include "ops/core/output_gradient.h"
 #include "ops/core/status.h"
 
 namespace keras_sparse {
 
-// The gradient of a lookup's output.
-struct OutputGradient {
-  const int64_t* ids;  // (bags.num_ids)
-  Bags bags;
-  const float* grads;  // (bags.num_bags, dim)
-  int64_t dim;
-};
+class GradientSource;
 
 // Merges the gradients of many lookups in three steps, so that the caller can allocate the result
 // when its size is known. No lock, no atomic and no sum whose order depends on the threads: each
 // part of the keys belongs to one thread, which adds an id's gradients in input order.
 class GradientMerger {
  public:
+  GradientMerger();
+  ~GradientMerger();
+
   // Finds the distinct ids. `gradients` and what they point to must outlive the merger.
   static Status Create(const std::vector<OutputGradient>& gradients, Executor* executor,
                        std::unique_ptr<GradientMerger>* merger);
@@ -53,12 +50,10 @@ class GradientMerger {
   };
 
   std::vector<OutputGradient> gradients_;
+  std::vector<GradientSource> sources_;
   std::vector<IdPartition> partitions_;
   std::vector<Part> parts_;
   std::vector<int64_t> num_unique_;
-  // Of each gradient with bags:
-  std::vector<std::unique_ptr<uint32_t[]>> bag_of_;     // (num_ids)
-  std::vector<std::unique_ptr<float[]>> coefficients_;  // (num_ids), null if all are 1
 };
 
 }  // namespace keras_sparse

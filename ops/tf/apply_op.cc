@@ -13,9 +13,13 @@ namespace keras_sparse {
 REGISTER_OP("KerasSparseApply")
     .Attr("N: int >= 1")
     .Attr("rule: string")
+    .Attr("rule_generations: list(int)")
+    .Attr("combiners: list(string)")
     .Input("handles: N * resource")
     .Input("ids: N * int64")
-    .Input("values: N * float")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("output_grads: N * float")
     .Input("numbers: float")
     .Input("step: int64")
     .SetIsStateful()
@@ -25,17 +29,24 @@ class ApplyOp : public tf::OpKernel {
  public:
   explicit ApplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rule", &rule_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("rule_generations", &rule_generations_));
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES(ctx, rule_generations_.size() == combiners_.size(),
+                absl::InvalidArgumentError(
+                    absl::StrCat("`rule_generations` must have one number a table, ",
+                                 combiners_.size(), ". Received: ", rule_generations_.size())));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
-    tf::OpInputList ids;
-    tf::OpInputList values;
+    BagInputs inputs;
+    tf::OpInputList grads;
     const tf::Tensor* numbers = nullptr;
     const tf::Tensor* step = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
-    OP_REQUIRES_OK(ctx, ctx->input_list("values", &values));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
+    OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
     OP_REQUIRES_OK(ctx, ctx->input("numbers", &numbers));
     OP_REQUIRES_OK(ctx, ctx->input("step", &step));
     OP_REQUIRES(
@@ -43,15 +54,17 @@ class ApplyOp : public tf::OpKernel {
         absl::InvalidArgumentError(absl::StrCat("`step` must be one number. Received: step.shape=",
                                                 step->shape().DebugString())));
     std::vector<ApplyRequest> requests;
-    for (int i = 0; i < ids.size(); ++i) {
-      const tf::TensorShape expected({ids[i].NumElements(), tables[i]->dim()});
-      OP_REQUIRES(
-          ctx, values[i].shape() == expected,
-          absl::InvalidArgumentError(absl::StrCat(
-              "`values` of table '", tables[i]->name(), "' must be ", expected.DebugString(),
-              ". Received: values.shape=", values[i].shape().DebugString())));
-      requests.push_back({tables[i], ids[i].flat<int64_t>().data(), ids[i].NumElements(),
-                          values[i].flat<float>().data()});
+    for (int i = 0; i < grads.size(); ++i) {
+      const auto t = static_cast<size_t>(i);
+      OP_REQUIRES(ctx, grads[i].dim_size(1) == tables[t]->dim(),
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "`output_grads` of table '", tables[t]->name(), "' must be of width ",
+                      tables[t]->dim(), ". Received: output_grads[", i,
+                      "].shape=", grads[i].shape().DebugString())));
+      requests.push_back(
+          {tables[t],
+           {inputs.ids(i), inputs.bags(t), grads[i].flat<float>().data(), tables[t]->dim()},
+           rule_generations_[t]});
     }
     const auto flat = numbers->flat<float>();
     const StepNumbers step_numbers = {rule_, step->flat<int64_t>()(0),
@@ -62,6 +75,8 @@ class ApplyOp : public tf::OpKernel {
 
  private:
   std::string rule_;
+  std::vector<int64_t> rule_generations_;
+  std::vector<Combiner> combiners_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseApply").Device(tf::DEVICE_CPU), ApplyOp);

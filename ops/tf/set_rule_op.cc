@@ -13,8 +13,14 @@ REGISTER_OP("KerasSparseSetRule")
     .Attr("rule: string")
     .Input("handles: N * resource")
     .Input("slot_initial_values: float")
+    .Output("generations: int64")
     .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs);
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      int64_t n = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+      c->set_output(0, c->Vector(n));
+      return absl::OkStatus();
+    });
 
 class SetRuleOp : public tf::OpKernel {
  public:
@@ -29,9 +35,13 @@ class SetRuleOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input("slot_initial_values", &values));
     const auto flat = values->flat<float>();
     const std::vector<float> slots(flat.data(), flat.data() + flat.size());
+    tf::Tensor* generations = nullptr;
+    OP_REQUIRES_OK(ctx,
+                   ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &generations));
     TfExecutor executor(ctx);
     for (size_t i = 0; i < tables.size(); ++i) {
       OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetRule(rule_, slots, &executor)));
+      generations->flat<int64_t>()(static_cast<Eigen::Index>(i)) = tables[i]->rule_generation();
     }
   }
 

@@ -208,6 +208,20 @@ def test_refuses_a_table_that_went_to_another_optimizer(later):
         optimizer.apply([slices(0)])
 
 
+def test_a_compiled_step_refuses_slots_that_another_optimizer_laid_out():
+    table = make_table()
+    first = Adagrad(0.5)
+    step = tf.function(lambda: first.apply([slices(0)], [table]))
+    step()
+    second = Adagrad(0.5)
+    second.apply([slices(1)], [table])
+    before = table.numpy()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="another one was built on it"):
+        step()
+    np.testing.assert_array_equal(table.numpy(), before)
+    second.apply([slices(0)], [table])
+
+
 def test_a_forgotten_optimizer_leaves_the_table_free():
     table = make_table()
     SGD(1.0).apply([slices(0)], [table])

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/merge.h"
 #include "tests/ops/core/reference.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/thread_executor.h"
@@ -71,8 +72,7 @@ TEST(ApplyGradients, UpdatesManyTablesOfManyWidthsInOneStep) {
     grads.push_back(RandomFloats(n * dim, static_cast<uint64_t>(dim)));
   }
   for (size_t t = 0; t < tables.size(); ++t) {
-    requests.push_back(
-        {tables[t].get(), ids[t].data(), static_cast<int64_t>(ids[t].size()), grads[t].data()});
+    requests.push_back(Request(tables[t].get(), ids[t], NoBags(ids[t]), grads[t]));
   }
   ThreadExecutor executor(3);
   ASSERT_TRUE(IsOk(ApplyGradients(requests, {"sgd", 1, {1}}, &executor)));
@@ -91,8 +91,8 @@ TEST(ApplyGradients, RefusesATableThatIsNamedTwice) {
   const std::vector<int64_t> ids = {1};
   const std::vector<float> grads = {1};
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must name each table once",
-                        ApplyGradients({{table.get(), ids.data(), 1, grads.data()},
-                                        {table.get(), ids.data(), 1, grads.data()}},
+                        ApplyGradients({Request(table.get(), ids, NoBags(ids), grads),
+                                        Request(table.get(), ids, NoBags(ids), grads)},
                                        {"sgd", 1, {1}}, Inline())));
   EXPECT_EQ(table->size(), 0);
 }
@@ -112,11 +112,13 @@ TEST(ApplyGradients, ChangesNoTableIfOneIdIsOutOfRange) {
   const TableOptions options = Options(10, 1);
   const auto good = OpenWithRule(options, "sgd");
   const auto bad = OpenWithRule(options, "sgd");
+  const std::vector<int64_t> good_ids = {3};
   const std::vector<int64_t> ids = {3, 10};
+  const std::vector<float> good_grads = {1};
   const std::vector<float> grads = {1, 1};
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "ids[1] = 10",
-                        ApplyGradients({{good.get(), ids.data(), 1, grads.data()},
-                                        {bad.get(), ids.data(), 2, grads.data()}},
+                        ApplyGradients({Request(good.get(), good_ids, NoBags(good_ids), good_grads),
+                                        Request(bad.get(), ids, NoBags(ids), grads)},
                                        {"sgd", 1, {1}}, Inline())));
   EXPECT_EQ(Lookup(good.get(), {3}), InitialRow(options, 3));
   EXPECT_EQ(Lookup(bad.get(), {3}), InitialRow(options, 3));
@@ -130,6 +132,61 @@ TEST(ApplyGradients, LeavesOutIdsThatReadAsZeros) {
   EXPECT_EQ(Lookup(table.get(), {-1, 2, 3}),
             (std::vector<float>{0, InitialRow(options, 2)[0] - 2, 0}));
   ASSERT_TRUE(IsOk(Subtract(table.get(), std::vector<int64_t>(100, -5), std::vector<float>(100))));
+}
+
+TEST(ApplyGradients, MovesRowsByTheGradientsOfTheirBagsAsIfTheyHadBeenMerged) {
+  ThreadExecutor executor(3);
+  for (const int64_t dim : {1, 33}) {
+    const std::vector<int64_t> splits = RandomSplits(4000, 8, 1);
+    const std::vector<int64_t> ids = RandomIds(splits.back(), 0, 4999, 2);
+    const std::vector<float> weights = RandomFloats(splits.back(), 3);
+    const std::vector<float> grads = RandomFloats(4000 * dim, 4);
+    for (const Bags& bags :
+         {BagsOf(Combiner::kSum, splits), BagsOf(Combiner::kMean, splits),
+          BagsOf(Combiner::kSum, splits, weights), BagsOf(Combiner::kSqrtN, splits, weights)}) {
+      for (const TableOptions& options : {Dynamic(dim), Options(5000, dim)}) {
+        const StepNumbers step = {"adagrad", 1, {0.1f, 1e-7f}};
+        const auto table = OpenWithRule(options, "adagrad", {0.1f});
+        ASSERT_TRUE(
+            IsOk(ApplyGradients({Request(table.get(), ids, bags, grads)}, step, &executor)));
+        std::unique_ptr<GradientMerger> merger;
+        ASSERT_TRUE(IsOk(
+            GradientMerger::Create({{ids.data(), bags, grads.data(), dim}}, Inline(), &merger)));
+        std::vector<int64_t> merged_ids(static_cast<size_t>(merger->num_unique(0)));
+        std::vector<float> sums(merged_ids.size() * static_cast<size_t>(dim));
+        merger->Write({{merged_ids.data(), sums.data()}}, Inline());
+        const auto expected = OpenWithRule(options, "adagrad", {0.1f});
+        ASSERT_TRUE(IsOk(Apply(expected.get(), step, merged_ids, sums)));
+        EXPECT_EQ(ExportAll(*table), ExportAll(*expected));
+      }
+    }
+  }
+}
+
+TEST(ApplyGradients, ChangesNothingIfTheRowSplitsAreWrong) {
+  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const std::vector<int64_t> ids = {1, 2};
+  const std::vector<int64_t> splits = {0, 3, 2};
+  const std::vector<float> grads = {1, 1};
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kInvalidArgument, "`row_splits` must rise",
+                ApplyGradients({Request(table.get(), ids, BagsOf(Combiner::kSum, splits), grads)},
+                               {"sgd", 1, {1}}, Inline())));
+  EXPECT_EQ(table->size(), 0);
+}
+
+TEST(ApplyGradients, RefusesAnUpdateForSlotsThatWereLaidOutAnew) {
+  const auto table = OpenWithRule(Dynamic(1), "adagrad", {0});
+  const std::vector<int64_t> ids = {1};
+  const std::vector<float> grads = {1};
+  const ApplyRequest request = Request(table.get(), ids, NoBags(ids), grads);
+  const StepNumbers step = {"adagrad", 1, {1, 0}};
+  ASSERT_TRUE(IsOk(ApplyGradients({request}, step, Inline())));
+  ASSERT_TRUE(IsOk(table->SetRule("adagrad", {0}, Inline())));
+  const Exported before = ExportAll(*table);
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "another one was built on it since",
+                        ApplyGradients({request}, step, Inline())));
+  EXPECT_EQ(ExportAll(*table), before);
 }
 
 TEST(ApplyGradients, TakesABatchOfSizeZero) {

@@ -64,7 +64,7 @@ class Tables {
     const std::vector<float> grads(ids.size() * kDim, -1);
     std::vector<ApplyRequest> requests;
     for (const auto& table : tables_) {
-      requests.push_back({table.get(), ids.data(), static_cast<int64_t>(ids.size()), grads.data()});
+      requests.push_back(Request(table.get(), ids, NoBags(ids), grads));
     }
     std::shuffle(requests.begin(), requests.end(), *random);
     ASSERT_TRUE(IsOk(ApplyGradients(requests, {"sgd", 1, {1}}, executor)));

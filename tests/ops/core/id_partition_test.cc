@@ -63,6 +63,15 @@ TEST(PartitionIds, CutsSeveralListsEachOnItsOwn) {
   }
 }
 
+TEST(PartitionIds, LeavesTablesWholeWhereThereAreEnoughOfThem) {
+  const std::vector<int64_t> ids = RandomIds(8192, 0, 1 << 30, 6);
+  InlineExecutor executor;
+  const auto many = PartitionIds(std::vector<IdList>(26, ListOf(ids, 6)), &executor);
+  for (const IdPartition& partition : many) EXPECT_EQ(partition.num_parts(), 1);
+  // Alone, the same ids give work to more than one thread.
+  EXPECT_GE(PartitionIds({ListOf(ids, 6)}, &executor)[0].num_parts(), 4);
+}
+
 TEST(PartitionIds, UsesNoMorePartsThanTheTableAllows) {
   const std::vector<int64_t> ids = RandomIds(140000, 0, 1 << 30, 4);
   InlineExecutor executor;

@@ -98,12 +98,16 @@ inline std::vector<float> Lookup(EmbeddingTable* table, const std::vector<int64_
   return Pool(table, ids, NoBags(ids), executor);
 }
 
+inline ApplyRequest Request(EmbeddingTable* table, const std::vector<int64_t>& ids,
+                            const Bags& bags, const std::vector<float>& grads) {
+  EXPECT_EQ(bags.num_bags * table->dim(), static_cast<int64_t>(grads.size()));
+  return {table, {ids.data(), bags, grads.data(), table->dim()}, table->rule_generation()};
+}
+
 inline Status Apply(EmbeddingTable* table, const StepNumbers& numbers,
                     const std::vector<int64_t>& ids, const std::vector<float>& grads,
                     Executor* executor = Inline()) {
-  EXPECT_EQ(static_cast<int64_t>(ids.size()) * table->dim(), static_cast<int64_t>(grads.size()));
-  return ApplyGradients({{table, ids.data(), static_cast<int64_t>(ids.size()), grads.data()}},
-                        numbers, executor);
+  return ApplyGradients({Request(table, ids, NoBags(ids), grads)}, numbers, executor);
 }
 
 // A learning rate of 1: a row minus the sum of its gradients.

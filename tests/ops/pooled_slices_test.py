@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_sparse import EmbeddingVariable
+from keras_sparse import ops
+from keras_sparse.optimizers import Adagrad
+from keras_sparse.optimizers import SGD
+
+# Two bags, {7, 7} and {3}, and what the loss below makes of them.
+IDS = tf.constant([7, 7, 3], tf.int64)
+SPLITS = tf.constant([0, 2, 3], tf.int64)
+SCALES = tf.constant([[1.0], [10.0]])
+SUMS = {7: 2.0, 3: 10.0}
+
+
+def make_table(input_dim=8):
+    return EmbeddingVariable(input_dim, 1, initializer="zeros")
+
+
+def gradient(table, calls=1, combiner="sum"):
+    with tf.GradientTape() as tape:
+        rows = [
+            ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=[combiner])[0]
+            for _ in range(calls)
+        ]
+        loss = tf.reduce_sum(SCALES * tf.add_n(rows))
+    return tape.gradient(loss, [table])[0]
+
+
+def sums(ids, values):
+    total = {}
+    for i, value in zip(ids.numpy().tolist(), values.numpy()[:, 0].tolist(), strict=True):
+        total[i] = total.get(i, 0) + value
+    return total
+
+
+def operations(function, *args):
+    graph = function.get_concrete_function(*args).graph
+    return [operation.type for operation in graph.get_operations()]
+
+
+@pytest.mark.parametrize("input_dim", [8, None])
+def test_is_merged_slices_to_whoever_looks(input_dim):
+    grad = gradient(make_table(input_dim))
+    assert isinstance(grad, ops.PooledSlices)
+    assert grad.shape[1] == 1
+    assert sums(grad.indices, grad.values) == SUMS
+    assert len(grad.indices) == 2
+    assert grad.values is grad.values
+
+
+def test_is_merged_where_a_function_returns_it():
+    table = make_table()
+    returned = tf.function(lambda: gradient(table))()
+    assert type(returned) is tf.IndexedSlices
+    assert sums(returned.indices, returned.values) == SUMS
+
+
+def test_is_merged_by_a_tape_around_a_function():
+    table = make_table()
+    rows = tf.function(lambda: ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"]))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(SCALES * rows()[0])
+    grad = tape.gradient(loss, [table])[0]
+    assert sums(grad.indices, grad.values) == SUMS
+
+
+def test_adds_up_over_calls():
+    grad = gradient(make_table(), calls=2)
+    assert sums(grad.indices, grad.values) == {7: 4.0, 3: 20.0}
+
+
+def test_may_be_read_first_inside_a_branch():
+    table = make_table()
+
+    @tf.function
+    def read(flag):
+        grad = gradient(table)
+        inside = tf.cond(flag, lambda: tf.reduce_sum(grad.values), lambda: 0.0)
+        return inside, grad.indices, grad.values
+
+    inside, ids, values = read(tf.constant(True))
+    assert inside == 12
+    assert sums(ids, values) == SUMS
+    assert operations(read, tf.constant(True)).count("KerasSparseMergeGradients") == 1
+
+
+def test_may_be_made_outside_of_the_function_that_reads_it():
+    grad = gradient(make_table())
+    assert tf.function(lambda: tf.reduce_sum(grad.values))() == 12
+    assert sums(grad.indices, grad.values) == SUMS
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"clipvalue": 100.0}, {"loss_scale_factor": 4.0}], ids=str
+)
+def test_optimizers_move_rows_by_the_same_sums(combiner, arguments):
+    pooled, merged = make_table(), make_table()
+    grad = gradient(pooled, combiner=combiner)
+    scale = arguments.get("loss_scale_factor", 1.0)
+    Adagrad(0.5, **arguments).apply([grad], [pooled])
+    values = tf.IndexedSlices(grad.values / scale, grad.indices, grad.dense_shape)
+    Adagrad(0.5).apply([values], [merged])
+    np.testing.assert_array_equal(pooled.numpy(), merged.numpy())
+
+
+@pytest.mark.parametrize(("clipnorm", "merges"), [(None, 0), (1.0, 1)])
+def test_a_step_merges_only_to_clip_and_then_once(clipnorm, merges):
+    tables = [make_table(), make_table(None), make_table()]
+    optimizer = SGD(1.0, clipnorm=clipnorm)
+    optimizer.build(tables)
+
+    @tf.function
+    def step():
+        optimizer.apply([gradient(table) for table in tables], tables)
+
+    kinds = operations(step)
+    assert kinds.count("KerasSparseMergeGradients") == merges
+    assert kinds.count("KerasSparseApply") == 1
+
+
+def test_an_update_refuses_gradients_of_another_width():
+    table = make_table()
+    table.set_rule("sgd", [], [])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be of width 1\. Received"):
+        ops.apply_gradients([table], [IDS], [tf.ones((3, 2))], "sgd", [1.0], 1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`output_grads` must be \(2, dim\)"):
+        ops.apply_gradients(
+            [table], [IDS], [tf.ones((3, 1))], "sgd", [1.0], 1, [SPLITS], combiners=["sum"]
+        )
+    assert not table.numpy().any()
