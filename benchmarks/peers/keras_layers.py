@@ -69,17 +69,15 @@ def bind(workload, column, lookup, step, train_first=True):
     """Compiles and returns the function of a batch's number that is timed."""
     batches = [as_tensors(workload, i) for i in range(len(workload.ids))]
     grads = [tf.constant(grad) for grad in workload.output_grads()]
-    signature = tf.nest.map_structure(
-        lambda t: tf.TensorSpec([None] if t.shape.rank == 1 else t.shape, t.dtype),
-        (*batches[0], grads),
-    )
-    lookup = tf.function(lookup, input_signature=signature[:2])
-    step = tf.function(step, input_signature=signature)
+    signature = tf.nest.map_structure(lambda t: tf.TensorSpec([None], t.dtype), batches[0])
+    lookup = tf.function(lookup, input_signature=signature)
+    # The gradients are there already, as they are within a model: no arguments of each call.
+    train = tf.function(lambda ids, splits: step(ids, splits, grads), input_signature=signature)
     if column != "forward":
-        return lambda i: step(*batches[i], grads)
+        return lambda i: train(*batches[i])
     if train_first:
         for batch in batches:
-            step(*batch, grads)
+            train(*batch)
     return lambda i: lookup(*batches[i])
 
 

@@ -39,7 +39,7 @@ class GradientApplier {
 
 namespace {
 
-constexpr int64_t kNanosecondsPerPart = 60000;
+constexpr int64_t kNanosecondsPerPart = 250000;
 
 // One block of distinct ids on its way through Locate, Prepare and Update.
 struct Block {

@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerPart = 20000;
+constexpr int64_t kNanosecondsPerPart = 80000;
 constexpr int kMaxPartBits = 16;
 
 }  // namespace

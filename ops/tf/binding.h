@@ -3,6 +3,7 @@
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,11 +61,20 @@ class TfExecutor : public Executor {
   void ParallelFor(int64_t total, int64_t unit_cost,
                    const std::function<void(int64_t, int64_t)>& body) override {
     if (total <= 0) return;
+    // Not the pool's own cost model: it cuts into about four blocks a thread and rounds up, which
+    // leaves a thread idle for a fifth of the time where units are few and long.
+    const int64_t block_cost =
+        std::max(total * unit_cost / (kBlocksPerThread * pool_->NumThreads()), kMinBlockCost);
+    const int64_t block =
+        std::clamp(block_cost / std::max<int64_t>(unit_cost, 1), int64_t{1}, total);
     using Params = tsl::thread::ThreadPool::SchedulingParams;
-    pool_->ParallelFor(total, Params::Adaptive(unit_cost), body);
+    pool_->ParallelFor(total, Params::Fixed(block), body);
   }
 
  private:
+  static constexpr int64_t kBlocksPerThread = 16;
+  static constexpr int64_t kMinBlockCost = 40000;  // nanoseconds: handing a block over costs a few
+
   tsl::thread::ThreadPool* pool_;
 };
 
