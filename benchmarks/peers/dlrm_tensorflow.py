@@ -50,7 +50,11 @@ def bind(workload, step):
     """Returns the function of a batch's number that is timed."""
     ids = [keras_layers.as_tensors(workload, i)[0] for i in range(len(workload.ids))]
     features, labels = map(tf.constant, dense_features_and_labels(workload))
-    compiled = tf.function(step)
+
+    @tf.function
+    def compiled(ids, features, labels):
+        return step(keras_layers.unstack(ids), features, labels)
+
     return lambda i: compiled(ids[i], features, labels)
 
 

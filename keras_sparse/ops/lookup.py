@@ -8,6 +8,8 @@ from keras_sparse.ops.pooled_slices import PooledSlices
 COMBINERS = ("sum", "mean", "sqrtn")
 
 
+# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+@tf.autograph.experimental.do_not_convert
 def lookup(
     variables, ids, row_splits=None, weights=None, combiners=None, weights_have_gradient=True
 ):
@@ -38,6 +40,7 @@ def lookup(
         tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
             value. With `out_of_range="zero"` its row is zeros instead.
         ValueError: The lists differ in length, or weights and ids of a table do.
+        TypeError: Ids are not int64.
         NotImplementedError: Under a `tf.distribute` strategy.
 
     Example:
@@ -51,6 +54,7 @@ def lookup(
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
+    ids = [_check_ids(i) for i in ids]
     weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
     for i in weighted:
         _check_weights(weights[i], ids[i])
@@ -59,6 +63,16 @@ def lookup(
         return _rows_of_unborn_tables(variables, ids, row_splits, combiners)
     weighted = weighted if weights_have_gradient else []
     return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()
+
+
+def _check_ids(ids):
+    ids = tf.convert_to_tensor(ids)
+    if ids.dtype != tf.int64:
+        raise TypeError(
+            "`ids` must be int64. Cast them: `tf.cast(ids, tf.int64)`. Received: ids of dtype "
+            f"{ids.dtype.name}"
+        )
+    return ids
 
 
 def _check_weights(weights, ids):

@@ -68,6 +68,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         object.__setattr__(self, "_variables_built_on", list(variables))
         super().build(others)
 
+    @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
         """Updates the variables by their gradients. As in Keras, the first call builds."""
         grads = list(grads)

@@ -92,6 +92,13 @@ def test_reading_creates_no_rows():
     assert checks.table_content(variable) == before
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32"])
+def test_refuses_ids_that_are_not_int64(dtype):
+    variable, _ = table(5, 2)
+    with pytest.raises(TypeError, match=f"tf.int64.*Received: ids of dtype {dtype}"):
+        ops.lookup([variable], [tf.cast([1], dtype)])
+
+
 def test_refuses_lists_of_other_lengths():
     variable, _ = table(5, 2)
     with pytest.raises(ValueError, match="`variables`, `ids` must have one element a table"):
