@@ -28,7 +28,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test lint format test-cpp test-sanitize test-python test-wheel notebooks \
-    docs clean
+    docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +120,10 @@ notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples
 
 docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
+
+# `make bench BENCH=--write` also puts the results into docs/benchmarks.md.
+bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about 40 minutes).
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:  ## Remove what was built; keeps .venv.
 	rm -rf $(BUILD) dist site .mypy_cache .pytest_cache .ruff_cache

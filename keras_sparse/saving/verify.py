@@ -1,3 +1,7 @@
+import contextlib
+import json
+import pathlib
+
 import h5py
 import numpy as np
 
@@ -8,12 +12,11 @@ from keras_sparse.saving.table_header import TableHeader
 def verify(filepath):
     """Checks every byte of the keras_sparse tables in a weights file.
 
-    Loading does this by itself before it changes the first table. Call it before
-    `model.load_weights` to know that the dense layers, which Keras loads one by one, will not be
-    left half loaded.
+    `model.load_weights` does this by itself before Keras loads the first layer.
 
     Args:
-        filepath: Path of a `.weights.h5` file, or an open `h5py.File`.
+        filepath: Path of a `.weights.h5` file, or of the `.weights.json` of several, or an open
+            `h5py.File`.
 
     Returns:
         Integer. The number of tables.
@@ -24,7 +27,10 @@ def verify(filepath):
     """
     if isinstance(filepath, h5py.File):
         return _verify(filepath)
-    with h5py.File(filepath, "r") as file:
+    path = pathlib.Path(filepath)
+    if path.suffix == ".json":
+        return _verify_shards(path)
+    with h5py.File(path, "r") as file:
         return _verify(file)
 
 
@@ -32,31 +38,52 @@ def _verify(file):
     groups = []
 
     def collect(name, group):
-        if (
-            isinstance(group, h5py.Group)
-            and name.rpartition("/")[2] == "vars"
-            and "header" in group
-        ):
+        if isinstance(group, h5py.Group) and _is_table(name, group):
             groups.append(group)
 
     file.visititems(collect)
     for group in groups:
-        try:
-            table = _Datasets(group)
-            check_chunks(TableHeader.read(table), table)
-        except (ValueError, KeyError) as error:
-            raise ValueError(f"{error}. File: {file.filename}, table: {group.name}") from error
+        _check_table([group], file.filename)
     return len(groups)
 
 
-class _Datasets:
-    """A group's datasets as arrays."""
+def _verify_shards(path):
+    """Checks the files that Keras' map of a sharded save names: a table may lie in several."""
+    num_tables = 0
+    for name, files in json.loads(path.read_text())["weight_map"].items():
+        with contextlib.ExitStack() as stack:
+            opened = [
+                stack.enter_context(h5py.File(path.with_name(each), "r"))
+                for each in ([files] if isinstance(files, str) else files)
+            ]
+            groups = [file[name] for file in opened if name in file]
+            if any(_is_table(name, group) for group in groups):
+                _check_table(groups, path)
+                num_tables += 1
+    return num_tables
 
-    def __init__(self, group):
-        self._group = group
+
+def _is_table(name, group):
+    return name.rpartition("/")[2] == "vars" and "header" in group
+
+
+def _check_table(groups, filename):
+    try:
+        table = _Datasets(groups)
+        check_chunks(TableHeader.read(table), table)
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
+
+
+class _Datasets:
+    """The datasets of groups that belong together, as arrays."""
+
+    def __init__(self, groups):
+        self._groups = groups
 
     def __getitem__(self, name):
-        dataset = self._group[name]
+        group = next((group for group in self._groups if name in group), self._groups[0])
+        dataset = group[name]
         if dataset.external or dataset.is_virtual:
             raise ValueError(f"A saved table must be in one file. Received: `{name}` outside of it")
         return np.asarray(dataset)

@@ -1,4 +1,4 @@
-"""A damaged file is a clear error, and no table changes."""
+"""A damaged file is a clear error, and nothing in the model changes."""
 
 import shutil
 import zlib
@@ -19,13 +19,18 @@ TARGETS = np.ones((6, 1))
 
 
 class TwoTables(keras.Model):
+    """Keras loads `before`, then the tables, then `behind`."""
+
     def __init__(self):
         super().__init__()
+        self.before = keras.layers.Dense(3, name="before")
         self.fixed = Embedding(8, 3, "sum", name="fixed")
         self.dynamic = Embedding(None, 3, "sum", name="dynamic")
+        self.behind = keras.layers.Dense(1, name="behind")
 
     def call(self, inputs):
-        return self.fixed(inputs) + self.dynamic(inputs)
+        rows = self.fixed(inputs) + self.dynamic(inputs)
+        return self.behind(rows + self.before(keras.ops.cast(inputs, "float32")))
 
 
 def trained_model(steps):
@@ -37,7 +42,9 @@ def trained_model(steps):
 
 def content(model):
     tables = (model.fixed.embeddings, model.dynamic.embeddings)
-    return [checks.table_content(table) for table in tables]
+    others = [v for layer in (model.before, model.behind) for v in layer.variables]
+    others += model.optimizer.variables
+    return [*map(checks.table_content, tables), [np.array(v).tolist() for v in others]]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +76,7 @@ def dataset_bytes(path, table, name):
 
 @pytest.mark.parametrize("name", ["keys_000000", "records_000000", "header", "header_crc32"])
 @pytest.mark.parametrize("table", ["fixed", "dynamic"])
-def test_any_flipped_bit_is_found_before_a_table_changes(table, name, damaged):
+def test_any_flipped_bit_of_a_table_is_found_before_a_layer_changes(table, name, damaged):
     first, size = dataset_bytes(damaged, table, name)
     for place, bit in [(0, 0), (size // 2, 3), (size - 1, 7)]:
         content_of_file = bytearray(damaged.read_bytes())
@@ -141,6 +148,35 @@ def test_verify_counts_the_tables_of_a_good_file(saved, tmp_path):
         tmp_path / "dense.weights.h5"
     )
     assert keras_sparse.saving.verify(tmp_path / "dense.weights.h5") == 0
+
+
+def test_a_flipped_bit_in_one_of_several_files_changes_nothing(tmp_path):
+    path = tmp_path / "model.weights.json"
+    model = trained_model(2)
+    model.dynamic.embeddings.import_(np.arange(9000), np.ones((9000, 3)))
+    model.save_weights(path, max_shard_size=2.2e-4)
+    shards = sorted(tmp_path.glob("*.h5"))
+    assert len(shards) > 1
+    assert keras_sparse.saving.verify(path) == 2
+    row = np.ones(3, "float32").tobytes()
+    shard = next(shard for shard in shards if row in shard.read_bytes())
+    damaged = bytearray(shard.read_bytes())
+    damaged[damaged.index(row) + 7] ^= 64
+    shard.write_bytes(damaged)
+    assert_load_changes_nothing(path, ValueError, "checksum")
+
+
+def test_a_whole_file_is_read_for_its_checksums_twice(saved, monkeypatch):
+    """Once before Keras loads a layer, then chunk by chunk as the rows are taken over."""
+    reads = []
+    crc32 = zlib.crc32
+    monkeypatch.setattr(zlib, "crc32", lambda data: reads.append(len(data)) or crc32(data))
+    keras_sparse.saving.verify(saved)
+    once = len(reads)
+    model = trained_model(1)
+    reads.clear()
+    model.load_weights(saved)
+    assert len(reads) <= 2 * once + 4  # and a header for each table
 
 
 def test_a_damaged_keras_archive_is_an_error(tmp_path):
