@@ -36,7 +36,7 @@ help:  ## Show this list.
 setup: $(STAMPS)/native  ## Make .venv and install the package in it (editable).
 
 demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model on MovieLens-1M.
-	$(BIN)/python examples/movielens.py
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python examples/movielens.py
 
 test: lint test-cpp test-sanitize test-python test-wheel notebooks docs  ## Run what CI runs.
 

@@ -100,7 +100,8 @@ def write_page(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the results to the docs page")
-    parser.add_argument("--only", nargs="+", default=[*TIMED, *OTHERS])
+    names = [*TIMED, *OTHERS]
+    parser.add_argument("--only", nargs="+", default=names, choices=names)
     options, arguments = parser.parse_known_args()
     facts = [*machine_facts(), f"- Date: {time.strftime('%Y-%m-%d')}"]
     if arguments:

@@ -120,7 +120,6 @@ class Embedding(keras.layers.Layer):
             [form.row_splits],
             [form.weights if pooled else None],
             [self.combiner if pooled else None],
-            weights_have_gradient=weights is not None,
         )
         if form.weights is not None and not pooled:
             rows *= form.weights[:, tf.newaxis]

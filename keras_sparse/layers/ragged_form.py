@@ -23,6 +23,8 @@ class RaggedForm:
 
 def as_tensor(inputs):
     """Returns what may be lists as a tensor; lists of different lengths as a RaggedTensor."""
+    if inputs is None:
+        raise ValueError("`inputs` must be ids or weights. Received: None")
     if not isinstance(inputs, (list, tuple, int)):
         return inputs
     bags = inputs if isinstance(inputs, (list, tuple)) else []
@@ -60,8 +62,10 @@ def to_int64(ids, input_dim):
         return tf.cast(ids, tf.int64)
     if not ids.dtype.is_floating:
         raise TypeError(
-            "`inputs` must be integers. Turn strings into ids with `keras.layers.StringLookup` or "
-            f"`tf.strings.to_hash_bucket_fast`. Received: inputs of dtype {ids.dtype.name}"
+            "`inputs` must be integers. Turn strings into ids with "
+            "`tf.strings.to_hash_bucket_fast(strings, 2**63 - 1)` for a dynamic table, with "
+            "`keras.layers.StringLookup` for a static one; cast booleans. Received: inputs of "
+            f"dtype {ids.dtype.name}"
         )
     if input_dim is None or input_dim > _EXACT_INTEGERS.get(ids.dtype.name, 0):
         raise TypeError(
@@ -80,7 +84,7 @@ def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
         weights: `None`, or of the same kind and structure as `inputs`.
         combiner: String, or `None` for a row an id.
         input_dim: Integer, or `None` for a dynamic table.
-        mask_zero: Boolean. Whether id 0 is padding, which counts nothing in a bag.
+        mask_zero: Boolean. Whether id 0 is padding, which a bag leaves out.
 
     Returns:
         A `RaggedForm`.
@@ -100,9 +104,17 @@ def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
     if form.weights is not None:
         form.weights = tf.cast(form.weights, tf.float32)
     if mask_zero and form.row_splits is not None:
-        counted = tf.cast(tf.not_equal(form.ids, 0), tf.float32)
-        form.weights = counted if form.weights is None else counted * form.weights
+        _leave_out_zeros(form)
     return form
+
+
+def _leave_out_zeros(form):
+    kept = tf.not_equal(form.ids, 0)
+    num_before = tf.concat([[0], tf.cumsum(tf.cast(kept, tf.int64))], axis=0)
+    form.row_splits = tf.gather(num_before, form.row_splits)
+    form.ids = tf.boolean_mask(form.ids, kept)
+    if form.weights is not None:
+        form.weights = tf.boolean_mask(form.weights, kept)
 
 
 def _of_dense(inputs, weights, combiner, mask_zero):

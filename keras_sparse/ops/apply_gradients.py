@@ -1,5 +1,5 @@
 from keras_sparse.ops import _native
-from keras_sparse.ops.merge_gradients import complete
+from keras_sparse.ops.merge_gradients import fill_in_absent
 
 
 def apply_gradients(
@@ -31,7 +31,7 @@ def apply_gradients(
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
             its slots are another optimizer's.
     """
-    row_splits, weights, combiners = complete(len(variables), row_splits, weights, combiners)
+    row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
     return _native.lib.keras_sparse_apply(
         handles=[variable.native for variable in variables],
         ids=ids,

@@ -2,7 +2,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.ops import _native
-from keras_sparse.ops.merge_gradients import complete
+from keras_sparse.ops.merge_gradients import fill_in_absent
 from keras_sparse.ops.pooled_slices import PooledSlices
 
 COMBINERS = ("sum", "mean", "sqrtn")
@@ -10,9 +10,7 @@ COMBINERS = ("sum", "mean", "sqrtn")
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
 @tf.autograph.experimental.do_not_convert
-def lookup(
-    variables, ids, row_splits=None, weights=None, combiners=None, weights_have_gradient=True
-):
+def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     """Reads rows of several tables in one native op, pooled or one by one.
 
     An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
@@ -29,8 +27,6 @@ def lookup(
         combiners: List of `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or
             `"sqrtn"` (over the root of the sum of their squares); `None` where rows are not pooled.
             Defaults to `None` for all.
-        weights_have_gradient: Boolean. `False` treats the weights as constants, which spares the
-            gradient a second pass over the rows. Defaults to `True`.
 
     Returns:
         List of float32 tensors: `(num_bags, output_dim)` where pooled, otherwise
@@ -39,6 +35,8 @@ def lookup(
     Raises:
         tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
             value. With `out_of_range="zero"` its row is zeros instead.
+        tf.errors.FailedPreconditionError: The gradient of weights is taken after a table was
+            updated: it needs the rows as they were.
         ValueError: The lists differ in length, or weights and ids of a table do.
         TypeError: Ids are not int64.
         NotImplementedError: Under a `tf.distribute` strategy.
@@ -54,14 +52,15 @@ def lookup(
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
+    if not variables:
+        return []
     ids = [_check_ids(i) for i in ids]
     weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
     for i in weighted:
         _check_weights(weights[i], ids[i])
-    row_splits, weights, combiners = complete(len(variables), row_splits, weights, combiners)
+    row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
     if any(variable.native is None for variable in variables):
         return _rows_of_unborn_tables(variables, ids, row_splits, combiners)
-    weighted = weighted if weights_have_gradient else []
     return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()
 
 
@@ -119,15 +118,17 @@ class _Call:
 
     def rows(self):
         if not self.trained and not self.weighted:
-            return list(_native.lib.keras_sparse_lookup(**self._inputs()))
+            return list(_native.lib.keras_sparse_lookup(**self._inputs()).rows)
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
+            rows, versions = _native.lib.keras_sparse_lookup(**self._inputs())
+
             def gradient(*row_grads):
                 grads = [tf.convert_to_tensor(grad) for grad in row_grads]
-                return self._table_grads(grads) + self._weight_grads(grads)
+                return self._table_grads(grads) + self._weight_grads(grads, versions)
 
-            return list(_native.lib.keras_sparse_lookup(**self._inputs())), gradient
+            return list(rows), gradient
 
         anchors = [tf.convert_to_tensor(self.variables[i].value) for i in self.trained]
         return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
@@ -160,11 +161,13 @@ class _Call:
         # of the forward graph must come in through an op to be returned.
         return tf.IndexedSlices(grad, tf.identity(self.ids[i]), shape)
 
-    def _weight_grads(self, grads):
+    def _weight_grads(self, grads, versions):
         if not self.weighted:
             return []
         return list(
             _native.lib.keras_sparse_lookup_weights_grad(
-                **self._inputs(self.weighted), output_grads=[grads[i] for i in self.weighted]
+                **self._inputs(self.weighted),
+                output_grads=[grads[i] for i in self.weighted],
+                versions=tf.gather(versions, self.weighted),
             )
         )

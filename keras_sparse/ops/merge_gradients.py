@@ -28,14 +28,23 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
     >>> sums[0].numpy()
     array([[2., 2., 2.]], dtype=float32)
     """
-    row_splits, weights, combiners = complete(len(ids), row_splits, weights, combiners)
+    row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
     unique_ids, sums = _native.lib.keras_sparse_merge_gradients(
         ids=ids, row_splits=row_splits, weights=weights, output_grads=values, combiners=combiners
     )
     return list(unique_ids), list(sums)
 
 
-def complete(num_tables, row_splits, weights, combiners):
+@tf.RegisterGradient("KerasSparseMergeGradients")
+def _refuse_second_derivatives(operation, *grads):
+    raise NotImplementedError(
+        "The gradient of pooled rows has no gradient of its own. For second derivatives look rows "
+        "up without a combiner and pool them in TensorFlow. Received: a gradient through "
+        f"{operation.type}"
+    )
+
+
+def fill_in_absent(num_tables, row_splits, weights, combiners):
     """Puts what the native ops take for what was left out: empty tensors and `"none"`."""
     no_splits = tf.zeros((0,), tf.int64)
     no_weights = tf.zeros((0,), tf.float32)

@@ -39,20 +39,21 @@ class PooledSlices(tf.IndexedSlices):
         return self._merge()[1]
 
     def _merge(self):
-        if self._merged is None:
+        if self._merged is not None:
+            return self._merged
+        if tf.is_symbolic_tensor(self.output_grads):
             # In the gradient's own graph, so that a branch that reads the slices first does not
             # keep them to itself.
-            with _scope_of(self.output_grads):
-                ids, sums = merge_gradients(
-                    [self.ids],
-                    [self.output_grads],
-                    [self.row_splits],
-                    [self.weights],
-                    [self.combiner],
-                )
-            self._merged = ids[0], sums[0]
+            with self.output_grads.graph.as_default():
+                self._merged = self._sums()
+        elif tf.executing_eagerly():
+            self._merged = self._sums()
+        else:
+            return self._sums()  # of this graph, which must not outlive it here
         return self._merged
 
-
-def _scope_of(tensor):
-    return tensor.graph.as_default() if tf.is_symbolic_tensor(tensor) else tf.init_scope()
+    def _sums(self):
+        ids, sums = merge_gradients(
+            [self.ids], [self.output_grads], [self.row_splits], [self.weights], [self.combiner]
+        )
+        return ids[0], sums[0]

@@ -161,9 +161,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 self.rule,
                 tf.stack([tf.cast(number, tf.float32) for number in numbers]),
                 step,
-                [rows.row_splits for _, rows in touched],
-                [rows.weights for _, rows in touched],
-                [rows.combiner for _, rows in touched],
+                row_splits=[rows.row_splits for _, rows in touched],
+                weights=[rows.weights for _, rows in touched],
+                combiners=[rows.combiner for _, rows in touched],
             )
 
 

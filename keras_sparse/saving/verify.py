@@ -30,8 +30,20 @@ def verify(filepath):
     path = pathlib.Path(filepath)
     if path.suffix == ".json":
         return _verify_shards(path)
-    with h5py.File(path, "r") as file:
+    with _open(path) as file:
         return _verify(file)
+
+
+def _open(path):
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise OSError(
+            "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
+            f"or of another kind. Received: {path}: {error}"
+        ) from error
 
 
 def _verify(file):
@@ -53,7 +65,7 @@ def _verify_shards(path):
     for name, files in json.loads(path.read_text())["weight_map"].items():
         with contextlib.ExitStack() as stack:
             opened = [
-                stack.enter_context(h5py.File(path.with_name(each), "r"))
+                stack.enter_context(_open(path.with_name(each)))
                 for each in ([files] if isinstance(files, str) else files)
             ]
             groups = [file[name] for file in opened if name in file]

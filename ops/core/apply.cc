@@ -14,9 +14,10 @@ namespace keras_sparse {
 // Has the tables' locks and their friendship.
 class GradientApplier {
  public:
-  GradientApplier(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
+  GradientApplier(const std::vector<ApplyRequest>& requests,
+                  const std::vector<GradientSource>& sources, const StepNumbers& numbers,
                   Executor* executor)
-      : requests_(requests), numbers_(numbers), executor_(executor) {}
+      : requests_(requests), sources_(sources), numbers_(numbers), executor_(executor) {}
 
   Status Run();
 
@@ -33,6 +34,7 @@ class GradientApplier {
   Status EraseFetched(const std::vector<FetchedRecords>& fetched) const;
 
   const std::vector<ApplyRequest>& requests_;
+  const std::vector<GradientSource>& sources_;  // of the requests
   const StepNumbers& numbers_;
   Executor* executor_;
 };
@@ -169,12 +171,8 @@ Status GradientApplier::EraseFetched(const std::vector<FetchedRecords>& fetched)
 Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(Check());
   std::vector<TableIds> table_ids;
-  std::vector<GradientSource> sources;
   for (const ApplyRequest& request : requests_) {
-    const OutputGradient& gradient = request.gradient;
-    KERAS_SPARSE_RETURN_IF_ERROR(gradient.bags.Check());
-    table_ids.push_back({request.table, gradient.ids, gradient.bags.num_ids});
-    sources.emplace_back(gradient, executor_);
+    table_ids.push_back({request.table, request.gradient.ids, request.gradient.bags.num_ids});
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   std::vector<FetchedRecords> fetched;
@@ -199,7 +197,7 @@ Status GradientApplier::Run() {
         for (int64_t i = begin; i < end; ++i) {
           const Part& part = parts[static_cast<size_t>(i)];
           const Status updated =
-              UpdatePart(requests_[part.request].table, sources[part.request],
+              UpdatePart(requests_[part.request].table, sources_[part.request],
                          fetched[part.request], partitions[part.request], part.index);
           if (updated.ok()) continue;
           std::lock_guard<std::mutex> lock(mutex);
@@ -213,15 +211,18 @@ Status GradientApplier::Run() {
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
                       Executor* executor) {
   std::vector<EmbeddingTable*> tables;
+  std::vector<GradientSource> sources;
   for (const ApplyRequest& request : requests) {
+    KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.Check());
     tables.push_back(request.table);
+    sources.emplace_back(request.gradient, executor);
   }
   const TableLocks locks(tables, TableLocks::Mode::kExclusive);
   if (locks.has_repeats()) {
     return InvalidArgument(
         "a step must name each table once; merge the gradients of a table first");
   }
-  return GradientApplier(requests, numbers, executor).Run();
+  return GradientApplier(requests, sources, numbers, executor).Run();
 }
 
 }  // namespace keras_sparse

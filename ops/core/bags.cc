@@ -23,9 +23,9 @@ Status ParseCombiner(const std::string& name, Combiner* combiner) {
 }
 
 Status Bags::Check() const {
-  if (num_ids >= (int64_t{1} << 32)) {
-    return InvalidArgument(
-        "an op takes fewer than 2^32 ids a table. Received: " + std::to_string(num_ids) + " ids");
+  if (num_ids >= (int64_t{1} << 32) || num_bags >= (int64_t{1} << 32)) {
+    return InvalidArgument("an op takes fewer than 2^32 ids and bags a table. Received: " +
+                           std::to_string(num_ids) + " ids, " + std::to_string(num_bags) + " bags");
   }
   if (combiner == Combiner::kNone) return Status::Ok();
   bool rises = row_splits[0] == 0 && row_splits[num_bags] == num_ids;

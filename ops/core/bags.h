@@ -27,7 +27,8 @@ struct Bags {
   const int64_t* row_splits = nullptr;  // (num_bags + 1); bag b has ids [splits[b], splits[b + 1])
   const float* weights = nullptr;       // (num_ids) or null
 
-  // InvalidArgument unless the splits rise from 0 to num_ids and num_ids is below 2^32.
+  // InvalidArgument unless the splits rise from 0 to num_ids and num_ids and num_bags are
+  // below 2^32.
   Status Check() const;
 
   // What a pooled sum of bag b is multiplied with.

@@ -74,7 +74,8 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
 }
 
 Status EmbeddingTable::SetRule(const std::string& rule,
-                               const std::vector<float>& slot_initial_values, Executor* executor) {
+                               const std::vector<float>& slot_initial_values, Executor* executor,
+                               int64_t* generation) {
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(rule, dim(), slot_initial_values, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
@@ -97,6 +98,7 @@ Status EmbeddingTable::SetRule(const std::string& rule,
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), 0, executor));
   rule_ = std::move(created);
   ++rule_generation_;
+  if (generation != nullptr) *generation = rule_generation_;
   ++version_;
   return Status::Ok();
 }
@@ -156,6 +158,10 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
   KERAS_SPARSE_RETURN_IF_ERROR(
       lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
+    // What an erase that failed has left below is not the row.
+    float* above = nullptr;
+    first_tier_->Find(&keys[i], 1, &above);
+    if (above != nullptr) continue;
     const char* record = records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
     AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
   }
@@ -267,10 +273,10 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
     const char* bytes = reinterpret_cast<const char*>(record);
     records.insert(records.end(), bytes, bytes + record_bytes);
   }
+  ++version_;
   // Erased above only once it is safe below.
   KERAS_SPARSE_RETURN_IF_ERROR(
       lower_tiers_[0]->Put(held.data(), static_cast<int64_t>(held.size()), records.data()));
-  ++version_;
   for (const int64_t key : held) first_tier_->Erase(key);
   return Status::Ok();
 }

@@ -73,12 +73,16 @@ class EmbeddingTable {
 
   // Lays the records out for a rule of ops/core/rules. Rows stay, all slots get their initial
   // values. FailedPrecondition while lower tiers hold rows.
+  //   generation  if not null: how often SetRule has been called. An update names the generation
+  //               that it was made for (ApplyRequest), so that none takes for its own the slots
+  //               that a later SetRule has laid out
   Status SetRule(const std::string& rule, const std::vector<float>& slot_initial_values,
-                 Executor* executor);
-
-  // How often SetRule has been called. An update names the generation that it was made for
-  // (ApplyRequest), so that none takes for its own the slots that a later SetRule has laid out.
+                 Executor* executor, int64_t* generation = nullptr);
   int64_t rule_generation() const;
+
+  // Counts what may have changed a row.
+  // REQUIRES: TableLocks
+  int64_t version() const { return version_; }
 
   // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
   //   initializer, a, b, seed   see Initializer::Create
@@ -136,7 +140,7 @@ class EmbeddingTable {
   std::unique_ptr<FirstTier> first_tier_;
   // From the fastest to the slowest. A key's row is in the first tier that has the key.
   std::vector<std::unique_ptr<RowStore>> lower_tiers_;
-  int64_t version_ = 0;  // counts changes
+  int64_t version_ = 0;
 
   mutable std::atomic<int64_t> lookups_{0};
   mutable std::atomic<int64_t> hits_{0};

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxIdsPerPart = 8192;
 constexpr int64_t kMinIdsPerPart = 1024;
 constexpr int64_t kPartsPerOp = 16;
-constexpr int64_t kIdsPerChunk = 16384;
+constexpr int64_t kMinIdsPerChunk = 16384;
 constexpr int64_t kNanosecondsPerId = 3;
 
 int64_t IdsPerPart(const std::vector<IdList>& lists) {
@@ -43,8 +43,10 @@ std::vector<Chunk> CutIntoChunks(const std::vector<IdList>& lists) {
   for (size_t l = 0; l < lists.size(); ++l) {
     const int bits = PartBits(lists[l], ids_per_part);
     if (bits == 0) continue;
-    for (int64_t begin = 0; begin < lists[l].num_ids; begin += kIdsPerChunk) {
-      chunks.push_back({l, begin, std::min(begin + kIdsPerChunk, lists[l].num_ids), bits,
+    // A chunk's counters are to take no more than its ids do.
+    const int64_t ids_per_chunk = std::max(kMinIdsPerChunk, int64_t{1} << bits);
+    for (int64_t begin = 0; begin < lists[l].num_ids; begin += ids_per_chunk) {
+      chunks.push_back({l, begin, std::min(begin + ids_per_chunk, lists[l].num_ids), bits,
                         std::vector<int64_t>(size_t{1} << bits)});
     }
   }
@@ -57,7 +59,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
   std::vector<IdPartition> partitions(lists.size());
   std::vector<Chunk> chunks = CutIntoChunks(lists);
   const auto num_chunks = static_cast<int64_t>(chunks.size());
-  executor->ParallelFor(num_chunks, kIdsPerChunk * kNanosecondsPerId,
+  executor->ParallelFor(num_chunks, kMinIdsPerChunk * kNanosecondsPerId,
                         [&](int64_t first, int64_t last) {
                           for (int64_t c = first; c < last; ++c) {
                             Chunk& chunk = chunks[static_cast<size_t>(c)];
@@ -96,7 +98,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
   }
 
   executor->ParallelFor(
-      num_chunks, kIdsPerChunk * kNanosecondsPerId, [&](int64_t first, int64_t last) {
+      num_chunks, kMinIdsPerChunk * kNanosecondsPerId, [&](int64_t first, int64_t last) {
         for (int64_t c = first; c < last; ++c) {
           Chunk& chunk = chunks[static_cast<size_t>(c)];
           const int64_t* ids = lists[chunk.list].ids;

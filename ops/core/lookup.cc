@@ -134,6 +134,19 @@ void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
   }
 }
 
+Status SeeVersion(const LookupRequest& request) {
+  if (request.version != nullptr) *request.version = request.table->version();
+  return Status::Ok();
+}
+
+Status SeeVersion(const WeightsGradientRequest& request) {
+  if (request.version == request.table->version()) return Status::Ok();
+  return FailedPrecondition(
+      "the gradient of weights needs the rows as they were looked up. Take "
+      "it before the table is updated. Received: table '" +
+      request.table->name() + "', which has changed since the lookup");
+}
+
 // The frame of both: locks, checks, lower tiers, then runs of all requests on the executor.
 template <typename Request, typename DoRun>
 Status ForEachRun(const std::vector<Request>& requests, Executor* executor, const DoRun& do_run) {
@@ -149,6 +162,7 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
     for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({r, cuts[i], cuts[i + 1]});
   }
   const TableLocks locks(tables, TableLocks::Mode::kShared);
+  for (const Request& request : requests) KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(request));
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
   std::atomic<bool> any_refused{false};

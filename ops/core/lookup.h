@@ -17,7 +17,8 @@ struct LookupRequest {
   EmbeddingTable* table;
   const int64_t* ids;  // (bags.num_ids)
   Bags bags;
-  float* rows;  // (bags.num_bags, dim)
+  float* rows;                 // (bags.num_bags, dim)
+  int64_t* version = nullptr;  // if not null: gets the version of the table that was read
 };
 
 // Fills `rows` of each request. Changes nothing in a table; a key without a row gives its initial
@@ -31,9 +32,11 @@ struct WeightsGradientRequest {
   Bags bags;                  // with weights
   const float* output_grads;  // (bags.num_bags, dim)
   float* weight_grads;        // (bags.num_ids)
+  int64_t version;            // that the lookup gave
 };
 
-// The gradient of a pooled lookup with respect to its weights, by the rows as they are now.
+// The gradient of a pooled lookup with respect to its weights. It reads the rows again.
+// FailedPrecondition if a table has changed since the lookup.
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,
                              Executor* executor);
 

@@ -33,6 +33,7 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
     }
     c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
   }
+  c->set_output(static_cast<int>(ids.size()), c->Vector(static_cast<int64_t>(ids.size())));
   return absl::OkStatus();
 }
 
@@ -47,6 +48,7 @@ REGISTER_OP("KerasSparseLookup")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
     .Output("rows: N * float")
+    .Output("versions: int64")
     .SetIsStateful()
     .SetShapeFn(LookupShape);
 
@@ -62,6 +64,10 @@ class LookupOp : public tf::OpKernel {
     BagInputs inputs;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    tf::Tensor* versions = nullptr;
+    const auto num_tables = static_cast<int64_t>(tables.size());
+    OP_REQUIRES_OK(ctx,
+                   ctx->allocate_output(static_cast<int>(num_tables), {num_tables}, &versions));
     std::vector<LookupRequest> requests;
     for (size_t i = 0; i < tables.size(); ++i) {
       OP_REQUIRES(ctx, tables[i]->dim() == output_dims_[i],
@@ -71,7 +77,8 @@ class LookupOp : public tf::OpKernel {
       float* rows = nullptr;
       OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(i),
                                          {inputs.bags(i).num_bags, output_dims_[i]}, &rows));
-      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), rows});
+      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), rows,
+                          versions->flat<int64_t>().data() + i});
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));

@@ -17,6 +17,7 @@ REGISTER_OP("KerasSparseLookupWeightsGrad")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
     .Input("output_grads: N * float")
+    .Input("versions: int64")
     .Output("weight_grads: N * float")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -36,10 +37,14 @@ class LookupWeightsGradOp : public tf::OpKernel {
     TableList tables;
     BagInputs inputs;
     tf::OpInputList grads;
+    const tf::Tensor* versions = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
     OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
     OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
+    OP_REQUIRES_OK(ctx, ctx->input("versions", &versions));
+    OP_REQUIRES(ctx, versions->NumElements() == grads.size(),
+                absl::InvalidArgumentError("`versions` must have one number a table"));
     std::vector<WeightsGradientRequest> requests;
     for (int i = 0; i < grads.size(); ++i) {
       const Bags& bags = inputs.bags(i);
@@ -50,7 +55,7 @@ class LookupWeightsGradOp : public tf::OpKernel {
       tf::Tensor* weight_grads = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, {bags.num_ids}, &weight_grads));
       requests.push_back({tables[i], inputs.ids(i), bags, grads[i].flat<float>().data(),
-                          weight_grads->flat<float>().data()});
+                          weight_grads->flat<float>().data(), versions->flat<int64_t>()(i)});
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupWeightsGradient(requests, &executor)));

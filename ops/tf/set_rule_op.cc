@@ -40,8 +40,8 @@ class SetRuleOp : public tf::OpKernel {
                    ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &generations));
     TfExecutor executor(ctx);
     for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetRule(rule_, slots, &executor)));
-      generations->flat<int64_t>()(static_cast<Eigen::Index>(i)) = tables[i]->rule_generation();
+      OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetRule(rule_, slots, &executor,
+                                                  generations->flat<int64_t>().data() + i)));
     }
   }
 

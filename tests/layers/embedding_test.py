@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import checks
+import keras_sparse
 from keras_sparse.layers import Embedding
 
 IDS = np.array([[1, 2], [3, 1], [0, 0]])
@@ -144,6 +145,23 @@ def test_leaves_the_padding_out_of_a_bag(combiner, first):
     outputs = layer(np.array([[1, 0, 2], [0, 0, 0]]))
     np.testing.assert_allclose(outputs, [[first], [0]], rtol=1e-6)
     assert layer.compute_mask(IDS) is None
+
+
+def test_padding_has_no_row_and_no_gradient():
+    layer = Embedding(None, 1, "sum", mask_zero=True)
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    weights = tf.Variable([[1.0, 1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        # The second bag's gradient is not finite.
+        outputs = layer(np.array([[5, 0, 6], [0, 0, 0]]), weights=tf.repeat(weights, 2, axis=0))
+        loss = tf.reduce_sum(outputs * [[1.0], [np.inf]])
+    grads = tape.gradient(loss, [layer.embeddings, weights])
+    rows = layer(np.array([[5], [6]]))[:, 0].numpy()
+    np.testing.assert_array_equal(grads[1], [[rows[0], 0, rows[1]]])
+    optimizer.apply([grads[0]], [layer.embeddings])
+    ((keys, records, _),) = layer.embeddings.export()
+    assert dict(zip(keys.tolist(), records[:, 0], strict=True)) == {5: rows[0] - 1, 6: rows[1] - 2}
+    assert layer.stats()["lookups"] == 4
 
 
 def test_counts_what_happens_to_the_table():

@@ -92,6 +92,24 @@ def test_reading_creates_no_rows():
     assert checks.table_content(variable) == before
 
 
+def test_weights_have_a_gradient_only_while_the_rows_are_those_looked_up():
+    variable, rows = table(5, 1)
+    variable.set_rule("sgd", [], [])
+    weights = tf.Variable([1.0, 1.0])
+    with tf.GradientTape(persistent=True) as tape:
+        (pooled,) = ops.lookup(
+            [variable], [int64([2, 4])], [int64([0, 2])], [tf.convert_to_tensor(weights)], ["sum"]
+        )
+    np.testing.assert_array_equal(tape.gradient(pooled, weights), rows[[2, 4], 0])
+    ops.apply_gradients([variable], [int64([4])], [tf.ones((1, 1))], "sgd", [1.0], int64(1))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="before the table is updated"):
+        tape.gradient(pooled, weights)
+
+
+def test_reads_no_tables():
+    assert ops.lookup([], []) == []
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32"])
 def test_refuses_ids_that_are_not_int64(dtype):
     variable, _ = table(5, 2)

@@ -92,6 +92,29 @@ def test_may_be_made_outside_of_the_function_that_reads_it():
     assert sums(grad.indices, grad.values) == SUMS
 
 
+def penalty(table, weight, pooled):
+    """The gradient by `weight` of a loss on rows, plus the square of that loss's gradient."""
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            if pooled:
+                (rows,) = ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"])
+            else:
+                rows = tf.math.segment_sum(ops.lookup([table], [IDS])[0], [0, 0, 1])
+            loss = tf.reduce_sum(weight * SCALES * rows)
+        (grad,) = inner.gradient(loss, [table])
+        total = loss + tf.reduce_sum(grad.values**2)
+    return outer.gradient(total, weight)
+
+
+@pytest.mark.parametrize("compile_step", [lambda f: f, tf.function], ids=["eager", "function"])
+def test_second_derivatives_are_refused_and_not_left_out(compile_step):
+    table, weight = make_table(), tf.Variable(3.0)
+    # Rows 1 and 10 of SCALES, the first for two ids.
+    assert compile_step(lambda: penalty(table, weight, pooled=False))() == 2 * 3 * (1 + 1 + 100)
+    with pytest.raises(NotImplementedError, match="look rows up without a combiner"):
+        compile_step(lambda: penalty(table, weight, pooled=True))()
+
+
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 @pytest.mark.parametrize(
     "arguments", [{}, {"clipvalue": 100.0}, {"loss_scale_factor": 4.0}], ids=str

@@ -17,7 +17,8 @@ std::vector<float> WeightsGradient(EmbeddingTable* table, const std::vector<int6
   std::vector<float> weight_grads(ids.size(), std::numeric_limits<float>::quiet_NaN());
   ThreadExecutor executor(2);
   EXPECT_TRUE(IsOk(LookupWeightsGradient(
-      {{table, ids.data(), bags, output_grads.data(), weight_grads.data()}}, &executor)));
+      {{table, ids.data(), bags, output_grads.data(), weight_grads.data(), table->version()}},
+      &executor)));
   return weight_grads;
 }
 
@@ -88,8 +89,27 @@ TEST(LookupWeightsGradient, RefusesAnIdOutsideAStaticTable) {
   EXPECT_TRUE(FailsWith(
       StatusCode::kInvalidArgument, "ids[1] = 3",
       LookupWeightsGradient({{table.get(), ids.data(), BagsOf(Combiner::kSum, splits, weights),
-                              output_grads.data(), weight_grads.data()}},
+                              output_grads.data(), weight_grads.data(), table->version()}},
                             Inline())));
+}
+
+TEST(LookupWeightsGradient, RefusesRowsThatHaveChangedSinceTheLookup) {
+  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const std::vector<int64_t> ids = {5, 6};
+  const std::vector<int64_t> splits = {0, 2};
+  const std::vector<float> weights = {1, 1};
+  const Bags bags = BagsOf(Combiner::kSum, splits, weights);
+  const std::vector<float> output_grads = {1};
+  std::vector<float> row(1);
+  std::vector<float> weight_grads(2);
+  int64_t version = -1;
+  ASSERT_TRUE(IsOk(LookupRows({{table.get(), ids.data(), bags, row.data(), &version}}, Inline())));
+  const WeightsGradientRequest request = {table.get(),         ids.data(),          bags,
+                                          output_grads.data(), weight_grads.data(), version};
+  EXPECT_TRUE(IsOk(LookupWeightsGradient({request}, Inline())));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {6}, {1})));
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "changed since the lookup",
+                        LookupWeightsGradient({request}, Inline())));
 }
 
 TEST(LookupWeightsGradient, TakesABatchOfSizeZero) {

@@ -135,6 +135,7 @@ class FaultyStore : public DramStore {
   using DramStore::DramStore;
   bool fails_get = false;
   bool fails_put = false;
+  bool fails_erase = false;
 
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override {
     if (fails_get) return Status(StatusCode::kDataLoss, "record 3 is damaged");
@@ -143,6 +144,10 @@ class FaultyStore : public DramStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override {
     if (fails_put) return ResourceExhausted("the disk is full");
     return DramStore::Put(keys, n, records);
+  }
+  Status Erase(const int64_t* keys, int64_t n) override {
+    if (fails_erase) return Status(StatusCode::kDataLoss, "the disk is gone");
+    return DramStore::Erase(keys, n);
   }
 };
 
@@ -168,6 +173,21 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "the disk is full", Demote(table.get(), {2})));
   EXPECT_EQ(ExportAll(*table), before);
+}
+
+TEST(LowerTier, ThatKeepsARowItShouldDropDoesNotBringItBack) {
+  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  auto owned = std::make_unique<FaultyStore>(4);
+  FaultyStore* store = owned.get();
+  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {7}, {1})));
+  ASSERT_TRUE(IsOk(Demote(table.get(), {7})));
+  store->fails_erase = true;
+  EXPECT_EQ(Subtract(table.get(), {7}, {1}).code(), StatusCode::kDataLoss);
+  store->fails_erase = false;
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {7}, {1})));
+  // ExportAll fails if a key comes twice.
+  EXPECT_EQ(ExportAll(*table).at(7).record, Lookup(table.get(), {7}));
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ Trained Train(const TableOptions& options, Executor* executor) {
     }
     std::vector<float> weight_grads(ids.size());
     const std::vector<float> output_grads = RandomFloats(3000 * options.output_dim, seed + 3);
-    EXPECT_TRUE(IsOk(LookupWeightsGradient(
-        {{table.get(), ids.data(), bags, output_grads.data(), weight_grads.data()}}, executor)));
+    EXPECT_TRUE(IsOk(LookupWeightsGradient({{table.get(), ids.data(), bags, output_grads.data(),
+                                             weight_grads.data(), table->version()}},
+                                           executor)));
     for (const uint32_t bits : Bits(weight_grads)) run.outputs.push_back(bits);
     const std::vector<float> grads = RandomFloats(splits.back() * options.output_dim, seed + 4);
     EXPECT_TRUE(IsOk(Apply(table.get(), {"lazy_adam", step, {0.01f, 0.1f, 0.001f, 1e-7f}}, ids,
