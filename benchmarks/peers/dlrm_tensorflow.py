@@ -58,19 +58,28 @@ def bind(workload, step):
     return lambda i: compiled(ids[i], features, labels)
 
 
-def build_with_layers(workload, layers, optimizer):
+def build_with_lookup(workload, tables, lookup, optimizer):
+    """A model whose tables are variables that `lookup(ids)` reads."""
     dense = DensePart(workload.num_tables)
-    variables = [layer.embeddings for layer in layers] + dense.variables
+    variables = tables + dense.variables
     optimizer.build(variables)
 
     def step(ids, features, labels):
         with tf.GradientTape() as tape:
-            rows = [layer(each) for layer, each in zip(layers, ids, strict=True)]
-            loss = dense.loss(features, rows, labels)
+            loss = dense.loss(features, lookup(ids), labels)
         optimizer.apply(tape.gradient(loss, variables), variables)
         return loss
 
     return bind(workload, step)
+
+
+def build_with_layers(workload, layers, optimizer):
+    tables = [layer.embeddings for layer in layers]
+
+    def lookup(ids):
+        return [layer(each) for layer, each in zip(layers, ids, strict=True)]
+
+    return build_with_lookup(workload, tables, lookup, optimizer)
 
 
 def build_keras(workload, column):
@@ -88,19 +97,12 @@ def build_ours_grouped(workload, column):
     import keras_sparse
     from benchmarks.peers import ours
 
-    dense = DensePart(workload.num_tables)
     tables = [layer.embeddings for layer in ours.make_layers(workload)]
-    optimizer = ours.OPTIMIZERS[column]()
-    optimizer.build(tables + dense.variables)
 
-    def step(ids, features, labels):
-        with tf.GradientTape() as tape:
-            loss = dense.loss(features, keras_sparse.ops.lookup(tables, ids), labels)
-        grads = tape.gradient(loss, tables + dense.variables)
-        optimizer.apply(grads, tables + dense.variables)
-        return loss
+    def lookup(ids):
+        return keras_sparse.ops.lookup(tables, ids)
 
-    return bind(workload, step)
+    return build_with_lookup(workload, tables, lookup, ours.OPTIMIZERS[column]())
 
 
 def build_by_hand(workload, column):

@@ -7,25 +7,18 @@ def apply_gradients(
 ):
     """Updates rows in place by their gradients, creating the rows that are not there.
 
-    What `ids` to `combiners` describe is as for `merge_gradients`: a row moves once, by the sum of
-    its gradients.
+    A row moves once, by the sum of its gradients.
 
     Args:
         variables: List of `EmbeddingVariable`, each once.
-        ids: List of int64 tensors of shape `(num_ids,)`. Ids may repeat.
-        values: List of float32 tensors: gradients of rows, `(num_ids, output_dim)`; for pooled ids
-            gradients of the bags, `(num_bags, output_dim)`.
+        ids, values: As in `merge_gradients`.
         rule: String. The rule that every table was given by `set_rule`.
         numbers: float32 tensor. What the rule takes at a step: `(learning_rate,)` for `"sgd"`,
             `(learning_rate, epsilon)` for `"adagrad"`, `(alpha, 1 - beta_1, 1 - beta_2, epsilon)`
             for `"lazy_adam"`, alpha being the learning rate with its bias correction.
         step: Scalar int64 tensor. The number of this step, from 1.
-        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where ids were not
-            pooled. Defaults to `None` for all.
-        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to
-            `None` for all.
-        combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where ids were not pooled.
-            Defaults to `None` for all.
+        row_splits, weights, combiners: As in `merge_gradients`. Default to `None`: rows were not
+            pooled.
 
     Raises:
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:

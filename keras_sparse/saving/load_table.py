@@ -28,7 +28,8 @@ def load_table(variable, store):
     """Reads a table from the store that Keras gives a layer, in place of the rows there are.
 
     All bytes are checked before the first table of the file changes: if one is damaged, none does.
-    (Of weights in several files, `max_shard_size`, each table is checked by itself.)
+    (Of weights in several files that `model.load_weights` has not verified, each table is checked
+    by itself.)
     Slots are restored if the table has the slots of the saved one, that is if the optimizer was
     built before; otherwise its rows get fresh ones. A static table also takes the weights that a
     `keras.layers.Embedding` of its shape has saved.
@@ -94,15 +95,23 @@ def _check_fits(variable, header):
         )
 
 
+def _is_verified(store):
+    """Whether `model.load_weights` has checked what this store reads."""
+    # Keras' store of a sharded save names its map, the one of a single file its file.
+    file = getattr(store, "h5_file", None)
+    path = getattr(store, "path", getattr(file, "filename", None))
+    return path is not None and pathlib.Path(path).resolve() == verified.get()
+
+
 def _check_whole(header, store, load):
+    if _is_verified(store):
+        return
     file = getattr(store, "h5_file", None)
     if file is None or hasattr(store, "sharding_config"):  # this table's chunks are all we can see
         check_chunks(header, store)
         return
     if not load.is_checked:
         load.is_checked = True
-        if pathlib.Path(file.filename).resolve() == verified.get():
-            return
         try:
             verify(file)
         except ValueError as error:

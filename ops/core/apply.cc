@@ -31,7 +31,6 @@ class GradientApplier {
   Status UpdatePart(EmbeddingTable* table, const GradientSource& source,
                     const FetchedRecords& fetched, const IdPartition& partition,
                     int64_t part) const;
-  Status EraseFetched(const std::vector<FetchedRecords>& fetched) const;
 
   const std::vector<ApplyRequest>& requests_;
   const std::vector<GradientSource>& sources_;  // of the requests
@@ -156,18 +155,6 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   return status;
 }
 
-Status GradientApplier::EraseFetched(const std::vector<FetchedRecords>& fetched) const {
-  // Their rows are in the first tier now.
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    const auto& keys_of_tier = fetched[r].keys_of_tier();
-    for (size_t tier = 0; tier < keys_of_tier.size(); ++tier) {
-      KERAS_SPARSE_RETURN_IF_ERROR(requests_[r].table->lower_tiers_[tier]->Erase(
-          keys_of_tier[tier].data(), static_cast<int64_t>(keys_of_tier[tier].size())));
-    }
-  }
-  return Status::Ok();
-}
-
 Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(Check());
   std::vector<TableIds> table_ids;
@@ -205,7 +192,10 @@ Status GradientApplier::Run() {
         }
       });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
-  return EraseFetched(fetched);
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(fetched[r].EraseBelow(requests_[r].table));
+  }
+  return Status::Ok();
 }
 
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,

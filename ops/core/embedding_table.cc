@@ -232,12 +232,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
         }
       });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
-  for (size_t tier = 0; tier < fetched[0].keys_of_tier().size(); ++tier) {
-    const std::vector<int64_t>& moved = fetched[0].keys_of_tier()[tier];
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        lower_tiers_[tier]->Erase(moved.data(), static_cast<int64_t>(moved.size())));
-  }
-  return Status::Ok();
+  return fetched[0].EraseBelow(this);
 }
 
 Status EmbeddingTable::SetInitializer(const std::string& initializer, float a, float b,

@@ -120,6 +120,15 @@ const float* FetchedRecords::Find(int64_t key) const {
   return reinterpret_cast<const float*>(records_.data() + int64_t{row} * record_bytes_);
 }
 
+Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
+  for (size_t tier = 0; tier < keys_of_tier_.size(); ++tier) {
+    const std::vector<int64_t>& keys = keys_of_tier_[tier];
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        table->lower_tiers_[tier]->Erase(keys.data(), static_cast<int64_t>(keys.size())));
+  }
+  return Status::Ok();
+}
+
 RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),

@@ -43,8 +43,8 @@ class FetchedRecords {
   bool empty() const { return index_ == nullptr; }
   // The record of a key, or null if no lower tier has it.
   const float* Find(int64_t key) const;
-  // The keys of each lower tier that were found in it.
-  const std::vector<std::vector<int64_t>>& keys_of_tier() const { return keys_of_tier_; }
+  // Drops the records from the lower tiers they were read from, once the first tier has them.
+  Status EraseBelow(EmbeddingTable* table) const;
 
  private:
   Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
@@ -52,7 +52,7 @@ class FetchedRecords {
   int64_t record_bytes_ = 0;
   std::unique_ptr<HashIndex> index_;
   std::vector<char> records_;
-  std::vector<std::vector<int64_t>> keys_of_tier_;
+  std::vector<std::vector<int64_t>> keys_of_tier_;  // that each lower tier was found to have
 };
 
 // What a loop over ids has seen, added to the table's statistics at its end.
