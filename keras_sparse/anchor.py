@@ -24,7 +24,7 @@ def make_anchor(variable):
 
     It is never updated: a Keras optimizer that tries would train nothing, so that it is refused.
     """
-    anchor = tf.Variable(0.0, trainable=True, name=variable.name)
+    anchor = tf.Variable(0.0, trainable=True, name=variable.path)
     path = variable.path
 
     def refuse(*args, **kwargs):
@@ -38,8 +38,8 @@ def make_anchor(variable):
 def refuse_optimizer(path):
     """Raises the error for an optimizer that does not know embedding variables."""
     raise TypeError(
-        "An embedding variable must be trained by an optimizer of `keras_sparse.optimizers` (SGD, "
-        "Adagrad, LazyAdam): they take the arguments of the Keras optimizer of that name and "
-        "train the dense variables as it does. Received: a Keras optimizer for variable "
-        f"'{path}'"
+        "An embedding variable must be trained by an optimizer of `keras_sparse.optimizers`: they "
+        "take the arguments of the Keras optimizer of that name and train the dense variables as "
+        "it does (`keras_sparse.optimizers.from_keras` turns one into the other). Received: a "
+        f"Keras optimizer for variable '{path}'"
     )

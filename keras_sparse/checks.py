@@ -37,6 +37,15 @@ def boolean(value, name):
     return value
 
 
+def between(value, low, high, name):
+    """Returns `value`; raises unless it is a number above `low` and below `high`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
+    if not low < value < high:
+        raise ValueError(f"`{name}` must be above {low} and below {high}. Received: {name}={value}")
+    return value
+
+
 def one_of(value, allowed, name):
     """Returns `value`; raises unless it is among `allowed`."""
     if value not in allowed:

@@ -67,6 +67,7 @@ class EmbeddingVariable(keras.Variable):
         self.native = None
         self.rule = None
         self.slot_names = ()
+        self.record_floats = self.output_dim
         self.rule_generation = 0
         self.rule_owner = None
         super().__init__(
@@ -144,25 +145,26 @@ class EmbeddingVariable(keras.Variable):
             counts = ops.table_stats([self])[0].numpy()
         return dict(zip(ops.STATISTICS, counts.tolist(), strict=True))
 
-    def set_rule(self, rule, slot_names, slot_initial_values):
+    def set_rule(self, rule, constants, weight_decay=0.0):
         """Gives the table an update rule, and its rows fresh slots. Optimizers call it when built.
 
         Args:
             rule: String. Name of a native rule.
-            slot_names: List of strings, in the order of the record.
-            slot_initial_values: List of floats, one a slot.
+            constants: Dict of floats: the rule's hyperparameters by name.
+            weight_decay: Float. A step takes this part, times the learning rate, of the row.
         """
-        checks.same_length({"slot_names": slot_names, "slot_initial_values": slot_initial_values})
-        (self.rule_generation,) = ops.set_rule([self], rule, slot_initial_values)
+        generations, widths, slot_names = ops.set_rule([self], rule, constants, [weight_decay])
         self.rule = rule
+        self.rule_generation = generations[0]
+        self.record_floats = widths[0]
         self.slot_names = tuple(slot_names)
 
     def export(self, chunk_rows=65536):
         """Yields all rows in pieces of about `chunk_rows`.
 
         Yields:
-            `(keys, records, last_steps)`: arrays of int64, `(n,)`, float32, `(n, record_floats)`
-            (the row, then its slots), and int64, `(n,)` or `(0,)` if the rule keeps no step.
+            `(keys, records)`: arrays of int64, `(n,)`, and float32, `(n, record_floats)`: the row,
+            then its slots, as they are after all steps.
 
         Raises:
             tf.errors.FailedPreconditionError: The table has changed since the piece before.
@@ -170,26 +172,24 @@ class EmbeddingVariable(keras.Variable):
         cursors = np.zeros(1, np.int64)
         while cursors[0] >= 0:
             with tf.init_scope():
-                keys, records, last_steps, cursors = ops.export_rows([self], cursors, chunk_rows)
+                keys, records, cursors = ops.export_rows([self], cursors, chunk_rows)
             cursors = cursors.numpy()
             if len(keys[0]):
-                yield keys[0].numpy(), records[0].numpy(), last_steps[0].numpy()
+                yield keys[0].numpy(), records[0].numpy()
 
-    def import_(self, keys, records, last_steps=None):
+    def import_(self, keys, records):
         """Writes rows, creating those that are not there.
 
         Args:
             keys: int64 array of shape `(n,)`.
             records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
                 them. Rows alone leave the slots of existing rows as they are.
-            last_steps: int64 array, as `export` gives it. Defaults to `None`.
         """
         keys = tf.convert_to_tensor(keys)
         if not keys.dtype.is_integer:
             raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
-        steps = None if last_steps is None else [tf.convert_to_tensor(last_steps, tf.int64)]
         ops.import_rows(
-            [self], [tf.cast(keys, tf.int64)], [tf.convert_to_tensor(records, tf.float32)], steps
+            [self], [tf.cast(keys, tf.int64)], [tf.convert_to_tensor(records, tf.float32)]
         )
 
     def clear(self):
@@ -211,8 +211,7 @@ class EmbeddingVariable(keras.Variable):
         """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
         self._refuse_dynamic("read as one array")
         rows = np.empty((self.input_dim, self.output_dim), np.float32)
-        record_bytes = 4 * self.output_dim * (1 + len(self.slot_names))
-        for keys, records, _ in self.export(max(1, _CHUNK_BYTES // record_bytes)):
+        for keys, records in self.export(max(1, _CHUNK_BYTES // (4 * self.record_floats))):
             rows[keys] = records[:, : self.output_dim]
         return rows
 

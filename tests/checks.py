@@ -43,7 +43,7 @@ def table_content(variable):
     """Everything in a table by key: `{key: record}`, as bytes."""
     return {
         int(key): record.tobytes()
-        for keys, records, _ in variable.export(3)
+        for keys, records in variable.export(3)
         for key, record in zip(keys, records, strict=True)
     }
 

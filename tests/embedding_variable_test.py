@@ -30,7 +30,7 @@ def test_exports_in_pieces_what_was_imported():
     rows = np.arange(10, dtype="float32").reshape(5, 2)
     table.import_(KEYS, rows)
     content = {}
-    for keys, records, _ in table.export(1):
+    for keys, records in table.export(1):
         content |= dict(zip(keys.tolist(), records, strict=True))
     assert sorted(content) == KEYS.tolist()
     np.testing.assert_array_equal([content[key] for key in KEYS.tolist()], rows)
@@ -48,10 +48,10 @@ def test_an_export_of_a_table_that_changes_is_an_error():
 
 def test_imports_rows_beside_the_slots_there_are():
     table = EmbeddingVariable(None, 1)
-    table.set_rule("adagrad", ["accumulator"], [0.5])
+    table.set_rule("adagrad", {"initial_accumulator": 0.5, "epsilon": 1e-7})
     table.import_([1], [[2.0, 3.0]])
     table.import_([1, 2], [[7.0], [8.0]])
-    ((keys, records, _),) = table.export()
+    ((keys, records),) = table.export()
     assert dict(zip(keys.tolist(), records.tolist(), strict=True)) == {1: [7, 3], 2: [8, 0.5]}
 
 
@@ -162,12 +162,30 @@ def test_its_statistics_add_up(out_of_range):
 def test_a_new_rule_gives_rows_fresh_slots():
     table = EmbeddingVariable(None, 1)
     table.import_([1], [[2.0]])
-    table.set_rule("lazy_adam", ["momentum", "velocity"], [0.0, 0.25])
-    ((_, records, _),) = table.export()
-    np.testing.assert_array_equal(records, [[2, 0, 0.25]])
-    table.set_rule("sgd", [], [])
-    ((_, records, _),) = table.export()
+    table.set_rule("row_wise_adagrad", {"initial_accumulator": 0.25, "epsilon": 0.0})
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records, [[2, 0.25]])
+    assert (table.slot_names, table.record_floats) == (("row_accumulator",), 2)
+    table.set_rule("adam", {"beta_1": 0.5, "beta_2": 0.5, "epsilon": 0.0}, weight_decay=0.5)
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records, [[2, 0, 0]])
+    table.set_rule("sgd", {})
+    ((_, records),) = table.export()
     np.testing.assert_array_equal(records, [[2]])
+
+
+def test_a_rule_is_named_with_those_there_are():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`rule` must be one of .*'adagrad'"):
+        EmbeddingVariable(None, 1).set_rule("no rule", {})
+
+
+@pytest.mark.parametrize("constants", [{}, {"epsilon": 0.0}, {"initial_accumulator": 0.5, "x": 1}])
+def test_the_constants_of_a_rule_are_named(constants):
+    table = EmbeddingVariable(None, 1)
+    words = r"`constants` of rule 'adagrad' must be \('epsilon', 'initial_accumulator'\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        table.set_rule("adagrad", constants)
+    assert table.rule is None
 
 
 def test_shows_what_it_is():

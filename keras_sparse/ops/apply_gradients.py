@@ -2,21 +2,17 @@ from keras_sparse.ops import _native
 from keras_sparse.ops.merge_gradients import fill_in_absent
 
 
-def apply_gradients(
-    variables, ids, values, rule, numbers, step, row_splits=None, weights=None, combiners=None
-):
+def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=None, combiners=None):
     """Updates rows in place by their gradients, creating the rows that are not there.
 
-    A row moves once, by the sum of its gradients.
+    A row moves once, by the sum of its gradients. It is one step of each table's rule, whether it
+    has ids in it or not.
 
     Args:
         variables: List of `EmbeddingVariable`, each once.
         ids, values: As in `merge_gradients`.
-        rule: String. The rule that every table was given by `set_rule`.
-        numbers: float32 tensor. What the rule takes at a step: `(learning_rate,)` for `"sgd"`,
-            `(learning_rate, epsilon)` for `"adagrad"`, `(alpha, 1 - beta_1, 1 - beta_2, epsilon)`
-            for `"lazy_adam"`, alpha being the learning rate with its bias correction.
-        step: Scalar int64 tensor. The number of this step, from 1.
+        numbers: float32 tensor of shape `(num_tables, num_numbers)`: the learning rate, then what
+            else the tables' rule takes with a step (`rule_numbers()` of the optimizer).
         row_splits, weights, combiners: As in `merge_gradients`. Default to `None`: rows were not
             pooled.
 
@@ -32,8 +28,6 @@ def apply_gradients(
         weights=weights,
         output_grads=values,
         numbers=numbers,
-        step=step,
-        rule=rule,
         rule_generations=[variable.rule_generation for variable in variables],
         combiners=combiners,
     )

@@ -13,10 +13,9 @@ def export_rows(variables, cursors, max_rows):
         max_rows: Integer. A piece is about this long.
 
     Returns:
-        `(keys, records, last_steps, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list
-        of float32 tensors of shape `(n, record_floats)`, a record being the row, then its slots; a
-        list of int64 tensors, `(n,)`, or `(0,)` if the rule keeps no step; an int64 tensor of shape
-        `(num_tables,)`.
+        `(keys, records, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list of float32
+        tensors of shape `(n, record_floats)`, a record being the row, then its slots, both with the
+        moves of the steps that they have missed; an int64 tensor of shape `(num_tables,)`.
 
     Raises:
         tf.errors.FailedPreconditionError: A table has changed since the piece before.

@@ -3,25 +3,31 @@ import tensorflow as tf
 from keras_sparse.ops import _native
 
 
-def set_rule(variables, rule, slot_initial_values):
-    """Gives the tables an update rule, and their rows fresh slots for it.
+def set_rule(variables, rule, constants, weight_decays):
+    """Gives tables an update rule. Rows stay, slots get their initial values, steps begin anew.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        rule: String. Name of a native rule: `"sgd"`, `"adagrad"` or `"lazy_adam"`.
-        slot_initial_values: List of floats, one a slot of the rule. What each slot starts with, in
-            rows that are there and in rows to come.
+        rule: String. Name of a native rule.
+        constants: Dict of floats: the rule's hyperparameters by name.
+        weight_decays: List of floats, one a table: how much of a row a step takes away, times the
+            learning rate.
 
     Returns:
-        List of integers: the generation of each table's rule, counted from 1. An update names the
-        generation that it is for.
+        `(generations, record_floats, slot_names)`: a list of integers, how often each table has
+        been given a rule; a list of integers, the width of each table's records; a list of strings,
+        what the rule keeps beside each row, in the order of the record.
     """
     with tf.init_scope():
-        generations = _native.lib.keras_sparse_set_rule(
+        outputs = _native.lib.keras_sparse_set_rule(
             handles=[variable.native for variable in variables],
-            slot_initial_values=tf.constant(
-                slot_initial_values, tf.float32, (len(slot_initial_values),)
-            ),
+            constants=tf.constant([float(c) for c in constants.values()], tf.float64),
+            weight_decays=tf.constant([float(decay) for decay in weight_decays], tf.float64),
             rule=rule,
+            constant_names=list(constants),
         )
-    return generations.numpy().tolist()
+        return (
+            outputs.generations.numpy().tolist(),
+            outputs.record_floats.numpy().tolist(),
+            [name.decode() for name in outputs.slot_names.numpy().tolist()],
+        )

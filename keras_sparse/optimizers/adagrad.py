@@ -5,7 +5,7 @@ from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class Adagrad(SparseOptimizer, keras.optimizers.Adagrad):
-    """Adagrad that updates embedding rows in place, and only the rows of the batch.
+    """Adagrad on embedding rows.
 
         accumulator += g ** 2
         row -= learning_rate * g / sqrt(accumulator + epsilon)
@@ -21,8 +21,5 @@ class Adagrad(SparseOptimizer, keras.optimizers.Adagrad):
 
     rule = "adagrad"
 
-    def slot_initial_values(self):
-        return {"accumulator": self.initial_accumulator_value}
-
-    def rule_numbers(self, learning_rate, step):
-        return (learning_rate, self.epsilon)
+    def rule_constants(self):
+        return {"initial_accumulator": self.initial_accumulator_value, "epsilon": self.epsilon}

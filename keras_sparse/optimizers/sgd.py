@@ -5,23 +5,29 @@ from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class SGD(SparseOptimizer, keras.optimizers.SGD):
-    """Gradient descent that updates embedding rows in place, and only the rows of the batch.
+    """Gradient descent on embedding rows, with or without momentum.
 
         row -= learning_rate * g
 
-    `g` is the sum of a row's gradients in the batch. The result is that of
-    `keras.optimizers.SGD`, whose arguments it takes; other variables are left to it.
-    `momentum` is refused on embedding variables.
+    With `momentum`, where `velocity` is kept beside each row:
+
+        velocity = momentum * velocity - learning_rate * g
+        row += velocity                                         # or, with nesterov,
+        row += momentum * velocity - learning_rate * g
+
+    `g` is the sum of a row's gradients in the batch. The result is that of `keras.optimizers.SGD`,
+    whose arguments it takes: velocity keeps moving a row in the steps without a gradient, which are
+    made up for when the row is next used. Other variables are left to it.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
     """
 
-    rule = "sgd"
-    unsupported_options = (*SparseOptimizer.unsupported_options, "momentum")
+    @property
+    def rule(self):
+        return "momentum" if self.momentum else "sgd"
 
-    def slot_initial_values(self):
-        return {}
-
-    def rule_numbers(self, learning_rate, step):
-        return (learning_rate,)
+    def rule_constants(self):
+        if not self.momentum:
+            return {}
+        return {"momentum": self.momentum, "nesterov": self.nesterov}

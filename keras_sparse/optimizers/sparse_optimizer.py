@@ -20,34 +20,55 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     keeps embedding variables from Keras' slots and updates, and gives those of a step to one native
     op, in the order of the variables.
 
-    A subclass says which native rule it is: `rule` is the rule's name, `slot_initial_values()` the
-    values that each row keeps beside itself, `rule_numbers()` the numbers of a step. Options of the
-    Keras optimizer that the rule does not honour are named in `unsupported_options`: set to
-    anything but `None`, `False` or 0 they are an error as soon as there is an embedding variable.
+    A subclass says which native rule it is: `rule` is the rule's name, `rule_constants()` its
+    hyperparameters, which stay as they are once the optimizer is built, `rule_numbers()` what
+    changes from step to step. Options of the Keras optimizer that the rule does not honour are
+    named in `unsupported_options`: set to anything but `None`, `False` or 0 they are an error as
+    soon as there is an embedding variable.
     """
 
-    rule: str
-    unsupported_options: tuple[str, ...] = (
-        "weight_decay",
-        "use_ema",
-        "gradient_accumulation_steps",
-    )
+    unsupported_options: tuple[str, ...] = ("use_ema", "gradient_accumulation_steps")
 
-    def slot_initial_values(self):
-        """Returns a dict: the name of each slot, in the record's order, to its first value."""
+    @property
+    def rule(self):
+        """String. The native rule's name."""
+        raise NotImplementedError
+
+    def rule_constants(self):
+        """Returns a dict of floats: the native rule's hyperparameters by name."""
         raise NotImplementedError
 
     def rule_numbers(self, learning_rate, step):
-        """Returns the numbers that the native rule takes at a step.
+        """Returns the numbers that the native rule takes at a step, beside the learning rate.
 
         Args:
             learning_rate: Scalar float32 tensor. The rate of this step.
             step: Scalar int64 tensor. The number of this step, from 1.
 
         Returns:
-            Tuple of floats and scalar tensors.
+            Tuple of scalar tensors. Defaults to none.
         """
-        raise NotImplementedError
+        return ()
+
+    def table_numbers(self, variables, learning_rate, step):
+        """Returns what each table's rule takes at a step: the learning rate, then `rule_numbers()`.
+
+        Args:
+            variables: List of `EmbeddingVariable`: those that have a gradient.
+            learning_rate, step: As for `rule_numbers`.
+
+        Returns:
+            float32 tensor of shape `(num_tables, num_numbers)`.
+        """
+        numbers = (learning_rate, *self.rule_numbers(learning_rate, step))
+        row = tf.stack([tf.cast(number, tf.float32) for number in numbers])
+        return tf.tile(row[tf.newaxis], [len(variables), 1])
+
+    def build_for_tables(self, variables):
+        """Makes what the optimizer itself keeps of its embedding variables. Defaults to nothing."""
+
+    def finish_tables(self, variables):
+        """Counts what `build_for_tables` made, once tables are updated. Defaults to nothing."""
 
     def build(self, variables):
         """Makes slots: Keras' own for dense variables, in the table for embedding variables.
@@ -60,13 +81,18 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         _check_distinct(embedding)
         for variable in embedding:
             self._check_options(variable)
-        slots = self.slot_initial_values()
+        constants = self.rule_constants()
+        if embedding:
+            _check_decays(constants)
         for variable in embedding:
-            variable.set_rule(self.rule, list(slots), list(slots.values()))
+            # Keras asks with the TensorFlow variable, whose name is a path.
+            decay = self.weight_decay if self._use_weight_decay(variable.value) else None
+            variable.set_rule(self.rule, constants, decay or 0.0)
             variable.rule_owner = weakref.ref(self)
         # Past Keras' attribute tracking, which would take these for variables of the optimizer.
         object.__setattr__(self, "_variables_built_on", list(variables))
         super().build(others)
+        self.build_for_tables(embedding)
 
     @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
@@ -114,8 +140,6 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}
-        if not self._use_weight_decay(variable):
-            ours.pop("weight_decay", None)
         _refuse_any(ours, type(self).__name__, variable)
         theirs = {name: getattr(variable, name) for name in ("constraint", "regularizer")}
         _refuse_any(theirs, "variable", variable)
@@ -149,27 +173,39 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         pairs = list(zip(grads, trainable_variables, strict=True))
         touched = [(g, v) for g, v in pairs if isinstance(v, TouchedRows)]
         others = [(g, v) for g, v in pairs if not isinstance(v, TouchedRows)]
-        if others:
-            super()._backend_update_step(*zip(*others, strict=True), learning_rate)
+        # First, as the native op may refuse the step, and nothing has changed then.
         if touched:
+            variables = [rows.variable for _, rows in touched]
             step = tf.cast(self.iterations, tf.int64) + 1
-            numbers = self.rule_numbers(tf.cast(learning_rate, tf.float32), step)
             ops.apply_gradients(
-                [rows.variable for _, rows in touched],
+                variables,
                 [rows.ids for _, rows in touched],
                 [values for values, _ in touched],
-                self.rule,
-                tf.stack([tf.cast(number, tf.float32) for number in numbers]),
-                step,
+                self.table_numbers(variables, tf.cast(learning_rate, tf.float32), step),
                 row_splits=[rows.row_splits for _, rows in touched],
                 weights=[rows.weights for _, rows in touched],
                 combiners=[rows.combiner for _, rows in touched],
             )
+            self.finish_tables(variables)
+        # Also without others: an optimizer may count steps here.
+        super()._backend_update_step([g for g, _ in others], [v for _, v in others], learning_rate)
 
 
 def _split_touched_rows(variables):
     touched = [v for v in variables if isinstance(v, TouchedRows)]
     return touched, [v for v in variables if not isinstance(v, TouchedRows)]
+
+
+def _check_decays(constants):
+    """Refuses factors that would not decay, for which moves cannot be made up for later."""
+    for name in ("momentum", "rho", "beta_1", "beta_2"):
+        least = 1e-6 if name == "beta_2" else 0  # the second moment is divided by its powers
+        value = constants.get(name, 1)
+        if not least <= value <= 1:
+            raise ValueError(
+                f"`{name}` must be in [{least}, 1] for embedding variables. Received: "
+                f"{name}={value}"
+            )
 
 
 def _refuse_any(options, owner, variable):

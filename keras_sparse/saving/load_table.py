@@ -30,9 +30,10 @@ def load_table(variable, store):
     All bytes are checked before the first table of the file changes: if one is damaged, none does.
     (Of weights in several files that `model.load_weights` has not verified, each table is checked
     by itself.)
-    Slots are restored if the table has the slots of the saved one, that is if the optimizer was
-    built before; otherwise its rows get fresh ones. A static table also takes the weights that a
-    `keras.layers.Embedding` of its shape has saved.
+    Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
+    same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
+    takes over those of the rule itself (`Adam`), and the other way round. A static table also takes
+    the weights that a `keras.layers.Embedding` of its shape has saved.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -66,7 +67,9 @@ def _load(variable, store, load):
     header = TableHeader.read(store)
     _check_fits(variable, header)
     _check_whole(header, store, load)
-    same_slots = header.slot_names == variable.slot_names
+    same_slots = _family(header.rule) == _family(variable.rule) and (
+        header.slot_names == variable.slot_names
+    )
     if header.slot_names and variable.rule is not None and not same_slots:
         warnings.warn(
             f"The slots saved with '{variable.path}' are those of rule '{header.rule}', "
@@ -76,11 +79,13 @@ def _load(variable, store, load):
     variable.set_initial_rows(header.initial_rows)
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
-    for keys, records, last_steps in read_chunks(header, store):
-        if same_slots:
-            variable.import_(keys, records, last_steps if header.rule == variable.rule else None)
-        else:
-            variable.import_(keys, records[:, : variable.output_dim])
+    for keys, records in read_chunks(header, store):
+        variable.import_(keys, records if same_slots else records[:, : variable.output_dim])
+
+
+def _family(rule):
+    """The lazy variant of a rule keeps the same slots as the rule itself."""
+    return rule and rule.removeprefix("lazy_")
 
 
 def _check_fits(variable, header):

@@ -11,24 +11,17 @@ def read_chunks(header, store):
         store: Mapping of dataset names to arrays.
 
     Yields:
-        `(keys, records, last_steps)`: as `EmbeddingVariable.export`, `last_steps` `None` if there
-        are none.
+        `(keys, records)`: as `EmbeddingVariable.export`.
 
     Raises:
         ValueError: A chunk is missing, of another shape, or its bytes are not those saved.
     """
-    for index, (num_rows, *checksums) in enumerate(header.chunks):
-        parts: list[tuple[str, type, tuple[int, ...]]] = [
-            ("keys", np.int64, (num_rows,)),
-            ("records", np.float32, (num_rows, header.record_floats)),
-        ]
-        if header.has_last_steps:
-            parts.append(("last_steps", np.int64, (num_rows,)))
-        arrays = [
-            _read(store, f"{part}_{index:06d}", dtype, shape, checksum)
-            for (part, dtype, shape), checksum in zip(parts, checksums, strict=False)
-        ]
-        yield (*arrays, None) if len(arrays) == 2 else tuple(arrays)
+    for index, (num_rows, keys_crc32, records_crc32) in enumerate(header.chunks):
+        width = header.record_floats
+        yield (
+            _read(store, f"keys_{index:06d}", np.int64, (num_rows,), keys_crc32),
+            _read(store, f"records_{index:06d}", np.float32, (num_rows, width), records_crc32),
+        )
 
 
 def check_chunks(header, store):

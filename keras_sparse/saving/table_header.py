@@ -7,7 +7,7 @@ import numpy as np
 from keras_sparse.initial_rows import InitialRows
 
 FORMAT = "keras_sparse table"
-VERSION = 1
+VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,22 +19,19 @@ class TableHeader:
         output_dim: Integer.
         rule: String, or `None` for a table that no optimizer was built on.
         slot_names: Tuple of strings.
+        record_floats: Integer. Width of a record: the row and its slots.
         initial_rows: `InitialRows`.
-        chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys, records
-            and last steps (0 where there are none).
+        chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys and of its
+            records.
     """
 
     input_dim: int | None
     output_dim: int
     rule: str | None
     slot_names: tuple[str, ...]
+    record_floats: int
     initial_rows: InitialRows
-    chunks: tuple[tuple[int, int, int, int], ...]
-    has_last_steps: bool
-
-    @property
-    def record_floats(self):
-        return self.output_dim * (1 + len(self.slot_names))
+    chunks: tuple[tuple[int, int, int], ...]
 
     @property
     def num_rows(self):

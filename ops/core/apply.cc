@@ -15,9 +15,8 @@ namespace keras_sparse {
 class GradientApplier {
  public:
   GradientApplier(const std::vector<ApplyRequest>& requests,
-                  const std::vector<GradientSource>& sources, const StepNumbers& numbers,
-                  Executor* executor)
-      : requests_(requests), sources_(sources), numbers_(numbers), executor_(executor) {}
+                  const std::vector<GradientSource>& sources, Executor* executor)
+      : requests_(requests), sources_(sources), executor_(executor) {}
 
   Status Run();
 
@@ -28,19 +27,20 @@ class GradientApplier {
   };
 
   Status Check() const;
+  Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
   Status UpdatePart(EmbeddingTable* table, const GradientSource& source,
                     const FetchedRecords& fetched, const IdPartition& partition,
                     int64_t part) const;
 
   const std::vector<ApplyRequest>& requests_;
   const std::vector<GradientSource>& sources_;  // of the requests
-  const StepNumbers& numbers_;
   Executor* executor_;
 };
 
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 250000;
+constexpr int64_t kNanosecondsPerFinish = 10000;
 
 // One block of distinct ids on its way through Locate, Prepare and Update.
 struct Block {
@@ -76,25 +76,20 @@ void GatherGradients(const GradientSource& source, const IdGrouper& groups, cons
 Status GradientApplier::Check() const {
   for (const ApplyRequest& request : requests_) {
     const UpdateRule& rule = *request.table->rule_;
-    if (rule.name() != numbers_.rule) {
-      return FailedPrecondition("table '" + request.table->name() + "' must be updated by rule '" +
-                                rule.name() +
-                                "', for which the last optimizer built on it laid it out"
-                                ". Received: rule='" +
-                                numbers_.rule + "'");
+    if (request.table->rule_generation_ == 0) {
+      return FailedPrecondition("table '" + request.table->name() +
+                                "' must be given an update rule before it is updated: build an "
+                                "optimizer of keras_sparse on it");
     }
     if (request.rule_generation != request.table->rule_generation_) {
       return FailedPrecondition("table '" + request.table->name() +
                                 "' must keep the slots of the optimizer that updates it, but "
                                 "another one was built on it since and gave it slots of its own. "
-                                "Use that one, or make a new optimizer. Received: rule='" +
-                                numbers_.rule + "' as laid out before");
+                                "Use that one, or make a new optimizer. Received: an update for an "
+                                "earlier layout than that of rule '" +
+                                rule.name() + "'");
     }
-    if (static_cast<int>(numbers_.numbers.size()) != rule.num_numbers()) {
-      return InvalidArgument("`numbers` of rule '" + numbers_.rule + "' must be " +
-                             std::to_string(rule.num_numbers()) +
-                             ". Received: " + std::to_string(numbers_.numbers.size()));
-    }
+    KERAS_SPARSE_RETURN_IF_ERROR(rule.CheckNumbers(request.numbers));
   }
   return Status::Ok();
 }
@@ -165,10 +160,27 @@ Status GradientApplier::Run() {
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
+  for (const ApplyRequest& request : requests_) {
+    request.table->rule_->BeginStep(request.numbers);
+    ++request.table->version_;
+  }
+  const Status updated = UpdateRows(fetched);
+  executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t r = begin; r < end; ++r) {
+                             requests_[static_cast<size_t>(r)].table->rule_->FinishStep();
+                           }
+                         });
+  KERAS_SPARSE_RETURN_IF_ERROR(updated);
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(fetched[r].EraseBelow(requests_[r].table));
+  }
+  return Status::Ok();
+}
+
+Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {
   std::vector<IdList> lists;
   for (const ApplyRequest& request : requests_) {
-    request.table->rule_->BeginStep(numbers_.step, numbers_.numbers.data());
-    ++request.table->version_;
     lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
                      request.table->first_tier_->max_part_bits()});
   }
@@ -191,15 +203,10 @@ Status GradientApplier::Run() {
           status = updated;
         }
       });
-  KERAS_SPARSE_RETURN_IF_ERROR(status);
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    KERAS_SPARSE_RETURN_IF_ERROR(fetched[r].EraseBelow(requests_[r].table));
-  }
-  return Status::Ok();
+  return status;
 }
 
-Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
-                      Executor* executor) {
+Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
   std::vector<EmbeddingTable*> tables;
   std::vector<GradientSource> sources;
   for (const ApplyRequest& request : requests) {
@@ -212,7 +219,7 @@ Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbe
     return InvalidArgument(
         "a step must name each table once; merge the gradients of a table first");
   }
-  return GradientApplier(requests, sources, numbers, executor).Run();
+  return GradientApplier(requests, sources, executor).Run();
 }
 
 }  // namespace keras_sparse

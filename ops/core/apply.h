@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "ops/core/embedding_table.h"
@@ -16,26 +15,20 @@ namespace keras_sparse {
 
 struct ApplyRequest {
   EmbeddingTable* table;
-  OutputGradient gradient;  // ids may repeat, in a bag and over bags
-  int64_t rule_generation;  // that SetRule gave: the slots must still be that optimizer's
-};
-
-// The numbers of a step, the same for all its tables.
-struct StepNumbers {
-  std::string rule;
-  int64_t step;  // the first is 1
-  std::vector<float> numbers;
+  OutputGradient gradient;     // ids may repeat, in a bag and over bags
+  int64_t rule_generation;     // that SetRule gave: the slots must still be that optimizer's
+  std::vector<float> numbers;  // of the step: the learning rate, then what else the rule takes
 };
 
 // For each table: sums the gradients of equal ids, finds each row or creates it, and updates it
-// in place, once. The result does not depend on the executor's threads.
+// in place, once. That is one step of each table's rule, also if there are no ids. The result does
+// not depend on the executor's threads.
 //
 // InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have
 // no row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
-// table has another rule or got it anew since. Nothing is changed then. ResourceExhausted leaves
-// rows that were already updated updated.
-Status ApplyGradients(const std::vector<ApplyRequest>& requests, const StepNumbers& numbers,
-                      Executor* executor);
+// table was given a rule anew since. Nothing is changed then. ResourceExhausted leaves rows
+// that were already updated updated, and is a step of the tables' rules.
+Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor);
 
 }  // namespace keras_sparse
 

@@ -28,7 +28,7 @@ Status DenseTier::Open(int64_t num_rows, const RowSchema& schema, const Initiali
                        Executor* executor, std::unique_ptr<FirstTier>* tier) {
   std::unique_ptr<DenseTier> dense(new DenseTier(num_rows, schema));
   KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows, schema, &dense->buffer_));
-  KERAS_SPARSE_RETURN_IF_ERROR(dense->Clear(initializer, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(dense->Clear(initializer, 0, executor));
   *tier = std::move(dense);
   return Status::Ok();
 }
@@ -66,11 +66,11 @@ Status DenseTier::Relayout(const RowSchema& schema, int64_t step, Executor* exec
   return Status::Ok();
 }
 
-Status DenseTier::Clear(const Initializer& initializer, Executor* executor) {
+Status DenseTier::Clear(const Initializer& initializer, int64_t step, Executor* executor) {
   executor->ParallelFor(num_rows_, schema_.record_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       initializer.Fill(row, schema_.dim(), Record(row));
-      schema_.InitializeSlots(Record(row), 0);
+      schema_.InitializeSlots(Record(row), step);
     }
   });
   return Status::Ok();

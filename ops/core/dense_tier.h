@@ -25,7 +25,7 @@ class DenseTier : public FirstTier {
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;
   bool Erase(int64_t /*key*/) override { return false; }
   Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;
-  Status Clear(const Initializer& initializer, Executor* executor) override;
+  Status Clear(const Initializer& initializer, int64_t step, Executor* executor) override;
   int64_t num_rows() const override { return num_rows_; }
   int64_t bytes() const override { return buffer_.bytes(); }
   int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,

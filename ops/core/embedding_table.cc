@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <shared_mutex>
 #include <utility>
 
@@ -15,6 +14,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 100000;
+constexpr int64_t kNanosecondsPerCatchUp = 200;
 // Far above any use, and low enough that the bytes of some records fit 64 bits.
 constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
 
@@ -73,11 +73,11 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
   return Status::Ok();
 }
 
-Status EmbeddingTable::SetRule(const std::string& rule,
-                               const std::vector<float>& slot_initial_values, Executor* executor,
-                               int64_t* generation) {
+Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout) {
+  RuleOptions options = rule;
+  options.dim = dim();
   std::unique_ptr<UpdateRule> created;
-  KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(rule, dim(), slot_initial_values, &created));
+  KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   if (!lower_tiers_.empty()) {
     return FailedPrecondition("the rule of table '" + name() +
@@ -90,16 +90,22 @@ Status EmbeddingTable::SetRule(const std::string& rule,
       std::vector<int64_t> keys;
       std::vector<const float*> records;
       cursor = first_tier_->Walk(cursor, 65536, &keys, &records);
-      for (const float* record : records) {
-        rule_->CatchUp(const_cast<float*>(record), rule_->step());
-      }
+      executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
+                            [&](int64_t begin, int64_t end) {
+                              for (int64_t i = begin; i < end; ++i) {
+                                rule_->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
+                              }
+                            });
     }
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), 0, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), created->step(), executor));
   rule_ = std::move(created);
   ++rule_generation_;
-  if (generation != nullptr) *generation = rule_generation_;
   ++version_;
+  if (layout != nullptr) {
+    *layout = {rule_generation_, {}, rule_->schema().record_floats()};
+    for (const Slot& slot : rule_->schema().slots()) layout->slot_names.push_back(slot.name);
+  }
   return Status::Ok();
 }
 
@@ -107,15 +113,11 @@ void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRo
   const RowSchema& schema = rule_->schema();
   rows->keys.push_back(key);
   const size_t begin = rows->records.size();
-  rows->records.insert(rows->records.end(), record, record + schema.record_floats());
-  if (!schema.keeps_step()) return;
-  // The copy is brought up to date, so that what is written needs no history to be read.
-  std::vector<float> copy(static_cast<size_t>(schema.record_bytes() / 4));
-  std::memcpy(copy.data(), record, static_cast<size_t>(schema.record_bytes()));
-  if (rule_->lazy()) rule_->CatchUp(copy.data(), rule_->step());
-  std::copy_n(copy.begin(), schema.record_floats(),
-              rows->records.begin() + static_cast<std::ptrdiff_t>(begin));
-  rows->last_steps.push_back(schema.LastStep(copy.data()));
+  // With the step word, which goes once the copy has been caught up.
+  rows->records.insert(rows->records.end(), record, record + schema.record_bytes() / 4);
+  if (!rule_->lazy()) return;
+  rule_->CatchUp(rows->records.data() + begin);
+  rows->records.resize(begin + static_cast<size_t>(schema.record_floats()));
 }
 
 Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
@@ -137,7 +139,7 @@ Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* ro
   std::vector<int64_t> keys;
   std::vector<const float*> records;
   const int64_t next = first_tier_->Walk(position, max_rows, &keys, &records);
-  rows->records.reserve(keys.size() * static_cast<size_t>(rule_->schema().record_floats()));
+  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rule_->schema().record_floats()));
   for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
   if (next >= 0) {
     rows->next_cursor = MakeCursor(version_, 0, next);
@@ -184,7 +186,7 @@ Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
 }
 
 Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
-                              const int64_t* last_steps, Executor* executor) {
+                              Executor* executor) {
   if (n >= (int64_t{1} << 32)) {
     return InvalidArgument(
         "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
@@ -206,31 +208,27 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   const IdPartition& partition = partitions[0];
   std::mutex mutex;
   Status status;
-  executor->ParallelFor(
-      partition.num_parts(), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
-        RowWriter writer(this, fetched[0]);
-        for (int64_t part = begin; part < end; ++part) {
-          const int64_t* ids = partition.ids(part);
-          const uint32_t* positions = partition.positions(part);
-          for (int64_t i = 0; i < partition.num_ids(part); ++i) {
-            float* record = nullptr;
-            bool created = false;
-            const Status located = writer.Locate(ids + i, 1, &record, &created);
-            if (!located.ok()) {
-              std::lock_guard<std::mutex> lock(mutex);
-              status = located;
-              return;
-            }
-            writer.Prepare(ids + i, 1, &record, &created);
-            // Slots that stay are marked as of this step below, so they must be.
-            if (rule_->lazy()) rule_->CatchUp(record, rule_->step());
-            const int64_t position = positions == nullptr ? i : positions[i];
-            std::copy_n(records + position * width, width, record);
-            schema.SetLastStep(record,
-                               last_steps == nullptr ? rule_->step() : last_steps[position]);
-          }
-        }
-      });
+  executor->ParallelFor(partition.num_parts(), kNanosecondsPerPart,
+                        [&](int64_t begin, int64_t end) {
+                          RowWriter writer(this, fetched[0]);
+                          for (int64_t part = begin; part < end; ++part) {
+                            const int64_t* ids = partition.ids(part);
+                            const uint32_t* positions = partition.positions(part);
+                            for (int64_t i = 0; i < partition.num_ids(part); ++i) {
+                              float* record = nullptr;
+                              bool created = false;
+                              const Status located = writer.Locate(ids + i, 1, &record, &created);
+                              if (!located.ok()) {
+                                std::lock_guard<std::mutex> lock(mutex);
+                                status = located;
+                                return;
+                              }
+                              writer.Prepare(ids + i, 1, &record, &created);
+                              const int64_t position = positions == nullptr ? i : positions[i];
+                              std::copy_n(records + position * width, width, record);
+                            }
+                          }
+                        });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
   return fetched[0].EraseBelow(this);
 }
@@ -249,7 +247,7 @@ Status EmbeddingTable::Clear(Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
-  return first_tier_->Clear(*initializer_, executor);
+  return first_tier_->Clear(*initializer_, rule_->step(), executor);
 }
 
 Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {

@@ -40,13 +40,21 @@ struct TableStats {
   int64_t out_of_range_ids;  // ids read as zeros
 };
 
-// Some rows of a table, all values the ones a lookup would give at this step.
+// Some rows of a table, caught up, so that they need no history to be read.
 struct ExportedRows {
-  int64_t record_floats = 0;        // width of a record
-  std::vector<int64_t> keys;        // (n)
-  std::vector<float> records;       // (n, record_floats): row, then slots
-  std::vector<int64_t> last_steps;  // (n), or empty if the rule keeps no step
+  int64_t record_floats = 0;   // width of a record
+  std::vector<int64_t> keys;   // (n)
+  std::vector<float> records;  // (n, record_floats): row, then slots
   int64_t next_cursor = -1;
+};
+
+// What a rule has made of the records.
+struct RuleLayout {
+  // How often SetRule has been called. An update names the generation that it was made for
+  // (ApplyRequest), so that none takes for its own the slots that a later SetRule has laid out.
+  int64_t generation = 0;
+  std::vector<std::string> slot_names;  // in the order of the record
+  int64_t record_floats = 0;
 };
 
 // A lookup changes nothing; rows are created by Apply and Import. A key without a row has its
@@ -72,12 +80,10 @@ class EmbeddingTable {
   Status AddLowerTier(std::unique_ptr<RowStore> store);
 
   // Lays the records out for a rule of ops/core/rules. Rows stay, all slots get their initial
-  // values. FailedPrecondition while lower tiers hold rows.
-  //   generation  if not null: how often SetRule has been called. An update names the generation
-  //               that it was made for (ApplyRequest), so that none takes for its own the slots
-  //               that a later SetRule has laid out
-  Status SetRule(const std::string& rule, const std::vector<float>& slot_initial_values,
-                 Executor* executor, int64_t* generation = nullptr);
+  // values, and the rule's steps begin anew. FailedPrecondition while lower tiers hold rows.
+  //   rule    its dim is the table's, whatever it says
+  //   layout  may be null
+  Status SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout = nullptr);
   int64_t rule_generation() const;
 
   // Counts what may have changed a row.
@@ -94,13 +100,12 @@ class EmbeddingTable {
   Status Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
 
   // Writes rows, creating those that are not there. Of a repeated key the last row stays.
-  //   keys        (n)
-  //   records     (n, width): row and slots if width is record_floats, only the row if it is dim;
-  //               slots then stay, or are the initial ones in a new row
-  //   last_steps  (n), or null: the rule's current step
+  //   keys     (n)
+  //   records  (n, width): row and slots if width is record_floats, only the row if it is dim;
+  //            slots then stay, or are the initial ones in a new row
   // InvalidArgument for another width or a key outside a static table; nothing is changed then.
   Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
-                const int64_t* last_steps, Executor* executor);
+                Executor* executor);
 
   // Back to the state before training: no rows, or every row its initial one.
   Status Clear(Executor* executor);

@@ -50,8 +50,9 @@ class FirstTier {
   // marked as last updated at `step`.
   virtual Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) = 0;
 
-  // Back to a table without training: no rows, or each row its initial one.
-  virtual Status Clear(const Initializer& initializer, Executor* executor) = 0;
+  // Back to a table without training: no rows, or each row its initial one, marked as last updated
+  // at `step`.
+  virtual Status Clear(const Initializer& initializer, int64_t step, Executor* executor) = 0;
 
   // Rows held, and the bytes of everything that holds them.
   virtual int64_t num_rows() const = 0;

@@ -101,7 +101,8 @@ Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* execu
   return Status::Ok();
 }
 
-Status HashTier::Clear(const Initializer& /*initializer*/, Executor* /*executor*/) {
+Status HashTier::Clear(const Initializer& /*initializer*/, int64_t /*step*/,
+                       Executor* /*executor*/) {
   MakeShards();
   return Status::Ok();
 }

@@ -28,7 +28,7 @@ class HashTier : public FirstTier {
   bool Erase(int64_t key) override;
   // Needs the new records beside the old ones until it returns.
   Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;
-  Status Clear(const Initializer& initializer, Executor* executor) override;
+  Status Clear(const Initializer& initializer, int64_t step, Executor* executor) override;
   int64_t num_rows() const override;
   int64_t bytes() const override;
   int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,

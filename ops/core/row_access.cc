@@ -132,8 +132,8 @@ Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
 RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),
-      lazy_(table.rule_->lazy()),
-      prefetch_bytes_(lazy_ ? table.rule_->schema().record_bytes() : 4 * table.dim()) {}
+      moves_rows_(table.rule_->moves_rows()),
+      prefetch_bytes_(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim()) {}
 
 void RowReader::PrefetchIndex(const int64_t* ids, int64_t n) const {
   table_.first_tier_->PrefetchIndex(ids, n);
@@ -156,7 +156,7 @@ void RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records, in
     const float* record = records[i];
     if (record != nullptr) {
       ++counts->hits;
-      if (!lazy_) {
+      if (!moves_rows_ || table_.rule_->IsCurrent(record)) {
         rows[i] = record;
         continue;
       }
@@ -205,8 +205,6 @@ Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* c
 
 void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
   const UpdateRule& rule = *table_->rule_;
-  // A new row starts out as if it had always been there.
-  const int64_t step_before = rule.step() - 1;
   for (int64_t i = 0; i < n; ++i) {
     if (created[i]) {
       const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
@@ -215,11 +213,11 @@ void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, co
                     reinterpret_cast<char*>(records[i]));
       } else {
         table_->initializer_->Fill(ids[i], table_->dim(), records[i]);
-        rule.schema().InitializeSlots(records[i], step_before);
+        rule.schema().InitializeSlots(records[i], rule.step());
         ++num_created_;
       }
     }
-    if (lazy_) rule.CatchUp(records[i], step_before);
+    if (lazy_) rule.CatchUp(records[i]);
   }
 }
 

@@ -88,7 +88,7 @@ class RowReader {
  private:
   const EmbeddingTable& table_;
   const FetchedRecords& fetched_;
-  bool lazy_;
+  bool moves_rows_;
   int64_t prefetch_bytes_;
   std::vector<float> made_;  // (2, kBlockRows, dim)
 };
@@ -107,8 +107,8 @@ class RowWriter {
   //   ids, records, created  (n), n <= kBlockRows; ids all different
   Status Locate(const int64_t* ids, int64_t n, float** records, bool* created);
 
-  // Gives what Locate created its content, and brings the other records to the step before the
-  // rule's. Each located block must be prepared, whatever happens in between.
+  // Gives what Locate created its content, and catches the other records up. Each located block
+  // must be prepared, whatever happens in between.
   void Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created);
 
   // Rows made so far that a gradient created, and not a lower tier.

@@ -1,14 +1,12 @@
 #include "ops/core/update_rule.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 namespace keras_sparse {
 namespace {
 
 struct Entry {
-  int num_slots;
+  std::vector<std::string> constant_names;
   UpdateRule::Factory factory;
 };
 
@@ -19,42 +17,78 @@ std::map<std::string, Entry>& Registry() {
 
 class NoRule : public UpdateRule {
  public:
-  explicit NoRule(int64_t dim) : UpdateRule("none", RowSchema(dim, {}, false)) {}
-  int num_numbers() const override { return 0; }
-  void BeginStep(int64_t /*step*/, const float* /*numbers*/) override {}
-  void Update(float* const* /*records*/, const float* const* /*gradients*/,
-              int64_t /*n*/) const override {}
+  explicit NoRule(int64_t dim) : UpdateRule({"none", dim, {}, 0}, RowSchema(dim, {}, false)) {}
+
+ protected:
+  void UpdateRecords(float* const* /*records*/, const float* const* /*gradients*/,
+                     int64_t /*n*/) const override {}
 };
+
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
+  return "(" + list + ")";
+}
 
 }  // namespace
 
-bool UpdateRule::Register(const std::string& name, int num_slots, Factory factory) {
-  return Registry().emplace(name, Entry{num_slots, factory}).second;
+bool UpdateRule::Register(const std::string& name, std::vector<std::string> constant_names,
+                          Factory factory) {
+  std::sort(constant_names.begin(), constant_names.end());
+  return Registry().emplace(name, Entry{std::move(constant_names), factory}).second;
 }
 
-Status UpdateRule::Create(const std::string& name, int64_t dim,
-                          const std::vector<float>& slot_initial_values,
-                          std::unique_ptr<UpdateRule>* rule) {
-  const auto entry = Registry().find(name);
+Status UpdateRule::Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule) {
+  const auto entry = Registry().find(options.rule);
   if (entry == Registry().end()) {
-    std::string names;
-    for (const auto& known : Registry()) names += (names.empty() ? "'" : ", '") + known.first + "'";
-    return InvalidArgument("`rule` must be one of (" + names + "). Received: rule='" + name + "'");
+    std::vector<std::string> names;
+    for (const auto& known : Registry()) names.push_back(known.first);
+    return InvalidArgument("`rule` must be one of " + Quoted(names) + ". Received: rule='" +
+                           options.rule + "'");
   }
-  const int num_slots = static_cast<int>(slot_initial_values.size());
-  if (num_slots != entry->second.num_slots) {
-    return InvalidArgument("`slot_initial_values` must have one value a slot, " +
-                           std::to_string(entry->second.num_slots) + " for rule '" + name +
-                           "'. Received: " + std::to_string(num_slots) + " values");
+  std::vector<std::string> given;
+  for (const auto& constant : options.constants) given.push_back(constant.first);
+  if (given != entry->second.constant_names) {
+    return InvalidArgument("`constants` of rule '" + options.rule + "' must be " +
+                           Quoted(entry->second.constant_names) + ". Received: " + Quoted(given));
   }
-  *rule = entry->second.factory(dim, slot_initial_values);
+  *rule = entry->second.factory(options);
   return Status::Ok();
 }
 
 std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim) { return std::make_unique<NoRule>(dim); }
 
-void UpdateRule::Read(const float* record, float* row) const {
-  std::copy_n(record, schema().dim(), row);
+Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
+  if (static_cast<int>(numbers.size()) != num_numbers()) {
+    return InvalidArgument("`numbers` of rule '" + name() + "' must be " +
+                           std::to_string(num_numbers()) +
+                           ". Received: " + std::to_string(numbers.size()));
+  }
+  if (weight_decay() != 0 && !(weight_decay() * static_cast<double>(numbers[0]) < 1)) {
+    return InvalidArgument(
+        "`weight_decay` times the learning rate must be below 1. Received: weight_decay=" +
+        std::to_string(weight_decay()) + ", learning_rate=" + std::to_string(numbers[0]));
+  }
+  return Status::Ok();
 }
+
+void UpdateRule::BeginStep(const std::vector<float>& numbers) {
+  learning_rate_ = numbers[0];
+  decay_ = static_cast<float>(weight_decay() * static_cast<double>(learning_rate_));
+  SetNumbers(numbers.data() + 1);
+}
+
+void UpdateRule::Update(float* const* records, const float* const* gradients, int64_t n) const {
+  UpdateRecords(records, gradients, n);
+  if (!lazy()) return;
+  for (int64_t i = 0; i < n; ++i) schema_.SetLastStep(records[i], step_ + 1);
+}
+
+void UpdateRule::FinishStep() {
+  RememberStep();
+  ++step_;
+}
+
+void UpdateRule::Read(const float* record, float* row) const { std::copy_n(record, dim(), row); }
 
 }  // namespace keras_sparse

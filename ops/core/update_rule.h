@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/core/row_schema.h"
@@ -13,63 +15,103 @@
 
 namespace keras_sparse {
 
+// What a rule is made from. It stays as it is for as long as the table has the rule.
+struct RuleOptions {
+  std::string rule;
+  int64_t dim = 1;
+  std::map<std::string, double> constants;  // hyperparameters, by the names the rule asks for
+  double weight_decay = 0;                  // a step takes weight_decay * learning_rate of the row
+};
+
 // One object per table, since a lazy rule remembers the numbers of past steps.
 //
 // A rule is *lazy* if a record that no gradient touched for a while still has moves to make (the
-// momentum of dense Adam, say). Such a record is brought to the current step before it is updated,
-// and reads as if it had been.
+// momentum of dense Adam, say). Such a record is brought to the last finished step before it is
+// updated, and its row reads as if it had been.
 //
-// Thread safety: const methods may overlap; BeginStep needs the rule alone.
+// A step is BeginStep, Update for each record that has a gradient, FinishStep.
+//
+// Thread safety: const methods may overlap; the others need the rule alone.
 class UpdateRule {
  public:
   // Rules register themselves under their name, each in its own file of ops/core/rules.
-  using Factory = std::unique_ptr<UpdateRule> (*)(int64_t dim, const std::vector<float>& slots);
-  static bool Register(const std::string& name, int num_slots, Factory factory);
+  using Factory = std::unique_ptr<UpdateRule> (*)(const RuleOptions& options);
+  static bool Register(const std::string& name, std::vector<std::string> constant_names,
+                       Factory factory);
+  // Registers a rule that is made by its constructor from options.
+  template <typename Rule>
+  static bool Register(const std::string& name, std::vector<std::string> constant_names) {
+    return Register(name, std::move(constant_names), [](const RuleOptions& options) {
+      return std::unique_ptr<UpdateRule>(new Rule(options));
+    });
+  }
 
-  // slot_initial_values  one a slot, in the order of the record
-  // InvalidArgument if there is no such rule or the number of slots is not the rule's.
-  static Status Create(const std::string& name, int64_t dim,
-                       const std::vector<float>& slot_initial_values,
-                       std::unique_ptr<UpdateRule>* rule);
+  // InvalidArgument if there is no such rule, or the constants are not the rule's.
+  static Status Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule);
 
   // The rule of a table that no optimizer has been built for: it has no slots and updates nothing.
   static std::unique_ptr<UpdateRule> None(int64_t dim);
 
   virtual ~UpdateRule() = default;
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return options_.rule; }
   const RowSchema& schema() const { return schema_; }
-  // The step of the last BeginStep, 0 before the first.
+  // How many steps have been finished.
   int64_t step() const { return step_; }
 
-  // How many numbers (learning rate and so on) a step has.
-  virtual int num_numbers() const = 0;
+  // How many numbers a step has: the learning rate, then what else the rule takes.
+  virtual int num_numbers() const { return 1; }
+  // InvalidArgument if there are not as many numbers, or a row would change its sign by decay.
+  Status CheckNumbers(const std::vector<float>& numbers) const;
 
-  // Starts step `step` (the first is 1): Update then uses `numbers`. A step may be begun again.
-  virtual void BeginStep(int64_t step, const float* numbers) = 0;
-
+  // REQUIRES: CheckNumbers
+  void BeginStep(const std::vector<float>& numbers);
   // Moves each record by its gradient.
-  //   records    (n) pointers to records of schema(), all different, already at the step before
+  //   records    (n) pointers to records of schema(), all different, caught up
   //   gradients  (n) pointers to dim floats
-  virtual void Update(float* const* records, const float* const* gradients, int64_t n) const = 0;
+  void Update(float* const* records, const float* const* gradients, int64_t n) const;
+  void FinishStep();
 
-  // True if CatchUp and Read do anything.
-  virtual bool lazy() const { return false; }
-  // Makes the moves a record has missed up to `to_step` and marks it so.
-  virtual void CatchUp(float* /*record*/, int64_t /*to_step*/) const {}
-  // What the row reads as at step(); the record stays as it is.
+  // Whether records have moves to make after steps without a gradient: CatchUp then does something.
+  bool lazy() const { return schema_.keeps_step(); }
+  // Whether rows are among what moves: if not, a row can be read as it stands.
+  virtual bool moves_rows() const { return lazy(); }
+  // Whether a record has no moves to make.
+  bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
+  // Makes the moves that a record has missed, and marks it so.
+  virtual void CatchUp(float* /*record*/) const {}
+  // What the row reads as; the record stays as it is.
   //   row  (dim)
   virtual void Read(const float* record, float* row) const;
 
  protected:
-  UpdateRule(std::string name, RowSchema schema)
-      : name_(std::move(name)), schema_(std::move(schema)) {}
+  UpdateRule(RuleOptions options, RowSchema schema)
+      : options_(std::move(options)), schema_(std::move(schema)) {}
 
-  int64_t step_ = 0;
+  // The numbers of a step after the learning rate.
+  virtual void SetNumbers(const float* /*numbers*/) {}
+  virtual void UpdateRecords(float* const* records, const float* const* gradients,
+                             int64_t n) const = 0;
+  // What a rule remembers of the step that ends.
+  virtual void RememberStep() {}
+
+  int64_t dim() const { return schema_.dim(); }
+  double constant(const std::string& name) const { return options_.constants.at(name); }
+  double weight_decay() const { return options_.weight_decay; }
+  // Finished steps that a record has not seen. Steps wrap at 2^32 in a record.
+  int64_t MissedSteps(const float* record) const {
+    return lazy() ? static_cast<uint32_t>(step_ - schema_.LastStep(record)) : 0;
+  }
+
+  float learning_rate_ = 0;  // of the step
+  // The part of a row that weight decay takes in the step. Not what it leaves: beside a one, a
+  // float would keep two or three digits of it.
+  float decay_ = 0;
 
  private:
-  std::string name_;
-  RowSchema schema_;
+  const RuleOptions options_;
+  const RowSchema schema_;
+  int64_t step_ = 0;
 };
 
 }  // namespace keras_sparse

@@ -1,5 +1,4 @@
 // KerasSparseApply: one optimizer step on the rows of a batch, all tables at once.
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +11,6 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseApply")
     .Attr("N: int >= 1")
-    .Attr("rule: string")
     .Attr("rule_generations: list(int)")
     .Attr("combiners: list(string)")
     .Input("handles: N * resource")
@@ -21,14 +19,12 @@ REGISTER_OP("KerasSparseApply")
     .Input("weights: N * float")
     .Input("output_grads: N * float")
     .Input("numbers: float")
-    .Input("step: int64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
 class ApplyOp : public tf::OpKernel {
  public:
   explicit ApplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("rule", &rule_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rule_generations", &rule_generations_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES(ctx, rule_generations_.size() == combiners_.size(),
@@ -42,17 +38,16 @@ class ApplyOp : public tf::OpKernel {
     BagInputs inputs;
     tf::OpInputList grads;
     const tf::Tensor* numbers = nullptr;
-    const tf::Tensor* step = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
     OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
     OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
     OP_REQUIRES_OK(ctx, ctx->input("numbers", &numbers));
-    OP_REQUIRES_OK(ctx, ctx->input("step", &step));
-    OP_REQUIRES(
-        ctx, step->NumElements() == 1,
-        absl::InvalidArgumentError(absl::StrCat("`step` must be one number. Received: step.shape=",
-                                                step->shape().DebugString())));
+    OP_REQUIRES(ctx, numbers->dims() == 2 && numbers->dim_size(0) == grads.size(),
+                absl::InvalidArgumentError(
+                    absl::StrCat("`numbers` must have one row a table, ", grads.size(),
+                                 ". Received: numbers.shape=", numbers->shape().DebugString())));
+    const auto rows = numbers->matrix<float>();
     std::vector<ApplyRequest> requests;
     for (int i = 0; i < grads.size(); ++i) {
       const auto t = static_cast<size_t>(i);
@@ -64,17 +59,14 @@ class ApplyOp : public tf::OpKernel {
       requests.push_back(
           {tables[t],
            {inputs.ids(i), inputs.bags(t), grads[i].flat<float>().data(), tables[t]->dim()},
-           rule_generations_[t]});
+           rule_generations_[t],
+           {rows.data() + i * rows.dimension(1), rows.data() + (i + 1) * rows.dimension(1)}});
     }
-    const auto flat = numbers->flat<float>();
-    const StepNumbers step_numbers = {rule_, step->flat<int64_t>()(0),
-                                      std::vector<float>(flat.data(), flat.data() + flat.size())};
     TfExecutor executor(ctx);
-    OP_REQUIRES_OK(ctx, ToTf(ApplyGradients(requests, step_numbers, &executor)));
+    OP_REQUIRES_OK(ctx, ToTf(ApplyGradients(requests, &executor)));
   }
 
  private:
-  std::string rule_;
   std::vector<int64_t> rule_generations_;
   std::vector<Combiner> combiners_;
 };

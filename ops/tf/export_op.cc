@@ -15,7 +15,6 @@ REGISTER_OP("KerasSparseExport")
     .Input("max_rows: int64")
     .Output("keys: N * int64")
     .Output("records: N * float")
-    .Output("last_steps: N * int64")
     .Output("next_cursors: int64")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -24,9 +23,8 @@ REGISTER_OP("KerasSparseExport")
       for (int i = 0; i < n; ++i) {
         c->set_output(i, c->Vector(c->UnknownDim()));
         c->set_output(n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-        c->set_output(2 * n + i, c->Vector(c->UnknownDim()));
       }
-      c->set_output(3 * n, c->Vector(n));
+      c->set_output(2 * n, c->Vector(n));
       return absl::OkStatus();
     });
 
@@ -47,10 +45,8 @@ class ExportOp : public tf::OpKernel {
         absl::InvalidArgumentError("`cursors` must have one number a table, `max_rows` one"));
     tf::OpOutputList keys;
     tf::OpOutputList records;
-    tf::OpOutputList last_steps;
     OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));
     OP_REQUIRES_OK(ctx, ctx->output_list("records", &records));
-    OP_REQUIRES_OK(ctx, ctx->output_list("last_steps", &last_steps));
     tf::Tensor* next_cursors = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("next_cursors", {n}, &next_cursors));
     for (int i = 0; i < n; ++i) {
@@ -60,8 +56,6 @@ class ExportOp : public tf::OpKernel {
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
       OP_REQUIRES_OK(ctx, Copy(rows.keys, {num_rows}, i, &keys));
       OP_REQUIRES_OK(ctx, Copy(rows.records, {num_rows, rows.record_floats}, i, &records));
-      OP_REQUIRES_OK(ctx, Copy(rows.last_steps, {static_cast<int64_t>(rows.last_steps.size())}, i,
-                               &last_steps));
       next_cursors->flat<int64_t>()(i) = rows.next_cursor;
     }
   }

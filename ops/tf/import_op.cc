@@ -11,7 +11,6 @@ REGISTER_OP("KerasSparseImport")
     .Input("handles: N * resource")
     .Input("keys: N * int64")
     .Input("records: N * float")
-    .Input("last_steps: N * int64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
@@ -23,11 +22,9 @@ class ImportOp : public tf::OpKernel {
     TableList tables;
     tf::OpInputList keys;
     tf::OpInputList records;
-    tf::OpInputList last_steps;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
     OP_REQUIRES_OK(ctx, ctx->input_list("records", &records));
-    OP_REQUIRES_OK(ctx, ctx->input_list("last_steps", &last_steps));
     TfExecutor executor(ctx);
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t n = keys[i].NumElements();
@@ -35,16 +32,9 @@ class ImportOp : public tf::OpKernel {
                   absl::InvalidArgumentError(absl::StrCat(
                       "`records` must be (", n,
                       ", width). Received: records.shape=", records[i].shape().DebugString())));
-      const int64_t num_steps = last_steps[i].NumElements();
-      OP_REQUIRES(
-          ctx, num_steps == 0 || num_steps == n,
-          absl::InvalidArgumentError(absl::StrCat("`last_steps` must have one number a key, ", n,
-                                                  ", or none. Received: ", num_steps)));
-      OP_REQUIRES_OK(
-          ctx, ToTf(tables[i]->Import(
-                   keys[i].flat<int64_t>().data(), n, records[i].flat<float>().data(),
-                   records[i].dim_size(1),
-                   num_steps == 0 ? nullptr : last_steps[i].flat<int64_t>().data(), &executor)));
+      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Import(keys[i].flat<int64_t>().data(), n,
+                                                 records[i].flat<float>().data(),
+                                                 records[i].dim_size(1), &executor)));
     }
   }
 };

@@ -54,12 +54,12 @@ def test_gives_each_table_its_gradient_and_a_frozen_one_none():
 
 def test_reads_wait_for_updates_inside_a_function():
     variable, rows = table(5, 1)
-    variable.set_rule("sgd", [], [])
+    variable.set_rule("sgd", {})
 
     @tf.function
     def step():
         (before,) = ops.lookup([variable], [int64([2])])
-        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], "sgd", [1.0], int64(1))
+        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
         (after,) = ops.lookup([variable], [int64([2])])
         return before, after
 
@@ -74,10 +74,10 @@ def test_reads_do_not_wait_for_each_other_inside_a_function():
     @tf.function
     def step():
         first = ops.lookup([variable], [int64([2])])
-        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], "sgd", [1.0], int64(1))
+        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
         return first, *(ops.lookup([variable], [int64([2])]) for _ in range(2))
 
-    variable.set_rule("sgd", [], [])
+    variable.set_rule("sgd", {})
     nodes = step.get_concrete_function().graph.get_operations()
     reads = [node for node in nodes if node.type == "KerasSparseLookup"]
     (update,) = [node for node in nodes if node.type == "KerasSparseApply"]
@@ -94,14 +94,14 @@ def test_reading_creates_no_rows():
 
 def test_weights_have_a_gradient_only_while_the_rows_are_those_looked_up():
     variable, rows = table(5, 1)
-    variable.set_rule("sgd", [], [])
+    variable.set_rule("sgd", {})
     weights = tf.Variable([1.0, 1.0])
     with tf.GradientTape(persistent=True) as tape:
         (pooled,) = ops.lookup(
             [variable], [int64([2, 4])], [int64([0, 2])], [tf.convert_to_tensor(weights)], ["sum"]
         )
     np.testing.assert_array_equal(tape.gradient(pooled, weights), rows[[2, 4], 0])
-    ops.apply_gradients([variable], [int64([4])], [tf.ones((1, 1))], "sgd", [1.0], int64(1))
+    ops.apply_gradients([variable], [int64([4])], [tf.ones((1, 1))], [[1.0]])
     with pytest.raises(tf.errors.FailedPreconditionError, match="before the table is updated"):
         tape.gradient(pooled, weights)
 

@@ -9,7 +9,7 @@ def test_squares_the_sum_of_a_rows_gradients():
     table = EmbeddingVariable(2, 1, initializer="zeros")
     gradient = tf.IndexedSlices([[1.0], [2.0]], [1, 1], [2, 1])
     Adagrad(1.0, initial_accumulator_value=16.0, epsilon=0.0).apply([gradient], [table])
-    ((_, records, _),) = table.export()
+    ((_, records),) = table.export()
     np.testing.assert_allclose(records, [[0, 16], [-3 / 5, 16 + 9]], rtol=1e-6)
 
 

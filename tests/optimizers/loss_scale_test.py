@@ -3,11 +3,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import checks
 import keras_sparse
 from keras_sparse import ops
 from keras_sparse.optimizers import Adagrad
-from keras_sparse.optimizers import LazyAdam
+from keras_sparse.optimizers import Adam
+from keras_sparse.optimizers import AdamAsync
 from keras_sparse.optimizers import SGD
+from optimizer_cases import each_class
+from optimizer_cases import slices
 
 KEYS = np.array([-5, 2**62, 0])  # the third has no gradient
 
@@ -68,7 +72,32 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_scale(decorate, where
     assert optimizer.iterations.numpy() == 1
 
 
-@pytest.mark.parametrize("make", [SGD, Adagrad, LazyAdam])
+@each_class
+@pytest.mark.parametrize("decorate", [tf.function, lambda apply: apply], ids=["function", "eager"])
+def test_a_step_that_is_not_finite_leaves_moves_to_be_made_up_for(case, decorate):
+    """Rows that wait for their moves, slots and step counts: as if the step had not been."""
+    skipping, straight = (make_table(np.ones((3, 2))) for _ in range(2))
+    optimizers = []
+    for table in (skipping, straight):
+        optimizer = scaled(case.make())
+        optimizer.build([table])
+        apply = decorate(lambda g, optimizer=optimizer: optimizer.apply([slices(KEYS[:2], g)]))
+        apply(tf.constant([[4.0, 2.0], [1.0, -1.0]]))
+        for _ in range(3):
+            optimizer.apply([slices([], tf.zeros((0, 2)))])
+        if table is skipping:
+            before = checks.table_content(table)
+            apply(tf.constant([[1.0, 1.0], [1.0, np.nan]]))
+            assert checks.table_content(table) == before
+            optimizer.dynamic_scale.assign(4.0)
+        apply(tf.constant([[4.0, 2.0], [1.0, -1.0]]))
+        optimizers.append(optimizer.inner_optimizer)
+    checks.assert_same_tables(skipping, straight)
+    for left, right in zip(*(optimizer.variables for optimizer in optimizers), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("make", [Adagrad, Adam, AdamAsync])
 @pytest.mark.parametrize("input_dim", [50, None], ids=["static", "dynamic"])
 def test_compile_under_mixed_float16_trains(make, input_dim, mixed_float16):
     inputs = keras.Input((2,), dtype="int64")

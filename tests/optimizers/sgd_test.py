@@ -5,6 +5,14 @@ import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse.optimizers import SGD
+from optimizer_cases import slices
+
+
+def train(optimizer, table, batches):
+    """Each batch is a dict: the gradient of each row in it, for all its elements."""
+    for batch in batches:
+        values = np.array(list(batch.values()), "float32").reshape(-1, 1)
+        optimizer.apply([slices(list(batch), values)], [table])
 
 
 def test_takes_the_rate_times_the_sum_of_a_rows_gradients():
@@ -14,13 +22,45 @@ def test_takes_the_rate_times_the_sum_of_a_rows_gradients():
     np.testing.assert_array_equal(table.numpy(), [[1, 1], [-1, -2], [-4, -4]])
 
 
-def test_refuses_momentum_on_embedding_variables():
-    with pytest.raises(NotImplementedError, match=r"`momentum` is not supported.*SGD.momentum=0.9"):
-        SGD(0.1, momentum=0.9, nesterov=True).build([EmbeddingVariable(3, 2)])
+@pytest.mark.parametrize(
+    ("nesterov", "rows"), [(False, [-8, -12, -14, -15]), (True, [-12, -14, -15, -15.5])]
+)
+def test_velocity_keeps_moving_a_row_without_a_gradient(nesterov, rows):
+    table = EmbeddingVariable(2, 1, initializer="zeros")
+    optimizer = SGD(0.5, momentum=0.5, nesterov=nesterov)
+    train(optimizer, table, [{0: 16}])
+    for expected in rows:
+        np.testing.assert_array_equal(table.numpy(), [[expected], [0]])
+        train(optimizer, table, [{}])
 
 
-def test_has_momentum_for_other_variables():
-    ours, reference = SGD(0.1, momentum=0.9), keras.optimizers.SGD(0.1, momentum=0.9)
+def test_a_row_makes_up_for_many_steps_at_once():
+    table = EmbeddingVariable(2, 1, initializer="zeros")
+    optimizer = SGD(0.5, momentum=0.5)
+    train(optimizer, table, [{0: 16}, {1: 4}, {1: 0}, {0: 0}])
+    np.testing.assert_array_equal(table.numpy(), [[-15], [-3.5]])
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records[:, 1], [-1, -0.5])
+
+
+def test_velocity_that_does_not_decay_moves_a_row_for_ever():
+    table = EmbeddingVariable(1, 1, initializer="zeros")
+    optimizer = SGD(0.5, momentum=1.0)
+    train(optimizer, table, [{0: 1}, *[{}] * 2999])
+    np.testing.assert_array_equal(table.numpy(), [[-1500]])
+
+
+def test_keeps_no_velocity_without_momentum():
+    for momentum, slots in [(0.0, ()), (0.5, ("momentum",))]:
+        table = EmbeddingVariable(3, 2)
+        SGD(0.5, momentum=momentum).build([table])
+        assert table.slot_names == slots
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_is_keras_sgd_for_other_variables(nesterov):
+    arguments = {"learning_rate": 0.1, "momentum": 0.9, "nesterov": nesterov}
+    ours, reference = SGD(**arguments), keras.optimizers.SGD(**arguments)
     kernels = [keras.Variable([1.0, 2.0]) for _ in range(2)]
     for _ in range(3):
         ours.apply([tf.constant([1.0, -1.0])], kernels[:1])

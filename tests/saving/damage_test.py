@@ -133,13 +133,13 @@ def test_a_static_table_without_all_its_rows_is_an_error():
 def test_a_later_version_is_an_error_that_names_it(damaged):
     with h5py.File(damaged, "a") as file:
         group = file["fixed/vars"]
-        text = group["header"][:].tobytes().replace(b'"version": 1', b'"version": 7')
+        text = group["header"][:].tobytes().replace(b'"version": 2', b'"version": 7')
         for name in ("header", "header_crc32"):
             del group[name]
         content = np.frombuffer(text, np.uint8)
         group["header"] = content
         group["header_crc32"] = np.uint32(zlib.crc32(content.data))
-    assert_load_changes_nothing(damaged, ValueError, "must be of version 1.*Received: version 7")
+    assert_load_changes_nothing(damaged, ValueError, "must be of version 2.*Received: version 7")
 
 
 def test_verify_counts_the_tables_of_a_good_file(saved, tmp_path):

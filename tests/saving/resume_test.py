@@ -12,20 +12,22 @@ import pytest
 import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
+from optimizer_cases import each_class
 
-OPTIMIZERS = ["SGD", "Adagrad", "LazyAdam"]
 IDS = np.random.default_rng(0).integers(0, 40, (64, 3))
 TARGETS = np.random.default_rng(1).normal(size=(64, 1)).astype("float32")
 
 
-def make_model(optimizer, seed=None):
+def make_model(optimizer, seed=None, **compile_arguments):
     """A model of a static and a dynamic table, compiled."""
     inputs = keras.Input((3,), dtype="int64")
     static = Embedding(40, 4, "mean", seed=seed)(inputs)
     dynamic = Embedding(None, 4, "sum", seed=seed)(inputs)
     outputs = keras.layers.Dense(1)(keras.layers.Concatenate()([static, dynamic]))
     model = keras.Model(inputs, outputs)
-    model.compile(getattr(keras_sparse.optimizers, optimizer)(0.05), loss="mse")
+    if isinstance(optimizer, str):
+        optimizer = getattr(keras_sparse.optimizers, optimizer)(0.05)
+    model.compile(optimizer, loss="mse", **compile_arguments)
     return model
 
 
@@ -36,12 +38,22 @@ def fit(model, first, last, **kwargs):
     )
 
 
+def fit_eagerly(model, first, last):
+    """The same without a compiled step, which takes longer than a few steps do."""
+    for begin in range(first, last, 8):
+        model.train_on_batch(IDS[begin : begin + 8], TARGETS[begin : begin + 8])
+
+
 def assert_same_models(left, right):
     for ours, other in zip(left.trainable_variables, right.trainable_variables, strict=True):
         if isinstance(ours, keras_sparse.EmbeddingVariable):
             checks.assert_same_tables(ours, other)
         else:
             np.testing.assert_array_equal(ours.numpy(), other.numpy())
+    assert_same_unseen_rows(left, right)
+
+
+def assert_same_unseen_rows(left, right):
     assert int(left.optimizer.iterations) == int(right.optimizer.iterations)
     unseen = np.array([[1000, -7, 2**62]])
     tables = [model.layers[2].embeddings for model in (left, right)]
@@ -49,23 +61,48 @@ def assert_same_models(left, right):
     np.testing.assert_array_equal(*rows)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def assert_close_models(left, right, atol=2e-7):
+    """Raises unless the models are the same but for rounding."""
+    for ours, other in zip(left.trainable_variables, right.trainable_variables, strict=True):
+        if not isinstance(ours, keras_sparse.EmbeddingVariable):
+            np.testing.assert_allclose(ours.numpy(), other.numpy(), rtol=0, atol=atol)
+            continue
+        records, expected = (
+            np.array([np.frombuffer(r, "float32") for _, r in sorted(content.items())])
+            for content in map(checks.table_content, (ours, other))
+        )
+        rows = slice(0, ours.output_dim)
+        np.testing.assert_allclose(records[:, rows], expected[:, rows], rtol=0, atol=atol)
+        np.testing.assert_allclose(records, expected, rtol=1e-4, atol=atol)
+    assert_same_unseen_rows(left, right)
+
+
+def save_and_load(model, path, optimizer):
+    if path.suffix == ".keras":
+        model.save(path)
+        return keras.saving.load_model(path)
+    model.save_weights(path)
+    loaded = make_model(optimizer, run_eagerly=True)
+    loaded.optimizer.build(loaded.trainable_variables)
+    loaded.load_weights(path)
+    return loaded
+
+
+@each_class
 @pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
-def test_training_on_equals_never_stopping(name, optimizer, tmp_path):
-    model = make_model(optimizer)
-    fit(model, 0, 32)
-    if name.endswith(".keras"):
-        model.save(tmp_path / name)
-        loaded = keras.saving.load_model(tmp_path / name)
-    else:
-        model.save_weights(tmp_path / name)
-        loaded = make_model(optimizer)
-        loaded.optimizer.build(loaded.trainable_variables)
-        loaded.load_weights(tmp_path / name)
+def test_training_on_equals_never_stopping(name, case, tmp_path):
+    """Bit for bit, but where a saved row makes up for missed steps earlier than an unsaved one."""
+    never_saved, model = (make_model(case.make(), seed=3, run_eagerly=True) for _ in range(2))
+    model.layers[-1].set_weights(never_saved.layers[-1].get_weights())
+    for each in (never_saved, model):
+        fit_eagerly(each, 0, 32)
+    loaded = save_and_load(model, tmp_path / name, case.make())
+    assert type(loaded.optimizer) is case.ours
     assert_same_models(loaded, model)
-    for each in (model, loaded):
-        fit(each, 32, 64)
-    assert_same_models(loaded, model)
+    for each in (never_saved, model, loaded):
+        fit_eagerly(each, 32, 64)
+    assert_same_models(model, never_saved)
+    (assert_close_models if case.catches_up else assert_same_models)(loaded, model)
 
 
 def test_a_model_in_training_goes_back_to_its_file(tmp_path):
@@ -80,8 +117,8 @@ def test_a_model_in_training_goes_back_to_its_file(tmp_path):
     np.testing.assert_array_equal(model.predict(IDS, verbose=0), expected)
 
 
-@pytest.mark.parametrize("optimizer", ["Adagrad", "LazyAdam"])
-def test_another_process_trains_on_to_the_same_bits(optimizer, tmp_path):
+@pytest.mark.parametrize("optimizer", ["AdamAsync", "Adam"])
+def test_another_process_trains_on_to_the_same_model(optimizer, tmp_path):
     model = make_model(optimizer)
     fit(model, 0, 32)
     model.save(tmp_path / "model.keras")
@@ -104,7 +141,8 @@ def test_another_process_trains_on_to_the_same_bits(optimizer, tmp_path):
         text=True,
     ).stdout
     expected = model.predict(IDS[32:], verbose=0).tolist()
-    assert json.loads(output.splitlines()[-1]) == expected
+    loaded = json.loads(output.splitlines()[-1])
+    np.testing.assert_allclose(loaded, expected, rtol=0, atol=1e-6 if optimizer == "Adam" else 0)
 
 
 def test_a_model_checkpoint_brings_back_the_best_weights(tmp_path):
@@ -126,7 +164,7 @@ class PowerCut(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad", "LazyAdam", "Adam", "Nadam"])
 def test_backup_and_restore_goes_on_where_it_was_cut_off(optimizer, tmp_path):
     expected = make_model(optimizer, seed=3)
     dense = expected.get_layer(index=-1)
@@ -139,7 +177,10 @@ def test_backup_and_restore_goes_on_where_it_was_cut_off(optimizer, tmp_path):
         fit(cut, 0, 64, epochs=3, callbacks=[PowerCut(), backup])
     backup = keras.callbacks.BackupAndRestore(tmp_path)
     fit(resumed, 0, 64, epochs=3, callbacks=[backup])
-    assert_same_models(resumed, expected)
+    if optimizer in ("Adam", "Nadam"):  # a saved row makes up for missed steps earlier
+        assert_close_models(resumed, expected, atol=1e-6)
+    else:
+        assert_same_models(resumed, expected)
 
 
 def early_stopping_model(input_dim):

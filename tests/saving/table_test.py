@@ -1,8 +1,12 @@
 """What a table's file holds, and into what it can be loaded."""
 
+import json
+import zlib
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import checks
 import keras_sparse
@@ -10,25 +14,35 @@ from keras_sparse import EmbeddingVariable
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
+from keras_sparse.saving.table_header import TableHeader
+
+ADAM = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
+CONSTANTS = {
+    "sgd": {},
+    "adagrad": {"initial_accumulator": 0.5, "epsilon": 1e-7},
+    "row_wise_adagrad": {"initial_accumulator": 0.5, "epsilon": 1e-7},
+    "adam": ADAM,
+    "lazy_adam": ADAM,
+    "amsgrad": ADAM,
+}
 
 
 def table(input_dim=None, rule=None, **kwargs):
     variable = EmbeddingVariable(input_dim, 2, **kwargs)
-    slots = {"adagrad": ["accumulator"], "lazy_adam": ["momentum", "velocity"]}.get(rule, [])
     if rule is not None:
-        variable.set_rule(rule, slots, [0.5] * len(slots))
+        variable.set_rule(rule, CONSTANTS[rule])
     return variable
 
 
 def filled(**kwargs):
     variable = table(**kwargs)
     keys = np.arange(5) if variable.input_dim else np.array([-(2**63), -1, 0, 7, 2**63 - 1])
-    width = 2 * (1 + len(variable.slot_names))
-    variable.import_(keys, np.random.default_rng(0).normal(size=(5, width)))
+    records = np.random.default_rng(0).normal(size=(5, variable.record_floats))
+    variable.import_(keys, records)
     return variable
 
 
-@pytest.mark.parametrize("rule", [None, "sgd", "adagrad", "lazy_adam"])
+@pytest.mark.parametrize("rule", [None, *CONSTANTS])
 @pytest.mark.parametrize("input_dim", [5, None])
 def test_a_table_comes_back_bit_for_bit(input_dim, rule):
     saved, loaded = filled(input_dim=input_dim, rule=rule), table(input_dim, rule)
@@ -38,6 +52,54 @@ def test_a_table_comes_back_bit_for_bit(input_dim, rule):
     save_table(saved, store)
     load_table(loaded, store)
     checks.assert_same_tables(loaded, saved)
+
+
+@pytest.mark.parametrize(
+    ("rule", "slot_names", "record_floats"),
+    [
+        (None, [], 2),
+        ("sgd", [], 2),
+        ("adagrad", ["accumulator"], 4),
+        ("row_wise_adagrad", ["row_accumulator"], 3),
+        ("adam", ["momentum", "velocity"], 6),
+        ("amsgrad", ["momentum", "velocity", "velocity_hat"], 8),
+    ],
+)
+def test_the_header_says_what_a_record_holds(rule, slot_names, record_floats):
+    store = {}
+    save_table(filled(rule=rule), store)
+    assert sorted(store) == ["header", "header_crc32", "keys_000000", "records_000000"]
+    header = json.loads(store["header"].tobytes())
+    initial_rows = header.pop("initial_rows")
+    assert sorted(initial_rows) == ["a", "b", "kind", "seed"]
+    checksums = [zlib.crc32(store[name].data) for name in ("keys_000000", "records_000000")]
+    assert header == {
+        "format": "keras_sparse table",
+        "version": 2,
+        "input_dim": None,
+        "output_dim": 2,
+        "rule": rule,
+        "slot_names": slot_names,
+        "record_floats": record_floats,
+        "chunks": [[5, *checksums]],
+    }
+    assert store["records_000000"].shape == (5, record_floats)
+    assert store["records_000000"].dtype == np.float32
+    assert TableHeader.read(store).num_rows == 5
+
+
+def test_records_are_saved_as_they_are_after_all_steps():
+    """A row that was in no batch since is saved with the moves that it has missed."""
+    variable = EmbeddingVariable(2, 1, initializer="zeros")
+    optimizer = keras_sparse.optimizers.SGD(0.5, momentum=0.5)
+    for ids in ([0, 1], [1], []):
+        values = tf.fill((len(ids), 1), 16.0)
+        optimizer.apply([tf.IndexedSlices(values, tf.constant(ids, tf.int64), (2, 1))], [variable])
+    store = {}
+    save_table(variable, store)
+    # Row 0 by 8, 4 and 2; row 1 by 8, 12 and 6. Beside each its velocity.
+    np.testing.assert_array_equal(store["keys_000000"], [0, 1])
+    np.testing.assert_array_equal(store["records_000000"], [[-14, -2], [-26, -6]])
 
 
 def test_an_empty_dynamic_table_comes_back_empty():

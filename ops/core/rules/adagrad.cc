@@ -1,52 +1,45 @@
 // accumulator += g^2
-// row         -= learning_rate * g / sqrt(accumulator + epsilon)
+// row          -= decay * row + learning_rate * g / sqrt(accumulator + epsilon)
 #include <cmath>
 #include <memory>
-#include <vector>
 
-#include "ops/core/update_rule.h"
+#include "ops/core/dense_rule.h"
 
 namespace keras_sparse {
 namespace {
 
-class Adagrad : public UpdateRule {
+class Adagrad : public DenseRule {
  public:
-  Adagrad(int64_t dim, float initial_accumulator)
-      : UpdateRule("adagrad",
-                   RowSchema(dim, {{"accumulator", false, initial_accumulator}}, false)) {}
+  explicit Adagrad(const RuleOptions& options)
+      : DenseRule(
+            options, Untouched::kDecay,
+            {{"accumulator", 1, static_cast<float>(options.constants.at("initial_accumulator"))}}),
+        epsilon_(static_cast<float>(constant("epsilon"))) {}
 
-  int num_numbers() const override { return 2; }
-
-  void BeginStep(int64_t step, const float* numbers) override {
-    step_ = step;
-    learning_rate_ = numbers[0];
-    epsilon_ = numbers[1];
-  }
-
-  void Update(float* const* records, const float* const* gradients, int64_t n) const override {
-    const int64_t dim = schema().dim();
+ protected:
+  void UpdateRecords(float* const* records, const float* const* gradients,
+                     int64_t n) const override {
+    const int64_t width = dim();
     const float learning_rate = learning_rate_;
+    const float decay = decay_;
     const float epsilon = epsilon_;
     for (int64_t i = 0; i < n; ++i) {
       float* __restrict row = records[i];
-      float* __restrict accumulator = records[i] + dim;
+      float* __restrict accumulator = records[i] + width;
       const float* __restrict g = gradients[i];
-      for (int64_t j = 0; j < dim; ++j) {
+      for (int64_t j = 0; j < width; ++j) {
         accumulator[j] += g[j] * g[j];
-        row[j] -= learning_rate * g[j] / std::sqrt(accumulator[j] + epsilon);
+        row[j] -= decay * row[j] + learning_rate * g[j] / std::sqrt(accumulator[j] + epsilon);
       }
     }
   }
 
  private:
-  float learning_rate_ = 0;
-  float epsilon_ = 0;
+  float epsilon_;
 };
 
 const bool kRegistered =
-    UpdateRule::Register("adagrad", 1, [](int64_t dim, const std::vector<float>& slots) {
-      return std::unique_ptr<UpdateRule>(new Adagrad(dim, slots[0]));
-    });
+    UpdateRule::Register<Adagrad>("adagrad", {"initial_accumulator", "epsilon"});
 
 }  // namespace
 }  // namespace keras_sparse

@@ -16,7 +16,7 @@ namespace {
 
 TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   const TableOptions options = Dynamic(2);
-  const auto table = OpenWithRule(options, "sgd");
+  const auto table = OpenWithRule(options, SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-9}, {1, 2})));
   const std::vector<float> row = InitialRow(options, -9);
   EXPECT_EQ(Lookup(table.get(), {-9}), (std::vector<float>{row[0] - 1, row[1] - 2}));
@@ -28,8 +28,8 @@ TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
 
 TEST(ApplyGradients, UpdatesARepeatedIdOnceWithTheSum) {
   // Adagrad tells the square of a sum from a sum of squares.
-  const auto table = OpenWithRule(Dynamic(1), "adagrad", {0});
-  ASSERT_TRUE(IsOk(Apply(table.get(), {"adagrad", 1, {1, 0}}, {4, 4, 4}, {1, 2, 3})));
+  const auto table = OpenWithRule(Dynamic(1), AdagradRule(0, 0));
+  ASSERT_TRUE(IsOk(Apply(table.get(), {1}, {4, 4, 4}, {1, 2, 3})));
   EXPECT_EQ(ExportAll(*table).at(4).record[1], 36);
 }
 
@@ -37,7 +37,7 @@ TEST(ApplyGradients, SumsOneIdThatIsRepeatedAMillionTimes) {
   TableOptions options = Dynamic(1);
   options.initializer = "constant";
   options.initializer_a = 0;
-  const auto table = OpenWithRule(options, "sgd");
+  const auto table = OpenWithRule(options, SgdRule());
   ThreadExecutor executor(2);
   ASSERT_TRUE(IsOk(Subtract(table.get(), std::vector<int64_t>(1000000, 5),
                             std::vector<float>(1000000, 0.25f), &executor)));
@@ -46,7 +46,7 @@ TEST(ApplyGradients, SumsOneIdThatIsRepeatedAMillionTimes) {
 
 TEST(ApplyGradients, MovesEveryRowOfALargeBatch) {
   for (const TableOptions& options : {Dynamic(3), Options(20000, 3)}) {
-    const auto table = OpenWithRule(options, "sgd");
+    const auto table = OpenWithRule(options, SgdRule());
     const std::vector<int64_t> ids = RandomIds(60000, 0, 19999, 1);
     const std::vector<float> grads = RandomFloats(60000 * 3, 2);
     ThreadExecutor executor(3);
@@ -67,7 +67,7 @@ TEST(ApplyGradients, UpdatesManyTablesOfManyWidthsInOneStep) {
   std::vector<ApplyRequest> requests;
   for (const int64_t dim : {1, 3, 8, 100, 1500}) {
     const int64_t n = dim == 8 ? 0 : 500;
-    tables.push_back(OpenWithRule(dim % 2 == 0 ? Dynamic(dim) : Options(100, dim), "sgd"));
+    tables.push_back(OpenWithRule(dim % 2 == 0 ? Dynamic(dim) : Options(100, dim), SgdRule()));
     ids.push_back(RandomIds(n, 0, 99, static_cast<uint64_t>(dim)));
     grads.push_back(RandomFloats(n * dim, static_cast<uint64_t>(dim)));
   }
@@ -75,7 +75,7 @@ TEST(ApplyGradients, UpdatesManyTablesOfManyWidthsInOneStep) {
     requests.push_back(Request(tables[t].get(), ids[t], NoBags(ids[t]), grads[t]));
   }
   ThreadExecutor executor(3);
-  ASSERT_TRUE(IsOk(ApplyGradients(requests, {"sgd", 1, {1}}, &executor)));
+  ASSERT_TRUE(IsOk(ApplyGradients(requests, &executor)));
   for (size_t t = 0; t < tables.size(); ++t) {
     const int64_t dim = tables[t]->dim();
     const auto options = dim % 2 == 0 ? Dynamic(dim) : Options(100, dim);
@@ -87,31 +87,54 @@ TEST(ApplyGradients, UpdatesManyTablesOfManyWidthsInOneStep) {
 }
 
 TEST(ApplyGradients, RefusesATableThatIsNamedTwice) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
   const std::vector<int64_t> ids = {1};
   const std::vector<float> grads = {1};
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must name each table once",
                         ApplyGradients({Request(table.get(), ids, NoBags(ids), grads),
                                         Request(table.get(), ids, NoBags(ids), grads)},
-                                       {"sgd", 1, {1}}, Inline())));
+                                       Inline())));
   EXPECT_EQ(table->size(), 0);
 }
 
-TEST(ApplyGradients, RefusesAnotherRuleThanTheTables) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+TEST(ApplyGradients, ChangesNoTableIfTheNumbersOfOneAreNotItsRules) {
+  const auto good = OpenWithRule(Dynamic(1), SgdRule());
+  const auto bad = OpenWithRule(Dynamic(1), AdamRule());
+  const std::vector<int64_t> ids = {1};
+  const std::vector<float> grads = {1};
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`numbers` of rule 'adam' must be 2",
+                        ApplyGradients({Request(good.get(), ids, NoBags(ids), grads, {1}),
+                                        Request(bad.get(), ids, NoBags(ids), grads, {1})},
+                                       Inline())));
+  EXPECT_EQ(good->size(), 0);
+  EXPECT_EQ(bad->size(), 0);
+}
+
+TEST(ApplyGradients, GivesEachTableItsOwnNumbers) {
+  const auto one = OpenWithRule(Options(3, 1), SgdRule());
+  const auto other = OpenWithRule(Options(3, 1), SgdRule());
+  const std::vector<int64_t> ids = {1};
+  const std::vector<float> grads = {2};
+  ASSERT_TRUE(IsOk(ApplyGradients({Request(one.get(), ids, NoBags(ids), grads, {0.5f}),
+                                   Request(other.get(), ids, NoBags(ids), grads, {4})},
+                                  Inline())));
+  const float initial = InitialRow(Options(3, 1), 1)[0];
+  EXPECT_EQ(Lookup(one.get(), ids), std::vector<float>{initial - 1});
+  EXPECT_EQ(Lookup(other.get(), ids), std::vector<float>{initial - 8});
+}
+
+TEST(ApplyGradients, RefusesATableWithoutARule) {
+  const auto table = Open(Dynamic(1));
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition,
-                        "table 'items' must be updated by rule 'sgd'",
-                        Apply(table.get(), {"adagrad", 1, {1, 0}}, {1}, {1})));
-  const auto no_rule = Open(Dynamic(1));
-  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "Received: rule='sgd'",
-                        Subtract(no_rule.get(), {1}, {1})));
-  EXPECT_EQ(no_rule->size(), 0);
+                        "table 'items' must be given an update rule before it is updated",
+                        Apply(table.get(), {1}, {4}, {1})));
+  EXPECT_EQ(table->size(), 0);
 }
 
 TEST(ApplyGradients, ChangesNoTableIfOneIdIsOutOfRange) {
   const TableOptions options = Options(10, 1);
-  const auto good = OpenWithRule(options, "sgd");
-  const auto bad = OpenWithRule(options, "sgd");
+  const auto good = OpenWithRule(options, SgdRule());
+  const auto bad = OpenWithRule(options, SgdRule());
   const std::vector<int64_t> good_ids = {3};
   const std::vector<int64_t> ids = {3, 10};
   const std::vector<float> good_grads = {1};
@@ -119,7 +142,7 @@ TEST(ApplyGradients, ChangesNoTableIfOneIdIsOutOfRange) {
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "ids[1] = 10",
                         ApplyGradients({Request(good.get(), good_ids, NoBags(good_ids), good_grads),
                                         Request(bad.get(), ids, NoBags(ids), grads)},
-                                       {"sgd", 1, {1}}, Inline())));
+                                       Inline())));
   EXPECT_EQ(Lookup(good.get(), {3}), InitialRow(options, 3));
   EXPECT_EQ(Lookup(bad.get(), {3}), InitialRow(options, 3));
 }
@@ -127,7 +150,7 @@ TEST(ApplyGradients, ChangesNoTableIfOneIdIsOutOfRange) {
 TEST(ApplyGradients, LeavesOutIdsThatReadAsZeros) {
   TableOptions options = Options(3, 1);
   options.out_of_range_is_zero = true;
-  const auto table = OpenWithRule(options, "sgd");
+  const auto table = OpenWithRule(options, SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-1, 2, 3, 2}, {100, 1, 100, 1})));
   EXPECT_EQ(Lookup(table.get(), {-1, 2, 3}),
             (std::vector<float>{0, InitialRow(options, 2)[0] - 2, 0}));
@@ -145,18 +168,17 @@ TEST(ApplyGradients, MovesRowsByTheGradientsOfTheirBagsAsIfTheyHadBeenMerged) {
          {BagsOf(Combiner::kSum, splits), BagsOf(Combiner::kMean, splits),
           BagsOf(Combiner::kSum, splits, weights), BagsOf(Combiner::kSqrtN, splits, weights)}) {
       for (const TableOptions& options : {Dynamic(dim), Options(5000, dim)}) {
-        const StepNumbers step = {"adagrad", 1, {0.1f, 1e-7f}};
-        const auto table = OpenWithRule(options, "adagrad", {0.1f});
+        const auto table = OpenWithRule(options, AdagradRule(0.1));
         ASSERT_TRUE(
-            IsOk(ApplyGradients({Request(table.get(), ids, bags, grads)}, step, &executor)));
+            IsOk(ApplyGradients({Request(table.get(), ids, bags, grads, {0.1f})}, &executor)));
         std::unique_ptr<GradientMerger> merger;
         ASSERT_TRUE(IsOk(
             GradientMerger::Create({{ids.data(), bags, grads.data(), dim}}, Inline(), &merger)));
         std::vector<int64_t> merged_ids(static_cast<size_t>(merger->num_unique(0)));
         std::vector<float> sums(merged_ids.size() * static_cast<size_t>(dim));
         merger->Write({{merged_ids.data(), sums.data()}}, Inline());
-        const auto expected = OpenWithRule(options, "adagrad", {0.1f});
-        ASSERT_TRUE(IsOk(Apply(expected.get(), step, merged_ids, sums)));
+        const auto expected = OpenWithRule(options, AdagradRule(0.1));
+        ASSERT_TRUE(IsOk(Apply(expected.get(), {0.1f}, merged_ids, sums)));
         EXPECT_EQ(ExportAll(*table), ExportAll(*expected));
       }
     }
@@ -164,41 +186,40 @@ TEST(ApplyGradients, MovesRowsByTheGradientsOfTheirBagsAsIfTheyHadBeenMerged) {
 }
 
 TEST(ApplyGradients, ChangesNothingIfTheRowSplitsAreWrong) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
   const std::vector<int64_t> ids = {1, 2};
   const std::vector<int64_t> splits = {0, 3, 2};
   const std::vector<float> grads = {1, 1};
   EXPECT_TRUE(
       FailsWith(StatusCode::kInvalidArgument, "`row_splits` must rise",
                 ApplyGradients({Request(table.get(), ids, BagsOf(Combiner::kSum, splits), grads)},
-                               {"sgd", 1, {1}}, Inline())));
+                               Inline())));
   EXPECT_EQ(table->size(), 0);
 }
 
 TEST(ApplyGradients, RefusesAnUpdateForSlotsThatWereLaidOutAnew) {
-  const auto table = OpenWithRule(Dynamic(1), "adagrad", {0});
+  const auto table = OpenWithRule(Dynamic(1), AdagradRule(0));
   const std::vector<int64_t> ids = {1};
   const std::vector<float> grads = {1};
   const ApplyRequest request = Request(table.get(), ids, NoBags(ids), grads);
-  const StepNumbers step = {"adagrad", 1, {1, 0}};
-  ASSERT_TRUE(IsOk(ApplyGradients({request}, step, Inline())));
-  ASSERT_TRUE(IsOk(table->SetRule("adagrad", {0}, Inline())));
+  ASSERT_TRUE(IsOk(ApplyGradients({request}, Inline())));
+  ASSERT_TRUE(IsOk(table->SetRule(AdagradRule(0), Inline())));
   const Exported before = ExportAll(*table);
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "another one was built on it since",
-                        ApplyGradients({request}, step, Inline())));
+                        ApplyGradients({request}, Inline())));
   EXPECT_EQ(ExportAll(*table), before);
 }
 
 TEST(ApplyGradients, TakesABatchOfSizeZero) {
-  const auto table = OpenWithRule(Dynamic(2), "sgd");
+  const auto table = OpenWithRule(Dynamic(2), SgdRule());
   EXPECT_TRUE(IsOk(Subtract(table.get(), {}, {})));
-  EXPECT_TRUE(IsOk(ApplyGradients({}, {"sgd", 1, {1}}, Inline())));
+  EXPECT_TRUE(IsOk(ApplyGradients({}, Inline())));
   EXPECT_EQ(table->size(), 0);
 }
 
 TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
   const TableOptions options = Dynamic(2);
-  const auto table = OpenWithRule(options, "sgd");
+  const auto table = OpenWithRule(options, SgdRule());
   std::vector<int64_t> ids;
   for (uint64_t i = 0; i < 30000; ++i)
     ids.push_back(KeyOfHash((0x5aULL << 56) | (i * 0x9E3779B1u)));

@@ -35,7 +35,7 @@ class Tables {
  public:
   Tables() {
     for (const int64_t input_dim : {int64_t{-1}, kKeys, int64_t{-1}}) {
-      tables_.push_back(OpenWithRule(FromZero(input_dim), "sgd"));
+      tables_.push_back(OpenWithRule(FromZero(input_dim), SgdRule()));
     }
     EXPECT_TRUE(IsOk(tables_[2]->AddLowerTier(std::make_unique<DramStore>(4 * kDim))));
   }
@@ -67,7 +67,7 @@ class Tables {
       requests.push_back(Request(table.get(), ids, NoBags(ids), grads));
     }
     std::shuffle(requests.begin(), requests.end(), *random);
-    ASSERT_TRUE(IsOk(ApplyGradients(requests, {"sgd", 1, {1}}, executor)));
+    ASSERT_TRUE(IsOk(ApplyGradients(requests, executor)));
   }
 
   static std::vector<int64_t> AllKeys() {
@@ -153,17 +153,17 @@ TEST(Concurrency, LosesNoUpdateAndShowsNoHalfOfOne) {
 
 TEST(Concurrency, ShowsOnlyRowsThatSomebodyWrote) {
   for (const int64_t input_dim : {int64_t{-1}, kKeys}) {
-    const auto table = OpenWithRule(FromZero(input_dim), "sgd");
+    const auto table = OpenWithRule(FromZero(input_dim), SgdRule());
     const std::vector<int64_t> ids = Tables::AllKeys();
     const auto import = [&](std::mt19937_64* random) {
       ThreadExecutor executor(2);
       for (int i = 0; i < 100; ++i) {
         const auto value = static_cast<float>((*random)() % 100);
         const std::vector<float> rows(ids.size() * kDim, value);
-        ASSERT_TRUE(IsOk(table->Import(ids.data(), kKeys, rows.data(), kDim, nullptr, &executor)));
+        ASSERT_TRUE(IsOk(table->Import(ids.data(), kKeys, rows.data(), kDim, &executor)));
         const Status status = i % 10 == 0   ? table->Clear(&executor)
-                              : i % 30 == 1 ? table->SetRule("adagrad", {0}, &executor)
-                              : i % 30 == 2 ? table->SetRule("sgd", {}, &executor)
+                              : i % 30 == 1 ? table->SetRule(AdagradRule(0), &executor)
+                              : i % 30 == 2 ? table->SetRule(SgdRule(), &executor)
                                             : Status::Ok();
         ASSERT_TRUE(IsOk(status));
       }

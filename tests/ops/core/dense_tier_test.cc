@@ -47,14 +47,15 @@ TEST(DenseTier, StartsWithTheInitialRowsAndSlots) {
   }
 }
 
-TEST(DenseTier, ClearBringsTheInitialRowsBack) {
-  const RowSchema schema(2, {{"accumulator", false, 0.1f}}, false);
+TEST(DenseTier, ClearBringsTheInitialRowsBackAsOfItsStep) {
+  const RowSchema schema(2, {{"accumulator", false, 0.1f}}, true);
   const auto tier = Open(100, schema);
   const std::vector<float> before(Find(*tier, 42), Find(*tier, 42) + 4);
   std::fill_n(Find(*tier, 42), 4, 7.0f);
   ThreadExecutor executor(2);
-  ASSERT_TRUE(IsOk(tier->Clear(*Uniform(), &executor)));
+  ASSERT_TRUE(IsOk(tier->Clear(*Uniform(), 7, &executor)));
   EXPECT_EQ(std::vector<float>(Find(*tier, 42), Find(*tier, 42) + 4), before);
+  EXPECT_EQ(schema.LastStep(Find(*tier, 42)), 7);
 }
 
 TEST(DenseTier, HasNoRowOutsideItsRange) {

@@ -14,13 +14,10 @@
 namespace keras_sparse {
 namespace {
 
-StepNumbers Step(int64_t step) { return {"adagrad", step, {0.1f, 1e-7f}}; }
-
 std::unique_ptr<EmbeddingTable> Trained(const TableOptions& options, int64_t num_ids = 3000) {
-  auto table = OpenWithRule(options, "adagrad", {0.1f});
+  auto table = OpenWithRule(options, AdagradRule(0.1));
   const auto ids = RandomIds(num_ids, 0, 1999, 1);
-  EXPECT_TRUE(
-      IsOk(Apply(table.get(), Step(1), ids, RandomFloats(num_ids * options.output_dim, 2))));
+  EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(num_ids * options.output_dim, 2))));
   return table;
 }
 
@@ -29,9 +26,8 @@ void Copy(const EmbeddingTable& from, EmbeddingTable* to, int64_t max_rows) {
   ExportedRows rows;
   for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
     ASSERT_TRUE(IsOk(from.Export(cursor, max_rows, &rows)));
-    const int64_t* last_steps = rows.last_steps.empty() ? nullptr : rows.last_steps.data();
     ASSERT_TRUE(IsOk(to->Import(rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
-                                rows.records.data(), from.record_floats(), last_steps, Inline())));
+                                rows.records.data(), from.record_floats(), Inline())));
   }
 }
 
@@ -50,12 +46,11 @@ TEST(Export, GivesNothingOfAnEmptyTable) {
   ASSERT_TRUE(IsOk(Open(Dynamic(2))->Export(0, 10, &rows)));
   EXPECT_TRUE(rows.keys.empty());
   EXPECT_TRUE(rows.records.empty());
-  EXPECT_TRUE(rows.last_steps.empty());
   EXPECT_EQ(rows.next_cursor, -1);
 }
 
 TEST(Export, HoldsEveryExtremeKey) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), ExtremeKeys(), {1, 2, 3, 4, 5})));
   const Exported all = ExportAll(*table, 1);
   for (const int64_t key : ExtremeKeys()) EXPECT_EQ(all.count(key), 1u);
@@ -66,13 +61,13 @@ TEST(Export, RefusesToGoOnOnceTheTableHasChanged) {
     const auto table = Trained(options);
     const int64_t key = 3;
     const std::vector<std::function<Status()>> changes = {
-        [&] { return Apply(table.get(), Step(2), {3}, {1, 1}); },
-        [&] { return table->Import(&key, 1, std::vector<float>(2).data(), 2, nullptr, Inline()); },
+        [&] { return Apply(table.get(), {0.1f}, {3}, {1, 1}); },
+        [&] { return table->Import(&key, 1, std::vector<float>(2).data(), 2, Inline()); },
         [&] { return table->Clear(Inline()); },
-        [&] { return table->SetRule("adagrad", {0.1f}, Inline()); }};
+        [&] { return table->SetRule(AdagradRule(0.1), Inline()); }};
     for (const auto& change : changes) {
       ASSERT_TRUE(
-          IsOk(Apply(table.get(), Step(2), RandomIds(3000, 0, 1999, 3), std::vector<float>(6000))));
+          IsOk(Apply(table.get(), {0.1f}, RandomIds(3000, 0, 1999, 3), std::vector<float>(6000))));
       ExportedRows rows;
       ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
       ASSERT_GT(rows.next_cursor, 0);
@@ -88,15 +83,15 @@ TEST(Export, GoesOnAcrossLookupsAndRefusedChanges) {
   ExportedRows rows;
   ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
   (void)Lookup(table.get(), {1, 2});
-  EXPECT_FALSE(Apply(table.get(), Step(2), {2000}, {1, 1}).ok());
+  EXPECT_FALSE(Apply(table.get(), {0.1f}, {2000}, {1, 1}).ok());
   const int64_t bad_key = -1;
-  EXPECT_FALSE(table->Import(&bad_key, 1, std::vector<float>(2).data(), 2, nullptr, Inline()).ok());
+  EXPECT_FALSE(table->Import(&bad_key, 1, std::vector<float>(2).data(), 2, Inline()).ok());
   EXPECT_TRUE(IsOk(table->Export(rows.next_cursor, 10, &rows)));
 }
 
 TEST(Export, GivesAnEmptyPieceOnceAllIsOut) {
   for (const TableOptions& options : {Dynamic(2), Options(3, 2)}) {
-    const auto table = OpenWithRule(options, "adagrad", {0});
+    const auto table = OpenWithRule(options, AdagradRule(0));
     ExportedRows rows;
     EXPECT_TRUE(IsOk(table->Export(-1, 10, &rows)));
     EXPECT_TRUE(rows.keys.empty());
@@ -122,23 +117,23 @@ TEST(Export, RefusesOrEndsAtACursorItNeverGave) {
 TEST(Import, BringsBackWhatExportGaveAndTrainsOnAlike) {
   for (const TableOptions& options : {Dynamic(3), Options(2000, 3)}) {
     const auto table = Trained(options);
-    const auto copy = OpenWithRule(options, "adagrad", {0.1f});
+    const auto copy = OpenWithRule(options, AdagradRule(0.1));
     Copy(*table, copy.get(), 100);
     EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
     const auto ids = RandomIds(500, 0, 1999, 7);
     for (EmbeddingTable* each : {table.get(), copy.get()}) {
-      ASSERT_TRUE(IsOk(Apply(each, Step(2), ids, RandomFloats(1500, 8))));
+      ASSERT_TRUE(IsOk(Apply(each, {0.1f}, ids, RandomFloats(1500, 8))));
     }
     EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
   }
 }
 
 TEST(Import, OfRowsAloneKeepsSlotsAndStartsThoseOfNewRows) {
-  const auto table = OpenWithRule(Dynamic(2), "adagrad", {0.5f});
-  ASSERT_TRUE(IsOk(Apply(table.get(), {"adagrad", 1, {0, 1}}, {4}, {1, 2})));
+  const auto table = OpenWithRule(Dynamic(2), AdagradRule(0.5));
+  ASSERT_TRUE(IsOk(Apply(table.get(), {0}, {4}, {1, 2})));
   const std::vector<int64_t> keys = {4, 9};
   const std::vector<float> rows = {10, 20, 30, 40};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, rows.data(), 2, nullptr, Inline())));
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, rows.data(), 2, Inline())));
   EXPECT_EQ(ExportAll(*table).at(4).record, (std::vector<float>{10, 20, 1.5f, 4.5f}));
   EXPECT_EQ(ExportAll(*table).at(9).record, (std::vector<float>{30, 40, 0.5f, 0.5f}));
 }
@@ -147,7 +142,7 @@ TEST(Import, KeepsTheLastRowOfARepeatedKey) {
   const auto table = Open(Dynamic(1));
   const std::vector<int64_t> keys = {4, 5, 4};
   const std::vector<float> rows = {1, 2, 3};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 1, nullptr, Inline())));
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 1, Inline())));
   EXPECT_EQ(Lookup(table.get(), {4, 5}), (std::vector<float>{3, 2}));
   EXPECT_EQ(table->size(), 2);
 }
@@ -162,7 +157,7 @@ TEST(Import, RefusesAnotherWidthAndChangesNothing) {
         FailsWith(StatusCode::kInvalidArgument,
                   "must be 2 wide (rows) or 4 (rows and slots of rule 'adagrad'). Received: " +
                       std::to_string(width),
-                  table->Import(keys.data(), 1, records.data(), width, nullptr, Inline())));
+                  table->Import(keys.data(), 1, records.data(), width, Inline())));
   }
   EXPECT_EQ(ExportAll(*table), before);
 }
@@ -176,23 +171,23 @@ TEST(Import, RefusesKeysOutsideAStaticTableAndChangesNothing) {
   for (const int64_t bad : {int64_t{-1}, int64_t{2000}}) {
     const std::vector<int64_t> keys = {1, bad};
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "keys[1] = " + std::to_string(bad),
-                          table->Import(keys.data(), 2, records.data(), 2, nullptr, Inline())));
+                          table->Import(keys.data(), 2, records.data(), 2, Inline())));
   }
   EXPECT_EQ(ExportAll(*table), before);
 }
 
 TEST(Import, TakesNothing) {
   const auto table = Open(Dynamic(2));
-  EXPECT_TRUE(IsOk(table->Import(nullptr, 0, nullptr, 2, nullptr, Inline())));
+  EXPECT_TRUE(IsOk(table->Import(nullptr, 0, nullptr, 2, Inline())));
   EXPECT_EQ(table->size(), 0);
 }
 
 TEST(Import, FillsATableFromManyThreads) {
-  const auto table = OpenWithRule(Dynamic(2), "sgd");
+  const auto table = OpenWithRule(Dynamic(2), SgdRule());
   const auto keys = RandomIds(50000, 0, 1 << 30, 5);
   ThreadExecutor executor(4);
   const auto records = RandomFloats(100000, 6);
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 50000, records.data(), 2, nullptr, &executor)));
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 50000, records.data(), 2, &executor)));
   for (size_t i = 0; i < keys.size(); i += 501) {
     EXPECT_EQ(Lookup(table.get(), {keys[i]})[1], records[2 * i + 1]);
   }

@@ -72,7 +72,7 @@ TEST(HashTier, ClearDropsAllRowsAndTheirMemory) {
   std::unique_ptr<Initializer> initializer;
   ASSERT_TRUE(IsOk(Initializer::Create("constant", 0, 0, 0, &initializer)));
   ThreadExecutor executor(2);
-  ASSERT_TRUE(IsOk(tier.Clear(*initializer, &executor)));
+  ASSERT_TRUE(IsOk(tier.Clear(*initializer, 0, &executor)));
   EXPECT_EQ(tier.num_rows(), 0);
   EXPECT_EQ(tier.bytes(), empty_bytes);
   EXPECT_EQ(Find(tier, 0), nullptr);

@@ -41,7 +41,7 @@ TEST(LookupRows, ChangesNothing) {
 
 TEST(LookupRows, HasAnInitialRowForEveryInt64) {
   const TableOptions options = Dynamic(3);
-  const auto table = OpenWithRule(options, "sgd");
+  const auto table = OpenWithRule(options, SgdRule());
   for (const int64_t key : ExtremeKeys()) {
     EXPECT_EQ(Lookup(table.get(), {key}), InitialRow(options, key));
     ASSERT_TRUE(IsOk(Subtract(table.get(), {key}, {1, 1, 1})));
@@ -56,7 +56,7 @@ TEST(LookupRows, PoolsLikeADoubleReferenceAtAnyWidth) {
   ThreadExecutor executor(2);
   for (const int64_t dim : kWidths) {
     // Half of the keys have rows of their own.
-    const auto table = OpenWithRule(Dynamic(dim), "sgd");
+    const auto table = OpenWithRule(Dynamic(dim), SgdRule());
     const std::vector<int64_t> trained = RandomIds(60, 0, 99, 1);
     ASSERT_TRUE(IsOk(Subtract(table.get(), trained, RandomFloats(60 * dim, 2))));
     const std::vector<int64_t> splits = RandomSplits(80, 9, 3);
@@ -77,7 +77,7 @@ TEST(LookupRows, PoolsLikeADoubleReferenceAtAnyWidth) {
 TEST(LookupRows, PoolsByHand) {
   const auto table = Open(Options(4, 1));
   ASSERT_TRUE(IsOk(table->Import(std::vector<int64_t>{0, 1, 2, 3}.data(), 4,
-                                 std::vector<float>{0, 2, 4, 6}.data(), 1, nullptr, Inline())));
+                                 std::vector<float>{0, 2, 4, 6}.data(), 1, Inline())));
   const std::vector<int64_t> ids = {1, 3, 3, 2};
   const std::vector<int64_t> splits = {0, 2, 2, 4};
   const std::vector<float> weights = {1, 3, 3, 4};
@@ -171,7 +171,7 @@ TEST(LookupRows, ReadsAndCountsIdsOutsideAsZerosWhereThatIsWanted) {
 }
 
 TEST(LookupRows, CountsLookupsAndHits) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {5}, {1})));
   (void)Lookup(table.get(), {5, 6, 5, 7});
   EXPECT_EQ(table->stats().lookups, 4);

@@ -55,9 +55,9 @@ TEST(LookupWeightsGradient, AgreesWithFiniteDifferences) {
 }
 
 TEST(LookupWeightsGradient, IsTheRowsProductForASum) {
-  const auto table = OpenWithRule(Options(3, 2), "sgd");
+  const auto table = OpenWithRule(Options(3, 2), SgdRule());
   ASSERT_TRUE(IsOk(table->Import(std::vector<int64_t>{0, 1}.data(), 2,
-                                 std::vector<float>{1, 2, 3, 4}.data(), 2, nullptr, Inline())));
+                                 std::vector<float>{1, 2, 3, 4}.data(), 2, Inline())));
   const std::vector<int64_t> splits = {0, 0, 2};
   const std::vector<float> weights = {1, 1};
   EXPECT_EQ(WeightsGradient(table.get(), {1, 0}, BagsOf(Combiner::kSum, splits, weights),
@@ -94,7 +94,7 @@ TEST(LookupWeightsGradient, RefusesAnIdOutsideAStaticTable) {
 }
 
 TEST(LookupWeightsGradient, RefusesRowsThatHaveChangedSinceTheLookup) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
   const std::vector<int64_t> ids = {5, 6};
   const std::vector<int64_t> splits = {0, 2};
   const std::vector<float> weights = {1, 1};

@@ -14,8 +14,6 @@
 namespace keras_sparse {
 namespace {
 
-StepNumbers Step(int64_t step) { return {"adagrad", step, {0.1f, 1e-7f}}; }
-
 // A table whose rows are (row, accumulator) of one float each, over a store that the test can see.
 struct Tiered {
   std::unique_ptr<EmbeddingTable> table;
@@ -24,7 +22,7 @@ struct Tiered {
 
 Tiered OpenTiered(const TableOptions& options) {
   Tiered tiered;
-  tiered.table = OpenWithRule(options, "adagrad", {0.1f});
+  tiered.table = OpenWithRule(options, AdagradRule(0.1));
   auto store = std::make_unique<DramStore>(8 * options.output_dim);
   tiered.store = store.get();
   EXPECT_TRUE(IsOk(tiered.table->AddLowerTier(std::move(store))));
@@ -39,15 +37,15 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
   for (const int64_t dim : {1, 5, 64}) {
     const TableOptions options = Dynamic(dim);
     const Tiered tiered = OpenTiered(options);
-    const auto plain = OpenWithRule(options, "adagrad", {0.1f});
+    const auto plain = OpenWithRule(options, AdagradRule(0.1));
     ThreadExecutor executor(2);
     for (int64_t step = 1; step <= 30; ++step) {
       const auto seed = static_cast<uint64_t>(step);
       const std::vector<int64_t> ids = RandomIds(200, -150, 150, seed);
       const std::vector<float> grads = RandomFloats(200 * dim, seed);
       ASSERT_TRUE(IsOk(Demote(tiered.table.get(), RandomIds(100, -200, 200, seed + 1))));
-      ASSERT_TRUE(IsOk(Apply(tiered.table.get(), Step(step), ids, grads, &executor)));
-      ASSERT_TRUE(IsOk(Apply(plain.get(), Step(step), ids, grads)));
+      ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, ids, grads, &executor)));
+      ASSERT_TRUE(IsOk(Apply(plain.get(), {0.1f}, ids, grads)));
       ASSERT_TRUE(IsOk(Demote(tiered.table.get(), RandomIds(300, -200, 200, seed + 2))));
       const std::vector<int64_t> splits = RandomSplits(50, 9, seed);
       const std::vector<int64_t> read = RandomIds(splits.back(), -200, 200, seed + 3);
@@ -58,7 +56,7 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
         const std::vector<int64_t> keys = RandomIds(20, -200, 200, seed + 4);
         const std::vector<float> rows = RandomFloats(20 * dim, seed);
         for (EmbeddingTable* table : {tiered.table.get(), plain.get()}) {
-          ASSERT_TRUE(IsOk(table->Import(keys.data(), 20, rows.data(), dim, nullptr, &executor)));
+          ASSERT_TRUE(IsOk(table->Import(keys.data(), 20, rows.data(), dim, &executor)));
         }
       }
       ASSERT_EQ(tiered.table->size(), plain->size());
@@ -72,25 +70,25 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
 
 TEST(LowerTier, KeepsARowInOneTier) {
   const Tiered tiered = OpenTiered(Dynamic(1));
-  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), Step(1), {1, 2, 3}, {1, 1, 1})));
+  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2, 3}, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {2, 3, 3, 77})));
   EXPECT_EQ(tiered.store->num_rows(), 2);
   EXPECT_EQ(tiered.table->size(), 3);
   (void)Lookup(tiered.table.get(), {2});
   EXPECT_EQ(tiered.store->num_rows(), 2) << "a lookup moves nothing";
-  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), Step(2), {2}, {1})));
+  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {2}, {1})));
   EXPECT_EQ(tiered.store->num_rows(), 1);
   EXPECT_EQ(tiered.table->size(), 3);
   EXPECT_EQ(tiered.table->stats().created_rows, 3);
   const int64_t key = 3;
   const float row = 5;
-  ASSERT_TRUE(IsOk(tiered.table->Import(&key, 1, &row, 1, nullptr, Inline())));
+  ASSERT_TRUE(IsOk(tiered.table->Import(&key, 1, &row, 1, Inline())));
   EXPECT_EQ(tiered.store->num_rows(), 0);
 }
 
 TEST(LowerTier, IsClearedWithTheTable) {
   const Tiered tiered = OpenTiered(Dynamic(1));
-  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), Step(1), {1, 2}, {1, 1})));
+  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2}, {1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {1})));
   ASSERT_TRUE(IsOk(tiered.table->Clear(Inline())));
   EXPECT_EQ(tiered.store->num_rows(), 0);
@@ -100,7 +98,7 @@ TEST(LowerTier, IsClearedWithTheTable) {
 
 TEST(LowerTier, EndsAnExportWhenRowsMove) {
   const Tiered tiered = OpenTiered(Dynamic(1));
-  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), Step(1), {1, 2}, {1, 1})));
+  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2}, {1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {1})));
   ExportedRows rows;
   ASSERT_TRUE(IsOk(tiered.table->Export(0, 1, &rows)));
@@ -119,7 +117,7 @@ TEST(LowerTier, MayLieBelowAnother) {
   const DramStore* slowest = store.get();
   ASSERT_TRUE(IsOk(tiered.table->AddLowerTier(std::move(store))));
   EXPECT_EQ(Lookup(tiered.table.get(), {6, 7, 5}), (std::vector<float>{60, 70, 50}));
-  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {"adagrad", 1, {0, 1}}, {6}, {2})));
+  ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0}, {6}, {2})));
   EXPECT_EQ(slowest->num_rows(), 2);
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {6})));
   EXPECT_EQ(tiered.store->num_rows(), 1);
@@ -152,11 +150,11 @@ class FaultyStore : public DramStore {
 };
 
 TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
-  const auto table = OpenWithRule(Dynamic(1), "adagrad", {0.1f});
+  const auto table = OpenWithRule(Dynamic(1), AdagradRule(0.1));
   auto owned = std::make_unique<FaultyStore>(8);
   FaultyStore* store = owned.get();
   ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
-  ASSERT_TRUE(IsOk(Apply(table.get(), Step(1), {1, 2, 3}, {1, 1, 1})));
+  ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, {1, 2, 3}, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Demote(table.get(), {1})));
   const Exported before = ExportAll(*table);
 
@@ -166,9 +164,8 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
   EXPECT_TRUE(
       FailsWith(StatusCode::kDataLoss, "record 3 is damaged",
                 LookupRows({{table.get(), ids.data(), NoBags(ids), row.data()}}, Inline())));
-  EXPECT_EQ(Apply(table.get(), Step(2), {2, 1}, {1, 1}).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(table->Import(ids.data(), 1, row.data(), 1, nullptr, Inline()).code(),
-            StatusCode::kDataLoss);
+  EXPECT_EQ(Apply(table.get(), {0.1f}, {2, 1}, {1, 1}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(table->Import(ids.data(), 1, row.data(), 1, Inline()).code(), StatusCode::kDataLoss);
   store->fails_put = true;
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "the disk is full", Demote(table.get(), {2})));
@@ -176,7 +173,7 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
 }
 
 TEST(LowerTier, ThatKeepsARowItShouldDropDoesNotBringItBack) {
-  const auto table = OpenWithRule(Dynamic(1), "sgd");
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
   auto owned = std::make_unique<FaultyStore>(4);
   FaultyStore* store = owned.get();
   ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));

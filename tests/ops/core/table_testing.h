@@ -49,11 +49,20 @@ inline std::unique_ptr<EmbeddingTable> Open(const TableOptions& options,
   return table;
 }
 
+inline RuleOptions SgdRule() { return {"sgd", 1, {}}; }
+inline RuleOptions AdagradRule(double initial_accumulator, double epsilon = 1e-7) {
+  return {"adagrad", 1, {{"initial_accumulator", initial_accumulator}, {"epsilon", epsilon}}};
+}
+// "adam", or another rule with its constants.
+inline RuleOptions AdamRule(const std::string& rule = "adam", double beta_1 = 0.9,
+                            double beta_2 = 0.999) {
+  return {rule, 1, {{"beta_1", beta_1}, {"beta_2", beta_2}, {"epsilon", 1e-7}}};
+}
+
 inline std::unique_ptr<EmbeddingTable> OpenWithRule(const TableOptions& options,
-                                                    const std::string& rule,
-                                                    const std::vector<float>& slots = {}) {
+                                                    const RuleOptions& rule) {
   auto table = Open(options);
-  EXPECT_TRUE(IsOk(table->SetRule(rule, slots, Inline())));
+  EXPECT_TRUE(IsOk(table->SetRule(rule, Inline())));
   return table;
 }
 
@@ -99,29 +108,34 @@ inline std::vector<float> Lookup(EmbeddingTable* table, const std::vector<int64_
 }
 
 inline ApplyRequest Request(EmbeddingTable* table, const std::vector<int64_t>& ids,
-                            const Bags& bags, const std::vector<float>& grads) {
+                            const Bags& bags, const std::vector<float>& grads,
+                            const std::vector<float>& numbers = {1}) {
   EXPECT_EQ(bags.num_bags * table->dim(), static_cast<int64_t>(grads.size()));
-  return {table, {ids.data(), bags, grads.data(), table->dim()}, table->rule_generation()};
+  return {table, {ids.data(), bags, grads.data(), table->dim()}, table->rule_generation(), numbers};
 }
 
-inline Status Apply(EmbeddingTable* table, const StepNumbers& numbers,
+// One step.
+//   numbers  the learning rate, then what else the rule takes
+inline Status Apply(EmbeddingTable* table, const std::vector<float>& numbers,
                     const std::vector<int64_t>& ids, const std::vector<float>& grads,
                     Executor* executor = Inline()) {
-  return ApplyGradients({Request(table, ids, NoBags(ids), grads)}, numbers, executor);
+  return ApplyGradients({Request(table, ids, NoBags(ids), grads, numbers)}, executor);
+}
+
+// Steps without a gradient.
+inline void PassSteps(EmbeddingTable* table, const std::vector<float>& numbers, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) ASSERT_TRUE(IsOk(Apply(table, numbers, {}, {})));
 }
 
 // A learning rate of 1: a row minus the sum of its gradients.
 inline Status Subtract(EmbeddingTable* table, const std::vector<int64_t>& ids,
                        const std::vector<float>& grads, Executor* executor = Inline()) {
-  return Apply(table, {"sgd", 1, {1}}, ids, grads, executor);
+  return Apply(table, {1}, ids, grads, executor);
 }
 
 struct ExportedRow {
   std::vector<float> record;
-  int64_t last_step;
-  bool operator==(const ExportedRow& other) const {
-    return Bits(record) == Bits(other.record) && last_step == other.last_step;
-  }
+  bool operator==(const ExportedRow& other) const { return Bits(record) == Bits(other.record); }
 };
 using Exported = std::map<int64_t, ExportedRow>;
 
@@ -137,8 +151,7 @@ inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) 
     EXPECT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));
     for (size_t i = 0; i < piece.keys.size(); ++i) {
       const auto begin = piece.records.begin() + static_cast<std::ptrdiff_t>(i) * width;
-      const int64_t last_step = piece.last_steps.empty() ? 0 : piece.last_steps[i];
-      EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}, last_step}).second)
+      EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}}).second)
           << "key " << piece.keys[i] << " came twice";
     }
   }

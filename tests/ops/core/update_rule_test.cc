@@ -2,133 +2,183 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
-#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/ops/core/reference.h"
+#include "tests/ops/core/all_rule_cases.h"
 #include "tests/ops/core/table_testing.h"
 
 namespace keras_sparse {
 namespace {
 
-// row, slots (one value each of one element) and the element's gradient, in double precision.
-using Element = std::vector<double>;
-using ReferenceRule = std::function<void(int64_t step, double g, Element* element)>;
-
-struct RuleCase {
-  std::string rule;
-  std::vector<float> slots;
-  std::function<std::vector<float>(int64_t step)> numbers;
-  ReferenceRule update;
-};
-
-RuleCase Sgd() {
-  return {
-      "sgd",
-      {},
-      [](int64_t step) { return std::vector<float>{0.5f / static_cast<float>(step)}; },
-      [](int64_t step, double g, Element* e) { (*e)[0] -= 0.5 / static_cast<double>(step) * g; }};
+std::unique_ptr<UpdateRule> Create(const RuleOptions& options) {
+  std::unique_ptr<UpdateRule> rule;
+  EXPECT_TRUE(IsOk(UpdateRule::Create(options, &rule)));
+  return rule;
 }
 
-RuleCase Adagrad() {
-  return {"adagrad",
-          {0.1f},
-          [](int64_t) { return std::vector<float>{0.05f, 1e-7f}; },
-          [](int64_t, double g, Element* e) {
-            (*e)[1] += g * g;
-            (*e)[0] -= 0.05 * g / std::sqrt((*e)[1] + 1e-7);
-          }};
+// One case a rule, without weight decay.
+std::vector<RuleCase> OneCaseARule() {
+  std::map<std::string, RuleCase> cases;
+  for (const RuleCase& each : AllRuleCases()) cases.emplace(each.options.rule, each);
+  std::vector<RuleCase> result;
+  for (const auto& [rule, each] : cases) result.push_back(each);
+  return result;
 }
 
-double Alpha(int64_t step) {
-  const auto t = static_cast<double>(step);
-  return 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
-}
+class EachRule : public ::testing::TestWithParam<RuleCase> {};
 
-RuleCase LazyAdam() {
-  return {"lazy_adam",
-          {0, 0},
-          [](int64_t step) {
-            return std::vector<float>{static_cast<float>(Alpha(step)), 0.1f, 0.001f, 1e-7f};
-          },
-          [](int64_t step, double g, Element* e) {
-            (*e)[1] += (g - (*e)[1]) * 0.1;
-            (*e)[2] += (g * g - (*e)[2]) * 0.001;
-            (*e)[0] -= Alpha(step) * (*e)[1] / (std::sqrt((*e)[2]) + 1e-7);
-          }};
-}
-
-class EveryRule : public ::testing::TestWithParam<RuleCase> {};
-
-TEST_P(EveryRule, FollowsItsMathOverManyStepsWithRepeatedIds) {
-  const RuleCase& rule = GetParam();
-  for (const int64_t dim : {1, 5, 33}) {
-    const TableOptions options = Dynamic(dim);
-    const auto table = OpenWithRule(options, rule.rule, rule.slots);
-    std::map<int64_t, std::vector<Element>> reference;
-    for (int64_t step = 1; step <= 50; ++step) {
-      // About half of the ids repeat; most steps leave most rows alone.
-      const auto seed = static_cast<uint64_t>(step);
-      const std::vector<int64_t> ids = RandomIds(40, -30, 30, seed);
-      const std::vector<float> grads = RandomFloats(40 * dim, seed + 1000);
-      ASSERT_TRUE(IsOk(Apply(table.get(), {rule.rule, step, rule.numbers(step)}, ids, grads)));
-      for (const auto& [id, sum] : ReferenceMerge(ids, NoBags(ids), grads, dim)) {
-        auto& elements = reference[id];
-        if (elements.empty()) {
-          for (const float value : InitialRow(options, id)) {
-            elements.push_back({value});
-            for (const float slot : rule.slots) elements.back().push_back(slot);
-          }
-        }
-        for (size_t j = 0; j < elements.size(); ++j) rule.update(step, sum[j], &elements[j]);
-      }
+TEST_P(EachRule, RefusesConstantsThatAreNotItsOwn) {
+  std::unique_ptr<UpdateRule> rule;
+  const RuleOptions& right = GetParam().options;
+  std::vector<RuleOptions> wrong = {right};
+  wrong[0].constants["warmth"] = 1;  // one too many
+  for (const auto& constant : right.constants) {
+    wrong.push_back(right);
+    wrong.back().constants.erase(constant.first);  // one too few
+    wrong.push_back(wrong.back());
+    wrong.back().constants[constant.first + "s"] = constant.second;  // another name
+  }
+  for (const RuleOptions& options : wrong) {
+    const Status status = UpdateRule::Create(options, &rule);
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                          "`constants` of rule '" + right.rule + "' must be (", status));
+    for (const auto& constant : right.constants) {
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "'" + constant.first + "'", status));
     }
-    const Exported exported = ExportAll(*table);
-    ASSERT_EQ(exported.size(), reference.size());
-    for (const auto& [id, elements] : reference) {
-      std::vector<double> record;
-      for (size_t part = 0; part <= rule.slots.size(); ++part) {
-        for (const Element& element : elements) record.push_back(element[part]);
+    EXPECT_EQ(rule, nullptr);
+  }
+}
+
+TEST_P(EachRule, RefusesAnotherCountOfNumbersAndChangesNothing) {
+  const auto table = OpenWithRule(Options(3, 2), GetParam().options);
+  const Exported before = ExportAll(*table);
+  const std::vector<float> right = GetParam().Numbers({1, 0.1});
+  std::vector<float> more = right;
+  more.push_back(0);
+  for (const std::vector<float>& numbers : {std::vector<float>(), more}) {
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                          "`numbers` of rule '" + GetParam().options.rule + "' must be " +
+                              std::to_string(right.size()) +
+                              ". Received: " + std::to_string(numbers.size()),
+                          Apply(table.get(), numbers, {1}, {1, 1})));
+  }
+  EXPECT_EQ(ExportAll(*table), before);
+}
+
+TEST_P(EachRule, RefusesADecayThatLeavesNothingOfARow) {
+  RuleOptions options = GetParam().options;
+  options.weight_decay = 0.5;
+  const auto rule = Create(options);
+  for (const double rate : {2.0, 3.0, 1e30, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                          "`weight_decay` times the learning rate must be below 1. Received: "
+                          "weight_decay=0.500000",
+                          rule->CheckNumbers(GetParam().Numbers({1, rate}))));
+  }
+  EXPECT_TRUE(IsOk(rule->CheckNumbers(GetParam().Numbers({1, 1.9}))));
+  EXPECT_TRUE(IsOk(Create(GetParam().options)->CheckNumbers(GetParam().Numbers({1, 2}))));
+}
+
+TEST_P(EachRule, LaysOutItsSlots) {
+  RuleOptions options = GetParam().options;
+  options.dim = 3;
+  const auto rule = Create(options);
+  const RowSchema& schema = rule->schema();
+  ASSERT_EQ(schema.slots().size(), GetParam().slots.size());
+  for (size_t s = 0; s < schema.slots().size(); ++s) {
+    EXPECT_EQ(schema.slots()[s].per_row, GetParam().slots[s].per_row);
+    EXPECT_EQ(schema.slots()[s].initial_value, static_cast<float>(GetParam().slots[s].value));
+  }
+  EXPECT_EQ(schema.dim(), 3);
+}
+
+TEST_P(EachRule, KeepsAStepOnlyForWhatHappensWithoutAGradient) {
+  RuleOptions options = GetParam().options;
+  const bool only_decay_happens = options.rule == "sgd" || options.rule == "adagrad";
+  EXPECT_EQ(Create(options)->lazy(), GetParam().dense && !only_decay_happens);
+  options.weight_decay = 0.1;
+  EXPECT_EQ(Create(options)->lazy(), GetParam().dense);
+}
+
+TEST_P(EachRule, CountsTheStepsThatHaveFinished) {
+  const auto rule = Create(GetParam().options);
+  EXPECT_EQ(rule->step(), 0);
+  for (int64_t step = 1; step <= 3; ++step) {
+    rule->BeginStep(GetParam().Numbers({step, 0.1}));
+    EXPECT_EQ(rule->step(), step - 1);
+    rule->FinishStep();
+    EXPECT_EQ(rule->step(), step);
+  }
+}
+
+TEST_P(EachRule, ReadsWhatCatchingUpWouldMakeOfARecord) {
+  for (const double weight_decay : {0.0, 0.01}) {
+    RuleOptions options = GetParam().options;
+    options.dim = 9;
+    options.weight_decay = weight_decay;
+    const auto rule = Create(options);
+    const RowSchema& schema = rule->schema();
+    std::vector<float> record(static_cast<size_t>(schema.record_bytes() / 4), 1.0f);
+    schema.InitializeSlots(record.data(), 0);
+    const std::vector<float> gradient = RandomFloats(9, 1);
+    const float* gradients[] = {gradient.data()};
+    for (int64_t step = 1; step <= 300; ++step) {
+      rule->BeginStep(GetParam().Numbers({step, 0.1}));
+      float* records[] = {record.data()};
+      if (step == 3) {
+        rule->CatchUp(record.data());
+        rule->Update(records, gradients, 1);
       }
-      ExpectNear(exported.at(id).record, record, 2e-5);
+      rule->FinishStep();
+      EXPECT_EQ(rule->IsCurrent(record.data()), !rule->lazy() || step == 3);
+      const std::vector<float> before = record;
+      std::vector<float> read(9);
+      rule->Read(record.data(), read.data());
+      ASSERT_EQ(Bits(record), Bits(before)) << "reading must not write";
+      std::vector<float> caught_up = record;
+      rule->CatchUp(caught_up.data());
+      EXPECT_TRUE(rule->IsCurrent(caught_up.data()));
+      ASSERT_EQ(Bits(read), Bits({caught_up.begin(), caught_up.begin() + 9}));
     }
   }
 }
 
-TEST_P(EveryRule, RefusesAWrongCountOfNumbersOrSlots) {
-  const RuleCase& rule = GetParam();
-  const auto table = OpenWithRule(Dynamic(2), rule.rule, rule.slots);
-  std::vector<float> numbers = rule.numbers(1);
-  numbers.push_back(0);
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`numbers` of rule '" + rule.rule + "'",
-                        Apply(table.get(), {rule.rule, 1, numbers}, {1}, {1, 1})));
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`numbers` of rule '" + rule.rule + "'",
-                        Apply(table.get(), {rule.rule, 1, {}}, {1}, {1, 1})));
-  std::vector<float> slots = rule.slots;
-  slots.push_back(0);
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "for rule '" + rule.rule + "'",
-                        table->SetRule(rule.rule, slots, Inline())));
-  EXPECT_EQ(table->size(), 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Rules, EveryRule, ::testing::Values(Sgd(), Adagrad(), LazyAdam()),
-                         [](const auto& rule_case) { return rule_case.param.rule; });
+INSTANTIATE_TEST_SUITE_P(Rules, EachRule, ::testing::ValuesIn(OneCaseARule()),
+                         [](const auto& rule_case) { return rule_case.param.options.rule; });
 
 TEST(UpdateRule, RefusesAnUnknownNameByNamingTheKnownOnes) {
   std::unique_ptr<UpdateRule> rule;
-  const Status status = UpdateRule::Create("adamax", 2, {}, &rule);
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "'adagrad', 'lazy_adam'", status));
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "rule='adamax'", status));
+  const Status status = UpdateRule::Create({"adamin", 2, {}}, &rule);
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`rule` must be one of (", status));
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: rule='adamin'", status));
+  for (const RuleCase& each : OneCaseARule()) {
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "'" + each.options.rule + "'", status));
+  }
 }
 
 TEST(UpdateRule, TakesANameOnce) {
-  const auto none = [](int64_t dim, const std::vector<float>&) { return UpdateRule::None(dim); };
-  EXPECT_FALSE(UpdateRule::Register("sgd", 0, none));
+  const auto none = [](const RuleOptions& options) { return UpdateRule::None(options.dim); };
+  EXPECT_FALSE(UpdateRule::Register("sgd", {}, none));
+}
+
+TEST(UpdateRule, OfATableWithoutAnOptimizerHasNoSlotsAndMovesNothing) {
+  const auto rule = UpdateRule::None(2);
+  EXPECT_EQ(rule->name(), "none");
+  EXPECT_EQ(rule->schema().record_bytes(), 8);
+  EXPECT_FALSE(rule->lazy());
+  std::vector<float> record = {3, 4};
+  float* records[] = {record.data()};
+  const float* gradients[] = {record.data()};
+  ASSERT_TRUE(IsOk(rule->CheckNumbers({1})));
+  rule->BeginStep({1});
+  rule->Update(records, gradients, 1);
+  rule->FinishStep();
+  EXPECT_EQ(record, (std::vector<float>{3, 4}));
 }
 
 TEST(RowSchema, CountsRowSlotsAndStepWord) {
@@ -146,6 +196,16 @@ TEST(RowSchema, KeepsTheStepInItsWordAlone) {
   EXPECT_EQ(record[0], 7);
   EXPECT_EQ(record[1], 3);
   EXPECT_EQ(record[3], 9);
+  schema.SetLastStep(record.data(), (int64_t{1} << 32) + 5);
+  EXPECT_EQ(schema.LastStep(record.data()), 5);
+}
+
+TEST(RowSchema, WithoutAStepWritesBehindNoRecord) {
+  const RowSchema schema(1, {{"norm", true, 3}}, false);
+  std::vector<float> record = {7, 0, 9};
+  schema.InitializeSlots(record.data(), 4);
+  EXPECT_EQ(record, (std::vector<float>{7, 3, 9}));
+  EXPECT_EQ(schema.LastStep(record.data()), 0);
 }
 
 }  // namespace

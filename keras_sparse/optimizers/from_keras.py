@@ -1,0 +1,72 @@
+import keras
+
+from keras_sparse.optimizers.adadelta import Adadelta
+from keras_sparse.optimizers.adagrad import Adagrad
+from keras_sparse.optimizers.adam import Adam
+from keras_sparse.optimizers.adamax import Adamax
+from keras_sparse.optimizers.adamw import AdamW
+from keras_sparse.optimizers.ftrl import Ftrl
+from keras_sparse.optimizers.lion import Lion
+from keras_sparse.optimizers.nadam import Nadam
+from keras_sparse.optimizers.rmsprop import RMSprop
+from keras_sparse.optimizers.sgd import SGD
+from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
+
+_COUNTERPARTS = {
+    getattr(keras.optimizers, ours.__name__): ours
+    for ours in (SGD, Adagrad, RMSprop, Adam, AdamW, Adamax, Nadam, Adadelta, Lion, Ftrl)
+}
+# What exclude_from_weight_decay sets. It is in no config.
+_WEIGHT_DECAY_SETTINGS = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+
+
+def from_keras(optimizer):
+    """Turns a Keras optimizer into the one of its name that trains embedding variables too.
+
+    Args:
+        optimizer: `keras.optimizers.Optimizer`, its name, or its config as `keras.optimizers.get`
+            takes it. An optimizer of `keras_sparse.optimizers` is returned as it is. Of a
+            `LossScaleOptimizer` the inner optimizer is turned.
+
+    Returns:
+        Optimizer of `keras_sparse.optimizers` with the same settings, not built: slots and step
+        count begin anew.
+
+    Raises:
+        NotImplementedError: It has no counterpart. Names those there are.
+
+    Example:
+    >>> from_keras("adam").__class__
+    <class 'keras_sparse.optimizers.adam.Adam'>
+    """
+    optimizer = keras.optimizers.get(optimizer)
+    if isinstance(optimizer, SparseOptimizer):
+        return optimizer
+    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
+        config = optimizer.get_config()
+        config["inner_optimizer"] = from_keras(optimizer.inner_optimizer)
+        return keras.optimizers.LossScaleOptimizer(**config)
+    counterpart = _COUNTERPARTS.get(type(optimizer))
+    if counterpart is None:
+        names = ", ".join(ours.__name__ for ours in _COUNTERPARTS.values())
+        raise NotImplementedError(
+            f"A Keras optimizer must be one of {names} to train embedding variables. Take one of "
+            "these, or give the embedding variables an optimizer of their own "
+            "(`split_embedding_variable_from_others`). Received: "
+            f"{type(optimizer).__name__}"
+        )
+    ours = counterpart(**_settings(optimizer))
+    for name in _WEIGHT_DECAY_SETTINGS:
+        if hasattr(optimizer, name):
+            setattr(ours, name, getattr(optimizer, name))
+    return ours
+
+
+def _settings(optimizer):
+    """The config, with a schedule or function for learning rate as it is: some cannot be saved."""
+    rate = optimizer._learning_rate
+    if isinstance(rate, keras.Variable):
+        return optimizer.get_config()
+    copy = object.__new__(type(optimizer))
+    vars(copy).update(vars(optimizer), _learning_rate=0.0)
+    return {**copy.get_config(), "learning_rate": rate}

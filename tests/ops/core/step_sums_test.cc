@@ -1,0 +1,32 @@
+#include "ops/core/step_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace keras_sparse {
+namespace {
+
+TEST(StepSums, SumUpAnyRunOfSteps) {
+  StepSums sums;
+  for (const double number : {1, 10, 100, 1000}) sums.Append(number);
+  EXPECT_EQ(sums.Between(0, 4), 1111);
+  EXPECT_EQ(sums.Between(1, 3), 110);
+  EXPECT_EQ(sums.Between(3, 4), 1000);
+}
+
+TEST(StepSums, OfNoStepsAreZero) {
+  StepSums sums;
+  EXPECT_EQ(sums.Between(0, 0), 0);
+  sums.Append(0.1);
+  EXPECT_EQ(sums.Between(1, 1), 0);
+}
+
+TEST(StepSums, KeepTheirDigitsOverAMillionSteps) {
+  StepSums sums;
+  for (int64_t step = 0; step < 1000000; ++step) sums.Append(0.001);
+  EXPECT_NEAR(sums.Between(999990, 1000000), 0.01, 1e-12);
+}
+
+}  // namespace
+}  // namespace keras_sparse

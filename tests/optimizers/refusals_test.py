@@ -1,0 +1,137 @@
+"""What an optimizer refuses of embedding variables, by name."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import ops
+from keras_sparse import optimizers
+from keras_sparse.optimizers import Adagrad
+from keras_sparse.optimizers import SGD
+
+
+def make_table(input_dim=4, name="table"):
+    return keras_sparse.EmbeddingVariable(input_dim, 2, initializer="zeros", name=name)
+
+
+def slices(*ids):
+    """A gradient of ones for each of the ids."""
+    return tf.IndexedSlices(tf.ones((len(ids), 2)), tf.constant(ids, tf.int64), (4, 2))
+
+
+def kernel():
+    return keras.Variable([0.0], name="kernel")
+
+
+def first_row(table):
+    return ops.lookup([table], [tf.constant([0], tf.int64)])[0].numpy()[0, 0]
+
+
+def test_refuses_a_dense_gradient():
+    with pytest.raises(TypeError, match=r"must be `tf.IndexedSlices`.*shape \(4, 2\) for 'table'"):
+        SGD(1.0).apply([tf.ones((4, 2))], [make_table()])
+
+
+def test_refuses_a_variable_it_was_not_built_with():
+    optimizer = SGD(1.0)
+    optimizer.build([make_table()])
+    with pytest.raises(ValueError, match=r"Make a new optimizer.*variable 'other'"):
+        optimizer.apply([slices(0)], [make_table(name="other")])
+
+
+def test_refuses_a_variable_that_comes_twice():
+    table = make_table()
+    with pytest.raises(ValueError, match=r"in the list of variables once. Received: 'table' twice"):
+        SGD(1.0).build([table, kernel(), table])
+    optimizer = SGD(1.0)
+    optimizer.build([table])
+    with pytest.raises(ValueError, match="in the list of variables once"):
+        optimizer.apply([slices(0), slices(1)], [table, table])
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"use_ema": True}, {"gradient_accumulation_steps": 2}],
+    ids=lambda option: next(iter(option)),
+)
+def test_refuses_options_by_name_if_there_is_an_embedding_variable(option):
+    ((name, value),) = option.items()
+    words = f"`{name}` is not supported on embedding variables.*Received: SGD.{name}={value}"
+    with pytest.raises(NotImplementedError, match=words):
+        SGD(1.0, **option).build([kernel(), make_table()])
+    SGD(1.0, **option).apply([tf.ones(1)], [kernel()])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("constraint", keras.constraints.NonNeg()), ("regularizer", keras.regularizers.L2())],
+)
+def test_refuses_constraints_and_regularizers_of_embedding_variables(name, value):
+    table = make_table()
+    setattr(table, name, value)
+    with pytest.raises(NotImplementedError, match=f"`{name}` is not supported.*'table'"):
+        SGD(1.0).build([table])
+
+
+def test_a_refused_build_leaves_the_table_to_its_optimizer():
+    table, optimizer = make_table(), Adagrad(1.0)
+    optimizer.build([table])
+    with pytest.raises(NotImplementedError):
+        SGD(1.0, use_ema=True).build([table])
+    optimizer.apply([slices(0)])
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam", "AdamW", "Ftrl"])
+def test_keras_optimizers_are_refused_on_embedding_variables(name):
+    table = make_table()
+    with pytest.raises(TypeError, match=r"keras_sparse\.optimizers"):
+        getattr(keras.optimizers, name)(0.1).apply([slices(0)], [table])
+    assert first_row(table) == 0
+
+
+OUTSIDE = [
+    (lambda: optimizers.RMSprop(momentum=1.5), "momentum", r"\[0, 1\]", 1.5),
+    (lambda: optimizers.RMSprop(rho=1.01), "rho", r"\[0, 1\]", 1.01),
+    (lambda: optimizers.RMSprop(rho=-0.1), "rho", r"\[0, 1\]", -0.1),
+    (lambda: optimizers.Adadelta(rho=2.0), "rho", r"\[0, 1\]", 2.0),
+    (lambda: optimizers.Adam(beta_1=-0.5), "beta_1", r"\[0, 1\]", -0.5),
+    (lambda: optimizers.Adam(beta_1=1.5, amsgrad=True), "beta_1", r"\[0, 1\]", 1.5),
+    (lambda: optimizers.Adam(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
+    (lambda: optimizers.AdamW(beta_2=1.1), "beta_2", r"\[1e-06, 1\]", 1.1),
+    (lambda: optimizers.Adamax(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
+    (lambda: optimizers.Nadam(beta_2=-0.1), "beta_2", r"\[1e-06, 1\]", -0.1),
+    (lambda: optimizers.Lion(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
+    (lambda: optimizers.LazyAdam(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
+    (lambda: optimizers.AdamAsync(beta_1=1.5), "beta_1", r"\[0, 1\]", 1.5),
+    (lambda: optimizers.Adam(beta_1=float("nan")), "beta_1", r"\[0, 1\]", "nan"),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "range_", "value"), OUTSIDE)
+def test_refuses_factors_that_would_not_decay(make, name, range_, value):
+    table = make_table()
+    Adagrad(1.0).build([table])
+    words = f"`{name}` must be in {range_} for embedding variables. Received: {name}={value}"
+    with pytest.raises(ValueError, match=words):
+        make().build([kernel(), table])
+    assert table.rule == "adagrad"
+    make().build([kernel()])
+
+
+@pytest.mark.parametrize("make", [optimizers.LazyAdam, optimizers.AdamAsync])
+def test_refuses_amsgrad_where_rows_outside_the_batch_stay(make):
+    with pytest.raises(NotImplementedError, match=r"`amsgrad` is not supported.*amsgrad=True"):
+        make(amsgrad=True).build([make_table()])
+    make(amsgrad=True).apply([tf.ones(1)], [kernel()])
+
+
+def test_refuses_weight_decay_that_would_turn_a_row_around():
+    table = make_table()
+    optimizer = optimizers.AdamW(0.5, weight_decay=2.0)
+    words = "`weight_decay` times the learning rate must be below 1. Received: weight_decay=2.0"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        optimizer.apply([slices(0)], [table])
+    optimizer.learning_rate = 0.25
+    optimizer.apply([slices(0)], [table])
+    assert first_row(table) < 0
