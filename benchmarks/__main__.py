@@ -20,10 +20,12 @@ from benchmarks import bandwidth
 from benchmarks import dlrm
 from benchmarks import dynamic_table
 from benchmarks import memory
+from benchmarks import optimizers
 from benchmarks import pooled_bags
 from benchmarks import pooled_keys
 from benchmarks import saving
 from benchmarks import static_tables
+from benchmarks import table_rows
 
 TIMED = {
     "W1": static_tables,
@@ -32,7 +34,13 @@ TIMED = {
     "W3 pooled": pooled_keys,
     "W4": dlrm,
 }
-OTHERS = {"bandwidth": bandwidth, "memory": memory, "saving": saving}
+OTHERS = {
+    "optimizers": optimizers,
+    "table rows": table_rows,
+    "bandwidth": bandwidth,
+    "memory": memory,
+    "saving": saving,
+}
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PACKAGES = ("keras-sparse", "tensorflow", "keras", "torch", "fbgemm-gpu-cpu", "numpy")

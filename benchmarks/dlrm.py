@@ -11,16 +11,16 @@ from benchmarks import workloads
 from benchmarks.timing import Peer
 
 TITLE = "W4: DLRM on the tables of W1, one training step"
-COLUMNS = ("adagrad", "lazy_adam")
+OURS = ("adagrad", "row_wise_adagrad", "lazy_adam", "adam")
+LAZY = ("adagrad", "lazy_adam")
 PEERS = [
-    Peer("keras_sparse, 26 layers", "dlrm_tensorflow", "build_ours", COLUMNS),
-    Peer("keras_sparse, one grouped lookup", "dlrm_tensorflow", "build_ours_grouped", COLUMNS),
-    Peer("TensorFlow, dense part alone", "dlrm_tensorflow", "build_dense_alone", COLUMNS, -1),
-    Peer("FBGEMM TBE", "dlrm_torch", "build_fbgemm", ("adagrad",)),
-    Peer("FBGEMM TBE, row-wise Adagrad", "dlrm_torch", "build_fbgemm_rowwise", ("adagrad",)),
-    Peer("torch sparse", "dlrm_torch", "build", COLUMNS, 1),
-    Peer("TensorFlow by hand", "dlrm_tensorflow", "build_by_hand", COLUMNS),
-    Peer("keras.layers.Embedding", "dlrm_tensorflow", "build_keras", COLUMNS, 2),
+    Peer("keras_sparse, 26 layers", "dlrm_tensorflow", "build_ours", OURS),
+    Peer("keras_sparse, one grouped lookup", "dlrm_tensorflow", "build_ours_grouped", OURS),
+    Peer("TensorFlow, dense part alone", "dlrm_tensorflow", "build_dense_alone", OURS, -1),
+    Peer("FBGEMM TBE", "dlrm_torch", "build_fbgemm", ("adagrad", "row_wise_adagrad")),
+    Peer("torch sparse", "dlrm_torch", "build", LAZY, 1),
+    Peer("TensorFlow by hand", "dlrm_tensorflow", "build_by_hand", LAZY),
+    Peer("keras.layers.Embedding", "dlrm_tensorflow", "build_keras", ("adagrad", "adam"), 2),
 ]
 
 

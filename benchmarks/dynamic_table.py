@@ -11,13 +11,13 @@ from benchmarks.timing import Peer
 
 TITLE = "W3: one dynamic table, rows of 64, 26 of 5,000,000 keys a sample"
 PEERS = [
-    Peer("keras_sparse", "ours"),
+    Peer("keras_sparse", "ours", columns=timing.OURS),
     Peer("plain C++, huge pages", "floor", "build_huge"),
     Peer("plain C++, 4 KiB pages", "floor"),
     Peer("TensorFlow by hand, hashed", "tensorflow_variable"),
-    Peer("FBGEMM TBE, hashed", "fbgemm", columns=("forward", "sgd", "adagrad")),
+    Peer("FBGEMM TBE, hashed", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse, hashed", "torch_bags", extra_copies=1),
-    Peer("keras.layers.Embedding, hashed", "keras_layers", extra_copies=2),
+    Peer("keras.layers.Embedding, hashed", "keras_layers", columns=timing.KERAS, extra_copies=2),
     Peer(
         "keras.layers.Embedding, hashed, untrained", "keras_layers", "build_untrained", ("forward",)
     ),

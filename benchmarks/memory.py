@@ -16,7 +16,7 @@ from benchmarks.process import mib
 from benchmarks.process import resident_bytes
 
 TITLE = "Memory of a table of 5,000,000 x 64, MiB"
-SLOTS = {"sgd": 0, "adagrad": 1, "lazy_adam": 2}
+SLOTS = {"sgd": 0, "adagrad": 1, "adam": 2}
 DIM = 64
 CHUNK = 1 << 17
 

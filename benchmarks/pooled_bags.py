@@ -9,14 +9,13 @@ from benchmarks.timing import Peer
 
 TITLE = "W2: one static table, 5,000,000 x 64, ragged 1 to 20 ids, sum"
 PEERS = [
-    Peer("keras_sparse", "ours"),
+    Peer("keras_sparse", "ours", columns=timing.OURS),
     Peer("plain C++, huge pages", "floor", "build_huge"),
     Peer("plain C++, 4 KiB pages", "floor"),
-    Peer("FBGEMM TBE", "fbgemm", columns=("forward", "sgd", "adagrad")),
-    Peer("FBGEMM TBE, row-wise Adagrad", "fbgemm", "build_rowwise", columns=("adagrad",)),
+    Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse", "torch_bags", extra_copies=1),
     Peer("TensorFlow by hand", "tensorflow_variable"),
-    Peer("keras.layers.Embedding", "keras_layers", extra_copies=2),
+    Peer("keras.layers.Embedding", "keras_layers", columns=timing.KERAS, extra_copies=2),
     Peer("keras.layers.Embedding, untrained", "keras_layers", "build_untrained", ("forward",)),
 ]
 

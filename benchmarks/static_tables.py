@@ -9,15 +9,14 @@ from benchmarks.timing import Peer
 
 TITLE = "W1: 26 static tables, 400,000 x 32, one id each"
 PEERS = [
-    Peer("keras_sparse, 26 layers", "ours"),
-    Peer("keras_sparse, one grouped lookup", "ours", "build_grouped"),
+    Peer("keras_sparse, 26 layers", "ours", columns=timing.OURS),
+    Peer("keras_sparse, one grouped lookup", "ours", "build_grouped", timing.OURS),
     Peer("plain C++, huge pages", "floor", "build_huge"),
     Peer("plain C++, 4 KiB pages", "floor"),
-    Peer("FBGEMM TBE", "fbgemm", columns=("forward", "sgd", "adagrad")),
-    Peer("FBGEMM TBE, row-wise Adagrad", "fbgemm", "build_rowwise", columns=("adagrad",)),
+    Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse", "torch_bags", extra_copies=1),
     Peer("TensorFlow by hand", "tensorflow_variable"),
-    Peer("keras.layers.Embedding", "keras_layers", extra_copies=2),
+    Peer("keras.layers.Embedding", "keras_layers", columns=timing.KERAS, extra_copies=2),
     Peer("keras.layers.Embedding, untrained", "keras_layers", "build_untrained", ("forward",)),
 ]
 

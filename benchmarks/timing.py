@@ -23,8 +23,30 @@ import tempfile
 
 from benchmarks import workloads
 
-COLUMNS = ("forward", "sgd", "adagrad", "lazy_adam")
-COPIES = {"forward": 1, "sgd": 1, "adagrad": 2, "lazy_adam": 3}
+# What can be timed, and how many copies of the table it holds: rows, then slots.
+COPIES = {
+    "forward": 1,
+    "sgd": 1,
+    "momentum": 2,
+    "adagrad": 2,
+    "adagrad_decay": 2,
+    "row_wise_adagrad": 1,
+    "rmsprop": 2,
+    "lazy_adam": 3,
+    "adam": 3,
+    "adamw": 3,
+    "amsgrad": 4,
+    "adamax": 3,
+    "nadam": 3,
+    "adadelta": 3,
+    "lion": 2,
+    "ftrl": 3,
+}
+COLUMNS = tuple(COPIES)
+# Those of the main comparison: ours, those of Keras, those of FBGEMM.
+OURS = ("forward", "sgd", "adagrad", "row_wise_adagrad", "lazy_adam", "adam")
+KERAS = ("forward", "sgd", "adagrad", "adam")
+FBGEMM = ("forward", "sgd", "adagrad", "row_wise_adagrad")
 REPOSITORY = pathlib.Path(__file__).parent.parent
 
 
@@ -43,7 +65,7 @@ class Peer:
     name: str
     module: str
     function: str = "build"
-    columns: tuple = COLUMNS
+    columns: tuple = ("forward", "sgd", "adagrad", "lazy_adam")
     extra_copies: float = 0
 
 

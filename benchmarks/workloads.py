@@ -118,6 +118,14 @@ def w3_pooled(scale=1.0):
     )
 
 
+def one_table(input_dim):
+    """One static table of rows of 16, 26 ids a sample."""
+    generator = np.random.default_rng(SEED)
+    ranks = zipf_ranks(generator, input_dim, (NUM_BATCHES, BATCH_SIZE * 26))
+    ids = generator.permutation(input_dim)[ranks]
+    return Workload("one_table", 1, input_dim, 16, False, 26, None, [[row] for row in ids], None)
+
+
 def dense_features_and_labels(workload):
     """The rest of a click model's batch: 13 numbers a sample, and whether it was clicked."""
     generator = np.random.default_rng(SEED)

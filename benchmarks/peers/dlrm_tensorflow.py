@@ -14,7 +14,9 @@ from benchmarks.workloads import dense_features_and_labels
 
 DENSE_OPTIMIZERS = {
     "adagrad": lambda: keras.optimizers.Adagrad(0.01),
+    "row_wise_adagrad": lambda: keras.optimizers.Adagrad(0.01),
     "lazy_adam": lambda: keras.optimizers.Adam(0.001),
+    "adam": lambda: keras.optimizers.Adam(0.001),
 }
 
 

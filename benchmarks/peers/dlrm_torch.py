@@ -7,7 +7,11 @@ import torch
 from benchmarks.peers import torch_bags
 from benchmarks.workloads import dense_features_and_labels
 
-DENSE_OPTIMIZERS = {"adagrad": torch.optim.Adagrad, "lazy_adam": torch.optim.Adam}
+DENSE_OPTIMIZERS = {
+    "adagrad": lambda parameters: torch.optim.Adagrad(parameters, 0.01),
+    "row_wise_adagrad": lambda parameters: torch.optim.Adagrad(parameters, 0.01),
+    "lazy_adam": lambda parameters: torch.optim.Adam(parameters, 0.001),
+}
 
 
 def mlp(*sizes):
@@ -40,8 +44,7 @@ class DensePart(torch.nn.Module):
 
 def dense_part(workload, column):
     dense = DensePart(workload.num_tables)
-    rate = {"adagrad": 0.01, "lazy_adam": 0.001}[column]
-    optimizer = DENSE_OPTIMIZERS[column](dense.parameters(), rate)
+    optimizer = DENSE_OPTIMIZERS[column](dense.parameters())
     inputs = map(torch.from_numpy, dense_features_and_labels(workload))
     return dense, optimizer, *inputs
 
@@ -63,11 +66,11 @@ def build(workload, column):
     return step
 
 
-def build_fbgemm(workload, column, table_column=None):
+def build_fbgemm(workload, column):
     from benchmarks.peers import fbgemm
 
     dense, dense_optimizer, features, labels = dense_part(workload, column)
-    tables = fbgemm.make_tables(workload, table_column or column)
+    tables = fbgemm.make_tables(workload, column)
     batches = [fbgemm.as_tensors(workload, i) for i in range(len(workload.ids))]
     shape = (-1, workload.num_tables, workload.output_dim)
 
@@ -77,7 +80,3 @@ def build_fbgemm(workload, column, table_column=None):
         dense_optimizer.step()
 
     return step
-
-
-def build_fbgemm_rowwise(workload, column):
-    return build_fbgemm(workload, column, f"rowwise_{column}")

@@ -20,9 +20,8 @@ OPTIMIZERS = {
     "forward": EmbOptimType.EXACT_SGD,
     "sgd": EmbOptimType.EXACT_SGD,
     "adagrad": EmbOptimType.EXACT_ADAGRAD,
-    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+    "row_wise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
 }
-COLUMNS = ("forward", "sgd", "adagrad")
 
 
 def make_tables(workload, column):
@@ -68,7 +67,3 @@ def build(workload, column):
         lookup(i).backward(grads)
 
     return forward if column == "forward" else step
-
-
-def build_rowwise(workload, column):
-    return build(workload, f"rowwise_{column}")

@@ -13,7 +13,16 @@ OPTIMIZERS = {
     "forward": lambda: keras.optimizers.SGD(0.01),
     "sgd": lambda: keras.optimizers.SGD(0.01),
     "adagrad": lambda: keras.optimizers.Adagrad(0.01),
-    "lazy_adam": lambda: keras.optimizers.Adam(0.001),
+    "adam": lambda: keras.optimizers.Adam(0.001),
+    "momentum": lambda: keras.optimizers.SGD(0.01, momentum=0.9),
+    "rmsprop": lambda: keras.optimizers.RMSprop(0.001),
+    "adamw": lambda: keras.optimizers.AdamW(0.001),
+    "amsgrad": lambda: keras.optimizers.Adam(0.001, amsgrad=True),
+    "adamax": lambda: keras.optimizers.Adamax(0.001),
+    "nadam": lambda: keras.optimizers.Nadam(0.001),
+    "adadelta": lambda: keras.optimizers.Adadelta(1.0),
+    "lion": lambda: keras.optimizers.Lion(0.0001),
+    "ftrl": lambda: keras.optimizers.Ftrl(0.01),
 }
 
 

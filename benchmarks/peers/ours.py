@@ -14,6 +14,18 @@ OPTIMIZERS = {
     "sgd": lambda: keras_sparse.optimizers.SGD(0.01),
     "adagrad": lambda: keras_sparse.optimizers.Adagrad(0.01),
     "lazy_adam": lambda: keras_sparse.optimizers.LazyAdam(0.001),
+    "adam": lambda: keras_sparse.optimizers.Adam(0.001),
+    "row_wise_adagrad": lambda: keras_sparse.optimizers.RowWiseAdagrad(0.01),
+    "adagrad_decay": lambda: keras_sparse.optimizers.AdagradDecay(0.01),
+    "momentum": lambda: keras_sparse.optimizers.SGD(0.01, momentum=0.9),
+    "rmsprop": lambda: keras_sparse.optimizers.RMSprop(0.001),
+    "adamw": lambda: keras_sparse.optimizers.AdamW(0.001),
+    "amsgrad": lambda: keras_sparse.optimizers.Adam(0.001, amsgrad=True),
+    "adamax": lambda: keras_sparse.optimizers.Adamax(0.001),
+    "nadam": lambda: keras_sparse.optimizers.Nadam(0.001),
+    "adadelta": lambda: keras_sparse.optimizers.Adadelta(1.0),
+    "lion": lambda: keras_sparse.optimizers.Lion(0.0001),
+    "ftrl": lambda: keras_sparse.optimizers.Ftrl(0.01),
 }
 
 
