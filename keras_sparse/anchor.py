@@ -40,6 +40,7 @@ def refuse_optimizer(path):
     raise TypeError(
         "An embedding variable must be trained by an optimizer of `keras_sparse.optimizers`: they "
         "take the arguments of the Keras optimizer of that name and train the dense variables as "
-        "it does (`keras_sparse.optimizers.from_keras` turns one into the other). Received: a "
+        "it does (`keras_sparse.optimizers.from_keras` turns one into the other, or names those "
+        "that can be turned). Received: a "
         f"Keras optimizer for variable '{path}'"
     )

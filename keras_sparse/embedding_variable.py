@@ -85,9 +85,10 @@ class EmbeddingVariable(keras.Variable):
         self._imports_initial_rows = rows is None
         if rows is None and self.is_dynamic:
             raise ValueError(
-                "`initializer` of a dynamic table must be one of keras.initializers."
+                "The initializer of a dynamic table must be one of keras.initializers."
                 f"{NATIVE_INITIALIZERS}, as any key's row must follow from the seed and the key. "
-                f"Received: initializer={self.initializer}"
+                "Take one of these, or give the table an `input_dim`. Received: "
+                f"{type(self.initializer).__name__}"
             )
         return InitialRows("constant", 0.0, 0.0, seed) if rows is None else rows
 

@@ -6,6 +6,7 @@ from keras_sparse import ops
 from keras_sparse import saving
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.layers.ragged_form import as_tensor
+from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 
@@ -17,6 +18,7 @@ _KERAS_OPTIONS = {
     "lora_rank": (None, 0),
     "lora_alpha": (None,),
     "input_length": (None,),
+    "weights": (None,),
 }
 
 
@@ -45,7 +47,9 @@ class Embedding(keras.layers.Layer):
         out_of_range: `"error"` or `"zero"`: what an id outside a static table does; a row of zeros
             is counted in `stats()`. Defaults to `"error"`.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
-            Rows are float32; outputs have the dtype policy's compute dtype.
+            Rows are float32; outputs have the dtype policy's compute dtype. Options that
+            `keras.layers.Embedding` has beside these may be there, so that its config serves, but
+            must be off.
 
     Call arguments:
         inputs: Ids, of any integer type: a tensor or array of any rank, nested lists, a 2-D
@@ -75,7 +79,7 @@ class Embedding(keras.layers.Layer):
         out_of_range="error",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(**_without_keras_options(kwargs))
         self.input_dim = checks.positive_or_none(input_dim, "input_dim")
         self.output_dim = checks.positive(output_dim, "output_dim")
         self.combiner = checks.one_of(combiner, (None, *ops.COMBINERS), "combiner")
@@ -137,6 +141,7 @@ class Embedding(keras.layers.Layer):
         return (*axes, self.output_dim)
 
     def compute_output_spec(self, inputs, weights=None):
+        check_id_dtype(tf.as_dtype(inputs.dtype), self.input_dim)
         return keras.KerasTensor(
             self.compute_output_shape(inputs.shape),
             dtype=self.compute_dtype,
@@ -174,15 +179,8 @@ class Embedding(keras.layers.Layer):
         Raises:
             ValueError: The config of the Keras layer uses an option that this layer does not have.
         """
-        config = dict(config)
-        for option, defaults in _KERAS_OPTIONS.items():
-            value = config.pop(option, None)
-            if value not in defaults:
-                raise ValueError(
-                    f"`{option}` is an option of keras.layers.Embedding that "
-                    f"keras_sparse.layers.Embedding does not have. Received: {option}={value}"
-                )
-        return super().from_config(config)
+        # Here too: Keras would wrap the error of the constructor in one that prints the config.
+        return super().from_config(_without_keras_options(config))
 
     @classmethod
     def from_keras(cls, layer):
@@ -207,3 +205,15 @@ class Embedding(keras.layers.Layer):
         ours.build()
         ours.embeddings.assign(layer.embeddings)
         return ours
+
+
+def _without_keras_options(options):
+    """Returns `options` without those of `keras.layers.Embedding` alone, which must be off."""
+    for name, defaults in _KERAS_OPTIONS.items():
+        if options.get(name) not in defaults:
+            raise ValueError(
+                f"`{name}` is an option of keras.layers.Embedding that "
+                "keras_sparse.layers.Embedding does not have. Leave it out, or use the Keras "
+                f"layer. Received: {name}={options[name]!r}"
+            )
+    return {name: value for name, value in options.items() if name not in _KERAS_OPTIONS}

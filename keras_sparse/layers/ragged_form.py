@@ -54,26 +54,34 @@ def to_int64(ids, input_dim):
         ids: Tensor of integers or, for a table of few enough rows, floats.
         input_dim: Integer, or `None` for a dynamic table.
     """
-    if ids.dtype == tf.int64:
-        return ids
+    check_id_dtype(ids.dtype, input_dim)
     if ids.dtype == tf.uint64:
         return tf.bitcast(ids, tf.int64)
-    if ids.dtype.is_integer:
-        return tf.cast(ids, tf.int64)
-    if not ids.dtype.is_floating:
+    return tf.cast(ids, tf.int64)
+
+
+def check_id_dtype(dtype, input_dim):
+    """Refuses dtypes that do not hold every id of a table.
+
+    Args:
+        dtype: `tf.DType` of the ids.
+        input_dim: Integer, or `None` for a dynamic table.
+    """
+    if dtype.is_integer:
+        return
+    if not dtype.is_floating:
         raise TypeError(
             "`inputs` must be integers. Turn strings into ids with "
-            "`tf.strings.to_hash_bucket_fast(strings, 2**63 - 1)` for a dynamic table, with "
+            "`tf.strings.to_hash_bucket_strong(strings, 2**63 - 1, key)` for a dynamic table, with "
             "`keras.layers.StringLookup` for a static one; cast booleans. Received: inputs of "
-            f"dtype {ids.dtype.name}"
+            f"dtype {dtype.name}"
         )
-    if input_dim is None or input_dim > _EXACT_INTEGERS.get(ids.dtype.name, 0):
+    if input_dim is None or input_dim > _EXACT_INTEGERS.get(dtype.name, 0):
         raise TypeError(
             "`inputs` must be integers, as floats do not hold every id of this table. Give ids as "
             'int64, for example from `keras.Input(shape, dtype="int64")`. Received: inputs of '
-            f"dtype {ids.dtype.name} for input_dim={input_dim}"
+            f"dtype {dtype.name} for input_dim={input_dim}"
         )
-    return tf.cast(ids, tf.int64)
 
 
 def ragged_form(inputs, weights, combiner, input_dim, mask_zero):

@@ -34,12 +34,13 @@ def from_keras(optimizer):
 
     Raises:
         NotImplementedError: It has no counterpart. Names those there are.
+        ValueError: It is no optimizer.
 
     Example:
     >>> from_keras("adam").__class__
     <class 'keras_sparse.optimizers.adam.Adam'>
     """
-    optimizer = keras.optimizers.get(optimizer)
+    optimizer = _instance(optimizer)
     if isinstance(optimizer, SparseOptimizer):
         return optimizer
     if type(optimizer) is keras.optimizers.LossScaleOptimizer:
@@ -48,10 +49,9 @@ def from_keras(optimizer):
         return keras.optimizers.LossScaleOptimizer(**config)
     counterpart = _COUNTERPARTS.get(type(optimizer))
     if counterpart is None:
-        names = ", ".join(ours.__name__ for ours in _COUNTERPARTS.values())
         raise NotImplementedError(
-            f"A Keras optimizer must be one of {names} to train embedding variables. Take one of "
-            "these, or give the embedding variables an optimizer of their own "
+            f"A Keras optimizer must be one of {_names()} to train embedding variables. Take one "
+            "of these, or give the embedding variables an optimizer of their own "
             "(`split_embedding_variable_from_others`). Received: "
             f"{type(optimizer).__name__}"
         )
@@ -60,6 +60,25 @@ def from_keras(optimizer):
         if hasattr(optimizer, name):
             setattr(ours, name, getattr(optimizer, name))
     return ours
+
+
+def _names():
+    return ", ".join(ours.__name__ for ours in _COUNTERPARTS.values())
+
+
+def _instance(optimizer):
+    cause = None
+    try:
+        instance = keras.optimizers.get(optimizer)
+    except (TypeError, ValueError) as error:
+        instance, cause = None, error
+    if instance is None:
+        raise ValueError(
+            f"`optimizer` must be a Keras optimizer, its config, or its name: one of {_names()}. "
+            "The other optimizers of `keras_sparse.optimizers` are made by their class. Received: "
+            f"optimizer={optimizer!r}"
+        ) from cause
+    return instance
 
 
 def _settings(optimizer):

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.optimizers.check_constants import check_constants
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.touched_rows import merge
 from keras_sparse.optimizers.touched_rows import touched_rows
@@ -81,16 +82,15 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         _check_distinct(embedding)
         for variable in embedding:
             self._check_options(variable)
-        constants = self.rule_constants()
         if embedding:
-            _check_decays(constants)
+            check_constants(self.rule_constants())
         for variable in embedding:
-            # Keras asks with the TensorFlow variable, whose name is a path.
-            decay = self.weight_decay if self._use_weight_decay(variable.value) else None
-            variable.set_rule(self.rule, constants, decay or 0.0)
+            variable.set_rule(*self._settings_for(variable))
             variable.rule_owner = weakref.ref(self)
         # Past Keras' attribute tracking, which would take these for variables of the optimizer.
         object.__setattr__(self, "_variables_built_on", list(variables))
+        settings = {id(variable): self._settings_for(variable) for variable in embedding}
+        object.__setattr__(self, "_built_settings", settings)
         super().build(others)
         self.build_for_tables(embedding)
 
@@ -138,6 +138,12 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 variables[i], grads[i] = rows, values
         return grads, variables
 
+    def _settings_for(self, variable):
+        """Returns what the native rule of a table is made from: it stays as it is."""
+        # Keras asks with the TensorFlow variable, whose name is a path.
+        decay = self.weight_decay if self._use_weight_decay(variable.value) else None
+        return self.rule, self.rule_constants(), decay or 0.0
+
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}
         _refuse_any(ours, type(self).__name__, variable)
@@ -164,6 +170,14 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                     f"'{self.name}', but another optimizer was built on it later and gave it slots "
                     "of its own. Use that one, or make a new optimizer. Received: "
                     f"rule='{variable.rule}'"
+                )
+            built, now = self._built_settings[id(variable)], self._settings_for(variable)
+            if now != built:
+                raise RuntimeError(
+                    f"The settings of optimizer '{self.name}' must stay as they were when it was "
+                    "built, but for the learning rate. Make a new optimizer, or set them before "
+                    f"the first step. Received: {_difference(built, now)} for variable "
+                    f"'{variable.path}'"
                 )
 
     def _apply_weight_decay(self, variables):
@@ -196,16 +210,11 @@ def _split_touched_rows(variables):
     return touched, [v for v in variables if not isinstance(v, TouchedRows)]
 
 
-def _check_decays(constants):
-    """Refuses factors that would not decay, for which moves cannot be made up for later."""
-    for name in ("momentum", "rho", "beta_1", "beta_2"):
-        least = 1e-6 if name == "beta_2" else 0  # the second moment is divided by its powers
-        value = constants.get(name, 1)
-        if not least <= value <= 1:
-            raise ValueError(
-                f"`{name}` must be in [{least}, 1] for embedding variables. Received: "
-                f"{name}={value}"
-            )
+def _difference(built, now):
+    """Says in which settings of a native rule two differ."""
+    names = ("rule", "constants", "weight_decay")
+    parts = zip(names, now, built, strict=True)
+    return ", ".join(f"{name}={new} (built with {old})" for name, new, old in parts if new != old)
 
 
 def _refuse_any(options, owner, variable):

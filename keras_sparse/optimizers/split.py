@@ -14,10 +14,14 @@ def split_embedding_variable_from_others(variables):
 
     Example:
     ```python
+    table_optimizer = keras_sparse.optimizers.Adagrad(0.05)
+    dense_optimizer = keras.optimizers.Adam(0.001)
+
+    # in each step
     embedding, others = split_embedding_variable_from_others(model.trainable_variables)
     embedding_grads, other_grads = tape.gradient(loss, [embedding, others])
-    keras_sparse.optimizers.Adagrad(0.05).apply(embedding_grads, embedding)
-    keras.optimizers.Adam(0.001).apply(other_grads, others)
+    table_optimizer.apply(embedding_grads, embedding)
+    dense_optimizer.apply(other_grads, others)
     ```
     """
     embedding: list[EmbeddingVariable] = []

@@ -89,7 +89,10 @@ Status GradientApplier::Check() const {
                                 "earlier layout than that of rule '" +
                                 rule.name() + "'");
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(rule.CheckNumbers(request.numbers));
+    const Status numbers = rule.CheckNumbers(request.numbers);
+    if (!numbers.ok()) {
+      return Status(numbers.code(), "table '" + request.table->name() + "': " + numbers.message());
+    }
   }
   return Status::Ok();
 }
@@ -174,6 +177,7 @@ Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(updated);
   for (size_t r = 0; r < requests_.size(); ++r) {
     KERAS_SPARSE_RETURN_IF_ERROR(fetched[r].EraseBelow(requests_[r].table));
+    KERAS_SPARSE_RETURN_IF_ERROR(requests_[r].table->BoundHistory(executor_));
   }
   return Status::Ok();
 }

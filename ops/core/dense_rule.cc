@@ -36,6 +36,15 @@ void DenseRule::RememberStep() {
   if (moves_ != nullptr) moves_->Append(move_weight(), move_offset(), 1 - decay);
 }
 
+int64_t DenseRule::history_bytes() const {
+  return log_keep_.bytes() + (moves_ == nullptr ? 0 : moves_->bytes());
+}
+
+void DenseRule::ForgetSteps() {
+  log_keep_.Forget();
+  if (moves_ != nullptr) moves_->Forget();
+}
+
 DenseRule::Missed DenseRule::After(int64_t first, int64_t from) const {
   Missed missed = {from, step(), 0, {}};
   if (moves_ != nullptr && from - first < moves_->reach()) {

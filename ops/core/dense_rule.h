@@ -31,6 +31,8 @@ class DenseRule : public UpdateRule {
   bool moves_rows() const override {
     return lazy() && (untouched_ == Untouched::kMove || weight_decay() != 0);
   }
+  int64_t history_bytes() const override;
+  void ForgetSteps() override;
 
  protected:
   // One float an element.

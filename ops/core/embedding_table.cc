@@ -14,19 +14,8 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 100000;
-constexpr int64_t kNanosecondsPerCatchUp = 200;
 // Far above any use, and low enough that the bytes of some records fit 64 bits.
 constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
-
-// A cursor of the table holds, from the top: the version of the table when the walk began (15
-// bits), the tier (4 bits) and the tier's own cursor (44 bits).
-constexpr int kTierShift = 44;
-constexpr int kVersionShift = 48;
-constexpr int64_t kVersionMask = 0x7FFF;
-
-int64_t MakeCursor(int64_t version, int64_t tier, int64_t position) {
-  return ((version & kVersionMask) << kVersionShift) | (tier << kTierShift) | position;
-}
 
 }  // namespace
 
@@ -84,20 +73,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
                               "' must be set before it has lower tiers");
   }
   // Rows read as they do now: a lazy rule's pending moves are made first.
-  if (rule_->lazy()) {
-    int64_t cursor = 0;
-    while (cursor >= 0) {
-      std::vector<int64_t> keys;
-      std::vector<const float*> records;
-      cursor = first_tier_->Walk(cursor, 65536, &keys, &records);
-      executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
-                            [&](int64_t begin, int64_t end) {
-                              for (int64_t i = begin; i < end; ++i) {
-                                rule_->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
-                              }
-                            });
-    }
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), created->step(), executor));
   rule_ = std::move(created);
   ++rule_generation_;
@@ -105,72 +81,6 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   if (layout != nullptr) {
     *layout = {rule_generation_, {}, rule_->schema().record_floats()};
     for (const Slot& slot : rule_->schema().slots()) layout->slot_names.push_back(slot.name);
-  }
-  return Status::Ok();
-}
-
-void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRows* rows) const {
-  const RowSchema& schema = rule_->schema();
-  rows->keys.push_back(key);
-  const size_t begin = rows->records.size();
-  // With the step word, which goes once the copy has been caught up.
-  rows->records.insert(rows->records.end(), record, record + schema.record_bytes() / 4);
-  if (!rule_->lazy()) return;
-  rule_->CatchUp(rows->records.data() + begin);
-  rows->records.resize(begin + static_cast<size_t>(schema.record_floats()));
-}
-
-Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
-  std::shared_lock<TableMutex> lock(mutex_);
-  *rows = ExportedRows();
-  rows->record_floats = rule_->schema().record_floats();
-  if (cursor == -1) return Status::Ok();
-  if (cursor != 0 && (cursor >> kVersionShift) != (version_ & kVersionMask)) {
-    return FailedPrecondition("table '" + name() +
-                              "' must not change while it is exported; export again");
-  }
-  const int64_t tier = (cursor >> kTierShift) & 0xF;
-  const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
-  if (tier > static_cast<int64_t>(lower_tiers_.size())) {
-    return InvalidArgument("`cursor` must be 0 or one that Export gave. Received: cursor=" +
-                           std::to_string(cursor));
-  }
-  if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
-  std::vector<int64_t> keys;
-  std::vector<const float*> records;
-  const int64_t next = first_tier_->Walk(position, max_rows, &keys, &records);
-  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rule_->schema().record_floats()));
-  for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
-  if (next >= 0) {
-    rows->next_cursor = MakeCursor(version_, 0, next);
-  } else if (!lower_tiers_.empty()) {
-    rows->next_cursor = MakeCursor(version_, 1, 0);
-  }
-  return Status::Ok();
-}
-
-Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
-                                        ExportedRows* rows) const {
-  const int64_t tier = (cursor >> kTierShift) & 0xF;
-  const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
-  std::vector<int64_t> keys;
-  std::vector<char> records;
-  int64_t next = -1;
-  const auto store = static_cast<size_t>(tier - 1);
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    // What an erase that failed has left below is not the row.
-    float* above = nullptr;
-    first_tier_->Find(&keys[i], 1, &above);
-    if (above != nullptr) continue;
-    const char* record = records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
-    AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
-  }
-  if (next >= 0) {
-    rows->next_cursor = MakeCursor(version_, tier, next);
-  } else if (store + 1 < lower_tiers_.size()) {
-    rows->next_cursor = MakeCursor(version_, tier + 1, 0);
   }
   return Status::Ok();
 }
@@ -297,7 +207,7 @@ int64_t EmbeddingTable::rule_generation() const {
 
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  int64_t bytes = first_tier_->bytes();
+  int64_t bytes = first_tier_->bytes() + rule_->history_bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes();
   return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_};
 }

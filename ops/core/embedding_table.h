@@ -33,7 +33,7 @@ struct TableOptions {
 
 struct TableStats {
   int64_t rows;
-  int64_t bytes;             // of everything that holds the rows
+  int64_t bytes;             // of everything that holds the rows and what their rule remembers
   int64_t lookups;           // ids looked up
   int64_t hits;              // of these, ids that had a row
   int64_t created_rows;      // rows that a gradient created
@@ -134,6 +134,11 @@ class EmbeddingTable {
   Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;
+  // Makes all pending moves.
+  Status CatchUpAll(Executor* executor);
+  Status CatchUpStore(RowStore* store, Executor* executor) const;
+  // Does so once the rule remembers much beside the rows, and lets it forget.
+  Status BoundHistory(Executor* executor);
   int64_t num_rows() const;
 
   TableOptions options_;

@@ -116,4 +116,17 @@ void MissedMoves::Append(double weight, double offset, double keep) {
   live_.swap(next_live_);
 }
 
+void MissedMoves::Forget() {
+  forgotten_ = num_steps_;
+  first_live_ = num_steps_;
+  live_.clear();
+  frozen_ = std::vector<Piece>();  // gives the memory back
+  num_alike_ = 0;
+}
+
+int64_t MissedMoves::bytes() const {
+  const size_t pieces = live_.capacity() + next_live_.capacity() + frozen_.capacity();
+  return static_cast<int64_t>(pieces * sizeof(Piece) + recent_.capacity() * sizeof(Step));
+}
+
 }  // namespace keras_sparse

@@ -60,7 +60,7 @@ class MissedMoves {
   };
 
   // epsilon  the unit of the offsets: how far rows move on is judged by it
-  // REQUIRES: 0 <= mu <= 1, 0 < nu <= 1
+  // REQUIRES: 0 <= mu <= 1, 0 < nu <= 1; with a nu of 1 all offsets are 1
   MissedMoves(double mu, double nu, double epsilon);
 
   // One step more. `offset` is in units of epsilon, and 1 unless the step says otherwise.
@@ -71,12 +71,16 @@ class MissedMoves {
 
   // The piece that begins after the first `from` steps. It ends at the last step, or earlier: then
   // the rest follows as the piece that begins there, unless it is out of reach.
-  // REQUIRES: 0 <= from < steps appended; reach() > 0
+  // REQUIRES: steps forgotten <= from < steps appended; reach() > 0
   const Piece& From(int64_t from) const {
     if (from >= first_live_) return live_[static_cast<size_t>(num_steps_ - from - 1)];
-    const auto i = static_cast<size_t>(from);
+    const auto i = static_cast<size_t>(from - forgotten_);
     return frozen_[i < frozen_.size() ? i : frozen_.size() - 1];
   }
+
+  // Forgets the steps so far; they keep their numbers.
+  void Forget();
+  int64_t bytes() const;
 
  private:
   static constexpr int kTerms = 7;
@@ -106,6 +110,7 @@ class MissedMoves {
   int64_t max_length_;
 
   int64_t num_steps_ = 0;
+  int64_t forgotten_ = 0;     // of these
   std::vector<Step> recent_;  // the last max_length_ steps, in a ring
 
   // Of the gradient's step: pieces that still grow are live, from the youngest to the oldest; the

@@ -66,7 +66,8 @@ Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
   }
   if (weight_decay() != 0 && !(weight_decay() * static_cast<double>(numbers[0]) < 1)) {
     return InvalidArgument(
-        "`weight_decay` times the learning rate must be below 1. Received: weight_decay=" +
+        "`weight_decay` times the learning rate must be below 1, or a step would take all of a row "
+        "and more; lower one of them. Received: weight_decay=" +
         std::to_string(weight_decay()) + ", learning_rate=" + std::to_string(numbers[0]));
   }
   return Status::Ok();

@@ -80,6 +80,11 @@ class UpdateRule {
   bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
   // Makes the moves that a record has missed, and marks it so.
   virtual void CatchUp(float* /*record*/) const {}
+  // The bytes that a lazy rule remembers past steps in. They grow with every step.
+  virtual int64_t history_bytes() const { return 0; }
+  // Lets the steps so far be forgotten.
+  // REQUIRES: every record IsCurrent
+  virtual void ForgetSteps() {}
   // What the row reads as; the record stays as it is.
   //   row  (dim)
   virtual void Read(const float* record, float* row) const;

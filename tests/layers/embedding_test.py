@@ -91,6 +91,20 @@ def test_names_what_it_cannot_take_from_a_keras_layer(option, value):
     config = keras.layers.Embedding(4, 3, **{option: value}).get_config()
     with pytest.raises(ValueError, match=f"`{option}` is an option of keras.layers.Embedding"):
         Embedding.from_config(config)
+    words = f"`{option}` is an option.*Leave it out, or use the Keras layer. Received: {option}="
+    with pytest.raises(ValueError, match=words):
+        Embedding(4, 3, **{option: value})
+
+
+def test_takes_keras_options_that_are_off():
+    assert Embedding(4, 3, embeddings_regularizer=None, lora_rank=0, weights=None).output_dim == 3
+
+
+def test_refuses_float_ids_of_a_dynamic_table_when_the_model_is_made():
+    ids = keras.Input((2,))
+    assert Embedding(4, 3)(ids).shape == (None, 2, 3)
+    with pytest.raises(TypeError, match="floats do not hold every id of this table"):
+        Embedding(None, 3)(ids)
 
 
 def test_takes_no_unbuilt_keras_layer():

@@ -136,6 +136,36 @@ def test_equals_keras_on_the_dense_gradient(case, rate, first_kind):
         assert_same_rows(steps, *both)
 
 
+# Beside a one a float holds few digits of what a step takes away.
+@pytest.mark.parametrize(
+    ("make", "rate", "decay"),
+    [
+        ("SGD", 1e-3, 1e-3),
+        ("SGD", 1e-3, 4e-3),
+        ("AdamW", 1e-4, 0.01),
+        ("AdamW", 1e-4, 0.04),
+        ("RMSprop", 1e-4, 0.02),
+        ("Adamax", 1e-4, 0.04),
+        ("Lion", 1e-5, 0.1),
+        ("Lion", 1e-5, 0.4),
+    ],
+)
+def test_a_little_weight_decay_of_rows_near_one_is_that_of_exact_arithmetic(make, rate, decay):
+    rows = [0.9 + random_rows(ROWS, width) for width in WIDTHS]
+    batches = Batches((0.1, 0.01), WIDTHS, every_row=False)
+    arguments = {"learning_rate": rate, "weight_decay": decay}
+    case = next(case for case in OPTIMIZERS if case.ours.__name__ == make)
+    case = case._replace(arguments=arguments, lazy=False)
+    trained = batches.train(Ours(case.make(), rows, first_kind=0))
+    expected = batches.train_numpy(case, rows, np.full(STEPS, rate))
+    # Lion's moves are alike and so is their rounding: rows of hundreds of gradients show it.
+    kept = slice(5 if make == "Lion" else 0, None)
+    for steps, (ours,), others in zip(READS, trained, expected, strict=True):
+        for width, each, other in zip(WIDTHS, ours, others, strict=True):
+            message = f"after {steps} steps, width {width}"
+            np.testing.assert_allclose(each[kept], other[kept], 0, 2e-6, err_msg=message)
+
+
 @pytest.mark.parametrize("case", [c for c in OPTIMIZERS if c.lazy], ids=lambda case: case.name)
 def test_a_lazy_one_leaves_rows_outside_the_batch(case):
     schedule = rate_of("decaying", case.arguments["learning_rate"])

@@ -156,9 +156,11 @@ def test_names_an_optimizer_that_has_no_counterpart(make):
         from_keras(keras.optimizers.LossScaleOptimizer(make()))
 
 
-@pytest.mark.parametrize("value", ["no such optimizer", 0.1])
-def test_what_is_no_optimizer_is_keras_error(value):
-    with pytest.raises(ValueError, match="optimizer"):
+@pytest.mark.parametrize(
+    "value", ["no such optimizer", "LazyAdam", 0.1, keras.optimizers.Adam, None]
+)
+def test_names_what_it_takes_if_it_is_given_something_else(value):
+    with pytest.raises(ValueError, match=r"one of SGD, .*Ftrl\. .*by their class\. Received: opt"):
         from_keras(value)
 
 

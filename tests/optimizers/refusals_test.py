@@ -91,28 +91,31 @@ def test_keras_optimizers_are_refused_on_embedding_variables(name):
 
 
 OUTSIDE = [
-    (lambda: optimizers.RMSprop(momentum=1.5), "momentum", r"\[0, 1\]", 1.5),
-    (lambda: optimizers.RMSprop(rho=1.01), "rho", r"\[0, 1\]", 1.01),
-    (lambda: optimizers.RMSprop(rho=-0.1), "rho", r"\[0, 1\]", -0.1),
-    (lambda: optimizers.Adadelta(rho=2.0), "rho", r"\[0, 1\]", 2.0),
-    (lambda: optimizers.Adam(beta_1=-0.5), "beta_1", r"\[0, 1\]", -0.5),
-    (lambda: optimizers.Adam(beta_1=1.5, amsgrad=True), "beta_1", r"\[0, 1\]", 1.5),
-    (lambda: optimizers.Adam(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
-    (lambda: optimizers.AdamW(beta_2=1.1), "beta_2", r"\[1e-06, 1\]", 1.1),
-    (lambda: optimizers.Adamax(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
-    (lambda: optimizers.Nadam(beta_2=-0.1), "beta_2", r"\[1e-06, 1\]", -0.1),
-    (lambda: optimizers.Lion(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
-    (lambda: optimizers.LazyAdam(beta_2=0.0), "beta_2", r"\[1e-06, 1\]", 0.0),
-    (lambda: optimizers.AdamAsync(beta_1=1.5), "beta_1", r"\[0, 1\]", 1.5),
-    (lambda: optimizers.Adam(beta_1=float("nan")), "beta_1", r"\[0, 1\]", "nan"),
+    (lambda: optimizers.RMSprop(momentum=1.5), "momentum", r"in \[0, 1\]", 1.5),
+    (lambda: optimizers.RMSprop(rho=1.01), "rho", r"in \[0, 1\]", 1.01),
+    (lambda: optimizers.RMSprop(rho=-0.1), "rho", r"in \[0, 1\]", -0.1),
+    (lambda: optimizers.Adadelta(rho=2.0), "rho", r"in \[0, 1\]", 2.0),
+    (lambda: optimizers.Adam(beta_1=-0.5), "beta_1", r"in \[0, 1\)", -0.5),
+    (lambda: optimizers.Adam(beta_1=1.5, amsgrad=True), "beta_1", r"in \[0, 1\)", 1.5),
+    (lambda: optimizers.Adam(beta_2=0.0), "beta_2", r"in \[1e-6, 1\)", 0.0),
+    (lambda: optimizers.AdamW(beta_2=1.1), "beta_2", r"in \[1e-6, 1\)", 1.1),
+    (lambda: optimizers.Adamax(beta_2=0.0), "beta_2", r"in \[1e-6, 1\)", 0.0),
+    (lambda: optimizers.Nadam(beta_2=-0.1), "beta_2", r"in \[1e-6, 1\)", -0.1),
+    (lambda: optimizers.Lion(beta_2=0.0), "beta_2", r"in \[1e-6, 1\)", 0.0),
+    (lambda: optimizers.LazyAdam(beta_2=0.0), "beta_2", r"in \[1e-6, 1\)", 0.0),
+    (lambda: optimizers.AdamAsync(beta_1=1.5), "beta_1", r"in \[0, 1\)", 1.5),
+    (lambda: optimizers.Adam(beta_1=1.0), "beta_1", r"in \[0, 1\)", 1.0),
+    (lambda: Adagrad(1.0, -1.0), "initial_accumulator_value", "at least 0", -1.0),
+    (lambda: optimizers.RowWiseAdagrad(1.0, -0.5), "initial_accumulator_value", "at least 0", -0.5),
+    (lambda: optimizers.Adam(beta_1=float("nan")), "beta_1", r"in \[0, 1\)", "nan"),
 ]
 
 
-@pytest.mark.parametrize(("make", "name", "range_", "value"), OUTSIDE)
-def test_refuses_factors_that_would_not_decay(make, name, range_, value):
+@pytest.mark.parametrize(("make", "name", "rule", "value"), OUTSIDE)
+def test_refuses_constants_that_would_make_a_row_no_number(make, name, rule, value):
     table = make_table()
     Adagrad(1.0).build([table])
-    words = f"`{name}` must be in {range_} for embedding variables. Received: {name}={value}"
+    words = f"`{name}` must be {rule} for embedding variables. Received: {name}={value}"
     with pytest.raises(ValueError, match=words):
         make().build([kernel(), table])
     assert table.rule == "adagrad"
@@ -129,9 +132,42 @@ def test_refuses_amsgrad_where_rows_outside_the_batch_stay(make):
 def test_refuses_weight_decay_that_would_turn_a_row_around():
     table = make_table()
     optimizer = optimizers.AdamW(0.5, weight_decay=2.0)
-    words = "`weight_decay` times the learning rate must be below 1. Received: weight_decay=2.0"
+    words = (
+        "table 'table': `weight_decay` times the learning rate must be below 1, .*weight_decay=2.0"
+    )
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         optimizer.apply([slices(0)], [table])
     optimizer.learning_rate = 0.25
     optimizer.apply([slices(0)], [table])
     assert first_row(table) < 0
+
+
+def test_refuses_settings_that_changed_after_the_build():
+    table = make_table()
+    optimizer = optimizers.AdamW(0.5, weight_decay=0.5)
+    optimizer.apply([slices(0)], [table])
+    optimizer.learning_rate = 0.25
+    optimizer.apply([slices(0)], [table])
+    row = first_row(table)
+    words = r"must stay as they were.*weight_decay=0\.25 \(built with 0\.5\) for variable 'table'"
+    optimizer.weight_decay = 0.25
+    with pytest.raises(RuntimeError, match=words):
+        optimizer.apply([slices(0)], [table])
+    optimizer.weight_decay = 0.5
+    optimizer.beta_1 = 0.5
+    with pytest.raises(
+        RuntimeError, match=r"constants={'beta_1': 0\.5, .*built with {'beta_1': 0\.9"
+    ):
+        optimizer.apply([slices(0)], [table])
+    assert first_row(table) == row
+
+
+def test_refuses_to_leave_a_table_out_of_weight_decay_after_the_build():
+    table = make_table()
+    optimizer = SGD(0.5, weight_decay=0.5)
+    optimizer.build([table])
+    optimizer.built = False
+    optimizer.exclude_from_weight_decay([table])
+    optimizer.built = True
+    with pytest.raises(RuntimeError, match=r"weight_decay=0\.0 \(built with 0\.5\)"):
+        optimizer.apply([slices(0)], [table])

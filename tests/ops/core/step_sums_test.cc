@@ -22,6 +22,20 @@ TEST(StepSums, OfNoStepsAreZero) {
   EXPECT_EQ(sums.Between(1, 1), 0);
 }
 
+TEST(StepSums, ForgetTheStepsSoFar) {
+  StepSums sums;
+  for (const double number : {1, 10, 100}) sums.Append(number);
+  sums.Forget();
+  EXPECT_EQ(sums.Between(3, 3), 0);
+  for (const double number : {1000, 10000}) sums.Append(number);
+  EXPECT_EQ(sums.Between(3, 5), 11000);
+  EXPECT_EQ(sums.Between(4, 5), 10000);
+  sums.Forget();
+  sums.Forget();
+  sums.Append(7);
+  EXPECT_EQ(sums.Between(5, 6), 7);
+}
+
 TEST(StepSums, KeepTheirDigitsOverAMillionSteps) {
   StepSums sums;
   for (int64_t step = 0; step < 1000000; ++step) sums.Append(0.001);

@@ -75,10 +75,12 @@ TEST_P(EachRule, RefusesADecayThatLeavesNothingOfARow) {
   options.weight_decay = 0.5;
   const auto rule = Create(options);
   for (const double rate : {2.0, 3.0, 1e30, std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
-                          "`weight_decay` times the learning rate must be below 1. Received: "
-                          "weight_decay=0.500000",
-                          rule->CheckNumbers(GetParam().Numbers({1, rate}))));
+    EXPECT_TRUE(FailsWith(
+        StatusCode::kInvalidArgument,
+        "`weight_decay` times the learning rate must be below 1, or a step would take all of a row "
+        "and more; lower one of them. Received: "
+        "weight_decay=0.500000",
+        rule->CheckNumbers(GetParam().Numbers({1, rate}))));
   }
   EXPECT_TRUE(IsOk(rule->CheckNumbers(GetParam().Numbers({1, 1.9}))));
   EXPECT_TRUE(IsOk(Create(GetParam().options)->CheckNumbers(GetParam().Numbers({1, 2}))));
