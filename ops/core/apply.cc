@@ -41,6 +41,8 @@ namespace {
 
 constexpr int64_t kNanosecondsPerPart = 250000;
 constexpr int64_t kNanosecondsPerFinish = 10000;
+// Of one id; the gradients of a very frequent one would push the others out of the cache.
+constexpr int64_t kPrefetchedOccurrences = 8;
 
 // One block of distinct ids on its way through Locate, Prepare and Update.
 struct Block {
@@ -126,7 +128,9 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   const auto prefetch = [&](const Block& block) {
     writer.PrefetchRecords(block.records.data(), block.size);
     for (int64_t i = 0; i < block.size; ++i) {
-      source.Prefetch(groups.occurrences(block.uniques[static_cast<size_t>(i)])[0]);
+      const int64_t u = block.uniques[static_cast<size_t>(i)];
+      const int64_t n = std::min(groups.num_occurrences(u), kPrefetchedOccurrences);
+      for (int64_t o = 0; o < n; ++o) source.Prefetch(groups.occurrences(u)[o]);
     }
   };
   const auto update = [&](const Block& block) {

@@ -31,7 +31,6 @@ ReadCounts ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetch
   RowReader reader(table, fetched);
   ReadCounts counts;
   std::array<std::array<float*, kBlockRows>, 2> records;
-  std::array<const float*, kBlockRows> rows;
   const auto size = [end](int64_t at) { return std::clamp<int64_t>(end - at, 0, kBlockRows); };
   reader.PrefetchIndex(ids + begin, size(begin));
   reader.PrefetchIndex(ids + begin + kBlockRows, size(begin + kBlockRows));
@@ -43,10 +42,10 @@ ReadCounts ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetch
     float** next_records = records[static_cast<size_t>(1 - half)].data();
     reader.PrefetchIndex(ids + next + kBlockRows, size(next + kBlockRows));
     reader.Find(ids + next, size(next), next_records);
-    reader.Resolve(ids + at, size(at), records[static_cast<size_t>(half)].data(), half, rows.data(),
-                   &counts);
+    const float* const* rows = reader.Resolve(
+        ids + at, size(at), records[static_cast<size_t>(half)].data(), half, &counts);
     reader.PrefetchRecords(next_records, size(next));
-    use(at, size(at), rows.data());
+    use(at, size(at), rows);
   }
   return counts;
 }

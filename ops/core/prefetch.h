@@ -14,19 +14,48 @@ constexpr int64_t kBlockRows = 16;
 // The rest of a wider row follows by the processor's own stream prefetcher.
 constexpr int64_t kMaxPrefetchBytes = 1024;
 
-inline void PrefetchLine(const void* address) { __builtin_prefetch(address, 0, 3); }
+// GCC takes a function that does nothing but prefetch for one without an effect, and drops the
+// calls of it that it does not inline at once. The empty statement is an effect in its eyes.
+inline void PrefetchLine(const void* address) {
+  __builtin_prefetch(address, 0, 3);
+  asm volatile("" : : "r"(address));
+}
 
 inline void PrefetchBytes(const void* address, int64_t bytes) {
   const char* begin = static_cast<const char*>(address);
   const int64_t end = std::min(bytes, kMaxPrefetchBytes);
-  for (int64_t i = 0; i < end; i += kCacheLineBytes) __builtin_prefetch(begin + i, 0, 3);
+  for (int64_t i = 0; i < end; i += kCacheLineBytes) PrefetchLine(begin + i);
 }
 
-// For bytes that are about to be changed.
-inline void PrefetchBytesForWrite(const void* address, int64_t bytes) {
-  const char* begin = static_cast<const char*>(address);
-  const int64_t end = std::min(bytes, kMaxPrefetchBytes);
-  for (int64_t i = 0; i < end; i += kCacheLineBytes) __builtin_prefetch(begin + i, 1, 3);
+// The first bytes of rows: `n` addresses, which may be null. A loop a size, since a loop in the
+// loop would cost more than its prefetches.
+template <int kLines>
+inline void PrefetchLines(float* const* rows, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null has no neighbours to point at
+    for (int line = 0; line < kLines; ++line) {
+      PrefetchLine(reinterpret_cast<const void*>(begin + line * kCacheLineBytes));
+    }
+  }
+}
+
+inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
+  switch ((std::min(bytes, kMaxPrefetchBytes) + kCacheLineBytes - 1) / kCacheLineBytes) {
+    case 1:
+      return PrefetchLines<1>(rows, n);
+    case 2:
+      return PrefetchLines<2>(rows, n);
+    case 4:
+      return PrefetchLines<4>(rows, n);
+    case 6:
+      return PrefetchLines<6>(rows, n);
+    case 8:
+      return PrefetchLines<8>(rows, n);
+    default:
+      for (int64_t i = 0; i < n; ++i) {
+        if (rows[i] != nullptr) PrefetchBytes(rows[i], bytes);
+      }
+  }
 }
 
 }  // namespace keras_sparse

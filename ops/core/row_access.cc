@@ -143,15 +143,10 @@ void RowReader::Find(const int64_t* ids, int64_t n, float** records) const {
   table_.first_tier_->Find(ids, n, records);
 }
 
-void RowReader::PrefetchRecords(float* const* records, int64_t n) const {
-  for (int64_t i = 0; i < n; ++i) {
-    if (records[i] != nullptr) PrefetchBytes(records[i], prefetch_bytes_);
-  }
-}
-
-void RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records, int half,
-                        const float** rows, ReadCounts* counts) {
+const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float* const* records,
+                                           int half, ReadCounts* counts) {
   const int64_t dim = table_.dim();
+  const float** rows = rows_[static_cast<size_t>(half)].data();
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records[i];
     if (record != nullptr) {
@@ -177,6 +172,7 @@ void RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records, in
       std::fill_n(made, dim, 0.0f);
     }
   }
+  return rows;
 }
 
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts) {
@@ -188,15 +184,13 @@ void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& 
 }
 
 RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
-    : table_(table), fetched_(fetched), lazy_(table->rule_->lazy()) {}
+    : table_(table),
+      fetched_(fetched),
+      lazy_(table->rule_->lazy()),
+      record_bytes_(table->rule_->schema().record_bytes()) {}
 
 void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
   table_->first_tier_->PrefetchIndex(ids, n);
-}
-
-void RowWriter::PrefetchRecords(float* const* records, int64_t n) const {
-  const int64_t bytes = table_->rule_->schema().record_bytes();
-  for (int64_t i = 0; i < n; ++i) PrefetchBytesForWrite(records[i], bytes);
 }
 
 Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {

@@ -2,6 +2,7 @@
 #ifndef KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_
 #define KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -77,19 +78,36 @@ class RowReader {
   void Find(const int64_t* ids, int64_t n, float** records) const;
 
   // Starts bringing records towards the processor.
-  void PrefetchRecords(float* const* records, int64_t n) const;
+  void PrefetchRecords(float* const* records, int64_t n) const {
+    PrefetchRows(records, n, prefetch_bytes_);
+  }
 
-  // Turns what Find gave into rows as they read now. Rows without a record are made in the reader's
-  // own memory, which the next call with the same `half` (0 or 1) overwrites.
-  //   rows  (n) pointers to dim floats
-  void Resolve(const int64_t* ids, int64_t n, float* const* records, int half, const float** rows,
-               ReadCounts* counts);
+  // Turns what Find gave into rows as they read now: (n) pointers to dim floats, which are
+  // `records` itself if all rows can be read as they stand. Other rows are made in the reader's own
+  // memory, which the next call with the same `half` (0 or 1) overwrites.
+  const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records, int half,
+                              ReadCounts* counts) {
+    if (!moves_rows_ && AllFound(records, n)) {
+      counts->hits += n;
+      return records;
+    }
+    return ResolveEach(ids, n, records, half, counts);
+  }
 
  private:
+  static bool AllFound(float* const* records, int64_t n) {
+    int64_t num_missing = 0;
+    for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
+    return num_missing == 0;
+  }
+  const float* const* ResolveEach(const int64_t* ids, int64_t n, float* const* records, int half,
+                                  ReadCounts* counts);
+
   const EmbeddingTable& table_;
   const FetchedRecords& fetched_;
   bool moves_rows_;
   int64_t prefetch_bytes_;
+  std::array<std::array<const float*, kBlockRows>, 2> rows_;
   std::vector<float> made_;  // (2, kBlockRows, dim)
 };
 
@@ -100,7 +118,9 @@ class RowWriter {
 
   // As in RowReader.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
-  void PrefetchRecords(float* const* records, int64_t n) const;
+  void PrefetchRecords(float* const* records, int64_t n) const {
+    PrefetchRows(records, n, record_bytes_);
+  }
 
   // Finds the records of a block, creating those that are missing. On an error the block is as if
   // it had not been asked for.
@@ -118,6 +138,7 @@ class RowWriter {
   EmbeddingTable* table_;
   const FetchedRecords& fetched_;
   bool lazy_;
+  int64_t record_bytes_;
   int64_t num_created_ = 0;
 };
 
