@@ -84,12 +84,12 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             self._check_options(variable)
         if embedding:
             check_constants(self.rule_constants())
+        settings = {id(variable): self._settings_for(variable) for variable in embedding}
         for variable in embedding:
-            variable.set_rule(*self._settings_for(variable))
+            variable.set_rule(*settings[id(variable)])
             variable.rule_owner = weakref.ref(self)
         # Past Keras' attribute tracking, which would take these for variables of the optimizer.
         object.__setattr__(self, "_variables_built_on", list(variables))
-        settings = {id(variable): self._settings_for(variable) for variable in embedding}
         object.__setattr__(self, "_built_settings", settings)
         super().build(others)
         self.build_for_tables(embedding)

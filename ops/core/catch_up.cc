@@ -1,6 +1,5 @@
 // EmbeddingTable: the pending moves of all rows, made at once.
 #include <algorithm>
-#include <cstring>
 
 #include "ops/core/embedding_table.h"
 
@@ -61,11 +60,11 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
 }
 
 Status EmbeddingTable::BoundHistory(Executor* executor) {
+  const int64_t history_bytes = rule_->history_bytes();
+  if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.
   const int64_t row_bytes = num_rows() * rule_->schema().record_bytes();
-  if (rule_->history_bytes() <= std::max(kLeastHistoryBytes, row_bytes / kHistoryShare)) {
-    return Status::Ok();
-  }
+  if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   rule_->ForgetSteps();
   return Status::Ok();

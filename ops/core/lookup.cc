@@ -11,7 +11,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kIdsPerRun = 2048;
+constexpr int64_t kIdsPerRun = 512;
 constexpr int64_t kNanosecondsPerId = 20;
 // An output that leaves the last-level cache before anything reads it.
 constexpr int64_t kStreamBytes = int64_t{32} << 20;

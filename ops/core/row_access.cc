@@ -35,20 +35,27 @@ Status OutOfRangeError(const TableIds& list) {
 }
 
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
-  std::atomic<size_t> first_bad{lists.size()};
-  const auto num_lists = static_cast<int64_t>(lists.size());
-  int64_t num_ids = 0;
-  for (const TableIds& list : lists) num_ids += list.num_ids;
-  if (num_ids == 0) return Status::Ok();
-  executor->ParallelFor(num_lists, 1 + num_ids / num_lists, [&](int64_t begin, int64_t end) {
-    for (auto l = static_cast<size_t>(begin); l < static_cast<size_t>(end); ++l) {
-      if (!AnyOutOfRange(*lists[l].table, lists[l].ids, lists[l].num_ids)) continue;
-      size_t known = first_bad.load();
-      while (l < known && !first_bad.compare_exchange_weak(known, l)) {
-      }
+  std::vector<TableIds> pieces;
+  for (const TableIds& list : lists) {
+    for (int64_t begin = 0; begin < list.num_ids; begin += kIdsPerTask) {
+      pieces.push_back({list.table, list.ids + begin, std::min(kIdsPerTask, list.num_ids - begin)});
     }
+  }
+  std::atomic<bool> any_refused{false};
+  executor->ParallelFor(static_cast<int64_t>(pieces.size()), kIdsPerTask,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t i = begin; i < end; ++i) {
+                            const TableIds& piece = pieces[static_cast<size_t>(i)];
+                            if (AnyOutOfRange(*piece.table, piece.ids, piece.num_ids)) {
+                              any_refused.store(true, std::memory_order_relaxed);
+                            }
+                          }
+                        });
+  if (!any_refused) return Status::Ok();
+  const auto refused = std::find_if(lists.begin(), lists.end(), [](const TableIds& list) {
+    return AnyOutOfRange(*list.table, list.ids, list.num_ids);
   });
-  return first_bad < lists.size() ? OutOfRangeError(lists[first_bad]) : Status::Ok();
+  return OutOfRangeError(*refused);
 }
 
 Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* executor,

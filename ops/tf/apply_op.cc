@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/core/apply.h"
 #include "ops/tf/binding.h"
+#include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

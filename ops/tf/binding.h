@@ -1,11 +1,9 @@
-// What every op of ops/tf shares: the table resource, the executor over TensorFlow's threads, and
-// the conversion of errors. An op itself only checks shapes, allocates and makes one core call.
+// What every op of ops/tf shares: the table resource, the lists of its inputs, and the conversion
+// of errors. An op itself only checks shapes, allocates and makes one core call.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,7 +11,6 @@
 
 #include "ops/core/bags.h"
 #include "ops/core/embedding_table.h"
-#include "ops/core/executor.h"
 #include "ops/core/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
@@ -51,32 +48,6 @@ inline absl::Status ToTf(const Status& status) {
   }
   return absl::InternalError(status.message());
 }
-
-// Runs core loops on the pool that TensorFlow's own kernels use.
-class TfExecutor : public Executor {
- public:
-  explicit TfExecutor(tf::OpKernelContext* ctx)
-      : pool_(ctx->device()->tensorflow_cpu_worker_threads()->workers) {}
-
-  void ParallelFor(int64_t total, int64_t unit_cost,
-                   const std::function<void(int64_t, int64_t)>& body) override {
-    if (total <= 0) return;
-    // Not the pool's own cost model: it cuts into about four blocks a thread and rounds up, which
-    // leaves a thread idle for a fifth of the time where units are few and long.
-    const int64_t block_cost =
-        std::max(total * unit_cost / (kBlocksPerThread * pool_->NumThreads()), kMinBlockCost);
-    const int64_t block =
-        std::clamp(block_cost / std::max<int64_t>(unit_cost, 1), int64_t{1}, total);
-    using Params = tsl::thread::ThreadPool::SchedulingParams;
-    pool_->ParallelFor(total, Params::Fixed(block), body);
-  }
-
- private:
-  static constexpr int64_t kBlocksPerThread = 16;
-  static constexpr int64_t kMinBlockCost = 40000;  // nanoseconds: handing a block over costs a few
-
-  tsl::thread::ThreadPool* pool_;
-};
 
 // The tables of an op's `handles` input, kept alive while this exists.
 class TableList {

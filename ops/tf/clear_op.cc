@@ -1,5 +1,6 @@
 // KerasSparseClear: tables back to the state before training.
 #include "ops/tf/binding.h"
+#include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

@@ -1,6 +1,7 @@
 // KerasSparseImport: writes rows, with or without their slots, into tables.
 #include "absl/strings/str_cat.h"
 #include "ops/tf/binding.h"
+#include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 
