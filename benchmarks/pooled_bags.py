@@ -10,6 +10,7 @@ from benchmarks.timing import Peer
 TITLE = "W2: one static table, 5,000,000 x 64, ragged 1 to 20 ids, sum"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
+    Peer("TensorFlow, the call alone", "tensorflow_call", columns=("lazy_adam",)),
     Peer("plain C++, huge pages", "floor", "build_huge"),
     Peer("plain C++, 4 KiB pages", "floor"),
     Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),

@@ -10,6 +10,7 @@ from benchmarks.timing import Peer
 TITLE = "W3 with the 26 rows of a sample summed"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
+    Peer("TensorFlow, the call alone", "tensorflow_call", columns=("lazy_adam",)),
     Peer("plain C++, huge pages", "floor", "build_huge"),
     Peer("plain C++, 4 KiB pages", "floor"),
     Peer("FBGEMM TBE, hashed", "fbgemm", columns=timing.FBGEMM),
