@@ -4,6 +4,9 @@ from keras_sparse import layers as layers
 from keras_sparse import ops as ops
 from keras_sparse import optimizers as optimizers
 from keras_sparse import saving as saving
+from keras_sparse import storage as storage
 from keras_sparse.embedding_variable import EmbeddingVariable as EmbeddingVariable
+from keras_sparse.storage.storage_option import StorageOption as StorageOption
+from keras_sparse.storage.storage_type import StorageType as StorageType
 
 __version__ = "0.1.0"

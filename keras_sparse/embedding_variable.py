@@ -12,6 +12,8 @@ from keras_sparse.initial_rows import NATIVE_INITIALIZERS
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.initial_rows import rows_in_chunks
 from keras_sparse.ops.lookup import refuse_strategies
+from keras_sparse.storage.storage_option import check_storage
+from keras_sparse.storage.storage_option import StorageOption
 
 _CHUNK_BYTES = 16 << 20
 
@@ -37,6 +39,8 @@ class EmbeddingVariable(keras.Variable):
             `keras.utils.set_random_seed` makes reproducible.
         out_of_range: `"error"` or `"zero"`. What a lookup does with an id outside a static table.
             Defaults to `"error"`.
+        storage: `keras_sparse.StorageOption`: the tiers of a dynamic table. Defaults to `None`,
+            memory alone.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
 
@@ -55,12 +59,14 @@ class EmbeddingVariable(keras.Variable):
         initializer="uniform",
         seed=None,
         out_of_range="error",
+        storage=None,
         trainable=True,
         name="embeddings",
     ):
         self.input_dim = checks.positive_or_none(input_dim, "input_dim")
         self.output_dim = checks.positive(output_dim, "output_dim")
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
+        self.storage = check_storage(storage, input_dim) or StorageOption()
         refuse_strategies("created")
         self.initializer = keras.initializers.get(initializer)
         self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
@@ -102,6 +108,7 @@ class EmbeddingVariable(keras.Variable):
                 [self.output_dim],
                 [self.initial_rows],
                 [self.out_of_range],
+                [self.storage],
             )
             self._value = make_anchor(self)
             self._import_initial_rows()

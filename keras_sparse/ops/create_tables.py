@@ -2,8 +2,10 @@ import tensorflow as tf
 
 from keras_sparse.ops import _native
 
+_MAX_LOWER_TIERS = 2
 
-def create_tables(names, input_dims, output_dims, initial_rows, out_of_range):
+
+def create_tables(names, input_dims, output_dims, initial_rows, out_of_range, storages):
     """Makes native tables. A table lives as long as a tensor that holds its handle.
 
     Args:
@@ -13,6 +15,7 @@ def create_tables(names, input_dims, output_dims, initial_rows, out_of_range):
         initial_rows: List of `keras_sparse.initial_rows.InitialRows`.
         out_of_range: List of `"error"` or `"zero"`: what a static table does with an id outside
             `[0, input_dim)`.
+        storages: List of `keras_sparse.StorageOption`.
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
@@ -26,5 +29,21 @@ def create_tables(names, input_dims, output_dims, initial_rows, out_of_range):
             initializer_args=[arg for rows in initial_rows for arg in (rows.a, rows.b)],
             seeds=[rows.seed for rows in initial_rows],
             out_of_range=out_of_range,
+            lower_tiers=[
+                tier.lower()
+                for storage in storages
+                for tier in _padded(storage.lower_tiers, _MAX_LOWER_TIERS, "")
+            ],
+            storage_sizes=[
+                size
+                for storage in storages
+                for size in _padded(storage.sizes, 1 + _MAX_LOWER_TIERS, 0)
+            ],
+            storage_paths=[storage.storage_path or "" for storage in storages],
+            cache_strategies=[storage.cache_strategy for storage in storages],
             N=len(names),
         )
+
+
+def _padded(values, length, value):
+    return [*values, *[value] * (length - len(values))]

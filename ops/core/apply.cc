@@ -164,11 +164,15 @@ Status GradientApplier::Run() {
     table_ids.push_back({request.table, request.gradient.ids, request.gradient.bags.num_ids});
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
+  for (const ApplyRequest& request : requests_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
+  }
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
   for (const ApplyRequest& request : requests_) {
     request.table->rule_->BeginStep(request.numbers);
+    request.table->first_tier_->BeginUpdate();
     ++request.table->version_;
   }
   const Status updated = UpdateRows(fetched);
@@ -178,12 +182,13 @@ Status GradientApplier::Run() {
                              requests_[static_cast<size_t>(r)].table->rule_->FinishStep();
                            }
                          });
-  KERAS_SPARSE_RETURN_IF_ERROR(updated);
+  Status status = updated;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    KERAS_SPARSE_RETURN_IF_ERROR(fetched[r].EraseBelow(requests_[r].table));
-    KERAS_SPARSE_RETURN_IF_ERROR(requests_[r].table->BoundHistory(executor_));
+    const Status erased = fetched[r].EraseBelow(requests_[r].table);
+    if (status.ok()) status = erased;
+    requests_[r].table->FinishChange(executor_);
   }
-  return Status::Ok();
+  return status;
 }
 
 Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {

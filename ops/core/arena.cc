@@ -35,4 +35,11 @@ int64_t Arena::bytes() const {
   return handed_out_;
 }
 
+void Arena::Clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  slabs_.clear();
+  used_of_last_slab_ = 0;
+  handed_out_ = 0;
+}
+
 }  // namespace keras_sparse

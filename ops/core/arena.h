@@ -24,6 +24,9 @@ class Arena {
   // Bytes handed out so far.
   int64_t bytes() const;
 
+  // Gives all memory back.
+  void Clear();
+
  private:
   mutable std::mutex mutex_;
   std::vector<HugeBuffer> slabs_;

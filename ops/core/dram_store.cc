@@ -1,21 +1,38 @@
 #include "ops/core/dram_store.h"
 
 #include <cstring>
+#include <mutex>
 
 #include "ops/core/hash.h"
 
 namespace keras_sparse {
 
-DramStore::DramStore(int64_t record_bytes) : record_bytes_(record_bytes) { (void)Clear(); }
+DramStore::DramStore(int64_t record_bytes) : record_bytes_(record_bytes) { Reset(); }
 
-Status DramStore::Clear() {
+void DramStore::Reset() {
   arena_ = std::make_unique<Arena>();
   index_ = std::make_unique<HashIndex>(0);
   rows_ = std::make_unique<RowStorage>(arena_.get(), record_bytes_);
+}
+
+Status DramStore::Clear() {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  Reset();
   return Status::Ok();
 }
 
+int64_t DramStore::num_rows() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return index_->size();
+}
+
+int64_t DramStore::bytes() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return index_->bytes() + arena_->bytes();
+}
+
 Status DramStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t row = index_->Find(HashKey(keys[i]), keys[i]);
     found[i] = row != HashIndex::kNoRow;
@@ -27,6 +44,7 @@ Status DramStore::Get(const int64_t* keys, int64_t n, char* records, bool* found
 }
 
 Status DramStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t hash = HashKey(keys[i]);
     uint32_t row = index_->Find(hash, keys[i]);
@@ -41,6 +59,7 @@ Status DramStore::Put(const int64_t* keys, int64_t n, const char* records) {
 }
 
 Status DramStore::Erase(const int64_t* keys, int64_t n) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t row = index_->Erase(HashKey(keys[i]), keys[i]);
     if (row != HashIndex::kNoRow) rows_->Free(row);
@@ -50,6 +69,7 @@ Status DramStore::Erase(const int64_t* keys, int64_t n) {
 
 Status DramStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                        std::vector<char>* records, int64_t* next) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
   std::vector<uint32_t> rows;
   *next = cursor;
   while (*next >= 0 && static_cast<int64_t>(rows.size()) < max_rows) {

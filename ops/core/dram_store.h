@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 #include <vector>
 
 #include "ops/core/arena.h"
@@ -20,8 +21,9 @@ class DramStore : public RowStore {
 
   const char* tier() const override { return "dram"; }
   int64_t record_bytes() const override { return record_bytes_; }
-  int64_t num_rows() const override { return index_->size(); }
-  int64_t bytes() const override { return index_->bytes() + arena_->bytes(); }
+  int64_t num_rows() const override;
+  int64_t bytes() const override;
+  int64_t memory_bytes() const override { return 0; }
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
@@ -30,7 +32,10 @@ class DramStore : public RowStore {
               std::vector<char>* records, int64_t* next) const override;
 
  private:
+  void Reset();
+
   int64_t record_bytes_;
+  mutable std::shared_mutex mutex_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<HashIndex> index_;
   std::unique_ptr<RowStorage> rows_;

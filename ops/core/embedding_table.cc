@@ -5,8 +5,6 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "ops/core/dense_tier.h"
-#include "ops/core/hash_tier.h"
 #include "ops/core/id_partition.h"
 #include "ops/core/row_access.h"
 
@@ -35,30 +33,8 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
                                                    options.initializer_b, options.seed,
                                                    &result->initializer_));
   result->rule_ = UpdateRule::None(options.output_dim);
-  const RowSchema& schema = result->rule_->schema();
-  if (result->is_dynamic()) {
-    result->first_tier_ = std::make_unique<HashTier>(schema);
-  } else {
-    KERAS_SPARSE_RETURN_IF_ERROR(DenseTier::Open(options.input_dim, schema, *result->initializer_,
-                                                 executor, &result->first_tier_));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(result->OpenTiers(executor));
   *table = std::move(result);
-  return Status::Ok();
-}
-
-Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (!is_dynamic()) {
-    // A row that is demoted but not erased would be in two tiers.
-    return Status(StatusCode::kUnimplemented, "lower tiers are for dynamic tables; static table '" +
-                                                  name() + "' keeps all its rows in memory");
-  }
-  if (store->record_bytes() != rule_->schema().record_bytes()) {
-    return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
-                              std::to_string(rule_->schema().record_bytes()) +
-                              " bytes. Received: " + std::to_string(store->record_bytes()));
-  }
-  lower_tiers_.push_back(std::move(store));
   return Status::Ok();
 }
 
@@ -68,13 +44,18 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (!lower_tiers_.empty()) {
+  if (!lower_tiers_.empty() && folder_ == nullptr) {
     return FailedPrecondition("the rule of table '" + name() +
-                              "' must be set before it has lower tiers");
+                              "' must be set before a lower tier is added to it");
   }
   // Rows read as they do now: a lazy rule's pending moves are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
+  std::vector<std::unique_ptr<RowStore>> stores;
+  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->schema().record_bytes(), &stores));
+  KERAS_SPARSE_RETURN_IF_ERROR(RelayoutStores(*created, stores));
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), created->step(), executor));
+  lower_tiers_ = std::move(stores);
+  staged_.Clear();
   rule_ = std::move(created);
   ++rule_generation_;
   ++version_;
@@ -82,6 +63,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
     *layout = {rule_generation_, {}, rule_->schema().record_floats()};
     for (const Slot& slot : rule_->schema().slots()) layout->slot_names.push_back(slot.name);
   }
+  FinishChange(executor);
   return Status::Ok();
 }
 
@@ -110,9 +92,15 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
                            "'). Received: " + std::to_string(width));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
-  std::vector<FetchedRecords> fetched;
-  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
+  KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
+  // Whole records need nothing of those they replace, which might not even be readable.
+  const bool replaces = width == schema.record_floats();
+  std::vector<FetchedRecords> fetched(1);
+  if (!replaces) {
+    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
+  }
   ++version_;
+  first_tier_->BeginUpdate();
   const std::vector<IdPartition> partitions =
       PartitionIds({{keys, n, first_tier_->max_part_bits()}}, executor);
   const IdPartition& partition = partitions[0];
@@ -140,7 +128,14 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
                           }
                         });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
-  return fetched[0].EraseBelow(this);
+  if (replaces) {
+    staged_.Clear();
+    for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
+  } else {
+    KERAS_SPARSE_RETURN_IF_ERROR(fetched[0].EraseBelow(this));
+  }
+  FinishChange(executor);
+  return Status::Ok();
 }
 
 Status EmbeddingTable::SetInitializer(const std::string& initializer, float a, float b,
@@ -156,32 +151,9 @@ Status EmbeddingTable::SetInitializer(const std::string& initializer, float a, f
 Status EmbeddingTable::Clear(Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;
+  staged_.Clear();
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
   return first_tier_->Clear(*initializer_, rule_->step(), executor);
-}
-
-Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (lower_tiers_.empty()) {
-    return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
-  }
-  const auto record_bytes = static_cast<size_t>(rule_->schema().record_bytes());
-  std::vector<int64_t> held;
-  std::vector<char> records;
-  for (int64_t i = 0; i < n; ++i) {
-    float* record = nullptr;
-    first_tier_->Find(keys + i, 1, &record);
-    if (record == nullptr) continue;
-    held.push_back(keys[i]);
-    const char* bytes = reinterpret_cast<const char*>(record);
-    records.insert(records.end(), bytes, bytes + record_bytes);
-  }
-  ++version_;
-  // Erased above only once it is safe below.
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_tiers_[0]->Put(held.data(), static_cast<int64_t>(held.size()), records.data()));
-  for (const int64_t key : held) first_tier_->Erase(key);
-  return Status::Ok();
 }
 
 int64_t EmbeddingTable::num_rows() const {
@@ -207,8 +179,8 @@ int64_t EmbeddingTable::rule_generation() const {
 
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  int64_t bytes = first_tier_->bytes() + rule_->history_bytes();
-  for (const auto& store : lower_tiers_) bytes += store->bytes();
+  int64_t bytes = first_tier_->bytes() + rule_->history_bytes() + staged_.bytes();
+  for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
   return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_};
 }
 

@@ -13,11 +13,23 @@
 #include "ops/core/first_tier.h"
 #include "ops/core/initializer.h"
 #include "ops/core/row_store.h"
+#include "ops/core/staged_records.h"
 #include "ops/core/status.h"
+#include "ops/core/storage_folder.h"
 #include "ops/core/table_mutex.h"
 #include "ops/core/update_rule.h"
 
 namespace keras_sparse {
+
+// The tiers of a dynamic table.
+struct StorageOptions {
+  // Below memory, from the fastest to the slowest; see RowStore::Open. None for memory alone,
+  // without a limit.
+  std::vector<std::string> lower_tiers;
+  std::vector<int64_t> sizes;  // bytes a tier, memory first
+  std::string path;            // a folder for the lower tiers' files
+  std::string cache_strategy = "LRU";
+};
 
 struct TableOptions {
   std::string name;        // as the user knows it, for messages
@@ -29,6 +41,7 @@ struct TableOptions {
   int64_t seed = 0;
   // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
   bool out_of_range_is_zero = false;
+  StorageOptions storage;
 };
 
 struct TableStats {
@@ -80,7 +93,8 @@ class EmbeddingTable {
   Status AddLowerTier(std::unique_ptr<RowStore> store);
 
   // Lays the records out for a rule of ops/core/rules. Rows stay, all slots get their initial
-  // values, and the rule's steps begin anew. FailedPrecondition while lower tiers hold rows.
+  // values, and the rule's steps begin anew. Lower tiers are written anew beside the old ones,
+  // which takes their room twice. FailedPrecondition after AddLowerTier.
   //   rule    its dim is the table's, whatever it says
   //   layout  may be null
   Status SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout = nullptr);
@@ -118,6 +132,9 @@ class EmbeddingTable {
   // Width of an exported record: row and slots.
   int64_t record_floats() const;
   TableStats stats() const;
+  // Bytes of everything that the first tier holds, and how many of these keys have their row there.
+  int64_t first_tier_bytes() const;
+  int64_t CountInFirstTier(const int64_t* keys, int64_t n) const;
 
  private:
   friend class FetchedRecords;
@@ -131,6 +148,18 @@ class EmbeddingTable {
   explicit EmbeddingTable(const TableOptions& options) : options_(options) {}
 
   // All of these need the lock.
+  Status OpenTiers(Executor* executor);
+  // Opens stores for records of this size, one for each lower tier of the options.
+  Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores);
+  // Fills such stores from those there are.
+  Status RelayoutStores(const UpdateRule& rule,
+                        const std::vector<std::unique_ptr<RowStore>>& stores) const;
+  // Moves what the first tier holds beyond its size to the next one.
+  Status DemoteExcess(Executor* executor);
+  // Before and after rows are changed. What has been changed stays, so a lower tier that fails
+  // afterwards, because it is full perhaps, fails the next change, before that has begun.
+  Status BeginChange(Executor* executor);
+  void FinishChange(Executor* executor);
   Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;
@@ -148,8 +177,12 @@ class EmbeddingTable {
   std::unique_ptr<UpdateRule> rule_;
   int64_t rule_generation_ = 0;
   std::unique_ptr<FirstTier> first_tier_;
+  std::unique_ptr<StorageFolder> folder_;
+  int64_t num_stores_opened_ = 0;
   // From the fastest to the slowest. A key's row is in the first tier that has the key.
   std::vector<std::unique_ptr<RowStore>> lower_tiers_;
+  mutable StagedRecords staged_;
+  bool is_unfinished_ = false;  // the last change left something to do
   int64_t version_ = 0;
 
   mutable std::atomic<int64_t> lookups_{0};

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ops/core/executor.h"
@@ -14,6 +16,12 @@
 namespace keras_sparse {
 
 class Initializer;
+
+// The size of a first tier over lower ones, and which rows stay in it.
+struct TierLimit {
+  int64_t bytes = INT64_MAX;  // of everything the tier holds; INT64_MAX for no limit
+  std::string strategy = "LRU";
+};
 
 // A static table has a DenseTier, a dynamic one a HashTier.
 //
@@ -42,6 +50,19 @@ class FirstTier {
   // The same, but where a key had no record, it gets one without content and `created` is true.
   // REQUIRES: Accepts(key) for each key; no key twice.
   virtual Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) = 0;
+
+  // Says that an update of the table begins: what FindOrCreate gives until the next call is used at
+  // one time.
+  virtual void BeginUpdate() {}
+
+  // Gives the coldest rows to `put`, if the tier holds more than its limit allows, and drops them.
+  // A tier may hold more until then: an update must have all its rows here. If `put` fails, all
+  // rows stay.
+  using PutRecords =
+      std::function<Status(const std::vector<int64_t>& keys, const std::vector<char>& records)>;
+  virtual Status DemoteExcess(Executor* /*executor*/, const PutRecords& /*put*/) {
+    return Status::Ok();
+  }
 
   // Drops the record of a key. Returns false if there was none, or if the tier keeps all rows.
   virtual bool Erase(int64_t key) = 0;

@@ -46,6 +46,21 @@ void HashIndex::Insert(uint64_t hash, int64_t key, uint32_t row) {
   }
 }
 
+uint32_t HashIndex::Exchange(uint64_t hash, int64_t key, uint32_t row) {
+  const Segment& segment = directory_[DirectorySlot(hash)];
+  uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+  while (true) {
+    Bucket& bucket = segment.buckets[at];
+    for (uint32_t i = 0; i < bucket.count; ++i) {
+      if (bucket.keys[i] == key) return std::exchange(bucket.rows[i], row);
+    }
+    if (!bucket.overflowed) break;
+    if (++at == segment.num_buckets) at = 0;
+  }
+  Insert(hash, key, row);
+  return kNoRow;
+}
+
 uint32_t HashIndex::Erase(uint64_t hash, int64_t key) {
   const Segment& segment = directory_[DirectorySlot(hash)];
   uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);

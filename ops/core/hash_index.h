@@ -60,6 +60,9 @@ class HashIndex {
   // REQUIRES: the key is not there.
   void Insert(uint64_t hash, int64_t key, uint32_t row);
 
+  // Gives a key a row, whether it is there or not. Returns the row it had, or kNoRow.
+  uint32_t Exchange(uint64_t hash, int64_t key, uint32_t row);
+
   // Returns the row that the key had, or kNoRow.
   uint32_t Erase(uint64_t hash, int64_t key);
 

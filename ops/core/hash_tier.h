@@ -10,21 +10,29 @@
 #include "ops/core/arena.h"
 #include "ops/core/first_tier.h"
 #include "ops/core/hash_index.h"
+#include "ops/core/row_order.h"
 #include "ops/core/row_storage.h"
 
 namespace keras_sparse {
 
-// Cut into 64 key shards by the top bits of the key's hash; a shard has an index and its records,
-// and nothing in it is shared but the arena.
+// Cut into 64 key shards by the top bits of the key's hash, into fewer if its limit is small; a
+// shard has an index and its records, and nothing in it is shared but the arena. Of a limit each
+// shard has an equal share, and its own order of rows.
 class HashTier : public FirstTier {
  public:
-  explicit HashTier(const RowSchema& schema);
+  // InvalidArgument if there is no such strategy.
+  static Status Open(const RowSchema& schema, const TierLimit& limit,
+                     std::unique_ptr<FirstTier>* tier);
+  // Without a limit.
+  explicit HashTier(const RowSchema& schema) : HashTier(schema, TierLimit()) {}
 
-  int max_part_bits() const override { return kShardBits; }
+  int max_part_bits() const override { return shard_bits_; }
   bool Accepts(int64_t /*key*/) const override { return true; }
   void PrefetchIndex(const int64_t* keys, int64_t n) const override;
   void Find(const int64_t* keys, int64_t n, float** records) const override;
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;
+  void BeginUpdate() override;
+  Status DemoteExcess(Executor* executor, const PutRecords& put) override;
   bool Erase(int64_t key) override;
   // Needs the new records beside the old ones until it returns.
   Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;
@@ -35,19 +43,37 @@ class HashTier : public FirstTier {
                std::vector<const float*>* records) const override;
 
  private:
-  static constexpr int kShardBits = 6;
-
   // On its own cache lines, so that threads at work on neighbours do not slow each other.
   struct alignas(kCacheLineBytes) Shard {
-    Shard(Arena* arena, int64_t record_bytes) : index(kShardBits), rows(arena, record_bytes) {}
+    Shard(Arena* arena, int64_t record_bytes, int shard_bits)
+        : index(shard_bits), rows(arena, record_bytes) {}
+    int64_t bytes() const;
+
     HashIndex index;
     RowStorage rows;
+    std::unique_ptr<RowOrder> order;  // null without a limit
+    Arena overflow;                   // of the rows beyond the limit
+    int64_t num_started = 0;          // rows made in this update
+  };
+  // What leaves a shard.
+  struct Excess {
+    std::vector<int64_t> keys;
+    std::vector<uint32_t> rows;
   };
 
-  Shard& ShardOf(uint64_t hash) const { return *shards_[TopBits(hash, kShardBits)]; }
+  HashTier(const RowSchema& schema, const TierLimit& limit);
+
+  bool is_limited() const { return limit_.bytes != INT64_MAX; }
+  Shard& ShardOf(uint64_t hash) const { return *shards_[TopBits(hash, shard_bits_)]; }
   void MakeShards();
+  Status Allocate(Shard* shard, uint32_t* row);
+  Excess ExcessOf(const Shard& shard, int64_t number) const;
+  void Drop(const Excess& excess, Shard* shard);
 
   RowSchema schema_;
+  TierLimit limit_;
+  int shard_bits_;
+  uint32_t now_ = 0;  // updates begun
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };

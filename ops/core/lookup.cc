@@ -164,6 +164,7 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   for (const Request& request : requests) KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(request));
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
+  for (size_t r = 0; r < requests.size(); ++r) fetched[r].Stage(*requests[r].table);
   std::atomic<bool> any_refused{false};
   executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
                         [&](int64_t begin, int64_t end) {

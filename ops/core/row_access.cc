@@ -95,43 +95,51 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
 }
 
 Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
-  record_bytes_ = table.rule_->schema().record_bytes();
-  index_ = std::make_unique<HashIndex>(0);
-  std::vector<int64_t> missing = keys;
+  batches_ = table.staged_.batches();
+  std::vector<int64_t> missing;
+  for (const int64_t key : keys) (Find(key) == nullptr ? missing : keys_).push_back(key);
+  const int64_t record_bytes = table.rule_->schema().record_bytes();
+  const auto read = std::make_shared<RecordBatch>(record_bytes);
   for (const auto& store : table.lower_tiers_) {
+    if (missing.empty()) break;
     const size_t n = missing.size();
-    std::vector<char> records(n * static_cast<size_t>(record_bytes_));
+    std::vector<char> records(n * static_cast<size_t>(record_bytes));
     const std::unique_ptr<bool[]> found(new bool[n]);
     KERAS_SPARSE_RETURN_IF_ERROR(
         store->Get(missing.data(), static_cast<int64_t>(n), records.data(), found.get()));
-    keys_of_tier_.emplace_back();
     std::vector<int64_t> still_missing;
     for (size_t i = 0; i < n; ++i) {
-      if (!found[i]) {
-        still_missing.push_back(missing[i]);
-        continue;
+      if (found[i]) {
+        read->Add(missing[i], records.data() + static_cast<int64_t>(i) * record_bytes);
       }
-      index_->Insert(HashKey(missing[i]), missing[i], static_cast<uint32_t>(index_->size()));
-      const auto record = records.begin() + static_cast<std::ptrdiff_t>(i) * record_bytes_;
-      records_.insert(records_.end(), record, record + record_bytes_);
-      keys_of_tier_.back().push_back(missing[i]);
+      (found[i] ? keys_ : still_missing).push_back(missing[i]);
     }
     missing = std::move(still_missing);
+  }
+  if (read->size() > 0) {
+    read_ = read;
+    batches_.push_back(read);
   }
   return Status::Ok();
 }
 
 const float* FetchedRecords::Find(int64_t key) const {
-  const uint32_t row = index_->Find(HashKey(key), key);
-  if (row == HashIndex::kNoRow) return nullptr;
-  return reinterpret_cast<const float*>(records_.data() + int64_t{row} * record_bytes_);
+  for (const auto& batch : batches_) {
+    const float* record = batch->Find(key);
+    if (record != nullptr) return record;
+  }
+  return nullptr;
+}
+
+void FetchedRecords::Stage(const EmbeddingTable& table) const {
+  if (read_ != nullptr) table.staged_.Add(read_);
 }
 
 Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
-  for (size_t tier = 0; tier < keys_of_tier_.size(); ++tier) {
-    const std::vector<int64_t>& keys = keys_of_tier_[tier];
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        table->lower_tiers_[tier]->Erase(keys.data(), static_cast<int64_t>(keys.size())));
+  if (keys_.empty()) return Status::Ok();
+  table->staged_.Clear();
+  for (const auto& store : table->lower_tiers_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys_.data(), static_cast<int64_t>(keys_.size())));
   }
   return Status::Ok();
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ops/core/embedding_table.h"
-#include "ops/core/hash_index.h"
 #include "ops/core/prefetch.h"
+#include "ops/core/staged_records.h"
 
 namespace keras_sparse {
 
@@ -33,27 +33,29 @@ Status OutOfRangeError(const TableIds& list);
 // OutOfRangeError of the first list that has a refused id.
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
 
-// Records that an op has read from lower tiers, by key. Empty for a table of one tier.
+// The records of an op that are in lower tiers, by key. Empty for a table of one tier.
 class FetchedRecords {
  public:
-  // Collects the keys that no first tier has, over the whole op, and asks the lower tiers for them
-  // in one batch a tier. One result per element of `lists`. The tables' locks are held.
+  // Collects the keys that no first tier has, over the whole op, and asks the lower tiers for those
+  // that no lookup has staged, in one batch a tier. One result per element of `lists`. The tables'
+  // locks are held.
   static Status Fetch(const std::vector<TableIds>& lists, Executor* executor,
                       std::vector<FetchedRecords>* fetched);
 
-  bool empty() const { return index_ == nullptr; }
+  bool empty() const { return batches_.empty(); }
   // The record of a key, or null if no lower tier has it.
   const float* Find(int64_t key) const;
-  // Drops the records from the lower tiers they were read from, once the first tier has them.
+  // Keeps what was read for the next update of the table.
+  void Stage(const EmbeddingTable& table) const;
+  // Drops the records from the lower tiers, once the first tier has them.
   Status EraseBelow(EmbeddingTable* table) const;
 
  private:
   Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
 
-  int64_t record_bytes_ = 0;
-  std::unique_ptr<HashIndex> index_;
-  std::vector<char> records_;
-  std::vector<std::vector<int64_t>> keys_of_tier_;  // that each lower tier was found to have
+  std::shared_ptr<const RecordBatch> read_;  // by this op
+  StagedRecords::Batches batches_;           // and by earlier ones
+  std::vector<int64_t> keys_;                // that were found
 };
 
 // What a loop over ids has seen, added to the table's statistics at its end.

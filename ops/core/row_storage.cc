@@ -1,5 +1,7 @@
 #include "ops/core/row_storage.h"
 
+#include <algorithm>
+
 #include "ops/core/hash_index.h"
 
 namespace keras_sparse {
@@ -14,7 +16,7 @@ Status RowStorage::Allocate(uint32_t* row) {
     return ResourceExhausted("a key shard holds at most 4294967295 rows");
   }
   if (end_ == capacity_) {
-    const int64_t rows = int64_t{1} << (kFirstOctave - kChunkBits + (chunks_.size() >> kChunkBits));
+    const int64_t rows = NextChunkRows();
     char* chunk = nullptr;
     KERAS_SPARSE_RETURN_IF_ERROR(arena_->Allocate(rows * record_bytes_, &chunk));
     chunks_.push_back(chunk);
@@ -22,6 +24,20 @@ Status RowStorage::Allocate(uint32_t* row) {
   }
   *row = static_cast<uint32_t>(end_++);
   return Status::Ok();
+}
+
+void RowStorage::CloseOverflow() {
+  const auto beyond = [this](uint32_t row) { return row >= limit_; };
+  free_.erase(std::remove_if(free_.begin(), free_.end(), beyond), free_.end());
+}
+
+void RowStorage::DropOverflow() {
+  CloseOverflow();
+  while (capacity_ > limit_) {
+    chunks_.pop_back();
+    capacity_ -= NextChunkRows();
+  }
+  end_ = std::min(end_, limit_);
 }
 
 }  // namespace keras_sparse

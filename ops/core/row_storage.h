@@ -11,9 +11,11 @@
 
 namespace keras_sparse {
 
-// Chunks grow with their number, eight of a size before the size doubles, so that a row's address
-// is a few shifts away, a table of any size has few chunks, and at most a ninth of the room is
-// unused.
+// Chunks grow with their number, 32 of a size before the size doubles, so that a row's address is a
+// few shifts away, a table of any size has few chunks, and at most a 33rd of the room is unused.
+//
+// A storage may be limited to the chunks it has: further ones then come from another arena, and go
+// back once the rows there have been freed.
 //
 // Thread safety: const methods may overlap; any other call needs the storage alone.
 class RowStorage {
@@ -29,6 +31,26 @@ class RowStorage {
   // The number may be given out again.
   void Free(uint32_t row) { free_.push_back(row); }
 
+  // Rows that there is memory for; whether the next one needs a new chunk, and its bytes.
+  int64_t capacity() const { return capacity_; }
+  bool is_full() const { return free_.empty() && end_ == capacity_; }
+  int64_t next_chunk_bytes() const { return NextChunkRows() * record_bytes_; }
+
+  // Further chunks come from `overflow`.
+  void Limit(Arena* overflow) {
+    limit_ = capacity_;
+    arena_ = overflow;
+  }
+  bool is_limited() const { return limit_ != kUnlimited; }
+  // Rows of the chunks within the limit. Records from there on are in the other arena.
+  int64_t limit() const { return limit_; }
+  // Gives out no more numbers beyond the limit.
+  // REQUIRES: size() <= limit()
+  void CloseOverflow();
+  // Forgets the chunks beyond the limit.
+  // REQUIRES: no record there is in use
+  void DropOverflow();
+
   float* Record(uint32_t row) const {
     // Rows are counted from kFirst, so that the highest bit tells the octave and the bits after it
     // the chunk within it.
@@ -42,15 +64,21 @@ class RowStorage {
   }
 
  private:
-  static constexpr int kChunkBits = 3;    // 8 chunks an octave
-  static constexpr int kFirstOctave = 5;  // 4 rows each in the first
+  static constexpr int kChunkBits = 5;    // 32 chunks an octave
+  static constexpr int kFirstOctave = 7;  // 4 rows each in the first
   static constexpr uint64_t kFirst = uint64_t{1} << kFirstOctave;
+  static constexpr int64_t kUnlimited = INT64_MAX;
+
+  int64_t NextChunkRows() const {
+    return int64_t{1} << (kFirstOctave - kChunkBits + (chunks_.size() >> kChunkBits));
+  }
 
   Arena* arena_;
   int64_t record_bytes_;
   std::vector<char*> chunks_;
   int64_t end_ = 0;       // rows ever given out
   int64_t capacity_ = 0;  // rows the chunks hold
+  int64_t limit_ = kUnlimited;
   std::vector<uint32_t> free_;
 };
 

@@ -4,25 +4,44 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "ops/core/status.h"
 
 namespace keras_sparse {
 
+// What a store is made from.
+struct StoreOptions {
+  std::string kind;    // the name it is registered under, such as "ssdhash"
+  std::string folder;  // of this store alone; the store makes and removes it
+  int64_t record_bytes = 0;
+  int64_t capacity = INT64_MAX;  // bytes on the tier
+};
+
 // Records are opaque here: record_bytes() bytes a key. Calls come in batches, a whole op's misses
 // at once, so that a store can sort them by position and keep many reads in flight.
 //
-// Thread safety: const methods may overlap; any other call needs the store alone.
+// Thread safety: every method may be called from any thread. A call sees each key as it was before
+// or after any call that overlaps it.
 class RowStore {
  public:
   virtual ~RowStore() = default;
+
+  // Stores register themselves under their name, each in its own file.
+  using Factory = Status (*)(const StoreOptions& options, std::unique_ptr<RowStore>* store);
+  static bool Register(const std::string& kind, Factory factory);
+  // InvalidArgument if there is no such store.
+  static Status Open(const StoreOptions& options, std::unique_ptr<RowStore>* store);
 
   // The tier's name in statistics and messages, such as "dram".
   virtual const char* tier() const = 0;
   virtual int64_t record_bytes() const = 0;
   virtual int64_t num_rows() const = 0;
+  // On the tier, and in memory for what lies there.
   virtual int64_t bytes() const = 0;
+  virtual int64_t memory_bytes() const = 0;
 
   // Copies the record of each key. A key that is not there is not an error: its record is left as
   // it was and its `found` is false.

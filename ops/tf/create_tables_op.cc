@@ -1,6 +1,7 @@
 // KerasSparseCreateTables: options -> handles of new tables.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,11 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("initializer_args: list(float)")
     .Attr("seeds: list(int)")
     .Attr("out_of_range: list(string)")
+    // Two entries a table, empty where there are fewer lower tiers; with memory three sizes.
+    .Attr("lower_tiers: list(string)")
+    .Attr("storage_sizes: list(int)")
+    .Attr("storage_paths: list(string)")
+    .Attr("cache_strategies: list(string)")
     .Output("handles: N * resource")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -63,6 +69,8 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("initializer_args", &args));
     TF_RETURN_IF_ERROR(ctx->GetAttr("seeds", &seeds));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
+    std::vector<StorageOptions> storages;
+    TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
     const auto size = static_cast<size_t>(n);
     if (names.size() != size || input_dims.size() != size || output_dims.size() != size ||
         initializers.size() != size || args.size() != 2 * size || seeds.size() != size ||
@@ -77,7 +85,40 @@ class CreateTablesOp : public tf::OpKernel {
             out_of_range[i], "'"));
       }
       options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i], args[2 * i],
-                          args[2 * i + 1], seeds[i], out_of_range[i] == "zero"});
+                          args[2 * i + 1], seeds[i], out_of_range[i] == "zero", storages[i]});
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status ReadStorages(tf::OpKernelConstruction* ctx, int n,
+                                   std::vector<StorageOptions>* storages) {
+    std::vector<std::string> lower_tiers;
+    std::vector<std::string> paths;
+    std::vector<std::string> strategies;
+    std::vector<int64_t> sizes;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("lower_tiers", &lower_tiers));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("storage_sizes", &sizes));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("storage_paths", &paths));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("cache_strategies", &strategies));
+    const auto size = static_cast<size_t>(n);
+    if (lower_tiers.size() != 2 * size || sizes.size() != 3 * size || paths.size() != size ||
+        strategies.size() != size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`storage_paths` and `cache_strategies` must have one entry a table, `lower_tiers` two, "
+          "`storage_sizes` three. Received: N=",
+          n));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      StorageOptions storage;
+      for (size_t tier = 2 * i; tier < 2 * i + 2; ++tier) {
+        if (!lower_tiers[tier].empty()) storage.lower_tiers.push_back(lower_tiers[tier]);
+      }
+      const auto first = sizes.begin() + static_cast<std::ptrdiff_t>(3 * i);
+      const auto num_tiers = static_cast<std::ptrdiff_t>(storage.lower_tiers.size()) + 1;
+      storage.sizes.assign(first, first + num_tiers);
+      storage.path = paths[i];
+      storage.cache_strategy = strategies[i];
+      storages->push_back(std::move(storage));
     }
     return absl::OkStatus();
   }

@@ -130,7 +130,7 @@ TEST(EmbeddingTable, TakesOnlyLowerTiersThatFitIt) {
                         "must have records of 16 bytes. Received: 8",
                         table->AddLowerTier(std::make_unique<DramStore>(8))));
   ASSERT_TRUE(IsOk(table->AddLowerTier(std::make_unique<DramStore>(16))));
-  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "before it has lower tiers",
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "before a lower tier is added",
                         table->SetRule(SgdRule(), Inline())));
   const auto fixed = Open(Options(5, 2));
   EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "static table 'items'",

@@ -1,0 +1,126 @@
+import os
+
+import keras
+
+from keras_sparse import checks
+from keras_sparse.storage.storage_type import StorageType
+
+_DEFAULT_SIZE = 1 << 30
+# Which lower tiers this version has.
+_LOWER_TIERS = ("SSDHASH",)
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class StorageOption:
+    """The tiers of a table, their sizes and where they lie.
+
+    Rows are used in the first tier. When it is full, its coldest rows move to the next one, and
+    come back when they are trained again; a lookup reads them where they are. What a model computes
+    does not depend on it.
+
+    Args:
+        storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.
+        storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
+            it at a time; its tables each have a folder of their own in it, which goes with the
+            table. Needed for lower tiers.
+        storage_size: List of integers. Bytes of each tier, the first one's with everything that it
+            holds: rows, slots, keys and index. They are the table's, in this process. Tiers that it
+            does not reach have 1 GiB. Memory alone has no limit.
+        cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier: those whose last
+            gradient lies furthest back, or those with the fewest training steps since they last
+            came into it, where older steps count less. Defaults to `"LRU"`.
+
+    Example:
+    >>> storage = StorageOption("DRAM_SSDHASH", "rows", storage_size=[512 << 20, 64 << 30])
+    >>> layer = keras_sparse.layers.Embedding(None, 64, storage=storage)
+    """
+
+    def __init__(
+        self, storage_type="DRAM", storage_path=None, storage_size=None, cache_strategy="LRU"
+    ):
+        names = tuple(str(each) for each in StorageType)
+        self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type"))
+        self.storage_path = None if storage_path is None else os.fspath(storage_path)
+        self.storage_size = _check_sizes(storage_size)
+        self.cache_strategy = checks.one_of(cache_strategy, ("LRU", "LFU"), "cache_strategy")
+        self._check_tiers()
+
+    def _check_tiers(self):
+        tiers = self.storage_type.tiers
+        if tiers[0] == "HBM":
+            raise NotImplementedError(
+                "A first tier of GPU memory needs a build of keras_sparse for GPUs. Take the "
+                f"storage type without it. Received: storage_type='{self.storage_type}'"
+            )
+        for tier in self.lower_tiers:
+            if tier not in _LOWER_TIERS:
+                raise NotImplementedError(
+                    f"A lower tier must be one of {_LOWER_TIERS} in this version. Received: "
+                    f"storage_type='{self.storage_type}'"
+                )
+        if self.lower_tiers and not self.storage_path:
+            raise ValueError(
+                "`storage_path` must be a folder for the files of the lower tiers. Received: "
+                f"storage_path={self.storage_path!r} with storage_type='{self.storage_type}'"
+            )
+        if len(self.storage_size) > len(tiers):
+            raise ValueError(
+                f"`storage_size` must have at most one size a tier, of {tiers}. Received: "
+                f"storage_size={self.storage_size}"
+            )
+
+    @property
+    def lower_tiers(self):
+        """Tuple of the names of the tiers below the first."""
+        return self.storage_type.tiers[1:]
+
+    @property
+    def sizes(self):
+        """List of the bytes of all tiers."""
+        missing = len(self.storage_type.tiers) - len(self.storage_size)
+        return [*self.storage_size, *[_DEFAULT_SIZE] * missing]
+
+    def get_config(self):
+        """Returns the arguments as a dict that can be saved."""
+        return {
+            "storage_type": str(self.storage_type),
+            "storage_path": self.storage_path,
+            "storage_size": self.storage_size,
+            "cache_strategy": self.cache_strategy,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the option that `get_config` describes."""
+        return cls(**config)
+
+
+def _check_sizes(sizes):
+    """Returns `storage_size` as a list of ints."""
+    if sizes is None:
+        return []
+    if not isinstance(sizes, (list, tuple)):
+        raise TypeError(
+            "`storage_size` must be a list of the bytes of each tier. Received: "
+            f"storage_size={sizes!r}"
+        )
+    return [checks.positive(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
+
+
+def check_storage(storage, input_dim):
+    """Returns the `StorageOption` of a table, or `None`; also from what a config has of it."""
+    if isinstance(storage, dict):
+        storage = keras.saving.deserialize_keras_object(storage)
+    if storage is None:
+        return None
+    if not isinstance(storage, StorageOption):
+        raise TypeError(
+            f"`storage` must be a keras_sparse.StorageOption. Received: storage={storage!r}"
+        )
+    if storage.lower_tiers and input_dim is not None:
+        raise NotImplementedError(
+            "A static table keeps all its rows in memory. Give it input_dim=None to keep rows in "
+            f"lower tiers. Received: input_dim={input_dim} with "
+            f"storage_type='{storage.storage_type}'"
+        )
+    return storage

@@ -1,0 +1,101 @@
+// SsdHashStore: room for new entries where dead ones are.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/core/hash.h"
+#include "ops/core/ssd_hash_store.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kDeadPercent = 50;
+// Entries that compaction reads, then moves, at once.
+constexpr int64_t kCompactionBytes = int64_t{1} << 20;
+
+}  // namespace
+
+Status SsdHashStore::CompactDead() { return Compact(kDeadPercent, 0); }
+
+Status SsdHashStore::MakeRoom(int64_t num_records) {
+  const int64_t added = num_records * layout_.stride();
+  if (bytes() + added <= options_.capacity) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(Compact(0, options_.capacity - added));
+  const int64_t needed = bytes() + added;
+  if (needed <= options_.capacity) return Status::Ok();
+  return ResourceExhausted(
+      "the size of the ssdhash tier must hold all rows that do not fit above "
+      "it; give it more in `storage_size`, or evict rows. Received: " +
+      std::to_string(options_.capacity) + " bytes where " + std::to_string(needed) +
+      " are needed, in '" + options_.folder + "'");
+}
+
+Status SsdHashStore::Compact(int64_t least_dead_percent, int64_t enough_bytes) {
+  std::lock_guard<std::mutex> one_at_a_time(compaction_mutex_);
+  while (bytes() > enough_bytes) {
+    size_t number = 0;
+    {
+      std::shared_lock<std::shared_mutex> lock(mutex_);
+      int64_t most_dead = 0;
+      for (size_t s = 0; s < segments_.size(); ++s) {
+        if (segments_[s] == nullptr || s == newest_ || segments_[s]->is_damaged) continue;
+        const int64_t dead = segments_[s]->num_entries() - segments_[s]->num_alive;
+        if (dead <= most_dead || dead * 100 < segments_[s]->num_entries() * least_dead_percent) {
+          continue;
+        }
+        most_dead = dead;
+        number = s;
+      }
+      if (most_dead == 0) return Status::Ok();
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(CompactSegment(number));
+  }
+  return Status::Ok();
+}
+
+Status SsdHashStore::CompactSegment(size_t number) {
+  std::shared_ptr<SsdSegment> segment;
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    if (number < segments_.size()) segment = segments_[number];
+  }
+  if (segment == nullptr) return Status::Ok();
+  const int64_t stride = layout_.stride();
+  const int64_t chunk = std::max<int64_t>(1, kCompactionBytes / stride);
+  std::vector<char> entries;
+  std::vector<bool> is_read;
+  for (int64_t first = 0; first < segment->num_entries(); first += chunk) {
+    const int64_t n = std::min(chunk, segment->num_entries() - first);
+    entries.resize(static_cast<size_t>(n * stride));
+    is_read.assign(static_cast<size_t>(n), true);
+    if (!options_.env->ReadMany({segment->ReadOf(first, n, entries.data())}).ok()) {
+      for (int64_t i = 0; i < n; ++i) {
+        const FileRead read = segment->ReadOf(first + i, 1, entries.data() + i * stride);
+        is_read[static_cast<size_t>(i)] = options_.env->ReadMany({read}).ok();
+      }
+    }
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    for (int64_t i = 0; i < n; ++i) {
+      if (!is_read[static_cast<size_t>(i)]) continue;
+      const char* entry = entries.data() + i * stride;
+      int64_t key;
+      std::memcpy(&key, entry, sizeof(key));
+      if (number >= segments_.size() || segments_[number] != segment) return Status::Ok();
+      const auto position =
+          static_cast<Position>(static_cast<int64_t>(number) * entries_ + first + i);
+      if (index_.Find(HashKey(key), key) != position) continue;  // dead, or damaged
+      if (!segment->Check(first + i, entry, nullptr).ok()) continue;
+      Position moved = 0;
+      KERAS_SPARSE_RETURN_IF_ERROR(Append(key, entry + SegmentLayout::kEntryHeaderBytes, &moved));
+      (void)index_.Exchange(HashKey(key), key, moved);
+      ++num_compacted_;
+      Release(position);
+    }
+  }
+  // What is left cannot be read: it stays, and whoever asks for it is told.
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  segment->is_damaged = true;
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,231 @@
+#include "ops/core/ssd_hash_store.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "ops/core/hash.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kGreatestSegmentBytes = int64_t{1} << 30;
+constexpr int64_t kLeastSegmentBytes = int64_t{64} << 10;
+// Room is made in steps of a segment, and each is an open file.
+constexpr int64_t kSegmentsOfATier = 64;
+
+Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
+  SsdHashOptions ssd;
+  ssd.env = Env::Posix();
+  ssd.folder = options.folder;
+  ssd.record_bytes = options.record_bytes;
+  ssd.capacity = options.capacity;
+  ssd.segment_bytes =
+      std::clamp(options.capacity / kSegmentsOfATier, kLeastSegmentBytes, kGreatestSegmentBytes);
+  return SsdHashStore::Open(ssd, store);
+}
+
+const bool kRegistered = RowStore::Register("ssdhash", OpenSsdHash);
+
+}  // namespace
+
+// An entry that Get has located: the segment stays for as long as it is being read.
+struct SsdHashStore::Found {
+  Position position;
+  int64_t row;  // in the caller's arrays
+  int64_t key;
+  std::shared_ptr<const SsdSegment> segment;
+};
+
+Status SsdHashStore::Open(const SsdHashOptions& options, std::unique_ptr<RowStore>* store) {
+  KERAS_SPARSE_RETURN_IF_ERROR(options.env->MakeFolder(options.folder));
+  store->reset(new SsdHashStore(options, SegmentLayout{options.record_bytes}));
+  return Status::Ok();
+}
+
+SsdHashStore::SsdHashStore(const SsdHashOptions& options, const SegmentLayout& layout)
+    : options_(options),
+      layout_(layout),
+      entries_(static_cast<uint32_t>(std::max<int64_t>(
+          1, (options.segment_bytes - SegmentLayout::kHeaderBytes) / layout.stride()))) {}
+
+SsdHashStore::~SsdHashStore() {
+  segments_.clear();
+  (void)options_.env->RemoveFolder(options_.folder);
+}
+
+int64_t SsdHashStore::num_rows() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return index_.size();
+}
+
+int64_t SsdHashStore::bytes() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& segment : segments_) bytes += segment == nullptr ? 0 : segment->bytes();
+  return bytes;
+}
+
+int64_t SsdHashStore::memory_bytes() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  int64_t bytes = index_.bytes();
+  for (const auto& segment : segments_) bytes += segment == nullptr ? 0 : segment->memory_bytes();
+  return bytes;
+}
+
+int64_t SsdHashStore::num_compacted() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return num_compacted_;
+}
+
+Status SsdHashStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+  const auto record_bytes = static_cast<size_t>(layout_.record_bytes);
+  std::vector<Found> located;
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    for (int64_t i = 0; i < n; ++i) {
+      const Position position = index_.Find(HashKey(keys[i]), keys[i]);
+      found[i] = position != HashIndex::kNoRow;
+      if (!found[i]) continue;
+      const std::shared_ptr<SsdSegment>& segment = segments_[SegmentOf(position)];
+      const int64_t entry = EntryOf(position);
+      if (segment->IsBuffered(entry)) {
+        std::memcpy(records + i * layout_.record_bytes, segment->BufferedRecord(entry),
+                    record_bytes);
+      } else {
+        located.push_back({position, i, keys[i], segment});
+      }
+    }
+  }
+  return ReadFound(located, records);
+}
+
+Status SsdHashStore::ReadFound(const std::vector<Found>& found, char* records) const {
+  if (found.empty()) return Status::Ok();
+  // By position, so that the disk is asked in the order of its files.
+  std::vector<const Found*> sorted;
+  for (const Found& each : found) sorted.push_back(&each);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Found* a, const Found* b) { return a->position < b->position; });
+  const int64_t stride = layout_.stride();
+  const auto entries = std::make_unique<char[]>(found.size() * static_cast<size_t>(stride));
+  std::vector<FileRead> reads;
+  for (const Found* each : sorted) {
+    char* to = entries.get() + static_cast<int64_t>(reads.size()) * stride;
+    reads.push_back(each->segment->ReadOf(EntryOf(each->position), 1, to));
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(options_.env->ReadMany(reads));
+  const char* entry = entries.get();
+  for (const Found* each : sorted) {
+    KERAS_SPARSE_RETURN_IF_ERROR(each->segment->Check(EntryOf(each->position), entry, &each->key));
+    std::memcpy(records + each->row * layout_.record_bytes,
+                entry + SegmentLayout::kEntryHeaderBytes,
+                static_cast<size_t>(layout_.record_bytes));
+    entry += stride;
+  }
+  return Status::Ok();
+}
+
+Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
+  {
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    for (int64_t i = 0; i < n; ++i) {
+      Position position = 0;
+      KERAS_SPARSE_RETURN_IF_ERROR(Append(keys[i], records + i * layout_.record_bytes, &position));
+      const Position old = index_.Exchange(HashKey(keys[i]), keys[i], position);
+      if (old != HashIndex::kNoRow) Release(old);
+    }
+  }
+  // The records are stored: where compaction fails, the next call tries again.
+  (void)CompactDead();
+  return Status::Ok();
+}
+
+Status SsdHashStore::Append(int64_t key, const char* record, Position* position) {
+  if (segments_.empty() || segments_[newest_]->num_entries() == entries_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(BeginSegment());
+  }
+  SsdSegment& segment = *segments_[newest_];
+  KERAS_SPARSE_RETURN_IF_ERROR(segment.Append(key, record));
+  ++segment.num_alive;
+  *position =
+      static_cast<Position>(newest_ * entries_ + static_cast<size_t>(segment.num_entries() - 1));
+  return Status::Ok();
+}
+
+Status SsdHashStore::BeginSegment() {
+  if (!segments_.empty()) KERAS_SPARSE_RETURN_IF_ERROR(segments_[newest_]->Seal());
+  auto number = static_cast<size_t>(std::find(segments_.begin(), segments_.end(), nullptr) -
+                                    segments_.begin());
+  if ((number + 1) * entries_ > HashIndex::kNoRow) {
+    return ResourceExhausted("'" + options_.folder + "' holds at most 4294967295 records");
+  }
+  std::array<char, 32> name;
+  std::snprintf(name.data(), name.size(), "/%06llu.seg",
+                static_cast<unsigned long long>(num_begun_));
+  std::shared_ptr<SsdSegment> segment;
+  KERAS_SPARSE_RETURN_IF_ERROR(SsdSegment::Create(options_.env, options_.folder + name.data(),
+                                                  num_begun_, layout_, &segment));
+  ++num_begun_;
+  if (number == segments_.size()) segments_.emplace_back();
+  segments_[number] = std::move(segment);
+  const size_t sealed = newest_;
+  newest_ = number;
+  if (sealed != number && segments_[sealed] != nullptr && segments_[sealed]->num_alive == 0) {
+    segments_[sealed] = nullptr;
+  }
+  return Status::Ok();
+}
+
+void SsdHashStore::Release(Position position) {
+  const size_t number = SegmentOf(position);
+  // The newest one is still written to.
+  if (--segments_[number]->num_alive == 0 && number != newest_) segments_[number] = nullptr;
+}
+
+Status SsdHashStore::Erase(const int64_t* keys, int64_t n) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  for (int64_t i = 0; i < n; ++i) {
+    const Position position = index_.Erase(HashKey(keys[i]), keys[i]);
+    if (position != HashIndex::kNoRow) Release(position);
+  }
+  return Status::Ok();
+}
+
+Status SsdHashStore::Clear() {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  index_ = HashIndex(0);
+  segments_.clear();
+  newest_ = 0;
+  return Status::Ok();
+}
+
+Status SsdHashStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                          std::vector<char>* records, int64_t* next) const {
+  std::vector<int64_t> walked;
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    std::vector<uint32_t> positions;
+    *next = cursor;
+    while (*next >= 0 && static_cast<int64_t>(walked.size()) < max_rows) {
+      *next = index_.AppendSegment(*next, &walked, &positions);
+    }
+  }
+  const auto record_bytes = static_cast<size_t>(layout_.record_bytes);
+  std::vector<char> read(walked.size() * record_bytes);
+  const auto found = std::make_unique<bool[]>(walked.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      Get(walked.data(), static_cast<int64_t>(walked.size()), read.data(), found.get()));
+  for (size_t i = 0; i < walked.size(); ++i) {
+    if (!found[i]) continue;  // erased since
+    keys->push_back(walked[i]);
+    const char* record = read.data() + i * record_bytes;
+    records->insert(records->end(), record, record + record_bytes);
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,84 @@
+// One file of an SsdHashStore: entries of a key and its record, appended.
+#ifndef KERAS_SPARSE_OPS_CORE_SSD_SEGMENT_H_
+#define KERAS_SPARSE_OPS_CORE_SSD_SEGMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/env.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+// Where the bytes lie: docs/formats/ssdhash.md.
+struct SegmentLayout {
+  static constexpr int64_t kHeaderBytes = 64;
+  static constexpr int64_t kEntryHeaderBytes = 12;  // key, checksum
+
+  int64_t record_bytes;
+
+  int64_t stride() const { return kEntryHeaderBytes + record_bytes; }
+  int64_t offset(int64_t entry) const { return kHeaderBytes + entry * stride(); }
+};
+
+// Thread safety: const methods may overlap, also with Append to entries that they do not read; any
+// other call needs the segment alone. SsdHashStore's lock sees to it.
+class SsdSegment {
+ public:
+  // Makes the file, with its header.
+  static Status Create(Env* env, const std::string& path, uint64_t number,
+                       const SegmentLayout& layout, std::shared_ptr<SsdSegment>* segment);
+  // Removes the file.
+  ~SsdSegment();
+
+  // Kept by the store: entries that its index points at, and whether some cannot be read.
+  int64_t num_alive = 0;
+  bool is_damaged = false;
+
+  int64_t num_entries() const { return num_entries_; }
+  int64_t bytes() const { return layout_.offset(num_entries_); }
+  int64_t memory_bytes() const { return static_cast<int64_t>(buffer_.capacity()); }
+
+  // Appends an entry, to a buffer first. After a failure nothing is appended, and nothing of what
+  // was is lost: it stays in the buffer.
+  Status Append(int64_t key, const char* record);
+  // Writes out the buffer and gives its memory back: the segment is full.
+  Status Seal();
+
+  // Whether an entry is still in the buffer, and its record there.
+  bool IsBuffered(int64_t entry) const { return entry >= num_written_; }
+  const char* BufferedRecord(int64_t entry) const {
+    return buffer_.data() + (entry - num_written_) * layout_.stride() +
+           SegmentLayout::kEntryHeaderBytes;
+  }
+
+  // The read of `n` written entries to `to`, (n, stride).
+  FileRead ReadOf(int64_t entry, int64_t n, char* to) const {
+    return {file_.get(), layout_.offset(entry), n * layout_.stride(), to};
+  }
+  // DataLoss, with path and offset, unless these bytes are the entry that was written, and its key
+  // is `key`, if that is not null.
+  Status Check(int64_t entry, const char* bytes, const int64_t* key) const;
+
+ private:
+  SsdSegment(Env* env, std::string path, const SegmentLayout& layout)
+      : env_(env), path_(std::move(path)), layout_(layout) {}
+
+  Status Flush();
+
+  Env* env_;
+  std::string path_;
+  SegmentLayout layout_;
+  std::unique_ptr<File> file_;
+  int64_t num_entries_ = 0;
+  int64_t num_written_ = 0;
+  std::vector<char> buffer_;  // the entries after those written
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_SSD_SEGMENT_H_

@@ -1,0 +1,165 @@
+// EmbeddingTable: its tiers, and rows on their way down.
+#include <algorithm>
+#include <shared_mutex>
+#include <utility>
+
+#include "ops/core/dense_tier.h"
+#include "ops/core/embedding_table.h"
+#include "ops/core/hash_tier.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kChunkRows = 65536;
+
+}  // namespace
+
+Status EmbeddingTable::OpenTiers(Executor* executor) {
+  const RowSchema& schema = rule_->schema();
+  const StorageOptions& storage = options_.storage;
+  if (storage.lower_tiers.empty()) {
+    if (is_dynamic()) return HashTier::Open(schema, TierLimit(), &first_tier_);
+    return DenseTier::Open(input_dim(), schema, *initializer_, executor, &first_tier_);
+  }
+  if (!is_dynamic()) {
+    return Status(
+        StatusCode::kUnimplemented,
+        "`storage` with lower tiers must be that of a dynamic table: a static table keeps "
+        "all its rows in memory. Give table '" +
+            name() + "' input_dim=None. Received: input_dim=" + std::to_string(input_dim()));
+  }
+  if (storage.sizes.size() != storage.lower_tiers.size() + 1 ||
+      *std::min_element(storage.sizes.begin(), storage.sizes.end()) < 1) {
+    return InvalidArgument("`storage_size` must have a size above 0 for each of the " +
+                           std::to_string(storage.lower_tiers.size() + 1) + " tiers of table '" +
+                           name() + "'");
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      HashTier::Open(schema, {storage.sizes[0], storage.cache_strategy}, &first_tier_));
+  KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(Env::Posix(), storage.path, &folder_));
+  return OpenStores(schema.record_bytes(), &lower_tiers_);
+}
+
+Status EmbeddingTable::OpenStores(int64_t record_bytes,
+                                  std::vector<std::unique_ptr<RowStore>>* stores) {
+  for (size_t i = 0; i < options_.storage.lower_tiers.size(); ++i) {
+    const std::string& kind = options_.storage.lower_tiers[i];
+    StoreOptions options;
+    options.kind = kind;
+    options.folder = folder_->path() + "/" + kind + "-" + std::to_string(num_stores_opened_++);
+    options.record_bytes = record_bytes;
+    options.capacity = options_.storage.sizes[i + 1];
+    stores->emplace_back();
+    KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &stores->back()));
+  }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::RelayoutStores(const UpdateRule& rule,
+                                      const std::vector<std::unique_ptr<RowStore>>& stores) const {
+  const RowSchema& schema = rule.schema();
+  for (size_t i = 0; i < stores.size(); ++i) {
+    const RowStore& from = *lower_tiers_[i];
+    for (int64_t cursor = 0; cursor >= 0;) {
+      std::vector<int64_t> keys;
+      std::vector<char> records;
+      KERAS_SPARSE_RETURN_IF_ERROR(from.Walk(cursor, kChunkRows, &keys, &records, &cursor));
+      std::vector<char> laid_out(keys.size() * static_cast<size_t>(schema.record_bytes()));
+      for (size_t k = 0; k < keys.size(); ++k) {
+        const char* record = records.data() + static_cast<int64_t>(k) * from.record_bytes();
+        auto* to = reinterpret_cast<float*>(laid_out.data() +
+                                            static_cast<int64_t>(k) * schema.record_bytes());
+        std::copy_n(reinterpret_cast<const float*>(record), dim(), to);
+        schema.InitializeSlots(to, rule.step());
+      }
+      KERAS_SPARSE_RETURN_IF_ERROR(
+          stores[i]->Put(keys.data(), static_cast<int64_t>(keys.size()), laid_out.data()));
+    }
+  }
+  return Status::Ok();
+}
+
+int64_t EmbeddingTable::first_tier_bytes() const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  return first_tier_->bytes();
+}
+
+int64_t EmbeddingTable::CountInFirstTier(const int64_t* keys, int64_t n) const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    float* record = nullptr;
+    first_tier_->Find(keys + i, 1, &record);
+    count += record != nullptr ? 1 : 0;
+  }
+  return count;
+}
+
+Status EmbeddingTable::DemoteExcess(Executor* executor) {
+  return first_tier_->DemoteExcess(
+      executor, [this](const std::vector<int64_t>& keys, const std::vector<char>& records) {
+        staged_.Clear();
+        return lower_tiers_[0]->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
+      });
+}
+
+Status EmbeddingTable::BeginChange(Executor* executor) {
+  if (!is_unfinished_) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(DemoteExcess(executor));
+  is_unfinished_ = false;
+  return Status::Ok();
+}
+
+void EmbeddingTable::FinishChange(Executor* executor) {
+  const Status bounded = BoundHistory(executor);
+  const Status demoted = DemoteExcess(executor);
+  is_unfinished_ = !bounded.ok() || !demoted.ok();
+}
+
+Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (folder_ != nullptr) {
+    return FailedPrecondition("the lower tiers of table '" + name() +
+                              "' must be those of its options");
+  }
+  if (!is_dynamic()) {
+    // A row that is demoted but not erased would be in two tiers.
+    return Status(StatusCode::kUnimplemented, "lower tiers are for dynamic tables; static table '" +
+                                                  name() + "' keeps all its rows in memory");
+  }
+  if (store->record_bytes() != rule_->schema().record_bytes()) {
+    return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
+                              std::to_string(rule_->schema().record_bytes()) +
+                              " bytes. Received: " + std::to_string(store->record_bytes()));
+  }
+  lower_tiers_.push_back(std::move(store));
+  return Status::Ok();
+}
+
+Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (lower_tiers_.empty()) {
+    return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
+  }
+  const auto record_bytes = static_cast<size_t>(rule_->schema().record_bytes());
+  std::vector<int64_t> held;
+  std::vector<char> records;
+  for (int64_t i = 0; i < n; ++i) {
+    float* record = nullptr;
+    first_tier_->Find(keys + i, 1, &record);
+    if (record == nullptr) continue;
+    held.push_back(keys[i]);
+    const char* bytes = reinterpret_cast<const char*>(record);
+    records.insert(records.end(), bytes, bytes + record_bytes);
+  }
+  ++version_;
+  staged_.Clear();
+  // Erased above only once it is safe below.
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      lower_tiers_[0]->Put(held.data(), static_cast<int64_t>(held.size()), records.data()));
+  for (const int64_t key : held) first_tier_->Erase(key);
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,77 @@
+// An Env whose calls fail when the test says so; what does not fail is done by the real one.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_ENV_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_ENV_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/env.h"
+
+namespace keras_sparse {
+
+class FaultyEnv : public Env {
+ public:
+  // Calls that still succeed before all later ones of the kind fail. A write that fails leaves half
+  // of its bytes, as a full disk does.
+  std::atomic<int64_t> writes_left{INT64_MAX};
+  std::atomic<int64_t> reads_left{INT64_MAX};
+  std::atomic<int64_t> creations_left{INT64_MAX};
+
+  Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
+    if (creations_left-- <= 0) return ResourceExhausted("could not create '" + path + "'");
+    std::unique_ptr<File> real;
+    KERAS_SPARSE_RETURN_IF_ERROR(env_->CreateFile(path, &real));
+    *file = std::make_unique<FaultyFile>(this, path, std::move(real));
+    return Status::Ok();
+  }
+  Status RemoveFile(const std::string& path) override { return env_->RemoveFile(path); }
+  Status MakeFolder(const std::string& path) override { return env_->MakeFolder(path); }
+  Status RemoveFolder(const std::string& path) override { return env_->RemoveFolder(path); }
+  Status RemoveEmptyFolder(const std::string& path) override {
+    return env_->RemoveEmptyFolder(path);
+  }
+  Status Resolve(const std::string& path, std::string* resolved) override {
+    return env_->Resolve(path, resolved);
+  }
+  Status List(const std::string& path, std::vector<std::string>* names) override {
+    return env_->List(path, names);
+  }
+  Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) override {
+    return env_->LockFile(path, lock);
+  }
+  Status ReadMany(const std::vector<FileRead>& reads) override { return env_->ReadMany(reads); }
+
+ private:
+  class FaultyFile : public File {
+   public:
+    FaultyFile(FaultyEnv* env, std::string path, std::unique_ptr<File> real)
+        : env_(env), path_(std::move(path)), real_(std::move(real)) {}
+
+    Status Write(int64_t offset, const char* data, int64_t bytes) override {
+      if (env_->writes_left-- > 0) return real_->Write(offset, data, bytes);
+      KERAS_SPARSE_RETURN_IF_ERROR(real_->Write(offset, data, bytes / 2));
+      return ResourceExhausted("could not write at byte " + std::to_string(offset) + " of '" +
+                               path_ + "'");
+    }
+    Status Read(int64_t offset, int64_t bytes, char* to) const override {
+      if (env_->reads_left-- > 0) return real_->Read(offset, bytes, to);
+      return Status(StatusCode::kDataLoss,
+                    "could not read at byte " + std::to_string(offset) + " of '" + path_ + "'");
+    }
+
+   private:
+    FaultyEnv* env_;
+    std::string path_;
+    std::unique_ptr<File> real_;
+  };
+
+  Env* env_ = Env::Posix();
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_ENV_H_

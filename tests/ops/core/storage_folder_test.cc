@@ -1,0 +1,112 @@
+#include "ops/core/storage_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "tests/ops/core/temp_folder.h"
+#include "tests/ops/core/testing.h"
+
+namespace keras_sparse {
+namespace {
+
+using Contents = std::set<std::string>;
+
+Status Make(const std::string& path, std::unique_ptr<StorageFolder>* folder) {
+  return StorageFolder::Make(Env::Posix(), path, folder);
+}
+
+TEST(StorageFolder, GivesEachTableAFolderAndLeavesNothing) {
+  const TempFolder temp;
+  std::unique_ptr<StorageFolder> first;
+  std::unique_ptr<StorageFolder> second;
+  ASSERT_TRUE(IsOk(Make(temp / "ssd/rows", &first)));
+  ASSERT_TRUE(IsOk(Make(temp / "ssd/../ssd/rows", &second)));
+  EXPECT_EQ(first->path(), temp / "ssd/rows/keras_sparse-table-000000");
+  EXPECT_EQ(second->path(), temp / "ssd/rows/keras_sparse-table-000001");
+  std::ofstream(second->path() + "/file") << "rows";
+  second.reset();
+  EXPECT_EQ(temp.Contents(), (Contents{"ssd", "ssd/rows", "ssd/rows/keras_sparse.lock",
+                                       "ssd/rows/keras_sparse-table-000000"}));
+  ASSERT_TRUE(IsOk(Make(temp / "ssd/rows", &second)));
+  EXPECT_EQ(second->path(), temp / "ssd/rows/keras_sparse-table-000002");
+  first.reset();
+  second.reset();
+  EXPECT_EQ(temp.Contents(), Contents{"ssd"});
+}
+
+TEST(StorageFolder, LeavesWhatIsNotItsOwn) {
+  const TempFolder temp;
+  std::ofstream(temp / "mine") << "text";
+  std::filesystem::create_directory(temp / "table-000000");
+  std::filesystem::create_directory(temp / "empty");
+  std::ofstream(temp / "keras_sparse-table-000000.csv") << "text";
+  std::unique_ptr<StorageFolder> folder;
+  ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
+  folder.reset();
+  EXPECT_EQ(temp.Contents(),
+            (Contents{"mine", "table-000000", "empty", "keras_sparse-table-000000.csv"}));
+  ASSERT_TRUE(IsOk(Make(temp / "empty", &folder)));
+  folder.reset();
+  EXPECT_TRUE(std::filesystem::exists(temp / "empty")) << "it was there before";
+}
+
+TEST(StorageFolder, ClearsAwayWhatAKilledProcessLeft) {
+  const TempFolder temp;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::unique_ptr<StorageFolder> folder;
+    if (!Make(temp.path(), &folder).ok()) ::_exit(1);
+    std::ofstream(folder->path() + "/000000.seg") << "rows";
+    ::_exit(0);  // nothing is ended
+  }
+  int state = 0;
+  ::waitpid(child, &state, 0);
+  ASSERT_EQ(WEXITSTATUS(state), 0);
+  EXPECT_EQ(temp.Contents().count("keras_sparse-table-000000/000000.seg"), 1u);
+  std::unique_ptr<StorageFolder> folder;
+  ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
+  EXPECT_EQ(temp.Contents(), (Contents{"keras_sparse.lock", "keras_sparse-table-000000"}));
+}
+
+TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
+  const TempFolder temp;
+  std::unique_ptr<StorageFolder> folder;
+  ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // As a process that begins anew: it knows nothing of the lock.
+    std::unique_ptr<Env::Lock> lock;
+    const Status status = Env::Posix()->LockFile(temp / "keras_sparse.lock", &lock);
+    if (status.message().find("another has it") == std::string::npos) ::_exit(1);
+    // And as what it is.
+    std::unique_ptr<StorageFolder> theirs;
+    const Status made = Make(temp.path(), &theirs);
+    if (made.message().find("forked") == std::string::npos) ::_exit(2);
+    folder.reset();
+    (void)Env::Posix()->RemoveFolder(temp.path());
+    ::_exit(0);
+  }
+  int state = 0;
+  ::waitpid(child, &state, 0);
+  EXPECT_EQ(WEXITSTATUS(state), 0);
+  EXPECT_TRUE(std::filesystem::exists(folder->path())) << "the child left the files alone";
+}
+
+TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {
+  const TempFolder temp;
+  std::ofstream(temp / "file") << "text";
+  std::unique_ptr<StorageFolder> folder;
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition,
+                        "could not make folder '" + (temp / "file/rows") + "'",
+                        Make(temp / "file/rows", &folder)));
+}
+
+}  // namespace
+}  // namespace keras_sparse

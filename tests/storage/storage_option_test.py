@@ -1,0 +1,66 @@
+import keras
+import pytest
+
+import keras_sparse
+from keras_sparse import StorageOption
+from keras_sparse import StorageType
+
+
+def test_lists_the_tiers_of_each_type():
+    assert len(StorageType) == 13
+    assert StorageType.DRAM.tiers == ("DRAM",)
+    assert StorageType.HBM_DRAM_PMEM_SSDHASH.tiers == ("HBM", "DRAM", "PMEM", "SSDHASH")
+    assert all(each.value == each.name for each in StorageType)
+
+
+def test_defaults_to_memory_alone():
+    option = StorageOption()
+    assert (option.storage_type, option.lower_tiers) == ("DRAM", ())
+    assert option.cache_strategy == "LRU"
+
+
+def test_fills_up_sizes_with_a_gibibyte():
+    option = StorageOption("DRAM_SSDHASH", "ssd", storage_size=[512])
+    assert option.sizes == [512, 1 << 30]
+    assert StorageOption(StorageType.DRAM_SSDHASH, "ssd").sizes == [1 << 30, 1 << 30]
+
+
+def test_survives_its_config():
+    option = StorageOption("DRAM_SSDHASH", "ssd", [1 << 20], "LFU")
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(option))
+    assert copy.get_config() == option.get_config()
+    layer = keras_sparse.layers.Embedding(None, 4, storage=option)
+    copy = keras_sparse.layers.Embedding.from_config(layer.get_config())
+    assert copy.storage.get_config() == option.get_config()
+    plain = keras_sparse.layers.Embedding(None, 4)
+    assert keras_sparse.layers.Embedding.from_config(plain.get_config()).storage is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"storage_type": "SSD"}, ValueError, "`storage_type` must be one of .*'DRAM_SSDHASH'"),
+        (
+            {"storage_type": "HBM_DRAM"},
+            NotImplementedError,
+            "needs a build of keras_sparse for GPU",
+        ),
+        ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
+        ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
+        ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
+        ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
+        ({"storage_size": 1 << 30}, TypeError, "must be a list of the bytes of each tier"),
+        ({"cache_strategy": "FIFO"}, ValueError, "`cache_strategy` must be one of"),
+    ],
+)
+def test_refuses_what_it_cannot_be(arguments, error, words):
+    with pytest.raises(error, match=words):
+        StorageOption(**arguments)
+
+
+@pytest.mark.parametrize("make", [keras_sparse.layers.Embedding, keras_sparse.EmbeddingVariable])
+def test_a_table_takes_nothing_else(make):
+    with pytest.raises(TypeError, match=r"`storage` must be a keras_sparse\.StorageOption"):
+        make(None, 4, storage="DRAM_SSDHASH")
+    with pytest.raises(NotImplementedError, match="input_dim=10 with storage_type='DRAM_SSDHASH'"):
+        make(10, 4, storage=StorageOption("DRAM_SSDHASH", "ssd"))

@@ -1,0 +1,144 @@
+"""A layer over memory and SSD: the same model, and no file left behind."""
+
+import gc
+import pathlib
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import StorageOption
+
+ROWS = 3000
+SCRIPT = """
+import sys
+import keras, numpy as np, keras_sparse
+storage = keras_sparse.StorageOption("DRAM_SSDHASH", sys.argv[1], [20_000])
+layer = keras_sparse.layers.Embedding(None, 8, storage=storage)
+model = keras.Sequential([keras.Input((2,), dtype="int64"), layer, keras.layers.Flatten(),
+                          keras.layers.Dense(1)])
+model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+ids = np.arange(4000).reshape(-1, 2)
+model.fit(ids, np.ones((len(ids), 1)), verbose=0)
+print("trained", flush=True)
+if sys.argv[2] == "wait":
+    sys.stdin.read()
+"""
+
+
+def make_model(storage, optimizer):
+    ids = keras.Input((None,), dtype="int64", ragged=True)
+    layer = keras_sparse.layers.Embedding(None, 8, "mean", seed=1, storage=storage)
+    kernel = keras.initializers.GlorotUniform(2)
+    model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer=kernel)(layer(ids)))
+    model.compile(optimizer, loss="mse")
+    return model
+
+
+def small(path, strategy="LRU"):
+    return StorageOption("DRAM_SSDHASH", path, [20_000], strategy)
+
+
+def data(seed, samples=1024):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 6, samples)
+    ids = rng.zipf(1.3, lengths.sum()) % ROWS - ROWS // 2
+    ragged = tf.RaggedTensor.from_row_lengths(ids.astype(np.int64), lengths)
+    return tf.data.Dataset.from_tensor_slices((ragged, rng.normal(size=(samples, 1)))).batch(128)
+
+
+def rows_of(model):
+    table = model.layers[1].embeddings
+    keys, records = (np.concatenate(parts) for parts in zip(*table.export(), strict=True))
+    order = np.argsort(keys)
+    return keys[order], records[order]
+
+
+@pytest.mark.parametrize("strategy", ["LRU", "LFU"])
+@pytest.mark.parametrize("make", ["Adagrad", "Adam", "LazyAdam", "RowWiseAdagrad"])
+def test_trains_as_in_memory_alone_bit_for_bit(make, strategy, tmp_path):
+    make = getattr(keras_sparse.optimizers, make)
+    tiered = make_model(small(tmp_path / "ssd", strategy), make(0.05))
+    plain = make_model(None, make(0.05))
+    for seed in range(2):
+        losses = [
+            model.fit(data(seed), shuffle=False, verbose=0).history["loss"]
+            for model in (tiered, plain)
+        ]
+        assert losses[0] == losses[1]
+        assert tiered.evaluate(data(9), verbose=0) == plain.evaluate(data(9), verbose=0)
+    for ours, expected in zip(rows_of(tiered), rows_of(plain), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    assert any((tmp_path / "ssd").rglob("*.seg"))
+
+
+def test_is_saved_and_loaded(tmp_path):
+    model = make_model(small(tmp_path / "ssd"), keras_sparse.optimizers.LazyAdam(0.05))
+    model.fit(data(0), shuffle=False, verbose=0)
+    model.save(tmp_path / "model.keras")
+    copy = keras.saving.load_model(tmp_path / "model.keras")
+    assert copy.layers[1].storage.get_config() == model.layers[1].storage.get_config()
+    for each in (model, copy):
+        each.fit(data(1), shuffle=False, verbose=0)
+    for ours, expected in zip(rows_of(copy), rows_of(model), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    # Into memory alone, and back.
+    plain = make_model(None, keras_sparse.optimizers.LazyAdam(0.05))
+    plain.optimizer.build(plain.trainable_variables)
+    model.save_weights(tmp_path / "m.weights.h5")
+    plain.load_weights(tmp_path / "m.weights.h5")
+    for ours, expected in zip(rows_of(plain), rows_of(model), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_leaves_no_file_when_its_table_ends(tmp_path):
+    table = keras_sparse.EmbeddingVariable(None, 8, storage=small(tmp_path / "ssd"))
+    grads = tf.IndexedSlices(tf.ones((4000, 8)), tf.range(4000, dtype=tf.int64), (4000, 8))
+    keras_sparse.optimizers.Adagrad(0.05).apply([grads], [table])
+    assert any((tmp_path / "ssd").rglob("*.seg"))
+    del table
+    gc.collect()
+    assert not (tmp_path / "ssd").exists()
+
+
+def start(path, action):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(path), action],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_leaves_no_file_when_the_process_ends(tmp_path):
+    process = start(tmp_path / "ssd", "end")
+    out, err = process.communicate(timeout=120)
+    assert out == "trained\n", err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_in_use_is_refused_and_what_a_killed_process_left_is_cleared(tmp_path):
+    path = tmp_path / "ssd"
+    process = start(path, "wait")
+    try:
+        assert process.stdout.readline() == "trained\n"
+        layer = keras_sparse.layers.Embedding(None, 8, storage=small(path))
+        with pytest.raises(tf.errors.FailedPreconditionError, match="another has it; give each"):
+            layer.build()
+        left = {each.name for each in path.iterdir()}
+        assert left == {"keras_sparse.lock", "keras_sparse-table-000000"}
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (segment, *_) = path.rglob("*.seg")
+        layer = keras_sparse.layers.Embedding(None, 8, storage=small(path))
+        layer.build()
+        assert not pathlib.Path(segment).exists()
+    finally:
+        process.kill()
+        process.communicate()
