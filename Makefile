@@ -65,16 +65,21 @@ $(STAMPS)/%: $(STAMPS)/requirements-%.txt
 # Editable: Python files are used where they lie, the native library and _build_info.py from where
 # pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
 # cannot hide the installed library, and an edited Python file needs no new installation.
-$(STAMPS)/native: $(STAMPS)/build CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
+$(STAMPS)/native: $(STAMPS)/build $(STAMPS)/stores CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
     $(wildcard cmake/*) $(NATIVE_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.KERAS_SPARSE_WARNINGS_AS_ERRORS=$(NATIVE_WARNINGS_AS_ERRORS)
 	@touch $@
 
+# What stores need of the system. Without it they are left out, and a table that asks for one says so.
+$(STAMPS)/stores: | $(STAMPS)/build
+	tools/install_debian_package.sh libleveldb-dev leveldb/db.h "The LEVELDB tier" || true
+	@touch $@
+
 # No pip package has GoogleTest's headers and library: Debian's is installed where that needs no
 # password.
 $(STAMPS)/gtest: | $(STAMPS)/build
-	tools/install_googletest.sh
+	tools/install_debian_package.sh libgtest-dev gtest/gtest.h "The C++ tests"
 	@touch $@
 
 # --- Checks ----------------------------------------------------------------------------------
@@ -98,13 +103,13 @@ define run_cpp_tests
 	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS) --progress
 endef
 
-test-cpp: $(STAMPS)/build $(STAMPS)/gtest  ## Run the C++ tests.
+test-cpp: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests.
 	$(call run_cpp_tests,$(BUILD)/core-tests)
 
 # `make test-sanitize SANITIZE=thread` looks for races instead.
 SANITIZE ?= address,undefined
 
-test-sanitize: $(STAMPS)/build $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
+test-sanitize: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(BUILD)/core-sanitize-$(SANITIZE),-DKERAS_SPARSE_SANITIZE=$(SANITIZE))
 
 test-python: $(STAMPS)/native $(STAMPS)/test  ## Run the Python tests.

@@ -75,7 +75,8 @@ def _load():
     for name in _READ_ONLY_OPS:
         auto_control_deps_utils.register_read_only_resource_op(f"KerasSparse{name}")
         auto_control_deps_utils.register_read_only_resource_op(f"KerasSparse>{name}")
-    return library
+    return library, tuple(_build_info.LOWER_TIERS.split(";"))
 
 
-lib = _load()
+# The ops, and the names of the lower tiers that they were built with.
+lib, LOWER_TIERS = _load()

@@ -3,11 +3,12 @@ import os
 import keras
 
 from keras_sparse import checks
+from keras_sparse.ops import _native
 from keras_sparse.storage.storage_type import StorageType
 
 _DEFAULT_SIZE = 1 << 30
-# Which lower tiers this version has.
-_LOWER_TIERS = ("SSDHASH",)
+# What the lower tiers need that are not in every build.
+_NEEDS = {"LEVELDB": "libleveldb (Debian: libleveldb-dev)"}
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -53,11 +54,17 @@ class StorageOption:
                 f"storage type without it. Received: storage_type='{self.storage_type}'"
             )
         for tier in self.lower_tiers:
-            if tier not in _LOWER_TIERS:
-                raise NotImplementedError(
-                    f"A lower tier must be one of {_LOWER_TIERS} in this version. Received: "
-                    f"storage_type='{self.storage_type}'"
-                )
+            if tier in _native.LOWER_TIERS:
+                continue
+            remedy = (
+                f"install {_NEEDS[tier]} and then keras_sparse again"
+                if tier in _NEEDS
+                else f"take one of {_native.LOWER_TIERS}"
+            )
+            raise NotImplementedError(
+                f"A lower tier must be in this build of keras_sparse, and {tier} is not; {remedy}. "
+                f"Received: storage_type='{self.storage_type}'"
+            )
         if self.lower_tiers and not self.storage_path:
             raise ValueError(
                 "`storage_path` must be a folder for the files of the lower tiers. Received: "

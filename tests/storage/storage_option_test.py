@@ -45,6 +45,11 @@ def test_survives_its_config():
             NotImplementedError,
             "needs a build of keras_sparse for GPU",
         ),
+        (
+            {"storage_type": "DRAM_PMEM", "storage_path": "pmem"},
+            NotImplementedError,
+            "must be in this build of keras_sparse, and PMEM is not; take one of",
+        ),
         ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
         ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
@@ -64,3 +69,9 @@ def test_a_table_takes_nothing_else(make):
         make(None, 4, storage="DRAM_SSDHASH")
     with pytest.raises(NotImplementedError, match="input_dim=10 with storage_type='DRAM_SSDHASH'"):
         make(10, 4, storage=StorageOption("DRAM_SSDHASH", "ssd"))
+
+
+def test_names_what_a_missing_store_needs(monkeypatch):
+    monkeypatch.setattr("keras_sparse.ops._native.LOWER_TIERS", ("SSDHASH",))
+    with pytest.raises(NotImplementedError, match=r"install libleveldb .* and then keras_sparse"):
+        StorageOption("DRAM_LEVELDB", "rows")

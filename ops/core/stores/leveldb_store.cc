@@ -1,0 +1,220 @@
+#include "ops/core/stores/leveldb_store.h"
+
+#include <leveldb/env.h>
+#include <leveldb/write_batch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/hash.h"
+#include "ops/core/io_pool.h"
+
+namespace keras_sparse {
+namespace {
+
+// Larger than LevelDB's own 4 and 2 MB, for tables of many gigabytes: fewer files and compactions.
+constexpr size_t kWriteBufferBytes = size_t{32} << 20;
+constexpr size_t kFileBytes = size_t{32} << 20;
+constexpr int kFilterBitsPerKey = 10;
+// What is written, and is in memory, at once.
+constexpr int64_t kBatchBytes = int64_t{4} << 20;
+
+const bool kRegistered = RowStore::Register("leveldb", LevelDbStore::Open);
+
+leveldb::Slice SliceOf(const int64_t& key) {
+  return leveldb::Slice(reinterpret_cast<const char*>(&key), sizeof(key));
+}
+
+}  // namespace
+
+Status LevelDbStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
+  std::unique_ptr<LevelDbStore> made(new LevelDbStore(options));
+  KERAS_SPARSE_RETURN_IF_ERROR(made->OpenDatabase());
+  *store = std::move(made);
+  return Status::Ok();
+}
+
+LevelDbStore::LevelDbStore(const StoreOptions& options)
+    : options_(options), filter_(leveldb::NewBloomFilterPolicy(kFilterBitsPerKey)) {}
+
+LevelDbStore::~LevelDbStore() {
+  database_.reset();
+  (void)leveldb::DestroyDB(options_.folder, leveldb::Options());
+}
+
+Status LevelDbStore::OpenDatabase() {
+  leveldb::Options options;
+  options.create_if_missing = true;
+  options.error_if_exists = true;
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_file_size = kFileBytes;
+  options.filter_policy = filter_.get();
+  options.compression = leveldb::kNoCompression;  // trained floats hardly shrink
+  leveldb::DB* database = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(leveldb::DB::Open(options, options_.folder, &database)));
+  database_.reset(database);
+  return Status::Ok();
+}
+
+Status LevelDbStore::ToStatus(const leveldb::Status& status) const {
+  if (status.ok()) return Status::Ok();
+  const std::string message = "LevelDB in '" + options_.folder + "': " + status.ToString();
+  if (status.IsCorruption()) return Status(StatusCode::kDataLoss, message);
+  if (message.find("No space left") != std::string::npos) return ResourceExhausted(message);
+  return FailedPrecondition(message);
+}
+
+int64_t LevelDbStore::num_rows() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return keys_.size();
+}
+
+int64_t LevelDbStore::bytes() const {
+  leveldb::Env* env = leveldb::Env::Default();
+  std::vector<std::string> names;
+  if (!env->GetChildren(options_.folder, &names).ok()) return 0;
+  int64_t bytes = 0;
+  for (const std::string& name : names) {
+    uint64_t size = 0;
+    // A file may go while we look.
+    if (env->GetFileSize(options_.folder + "/" + name, &size).ok()) {
+      bytes += static_cast<int64_t>(size);
+    }
+  }
+  return bytes;
+}
+
+int64_t LevelDbStore::memory_bytes() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::string used;
+  (void)database_->GetProperty("leveldb.approximate-memory-usage", &used);
+  return keys_.bytes() + (used.empty() ? 0 : std::stoll(used));
+}
+
+Status LevelDbStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+  std::vector<int64_t> held;  // places in `keys`
+  leveldb::ReadOptions options;
+  options.verify_checksums = true;
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  for (int64_t i = 0; i < n; ++i) {
+    found[i] = keys_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
+    if (found[i]) held.push_back(i);
+  }
+  if (held.empty()) return Status::Ok();
+  options.snapshot = database_->GetSnapshot();
+  // In the order of the database, so that one block serves the keys that are in it.
+  std::sort(held.begin(), held.end(), [keys](int64_t a, int64_t b) {
+    return SliceOf(keys[a]).compare(SliceOf(keys[b])) < 0;
+  });
+  const Status status = IoPool::Shared()->Run(held.size(), [&](size_t i) {
+    return Read(options, keys[held[i]], records + held[i] * options_.record_bytes);
+  });
+  database_->ReleaseSnapshot(options.snapshot);
+  return status;
+}
+
+Status LevelDbStore::Read(const leveldb::ReadOptions& options, int64_t key, char* record) const {
+  static thread_local std::string value;
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Get(options, SliceOf(key), &value)));
+  if (value.size() != static_cast<size_t>(options_.record_bytes)) {
+    return Status(StatusCode::kDataLoss, "LevelDB in '" + options_.folder +
+                                             "' must hold records of " +
+                                             std::to_string(options_.record_bytes) +
+                                             " bytes. Received: " + std::to_string(value.size()));
+  }
+  std::memcpy(record, value.data(), value.size());
+  return Status::Ok();
+}
+
+Status LevelDbStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  const int64_t record_bytes = options_.record_bytes;
+  const int64_t chunk = std::max<int64_t>(1, kBatchBytes / record_bytes);
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
+  for (int64_t begin = 0; begin < n; begin += chunk) {
+    const int64_t end = std::min(n, begin + chunk);
+    leveldb::WriteBatch batch;
+    for (int64_t i = begin; i < end; ++i) {
+      batch.Put(SliceOf(keys[i]),
+                leveldb::Slice(records + i * record_bytes, static_cast<size_t>(record_bytes)));
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Write(leveldb::WriteOptions(), &batch)));
+    most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
+    for (int64_t i = begin; i < end; ++i) (void)keys_.Exchange(HashKey(keys[i]), keys[i], 0);
+  }
+  return Status::Ok();
+}
+
+Status LevelDbStore::MakeRoom(int64_t num_records) {
+  const int64_t added = num_records * (options_.record_bytes + int64_t{sizeof(int64_t)});
+  const auto fits = [&] { return most_bytes_ + added <= options_.capacity; };
+  if (fits()) return Status::Ok();
+  most_bytes_ = bytes();
+  if (fits()) return Status::Ok();
+  // Replaced and erased records still take room.
+  database_->CompactRange(nullptr, nullptr);
+  most_bytes_ = bytes();
+  if (fits()) return Status::Ok();
+  return ResourceExhausted(
+      "the size of the leveldb tier must hold all rows that do not fit above it; give it more in "
+      "`storage_size`, or evict rows. Received: " +
+      std::to_string(options_.capacity) + " bytes where " + std::to_string(most_bytes_ + added) +
+      " are needed, in '" + options_.folder + "'");
+}
+
+Status LevelDbStore::Erase(const int64_t* keys, int64_t n) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  return EraseLocked(keys, n);
+}
+
+Status LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
+  leveldb::WriteBatch batch;
+  for (int64_t i = 0; i < n; ++i) {
+    if (keys_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow) batch.Delete(SliceOf(keys[i]));
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Write(leveldb::WriteOptions(), &batch)));
+  most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
+  for (int64_t i = 0; i < n; ++i) (void)keys_.Erase(HashKey(keys[i]), keys[i]);
+  return Status::Ok();
+}
+
+Status LevelDbStore::Clear() {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> unused;
+  for (int64_t at = 0; at >= 0;) at = keys_.AppendSegment(at, &keys, &unused);
+  KERAS_SPARSE_RETURN_IF_ERROR(EraseLocked(keys.data(), static_cast<int64_t>(keys.size())));
+  database_->CompactRange(nullptr, nullptr);
+  return Status::Ok();
+}
+
+Status LevelDbStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                          std::vector<char>* records, int64_t* next) const {
+  std::vector<int64_t> walked;
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    std::vector<uint32_t> unused;
+    *next = cursor;
+    while (*next >= 0 && static_cast<int64_t>(walked.size()) < max_rows) {
+      *next = keys_.AppendSegment(*next, &walked, &unused);
+    }
+  }
+  const auto record_bytes = static_cast<size_t>(options_.record_bytes);
+  std::vector<char> read(walked.size() * record_bytes);
+  const auto found = std::make_unique<bool[]>(walked.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      Get(walked.data(), static_cast<int64_t>(walked.size()), read.data(), found.get()));
+  for (size_t i = 0; i < walked.size(); ++i) {
+    if (!found[i]) continue;  // erased since
+    keys->push_back(walked[i]);
+    const char* record = read.data() + i * record_bytes;
+    records->insert(records->end(), record, record + record_bytes);
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,133 @@
+#include "ops/core/stores/leveldb_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/embedding_table.h"
+#include "tests/ops/core/check_store.h"
+#include "tests/ops/core/table_testing.h"
+#include "tests/ops/core/temp_folder.h"
+#include "tests/ops/core/thread_executor.h"
+
+namespace keras_sparse {
+namespace {
+
+std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
+                               int64_t capacity = INT64_MAX) {
+  StoreOptions options;
+  options.kind = "leveldb";
+  options.folder = folder;
+  options.record_bytes = record_bytes;
+  options.capacity = capacity;
+  std::unique_ptr<RowStore> store;
+  EXPECT_TRUE(IsOk(RowStore::Open(options, &store)));
+  return store;
+}
+
+std::vector<int64_t> Range(int64_t first, int64_t last) {
+  std::vector<int64_t> keys;
+  for (int64_t key = first; key < last; ++key) keys.push_back(key);
+  return keys;
+}
+
+StoredRecords Records(const std::vector<int64_t>& keys, int64_t version, int64_t record_bytes) {
+  StoredRecords records;
+  for (const int64_t key : keys) records[key] = MakeRecord(key, version, record_bytes);
+  return records;
+}
+
+TEST(LevelDbStore, KeepsTheContractOfAStore) {
+  const TempFolder folder;
+  int64_t number = 0;
+  CheckStore(
+      [&](int64_t record_bytes) { return Open(folder / std::to_string(number++), record_bytes); });
+  EXPECT_TRUE(folder.Contents().empty()) << "a store leaves nothing behind";
+}
+
+TEST(LevelDbStore, ReadsRowsBackFromItsFiles) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 1000);
+  // Twice what LevelDB holds in memory.
+  for (int64_t first = 0; first < 70000; first += 10000) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(first, first + 10000), 1)));
+  }
+  EXPECT_GE(store->bytes(), 70000 * 1000);
+  EXPECT_EQ(store->num_rows(), 70000);
+  const std::vector<int64_t> keys = RandomIds(3000, -100, 70100, 3);
+  std::vector<int64_t> held;
+  for (const int64_t key : keys) {
+    if (key >= 0 && key < 70000) held.push_back(key);
+  }
+  ExpectStored(*store, keys, Records(held, 1, 1000));
+}
+
+TEST(LevelDbStore, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 1000, 8 << 20);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 3000), 1)));
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`",
+                        PutRecords(store.get(), Range(3000, 9000), 1)));
+  EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, 3000), 1, 1000));
+  // Replaced records make room, once LevelDB has compacted.
+  for (int64_t version = 2; version < 12; ++version) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 3000), version))) << version;
+  }
+  EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, 3000), 11, 1000));
+}
+
+TEST(LevelDbStore, TellsWhatTheDiskHasChanged) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 1000);
+  for (int64_t first = 0; first < 70000; first += 10000) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(first, first + 10000), 1)));
+  }
+  for (const std::string& name : folder.Contents()) {
+    if (name.find(".ldb") == std::string::npos) continue;
+    for (int64_t byte = 500; byte < 1 << 20; byte += 2000) FlipByte(folder / name, byte);
+  }
+  const std::vector<int64_t> keys = Range(0, 70000);
+  std::vector<char> records(70000 * 1000);
+  const auto found = std::make_unique<bool[]>(70000);
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder / "store",
+                        store->Get(keys.data(), 70000, records.data(), found.get())));
+}
+
+TEST(LevelDbStore, NamesAFolderThatIsTaken) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 8);
+  StoreOptions options;
+  options.kind = "leveldb";
+  options.folder = folder / "store";
+  options.record_bytes = 8;
+  std::unique_ptr<RowStore> second;
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, folder / "store",
+                        RowStore::Open(options, &second)));
+}
+
+TEST(LevelDbStore, IsATierBelowMemory) {
+  const TempFolder folder;
+  TableOptions options = Dynamic(7);
+  options.storage = {{"leveldb"}, {40000, int64_t{1} << 30}, folder / "rows", "LRU"};
+  const auto tiered = OpenWithRule(options, AdagradRule(0.1));
+  const auto plain = OpenWithRule(Dynamic(7), AdagradRule(0.1));
+  ThreadExecutor executor(3);
+  for (int64_t step = 1; step <= 40; ++step) {
+    const auto seed = static_cast<uint64_t>(step);
+    const std::vector<int64_t> ids = RandomIds(400, -1500, 1500 + 100 * step, seed);
+    const std::vector<float> grads = RandomFloats(400 * 7, seed);
+    ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
+    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+      ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads, &executor)));
+    }
+    ASSERT_EQ(tiered->size(), plain->size());
+  }
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+}
+
+}  // namespace
+}  // namespace keras_sparse
