@@ -25,6 +25,7 @@ from benchmarks import pooled_bags
 from benchmarks import pooled_keys
 from benchmarks import saving
 from benchmarks import static_tables
+from benchmarks import storage_tiers
 from benchmarks import table_rows
 
 TIMED = {
@@ -40,6 +41,7 @@ OTHERS = {
     "bandwidth": bandwidth,
     "memory": memory,
     "saving": saving,
+    "storage tiers": storage_tiers,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -1,0 +1,165 @@
+"""What does a step cost when most rows are on disk?
+
+    python -m benchmarks.storage_tiers [--keys 20000000] [--folder FOLDER]
+
+W3's batches drawn from more keys: rows of 64, Adagrad, 26 keys a sample, no batch twice. Every key
+has its row before the clock starts, and the first tier holds a tenth of them. The floor is the step
+in memory alone, and the cold rows of the step at the rate at which this disk gives as many bytes at
+random places, 32 reads at once. Both find what they read in the page cache, or not, alike; the last
+column reads past it.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+from benchmarks import workloads
+from benchmarks.process import in_fresh_process
+
+TITLE = "A step over memory and disk, ms"
+DIM = 64
+RECORD_BYTES = 4 * 2 * DIM
+BESIDE_A_ROW = 30  # key, index and order, in bytes
+WARM_STEPS, STEPS = 60, 40
+CHUNK = 1 << 18
+DEPTH = 32
+READS = 200_000
+
+
+def raw_reads_a_second(folder, num_bytes, direct):
+    """The rate of random reads from the files of a folder; `None` where it cannot be had."""
+    files = sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    source = pathlib.Path(__file__).with_name("raw_reads.cc")
+    with tempfile.TemporaryDirectory() as build:
+        library = pathlib.Path(build) / "raw_reads.so"
+        command = ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-o", library, source]
+        subprocess.run([*command, "-lpthread"], check=True)
+        read = ctypes.CDLL(str(library)).RawReads
+    read.restype = ctypes.c_double
+    paths = (ctypes.c_char_p * len(files))(*(path.encode() for path in files))
+    seconds = read(
+        paths, len(files), ctypes.c_int64(num_bytes), ctypes.c_int64(READS), DEPTH, direct
+    )
+    return READS / seconds if seconds > 0 else None
+
+
+def reads_so_far():
+    """How often this process has asked for bytes of a file. Compaction asks for many at once."""
+    facts = dict(
+        line.split(": ") for line in pathlib.Path("/proc/self/io").read_text().splitlines()
+    )
+    return int(facts["syscr"])
+
+
+def batches(num_keys, count):
+    """Ids of batches, none of which is like another."""
+    generator = np.random.default_rng(workloads.SEED)
+    for _ in range(count):
+        shape = workloads.BATCH_SIZE * 26
+        yield workloads.scramble(workloads.zipf_ranks(generator, num_keys, shape))
+
+
+def make_table(storage_type, share, num_keys, folder):
+    import keras_sparse
+
+    if storage_type == "DRAM":
+        storage = None
+    else:
+        first = int(num_keys * share * (RECORD_BYTES + BESIDE_A_ROW))
+        last = num_keys * (RECORD_BYTES + 64) * 2
+        storage = keras_sparse.StorageOption(storage_type, folder, [first, last])
+    return keras_sparse.EmbeddingVariable(None, DIM, storage=storage)
+
+
+def measure(storage_type, share, num_keys, folder):
+    """Returns the median step in ms, records read a step, and raw reads a second."""
+    import tensorflow as tf
+
+    import keras_sparse
+
+    table = make_table(storage_type, share, num_keys, folder)
+    optimizer = keras_sparse.optimizers.Adagrad(0.01)
+    optimizer.build([table])
+    ranks = np.random.default_rng(1).permutation(num_keys)
+    rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
+    for start in range(0, num_keys, CHUNK):
+        keys = workloads.scramble(ranks[start : start + CHUNK])
+        table.import_(keys, rows[: len(keys)])
+    shape = workloads.BATCH_SIZE * 26
+    grads = tf.constant(np.random.default_rng(3).normal(size=(shape, DIM)).astype(np.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+    def step(ids):
+        with tf.GradientTape() as tape:
+            (outputs,) = keras_sparse.ops.lookup([table], [ids])
+        optimizer.apply(tape.gradient([outputs], [table], output_gradients=[grads]), [table])
+
+    times, read = [], []
+    for number, batch in enumerate(batches(num_keys, WARM_STEPS + STEPS)):
+        ids = tf.constant(batch)
+        before, start = reads_so_far(), time.perf_counter()
+        step(ids)
+        if number >= WARM_STEPS:
+            times.append((time.perf_counter() - start) * 1e3)
+            read.append(reads_so_far() - before)
+    stride = RECORD_BYTES + 12
+    rates = [None, None]
+    if storage_type == "DRAM_SSDHASH":
+        # Past the page cache a disk reads whole blocks.
+        rates = [raw_reads_a_second(folder, stride, False), raw_reads_a_second(folder, 4096, True)]
+    return statistics.median(times), statistics.median(read), *rates
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keys", type=int, default=20_000_000)
+    parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
+    options, _ = parser.parse_known_args(arguments)
+    cases = [
+        ("DRAM", 1.0),
+        ("DRAM_SSDHASH", 1.2),
+        ("DRAM_SSDHASH", 0.1),
+        ("DRAM_LEVELDB", 0.1),
+    ]
+    lines = [
+        f"{options.keys:,} keys.",
+        "",
+        "| tiers | first tier holds | step | to DRAM | records read | raw reads a second | "
+        "step to floor | raw reads of 4 KiB past the page cache |",
+        "|---" * 8 + "|",
+    ]
+    in_memory = None
+    for storage_type, share in cases:
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
+            step, records, rate, direct = in_fresh_process(
+                measure, storage_type, share, options.keys, folder
+            )
+        in_memory = in_memory or step
+        floor = in_memory + records / rate * 1e3 if rate else None
+        cells = [
+            storage_type,
+            f"{min(share, 1):.0%}",
+            f"{step:.3g}",
+            f"{step / in_memory:.2f}",
+            f"{records:,.0f}" if rate else "",
+            f"{rate:,.0f}" if rate else "",
+            f"{step / floor:.2f}" if floor else "",
+            f"{direct:,.0f}" if direct else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    text = "\n".join(lines)
+    print(f"{TITLE}\n\n{text}\n", flush=True)
+    return text
+
+
+if __name__ == "__main__":
+    main()
