@@ -160,6 +160,7 @@ class EmbeddingTable {
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
+  bool HasRowsBelow() const;
   Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;

@@ -64,7 +64,9 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
   fetched->resize(lists.size());
   for (size_t l = 0; l < lists.size(); ++l) {
     const EmbeddingTable& table = *lists[l].table;
-    if (table.lower_tiers_.empty()) continue;
+    // The usual case while all rows fit the first tier: then nothing is below, and no id need be
+    // looked up for it.
+    if (!table.HasRowsBelow()) continue;
     const int64_t num_ids = lists[l].num_ids;
     std::mutex mutex;
     std::vector<int64_t> missing;
@@ -74,10 +76,15 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
           std::vector<int64_t> found_missing;
           std::array<float*, kBlockRows> records;
           const int64_t end = std::min(num_ids, last * kIdsPerTask);
+          const auto prefetch = [&](int64_t begin) {
+            const int64_t n = std::clamp<int64_t>(end - begin, 0, kBlockRows);
+            table.first_tier_->PrefetchIndex(lists[l].ids + std::min(begin, end), n);
+          };
+          prefetch(first * kIdsPerTask);
           for (int64_t begin = first * kIdsPerTask; begin < end; begin += kBlockRows) {
             const int64_t n = std::min(kBlockRows, end - begin);
             const int64_t* ids = lists[l].ids + begin;
-            table.first_tier_->PrefetchIndex(ids, n);
+            prefetch(begin + kBlockRows);
             table.first_tier_->Find(ids, n, records.data());
             for (int64_t i = 0; i < n; ++i) {
               if (records[static_cast<size_t>(i)] == nullptr) found_missing.push_back(ids[i]);

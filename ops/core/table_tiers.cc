@@ -103,6 +103,11 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
       });
 }
 
+bool EmbeddingTable::HasRowsBelow() const {
+  return std::any_of(lower_tiers_.begin(), lower_tiers_.end(),
+                     [](const auto& store) { return store->num_rows() > 0; });
+}
+
 Status EmbeddingTable::BeginChange(Executor* executor) {
   if (!is_unfinished_) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
