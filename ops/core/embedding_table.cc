@@ -128,12 +128,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
                           }
                         });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
-  if (replaces) {
-    staged_.Clear();
-    for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
-  } else {
-    KERAS_SPARSE_RETURN_IF_ERROR(fetched[0].EraseBelow(this));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? EraseBelow(keys, n) : fetched[0].EraseBelow(this));
   FinishChange(executor);
   return Status::Ok();
 }

@@ -161,6 +161,8 @@ class EmbeddingTable {
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
   bool HasRowsBelow() const;
+  // Drops the rows of these keys from all lower tiers.
+  Status EraseBelow(const int64_t* keys, int64_t n);
   Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;

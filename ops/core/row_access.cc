@@ -144,11 +144,7 @@ void FetchedRecords::Stage(const EmbeddingTable& table) const {
 
 Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
   if (keys_.empty()) return Status::Ok();
-  table->staged_.Clear();
-  for (const auto& store : table->lower_tiers_) {
-    KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys_.data(), static_cast<int64_t>(keys_.size())));
-  }
-  return Status::Ok();
+  return table->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
 }
 
 RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)

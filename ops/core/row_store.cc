@@ -25,4 +25,28 @@ Status RowStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* st
                          options.kind + "'");
 }
 
+Status RowStore::AppendRecords(const std::vector<int64_t>& walked, std::vector<int64_t>* keys,
+                               std::vector<char>* records) const {
+  const auto bytes = static_cast<size_t>(record_bytes());
+  std::vector<char> read(walked.size() * bytes);
+  const auto found = std::make_unique<bool[]>(walked.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      Get(walked.data(), static_cast<int64_t>(walked.size()), read.data(), found.get()));
+  for (size_t i = 0; i < walked.size(); ++i) {
+    if (!found[i]) continue;
+    keys->push_back(walked[i]);
+    const char* record = read.data() + i * bytes;
+    records->insert(records->end(), record, record + bytes);
+  }
+  return Status::Ok();
+}
+
+Status RowStore::TierIsFull(const std::string& folder, int64_t capacity, int64_t needed) const {
+  return ResourceExhausted("the size of the " + std::string(tier()) +
+                           " tier must hold all rows that do not fit above it; give it more in "
+                           "`storage_size`, or evict rows. Received: " +
+                           std::to_string(capacity) + " bytes where " + std::to_string(needed) +
+                           " are needed, in '" + folder + "'");
+}
+
 }  // namespace keras_sparse

@@ -64,6 +64,15 @@ class RowStore {
   // cursor 0 and goes on at *next, until that is -1; a change in between ends it.
   virtual Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                       std::vector<char>* records, int64_t* next) const = 0;
+
+ protected:
+  // For stores that keep their keys in memory: the records of walked keys, by Get. A key that was
+  // erased since it was walked is left out.
+  Status AppendRecords(const std::vector<int64_t>& walked, std::vector<int64_t>* keys,
+                       std::vector<char>* records) const;
+
+  // ResourceExhausted, for rows that need more than the store's capacity.
+  Status TierIsFull(const std::string& folder, int64_t capacity, int64_t needed) const;
 };
 
 }  // namespace keras_sparse

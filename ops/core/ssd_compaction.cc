@@ -23,11 +23,7 @@ Status SsdHashStore::MakeRoom(int64_t num_records) {
   KERAS_SPARSE_RETURN_IF_ERROR(Compact(0, options_.capacity - added));
   const int64_t needed = bytes() + added;
   if (needed <= options_.capacity) return Status::Ok();
-  return ResourceExhausted(
-      "the size of the ssdhash tier must hold all rows that do not fit above "
-      "it; give it more in `storage_size`, or evict rows. Received: " +
-      std::to_string(options_.capacity) + " bytes where " + std::to_string(needed) +
-      " are needed, in '" + options_.folder + "'");
+  return TierIsFull(options_.folder, options_.capacity, needed);
 }
 
 Status SsdHashStore::Compact(int64_t least_dead_percent, int64_t enough_bytes) {

@@ -214,18 +214,7 @@ Status SsdHashStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>
       *next = index_.AppendSegment(*next, &walked, &positions);
     }
   }
-  const auto record_bytes = static_cast<size_t>(layout_.record_bytes);
-  std::vector<char> read(walked.size() * record_bytes);
-  const auto found = std::make_unique<bool[]>(walked.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      Get(walked.data(), static_cast<int64_t>(walked.size()), read.data(), found.get()));
-  for (size_t i = 0; i < walked.size(); ++i) {
-    if (!found[i]) continue;  // erased since
-    keys->push_back(walked[i]);
-    const char* record = read.data() + i * record_bytes;
-    records->insert(records->end(), record, record + record_bytes);
-  }
-  return Status::Ok();
+  return AppendRecords(walked, keys, records);
 }
 
 }  // namespace keras_sparse

@@ -108,6 +108,12 @@ bool EmbeddingTable::HasRowsBelow() const {
                      [](const auto& store) { return store->num_rows() > 0; });
 }
 
+Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
+  staged_.Clear();
+  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
+  return Status::Ok();
+}
+
 Status EmbeddingTable::BeginChange(Executor* executor) {
   if (!is_unfinished_) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));

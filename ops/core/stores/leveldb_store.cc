@@ -159,11 +159,7 @@ Status LevelDbStore::MakeRoom(int64_t num_records) {
   database_->CompactRange(nullptr, nullptr);
   most_bytes_ = bytes();
   if (fits()) return Status::Ok();
-  return ResourceExhausted(
-      "the size of the leveldb tier must hold all rows that do not fit above it; give it more in "
-      "`storage_size`, or evict rows. Received: " +
-      std::to_string(options_.capacity) + " bytes where " + std::to_string(most_bytes_ + added) +
-      " are needed, in '" + options_.folder + "'");
+  return TierIsFull(options_.folder, options_.capacity, most_bytes_ + added);
 }
 
 Status LevelDbStore::Erase(const int64_t* keys, int64_t n) {
@@ -203,18 +199,7 @@ Status LevelDbStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>
       *next = keys_.AppendSegment(*next, &walked, &unused);
     }
   }
-  const auto record_bytes = static_cast<size_t>(options_.record_bytes);
-  std::vector<char> read(walked.size() * record_bytes);
-  const auto found = std::make_unique<bool[]>(walked.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      Get(walked.data(), static_cast<int64_t>(walked.size()), read.data(), found.get()));
-  for (size_t i = 0; i < walked.size(); ++i) {
-    if (!found[i]) continue;  // erased since
-    keys->push_back(walked[i]);
-    const char* record = read.data() + i * record_bytes;
-    records->insert(records->end(), record, record + record_bytes);
-  }
-  return Status::Ok();
+  return AppendRecords(walked, keys, records);
 }
 
 }  // namespace keras_sparse

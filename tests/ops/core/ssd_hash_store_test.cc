@@ -35,18 +35,6 @@ std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
   return store;
 }
 
-std::vector<int64_t> Range(int64_t first, int64_t last) {
-  std::vector<int64_t> keys;
-  for (int64_t key = first; key < last; ++key) keys.push_back(key);
-  return keys;
-}
-
-StoredRecords Records(const std::vector<int64_t>& keys, int64_t version, int64_t record_bytes) {
-  StoredRecords records;
-  for (const int64_t key : keys) records[key] = MakeRecord(key, version, record_bytes);
-  return records;
-}
-
 TEST(SsdHashStore, KeepsTheContractOfAStore) {
   const TempFolder folder;
   int64_t number = 0;
