@@ -12,8 +12,8 @@ from benchmarks.timing import Peer
 TITLE = "W3: one dynamic table, rows of 64, 26 of 5,000,000 keys a sample"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
-    Peer("TensorFlow, the call alone", "tensorflow_call", columns=("lazy_adam",)),
     Peer("plain C++, huge pages", "floor", "build_huge"),
+    Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
     Peer("plain C++, 4 KiB pages", "floor"),
     Peer("TensorFlow by hand, hashed", "tensorflow_variable"),
     Peer("FBGEMM TBE, hashed", "fbgemm", columns=timing.FBGEMM),

@@ -10,8 +10,8 @@ from benchmarks.timing import Peer
 TITLE = "W3 with the 26 rows of a sample summed"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
-    Peer("TensorFlow, the call alone", "tensorflow_call", columns=("lazy_adam",)),
     Peer("plain C++, huge pages", "floor", "build_huge"),
+    Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
     Peer("plain C++, 4 KiB pages", "floor"),
     Peer("FBGEMM TBE, hashed", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse, hashed", "torch_bags", extra_copies=1),

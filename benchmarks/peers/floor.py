@@ -1,6 +1,7 @@
 """The floor: plain C++ with software prefetch (`floor.cc`), compiled here and called by ctypes."""
 
 import ctypes
+import functools
 import itertools
 import pathlib
 import subprocess
@@ -11,16 +12,29 @@ import numpy as np
 from benchmarks.workloads import NUM_BATCHES
 
 RULES = {"sgd": 0, "adagrad": 1, "lazy_adam": 2}
-SOURCE = pathlib.Path(__file__).parent.parent / "floor.cc"
+FOLDER = pathlib.Path(__file__).parent.parent
+SOURCE = FOLDER / "floor.cc"
+OPS = FOLDER / "floor_ops.cc"
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
 
 
-def library():
-    """Compiles the floor into a temporary folder and loads it."""
+def library(ops=None, ops_flags=(), load_ops=None):
+    """Compiles the floor into a temporary folder and loads it.
+
+    Args:
+        ops: A source file to link with it, or `None`.
+        ops_flags: What that one is compiled and linked with.
+        load_ops: Called with the library's path, to load it in another way as well.
+    """
     with tempfile.TemporaryDirectory() as folder:
+        floor = pathlib.Path(folder) / "floor.o"
         target = pathlib.Path(folder) / "floor.so"
-        command = ["g++", *FLAGS, "-fopenmp", "-shared", "-fPIC", "-o", target, SOURCE]
-        subprocess.run(command, check=True)
+        run = functools.partial(subprocess.run, check=True)
+        run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", floor, SOURCE])
+        sources = [floor] if ops is None else [ops, floor]
+        run(["g++", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", target, *sources, *ops_flags])
+        if load_ops is not None:
+            load_ops(str(target))
         loaded = ctypes.CDLL(str(target))
     loaded.FloorCreate.restype = ctypes.c_void_p
     loaded.FloorMap.restype = ctypes.c_void_p
@@ -48,7 +62,7 @@ class Floor:
     """Tables of a workload, and one call for each half of a step."""
 
     def __init__(self, workload, column, huge):
-        self.lib = library()
+        self.lib = self._load()
         self.workload = workload
         self.rule = column
         slots = {"adagrad": 1, "lazy_adam": 2}.get(column, 0)
@@ -73,6 +87,9 @@ class Floor:
         self.stream = int(sum(output.nbytes for output in self.outputs) > 48 << 20)
         self.inputs = [self._inputs(i) for i in range(NUM_BATCHES)]
         self.steps = itertools.count(1)
+
+    def _load(self):
+        return library()
 
     def __del__(self):
         self.lib.FloorDestroy(self.handle)
