@@ -8,6 +8,7 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build
+COMMA := ,
 # What .venv holds is recorded in .venv: removing it makes everything be installed anew.
 STAMPS := $(VENV)/stamps
 
@@ -28,7 +29,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test lint format test-cpp test-sanitize test-python test-wheel notebooks \
-    docs bench clean
+    docs bench stress clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,22 +96,29 @@ format: $(STAMPS)/test  ## Rewrite the sources in the project's style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
-# $(call run_cpp_tests,BUILD FOLDER,CMAKE OPTIONS)
+# $(call run_cpp_tests,BUILD FOLDER,CMAKE OPTIONS,OPTIONS OF CTEST)
 define run_cpp_tests
 	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DKERAS_SPARSE_CORE_ONLY=ON -DKERAS_SPARSE_BUILD_TESTS=ON $(2) --log-level=WARNING
 	$(BIN)/cmake --build $(1) -j $(JOBS)
-	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS) --progress
+	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error --progress $(3)
 endef
+# $(call run_sanitized,SANITIZERS,OPTIONS OF CTEST)
+run_sanitized = $(call run_cpp_tests,$(BUILD)/core-sanitize-$(1),-DKERAS_SPARSE_SANITIZE=$(1),$(2))
 
 test-cpp: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests.
-	$(call run_cpp_tests,$(BUILD)/core-tests)
+	$(call run_cpp_tests,$(BUILD)/core-tests,,-j $(JOBS))
 
 # `make test-sanitize SANITIZE=thread` looks for races instead.
 SANITIZE ?= address,undefined
 
 test-sanitize: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
-	$(call run_cpp_tests,$(BUILD)/core-sanitize-$(SANITIZE),-DKERAS_SPARSE_SANITIZE=$(SANITIZE))
+	$(call run_sanitized,$(SANITIZE),-j $(JOBS))
+
+stress: export KERAS_SPARSE_STRESS_SECONDS := 60
+stress: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Load on tiers, a minute a case, under sanitizers (15 minutes).
+	$(call run_sanitized,thread,--tests-regex Stress)
+	$(call run_sanitized,address$(COMMA)undefined,--tests-regex Stress)
 
 test-python: $(STAMPS)/native $(STAMPS)/test  ## Run the Python tests.
 	$(BIN)/pytest

@@ -39,6 +39,8 @@ class RowStore {
   virtual const char* tier() const = 0;
   virtual int64_t record_bytes() const = 0;
   virtual int64_t num_rows() const = 0;
+  // Cheaper than to count. False is right as well where that takes waiting.
+  virtual bool is_empty() const { return num_rows() == 0; }
   // On the tier, and in memory for what lies there.
   virtual int64_t bytes() const = 0;
   virtual int64_t memory_bytes() const = 0;
@@ -59,6 +61,9 @@ class RowStore {
   virtual Status Erase(const int64_t* keys, int64_t n) = 0;
 
   virtual Status Clear() = 0;
+
+  // Returns when all changes are made, with the error of one that could not be.
+  virtual Status Flush() { return Status::Ok(); }
 
   // Appends the keys and records of the next rows, about `max_rows` of them. A walk begins at
   // cursor 0 and goes on at *next, until that is -1; a change in between ends it.

@@ -24,6 +24,7 @@ Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store
   ssd.capacity = options.capacity;
   ssd.segment_bytes =
       std::clamp(options.capacity / kSegmentsOfATier, kLeastSegmentBytes, kGreatestSegmentBytes);
+  KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForCompaction(&ssd.compaction_pool));
   return SsdHashStore::Open(ssd, store);
 }
 
@@ -49,9 +50,16 @@ SsdHashStore::SsdHashStore(const SsdHashOptions& options, const SegmentLayout& l
     : options_(options),
       layout_(layout),
       entries_(static_cast<uint32_t>(std::max<int64_t>(
-          1, (options.segment_bytes - SegmentLayout::kHeaderBytes) / layout.stride()))) {}
+          1, (options.segment_bytes - SegmentLayout::kHeaderBytes) / layout.stride()))) {
+  if (options.compaction_pool == nullptr) return;
+  compaction_ = std::make_unique<BackgroundTask>(options.compaction_pool, [this] {
+    (void)CompactDead();
+    return false;
+  });
+}
 
 SsdHashStore::~SsdHashStore() {
+  compaction_ = nullptr;
   segments_.clear();
   (void)options_.env->RemoveFolder(options_.folder);
 }
@@ -139,8 +147,12 @@ Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
       if (old != HashIndex::kNoRow) Release(old);
     }
   }
-  // The records are stored: where compaction fails, the next call tries again.
-  (void)CompactDead();
+  if (compaction_ != nullptr) {
+    compaction_->Schedule();
+  } else {
+    // The records are stored: where compaction fails, the next call tries again.
+    (void)CompactDead();
+  }
   return Status::Ok();
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/background_pool.h"
 #include "ops/core/env.h"
 #include "ops/core/hash_index.h"
 #include "ops/core/row_store.h"
@@ -25,12 +26,14 @@ struct SsdHashOptions {
   // removes the old one. ResourceExhausted from Put beyond it.
   int64_t capacity = INT64_MAX;
   int64_t segment_bytes = int64_t{64} << 20;
+  BackgroundPool* compaction_pool = nullptr;  // null: Put compacts before it returns
 };
 
 // Put appends to the newest segment, by way of a buffer that is written when it is full (group
 // commit). A segment that is full is sealed: nothing in it changes any more, so that it is read
-// without a lock. Entries whose key has moved on are dead; Put copies what is alive out of sealed
-// segments that are half dead and removes them. docs/formats/ssdhash.md has the bytes.
+// without a lock. Entries whose key has moved on are dead; compaction copies what is alive out of
+// sealed segments that are half dead and removes them, at the end of a Put or in the background.
+// docs/formats/ssdhash.md has the bytes.
 //
 // An entry has a checksum, and its key: what is read is what was written, or DataLoss.
 class SsdHashStore : public RowStore {
@@ -89,6 +92,9 @@ class SsdHashStore : public RowStore {
   size_t newest_ = 0;   // the segment that is written, if there is any
   uint64_t num_begun_ = 0;
   int64_t num_compacted_ = 0;
+
+  // Last: it ends before what it works with. Null where Put compacts.
+  std::unique_ptr<BackgroundTask> compaction_;
 };
 
 }  // namespace keras_sparse

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/background_pool.h"
+
 namespace keras_sparse {
 namespace {
 
@@ -52,7 +54,10 @@ namespace {
 // Tables that live until the process ends are not always ended by it: their files must go all the
 // same.
 struct RemoveFoldersAtExit {
-  ~RemoveFoldersAtExit() { StorageFolder::RemoveAll(); }
+  ~RemoveFoldersAtExit() {
+    BackgroundPool::StopAll();  // or it would write between what is being removed
+    StorageFolder::RemoveAll();
+  }
 };
 const RemoveFoldersAtExit kRemoveFoldersAtExit;
 

@@ -3,6 +3,8 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "ops/core/background_pool.h"
+#include "ops/core/buffered_store.h"
 #include "ops/core/dense_tier.h"
 #include "ops/core/embedding_table.h"
 #include "ops/core/hash_tier.h"
@@ -11,6 +13,8 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kChunkRows = 65536;
+// Some steps' demotions: a step waits only where the store is slower than training all the time.
+constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 
 }  // namespace
 
@@ -42,6 +46,8 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
 
 Status EmbeddingTable::OpenStores(int64_t record_bytes,
                                   std::vector<std::unique_ptr<RowStore>>* stores) {
+  BackgroundPool* pool = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForEviction(&pool));
   for (size_t i = 0; i < options_.storage.lower_tiers.size(); ++i) {
     const std::string& kind = options_.storage.lower_tiers[i];
     StoreOptions options;
@@ -50,7 +56,10 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes,
     options.record_bytes = record_bytes;
     options.capacity = options_.storage.sizes[i + 1];
     stores->emplace_back();
-    KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &stores->back()));
+    std::unique_ptr<RowStore>& store = stores->back();
+    KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &store));
+    if (pool == nullptr) continue;
+    store = std::make_unique<BufferedStore>(std::move(store), pool, kMaxQueuedBytes);
   }
   return Status::Ok();
 }
@@ -75,6 +84,8 @@ Status EmbeddingTable::RelayoutStores(const UpdateRule& rule,
       KERAS_SPARSE_RETURN_IF_ERROR(
           stores[i]->Put(keys.data(), static_cast<int64_t>(keys.size()), laid_out.data()));
     }
+    // The old ones go only once the new ones have all.
+    KERAS_SPARSE_RETURN_IF_ERROR(stores[i]->Flush());
   }
   return Status::Ok();
 }
@@ -105,7 +116,7 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 
 bool EmbeddingTable::HasRowsBelow() const {
   return std::any_of(lower_tiers_.begin(), lower_tiers_.end(),
-                     [](const auto& store) { return store->num_rows() > 0; });
+                     [](const auto& store) { return !store->is_empty(); });
 }
 
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {

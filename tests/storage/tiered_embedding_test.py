@@ -26,6 +26,7 @@ model = keras.Sequential([keras.Input((2,), dtype="int64"), layer, keras.layers.
 model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
 ids = np.arange(4000).reshape(-1, 2)
 model.fit(ids, np.ones((len(ids), 1)), verbose=0)
+layer.embeddings.stats()  # waits for what the background writes
 print("trained", flush=True)
 if sys.argv[2] == "wait":
     sys.stdin.read()
@@ -84,6 +85,26 @@ def test_trains_as_in_memory_alone_bit_for_bit(make, storage_type, strategy, tmp
     assert any(path.is_file() for path in (tmp_path / "ssd").rglob("keras_sparse-table-*/*/*"))
 
 
+@pytest.mark.parametrize(("threads", "async_compaction"), [("0", "0"), ("0", "1"), ("3", "1")])
+def test_threads_change_no_number(threads, async_compaction, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_SPARSE_EVICTION_THREADS", threads)
+    monkeypatch.setenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", async_compaction)
+    tiered = make_model(small(tmp_path / "ssd"), keras_sparse.optimizers.Adam(0.05))
+    plain = make_model(None, keras_sparse.optimizers.Adam(0.05))
+    for model in (tiered, plain):
+        model.fit(data(0), shuffle=False, verbose=0)
+    for ours, expected in zip(rows_of(tiered), rows_of(plain), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_a_number_of_threads_that_is_none_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_SPARSE_EVICTION_THREADS", "many")
+    layer = keras_sparse.layers.Embedding(None, 8, storage=small(tmp_path / "ssd"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="0 to 64"):
+        layer.build()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_is_saved_and_loaded(tmp_path):
     model = make_model(small(tmp_path / "ssd"), keras_sparse.optimizers.LazyAdam(0.05))
     model.fit(data(0), shuffle=False, verbose=0)
@@ -107,6 +128,7 @@ def test_leaves_no_file_when_its_table_ends(tmp_path):
     table = keras_sparse.EmbeddingVariable(None, 8, storage=small(tmp_path / "ssd"))
     grads = tf.IndexedSlices(tf.ones((4000, 8)), tf.range(4000, dtype=tf.int64), (4000, 8))
     keras_sparse.optimizers.Adagrad(0.05).apply([grads], [table])
+    assert table.stats()["rows"] == 4000  # which waits for what the background writes
     assert any((tmp_path / "ssd").rglob("*.seg"))
     del table
     gc.collect()

@@ -1,0 +1,83 @@
+// Threads for work that no step waits for: rows on their way down, compaction.
+#ifndef KERAS_SPARSE_OPS_CORE_BACKGROUND_POOL_H_
+#define KERAS_SPARSE_OPS_CORE_BACKGROUND_POOL_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+// Threads start with the first task. Tasks begin in the order in which they were scheduled.
+//
+// Thread safety: every method may be called from any thread.
+class BackgroundPool {
+ public:
+  // Those of the process, shared by all tables; null where the variable is 0. InvalidArgument for
+  // a variable that is not a number within its bounds.
+  //   KERAS_SPARSE_EVICTION_THREADS            0 to 64, 1 if it is not set
+  //   KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION    0 or 1, 0 if it is not set
+  static Status ForEviction(BackgroundPool** pool);
+  static Status ForCompaction(BackgroundPool** pool);
+  // Stops both, as the process ends.
+  static void StopAll();
+
+  explicit BackgroundPool(int num_threads);
+  ~BackgroundPool() { Stop(); }
+  BackgroundPool(const BackgroundPool&) = delete;
+  BackgroundPool& operator=(const BackgroundPool&) = delete;
+
+  void Schedule(std::function<void()> task);
+
+  // Ends the threads after the tasks that they are in; the others are dropped. Tasks scheduled
+  // later are done by whoever schedules them, as they are where the system gives no threads.
+  void Stop();
+
+ private:
+  // Starts the threads, if they are not there.
+  bool HasThreads();
+  void Work();
+
+  const int num_threads_;
+  const int64_t process_;  // a child that is forked from it has none of the threads
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<std::function<void()>> tasks_;
+  std::vector<std::thread> threads_;
+  bool stopped_ = false;
+};
+
+// What one object has done by a pool: one run at a time, and none once it has ended.
+//
+// Thread safety: Schedule may be called from any thread, with no lock that a run takes.
+class BackgroundTask {
+ public:
+  // A run that returns true is followed by another, after the tasks of others that wait.
+  BackgroundTask(BackgroundPool* pool, std::function<bool()> run);
+  // Waits for a run that has begun.
+  ~BackgroundTask();
+  BackgroundTask(const BackgroundTask&) = delete;
+  BackgroundTask& operator=(const BackgroundTask&) = delete;
+
+  // A run begins after this call, or has not yet looked at what it is for.
+  void Schedule();
+
+ private:
+  // Shared with the pool, which may come to it after the object has gone.
+  struct State;
+  static void Run(const std::shared_ptr<State>& state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BACKGROUND_POOL_H_

@@ -1,0 +1,157 @@
+#include "ops/core/background_pool.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ops/core/gate.h"
+#include "tests/ops/core/testing.h"
+
+namespace keras_sparse {
+namespace {
+
+TEST(BackgroundPool, BeginsTasksInTheirOrder) {
+  std::vector<int> done;  // by the one thread
+  std::promise<void> all;
+  BackgroundPool pool(1);
+  for (int i = 0; i < 100; ++i) pool.Schedule([&done, i] { done.push_back(i); });
+  pool.Schedule([&all] { all.set_value(); });
+  all.get_future().wait();
+  ASSERT_EQ(done.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(done[static_cast<size_t>(i)], i);
+}
+
+TEST(BackgroundPool, HasAllItsThreadsAtWork) {
+  BackgroundPool pool(3);
+  std::atomic<int> waiting{0};
+  std::promise<void> together;
+  const std::shared_future<void> all_here = together.get_future().share();
+  std::vector<std::promise<void>> done(3);
+  for (auto& each : done) {
+    pool.Schedule([&] {
+      if (++waiting == 3) together.set_value();
+      all_here.wait();
+      each.set_value();
+    });
+  }
+  for (auto& each : done) each.get_future().wait();
+}
+
+TEST(BackgroundPool, EndsAfterTheTaskThatItIsIn) {
+  std::atomic<int> done{0};
+  BackgroundPool pool(1);
+  {
+    std::promise<void> begun;
+    pool.Schedule([&] {
+      begun.set_value();
+      std::this_thread::yield();
+      ++done;
+    });
+    begun.get_future().wait();
+    pool.Stop();
+  }
+  EXPECT_EQ(done, 1);
+  const std::thread::id here = std::this_thread::get_id();
+  pool.Schedule([&] { done += std::this_thread::get_id() == here ? 1 : 100; });
+  EXPECT_EQ(done, 2);
+  pool.Stop();
+}
+
+TEST(BackgroundTask, HasOneRunAtATimeAndOneAfterEachCall) {
+  BackgroundPool pool(4);
+  std::atomic<int> running{0};
+  std::atomic<int> seen{0};
+  std::atomic<int> wanted{0};
+  {
+    BackgroundTask task(&pool, [&] {
+      EXPECT_EQ(++running, 1);
+      seen = wanted.load();
+      --running;
+      return false;
+    });
+    for (int i = 0; i < 1000; ++i) {
+      ++wanted;
+      task.Schedule();
+    }
+    while (seen != 1000) std::this_thread::yield();
+  }
+  EXPECT_EQ(running, 0);
+}
+
+TEST(BackgroundTask, RunsAgainAfterTheOthers) {
+  std::vector<int> order;  // by the one thread
+  BackgroundPool pool(1);
+  std::atomic<int> left{3};
+  BackgroundTask first(&pool, [&] {
+    order.push_back(1);
+    return --left > 0;
+  });
+  BackgroundTask second(&pool, [&] {
+    order.push_back(2);
+    return false;
+  });
+  {
+    const Gate gate(&pool);
+    first.Schedule();
+    second.Schedule();
+  }
+  while (left > 0) std::this_thread::yield();
+  const Gate after(&pool);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 1}));
+}
+
+TEST(BackgroundTask, BeginsNoRunOnceItHasEnded) {
+  BackgroundPool pool(1);
+  Gate gate(&pool);
+  int runs = 0;
+  auto task = std::make_unique<BackgroundTask>(&pool, [&runs] {
+    ++runs;
+    return true;
+  });
+  task->Schedule();
+  task = nullptr;
+  gate.Open();
+  const Gate after(&pool);
+  EXPECT_EQ(runs, 0);
+}
+
+TEST(BackgroundPoolVariables, AreChecked) {
+  struct Case {
+    const char* variable;
+    Status (*get)(BackgroundPool**);
+    std::set<std::string> good;
+    std::string bounds;
+  };
+  const std::vector<Case> cases = {
+      {"KERAS_SPARSE_EVICTION_THREADS", BackgroundPool::ForEviction, {"1", "64"}, "0 to 64"},
+      {"KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", BackgroundPool::ForCompaction, {"1"}, "0 to 1"}};
+  for (const Case& each : cases) {
+    BackgroundPool* pool = nullptr;
+    for (const std::string& value : each.good) {
+      ASSERT_EQ(::setenv(each.variable, value.c_str(), 1), 0);
+      EXPECT_TRUE(IsOk(each.get(&pool)));
+      EXPECT_NE(pool, nullptr) << value;
+    }
+    ASSERT_EQ(::setenv(each.variable, "0", 1), 0);
+    EXPECT_TRUE(IsOk(each.get(&pool)));
+    EXPECT_EQ(pool, nullptr);
+    for (const std::string value : {"", "-1", "65", "100", "2x", " 1", "all"}) {
+      ASSERT_EQ(::setenv(each.variable, value.c_str(), 1), 0);
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                            std::string(each.variable) + " must be a number from " + each.bounds +
+                                ". Received: '" + value + "'",
+                            each.get(&pool)));
+    }
+    ASSERT_EQ(::unsetenv(each.variable), 0);
+  }
+}
+
+}  // namespace
+}  // namespace keras_sparse

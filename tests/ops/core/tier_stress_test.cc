@@ -1,0 +1,161 @@
+// Lookups, updates, demotions and compactions at once, over a first tier of a few rows. Every
+// update adds one to the rows it names, so that what a row must read is known exactly.
+// KERAS_SPARSE_STRESS_SECONDS says for how long, 1 if it is not set: `make stress` takes a minute.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "ops/core/embedding_table.h"
+#include "tests/ops/core/table_testing.h"
+#include "tests/ops/core/temp_folder.h"
+#include "tests/ops/core/thread_executor.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kDim = 16;
+constexpr int64_t kKeys = 1000;  // of each thread that updates
+constexpr int64_t kTrainers = 2;
+
+double Seconds() {
+  const char* text = std::getenv("KERAS_SPARSE_STRESS_SECONDS");
+  return text == nullptr ? 1 : std::atof(text);
+}
+
+// By cache strategy, and whether compaction is in the background.
+class TierStress : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  // The last tier is a few times what the rows need, so that compaction has to keep up.
+  TierStress() {
+    TableOptions options = Dynamic(kDim);
+    options.initializer = "constant";
+    options.initializer_a = 0;
+    const auto& [strategy, async_compaction] = GetParam();
+    options.storage = {{"ssdhash"}, {4000, int64_t{2} << 20}, folder_ / "rows", strategy};
+    ::setenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", async_compaction.c_str(), 1);
+    table_ = OpenWithRule(options, SgdRule());
+    ::unsetenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION");
+  }
+
+  // Runs all bodies at once, each again and again until the time is up.
+  void RunAll(const std::vector<std::function<void(std::mt19937_64* random)>>& bodies) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(Seconds());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      threads.emplace_back([&bodies, i, end] {
+        std::mt19937_64 random(i);
+        while (std::chrono::steady_clock::now() < end && !HasFatalFailure()) bodies[i](&random);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // One update of keys of a trainer, then a lookup of others of its keys.
+  void Train(int64_t trainer, std::mt19937_64* random, Executor* executor) {
+    std::vector<std::atomic<int>>& mine = updates_[static_cast<size_t>(trainer)];
+    const std::vector<int64_t> ids = SomeKeys(trainer, 50, random);
+    const std::vector<float> grads(ids.size() * kDim, -1);
+    ASSERT_TRUE(IsOk(Apply(table_.get(), {1}, ids, grads, executor)));
+    for (const int64_t id : ids) ++mine[static_cast<size_t>(id % kKeys)];
+    const std::vector<int64_t> read = SomeKeys(trainer, 50, random);
+    const std::vector<float> rows = Lookup(table_.get(), read, executor);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t id = read[i / kDim];
+      ASSERT_EQ(rows[i], static_cast<float>(mine[static_cast<size_t>(id % kKeys)])) << "key " << id;
+    }
+  }
+
+  // Rows of all trainers: whole, and with all updates that were done before the lookup.
+  void Read(std::mt19937_64* random, Executor* executor) {
+    const auto trainer = static_cast<int64_t>((*random)() % kTrainers);
+    const std::vector<int64_t> ids = SomeKeys(trainer, 100, random);
+    std::vector<int> done;
+    for (const int64_t id : ids) {
+      done.push_back(updates_[static_cast<size_t>(trainer)][static_cast<size_t>(id % kKeys)]);
+    }
+    const std::vector<float> rows = Lookup(table_.get(), ids, executor);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_EQ(rows[i], rows[i / kDim * kDim]) << "half an update";
+      ASSERT_GE(rows[i], static_cast<float>(done[i / kDim])) << "an update is lost";
+    }
+  }
+
+  void Demote(std::mt19937_64* random) {
+    const auto trainer = static_cast<int64_t>((*random)() % kTrainers);
+    const std::vector<int64_t> keys = SomeKeys(trainer, 10, random);
+    ASSERT_TRUE(IsOk(table_->Demote(keys.data(), 10)));
+    ASSERT_LE(table_->size(), kTrainers * kKeys);
+    std::this_thread::yield();
+  }
+
+  static std::vector<int64_t> SomeKeys(int64_t trainer, int64_t n, std::mt19937_64* random) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < n; ++i) {
+      // Some are used more often, so that they stay in the first tier.
+      const auto range = static_cast<uint64_t>((*random)() % 2 == 0 ? kKeys : kKeys / 50);
+      keys.push_back(trainer * kKeys + static_cast<int64_t>((*random)() % range));
+    }
+    return keys;
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<EmbeddingTable> table_;
+  std::vector<std::vector<std::atomic<int>>> updates_ = MakeUpdates();
+
+ private:
+  static std::vector<std::vector<std::atomic<int>>> MakeUpdates() {
+    std::vector<std::vector<std::atomic<int>>> updates;
+    for (int64_t t = 0; t < kTrainers; ++t) updates.emplace_back(kKeys);
+    return updates;
+  }
+};
+
+TEST_P(TierStress, LosesNoUpdate) {
+  std::vector<std::function<void(std::mt19937_64*)>> bodies;
+  for (int64_t trainer = 0; trainer < kTrainers; ++trainer) {
+    bodies.emplace_back([this, trainer](std::mt19937_64* random) {
+      ThreadExecutor executor(2);
+      for (int i = 0; i < 20; ++i) Train(trainer, random, &executor);
+    });
+  }
+  bodies.emplace_back([this](std::mt19937_64* random) {
+    ThreadExecutor executor(2);
+    for (int i = 0; i < 20; ++i) Read(random, &executor);
+  });
+  bodies.emplace_back([this](std::mt19937_64* random) { Demote(random); });
+  RunAll(bodies);
+
+  int64_t updated = 0;
+  for (int64_t trainer = 0; trainer < kTrainers; ++trainer) {
+    for (int64_t key = 0; key < kKeys; ++key) {
+      const int n = updates_[static_cast<size_t>(trainer)][static_cast<size_t>(key)];
+      const std::vector<float> row = Lookup(table_.get(), {trainer * kKeys + key});
+      ASSERT_EQ(row, std::vector<float>(kDim, static_cast<float>(n)));
+      updated += n > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(table_->size(), updated);
+  EXPECT_EQ(static_cast<int64_t>(ExportAll(*table_).size()), updated);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, TierStress,
+                         ::testing::Combine(::testing::Values("LRU", "LFU"),
+                                            ::testing::Values("0", "1")),
+                         [](const auto& param) {
+                           return std::get<0>(param.param) +
+                                  (std::get<1>(param.param) == "1" ? "_AsyncCompaction" : "");
+                         });
+
+}  // namespace
+}  // namespace keras_sparse
