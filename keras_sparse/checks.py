@@ -46,6 +46,15 @@ def between(value, low, high, name):
     return value
 
 
+def fraction(value, name):
+    """Returns `value`; raises unless it is a number above 0 and at most 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
+    if not 0 < float(value) <= 1:
+        raise ValueError(f"`{name}` must be above 0 and at most 1. Received: {name}={value}")
+    return value
+
+
 def one_of(value, allowed, name):
     """Returns `value`; raises unless it is among `allowed`."""
     if value not in allowed:

@@ -1,4 +1,6 @@
 """Where the rows of a table are kept."""
 
+from keras_sparse.storage.miss_curve import miss_curve as miss_curve
+from keras_sparse.storage.miss_curve import MissCurve as MissCurve
 from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
