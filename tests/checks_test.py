@@ -33,6 +33,15 @@ def test_a_choice_is_named_with_what_is_allowed():
         checks.one_of("max", ["sum", "mean"], "combiner")
 
 
+@pytest.mark.parametrize("value", [0, -0.5, 1.01, float("nan")])
+def test_a_fraction_is_above_zero_and_at_most_one(value):
+    assert checks.fraction(1, "rate") == 1
+    with pytest.raises(ValueError, match=r"`rate` must be above 0 and at most 1\. Received: rate="):
+        checks.fraction(value, "rate")
+    with pytest.raises(TypeError, match=r"`rate` must be a number\. Received: rate=True"):
+        checks.fraction(True, "rate")
+
+
 def test_only_booleans_are_boolean():
     assert checks.boolean(False, "trainable") is False
     with pytest.raises(TypeError, match=r"`trainable` must be True or False"):

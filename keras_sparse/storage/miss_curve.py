@@ -10,6 +10,8 @@ _INDEX_BYTES = 20
 _KEPT_AT_LEAST = 15 / 16
 # Of the rows of a stream, in the printed table.
 _PRINTED_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
+# Of the capacity of the least tier that is printed, in followed rows: below it a sample is luck.
+_LEAST_FOLLOWED = 10
 _PLOTTED_POINTS = 500
 
 
@@ -28,15 +30,16 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
         ids: The ids of training, in the order of training. Either one array, tensor or RaggedTensor
             of shape `(num_samples, ...)`, or an iterable of training steps, such as a generator or
             a `tf.data.Dataset`: each an array, tensor, RaggedTensor, SparseTensor or list of all
-            ids that one step looks up in the table, of any shape. Any integer type. Rows touched
-            in one epoch only read nothing: to see what a second epoch reads, give the ids of two.
+            ids that one step looks up in the table, of any shape. Any integer type. The ids of one
+            epoch show what the first epoch reads; those of two, one after the other, what both do.
         batch_size: Integer. Samples in a training step, as in `fit`. Needed for one array, where it
             decides which touches fall together; `None` for an iterable.
         sample_rate: Float above 0, at most 1. Part of the ids that are followed, chosen by a hash
             of the id; all numbers are scaled to the whole (SHARDS: Waldspurger, Park, Garthwaite
             and Ahmad, "Efficient MRC construction with SHARDS", FAST 2015, with their correction
-            for the number of touches). Memory and time shrink with it; with some ten thousand
-            followed rows the hit rate is within 0.02. Defaults to 1, exact.
+            for the number of touches). Memory and time shrink with it. On Zipf streams of which
+            30,000 rows are followed, the hit rates of tiers for a hundredth of the rows or more
+            are 0.01 off on average, 0.04 at most. Defaults to 1, exact.
         ignore: Integer. An id that is left out, such as padding. Defaults to `None`.
         verbose: Boolean. Whether to print the table. Defaults to `True`.
         plot: Boolean. Whether to draw the curve, into a new figure of matplotlib. A script shows it
@@ -195,11 +198,14 @@ class MissCurve:
             f"{self.repeated:,} touches are of a row that is there; a miss of one is a read.",
             f"{'rows in first tier':>18}{'of all rows':>14}{'hit rate':>12}{'misses a step':>16}",
         ]
-        shown = {max(1, round(share * self.distinct)) for share in _PRINTED_SHARES}
-        for rows in sorted(shown):
+        least = 1 if self.sample_rate == 1 else _LEAST_FOLLOWED / self.sample_rate
+        shown = {round(share * self.distinct) for share in _PRINTED_SHARES}
+        for rows in sorted(rows for rows in shown if rows >= least or rows == self.distinct):
             share, hits = rows / self.distinct, self.hit_rate_at(rows)
             misses = self.misses_per_step(rows)
-            lines.append(f"{rows:>18,}{share:>14.1%}{hits:>12.2%}{misses:>16,.1f}")
+            lines.append(f"{rows:>18,}{share:>14.1%}{hits:>12.2%}{misses:>16,.2f}")
+            if hits == 1:
+                break
         return "\n".join(lines)
 
 
