@@ -39,7 +39,7 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
             and Ahmad, "Efficient MRC construction with SHARDS", FAST 2015, with their correction
             for the number of touches). Memory and time shrink with it. On Zipf streams of which
             30,000 rows are followed, the hit rates of tiers for a hundredth of the rows or more
-            are 0.01 off on average, 0.04 at most. Defaults to 1, exact.
+            were 0.01 off on average, 0.04 at most. Defaults to 1, exact.
         ignore: Integer. An id that is left out, such as padding. Defaults to `None`.
         verbose: Boolean. Whether to print the table. Defaults to `True`.
         plot: Boolean. Whether to draw the curve, into a new figure of matplotlib. A script shows it
