@@ -146,12 +146,36 @@ class EmbeddingVariable(keras.Variable):
         return tf.TensorShape((self.num_rows, self.output_dim))
 
     def stats(self):
-        """Returns a dict of integers: `rows`, `bytes`, `lookups`, `hits` (looked-up ids that had a
-        row), `created_rows` (made by a gradient) and `out_of_range_ids` (read as zeros).
+        """Returns what is in the table and its tiers, and what they have done, as a dict.
+
+        Returns:
+            `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
+            these the ids that had a row; `created_rows`, made by a gradient; `out_of_range_ids`,
+            read as zeros: integers. `waited_seconds` that lookups and updates have waited for lower
+            tiers: a float. `tiers`: for each tier's name, from the first one down, a dict of
+            integers:
+
+            - `rows` in it, `bytes` of everything there, and `memory_bytes` that a tier beyond
+              memory takes of memory;
+            - `hits` and `misses`: looked-up ids that the first tier had and had not; keys that a
+              lower tier was asked for, once an op, and had and had not;
+            - `promotions`: rows that came up into the first tier, or out of this one;
+            - `demotions`: rows that went down out of the first tier, or into this one;
+            - `read_bytes` and `write_bytes` of records, and `compacted_bytes` that compaction has
+              moved.
+
+            What lower tiers have done is counted since the table got its optimizer.
         """
         with tf.init_scope():
             counts = ops.table_stats([self])[0].numpy()
-        return dict(zip(ops.STATISTICS, counts.tolist(), strict=True))
+            tiers, tier_counts = (tensor.numpy() for tensor in ops.tier_stats(self))
+        stats = dict(zip(ops.STATISTICS, counts.tolist(), strict=True))
+        stats["waited_seconds"] = stats.pop("waited_ns") / 1e9
+        stats["tiers"] = {
+            tier.decode().upper(): dict(zip(ops.TIER_STATISTICS, numbers, strict=True))
+            for tier, numbers in zip(tiers, tier_counts.tolist(), strict=True)
+        }
+        return stats
 
     def set_rule(self, rule, constants, weight_decay=0.0):
         """Gives the table an update rule, and its rows fresh slots. Optimizers call it when built.

@@ -14,3 +14,5 @@ from keras_sparse.ops.set_rule import set_rule as set_rule
 from keras_sparse.ops.table_sizes import table_sizes as table_sizes
 from keras_sparse.ops.table_stats import STATISTICS as STATISTICS
 from keras_sparse.ops.table_stats import table_stats as table_stats
+from keras_sparse.ops.tier_stats import TIER_STATISTICS as TIER_STATISTICS
+from keras_sparse.ops.tier_stats import tier_stats as tier_stats

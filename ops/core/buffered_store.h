@@ -35,6 +35,7 @@ class BufferedStore : public RowStore {
   bool is_empty() const override;
   int64_t bytes() const override;
   int64_t memory_bytes() const override;
+  int64_t compacted_bytes() const override { return store_->compacted_bytes(); }
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;

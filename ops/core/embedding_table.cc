@@ -51,10 +51,13 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   // Rows read as they do now: a lazy rule's pending moves are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   std::vector<std::unique_ptr<RowStore>> stores;
-  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->schema().record_bytes(), &stores));
+  std::vector<CountedStore*> counted;
+  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->schema().record_bytes(), &stores, &counted));
   KERAS_SPARSE_RETURN_IF_ERROR(RelayoutStores(*created, stores));
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), created->step(), executor));
   lower_tiers_ = std::move(stores);
+  counted_ = std::move(counted);
+  for (CountedStore* store : counted_) store->CountAnew();
   staged_.Clear();
   rule_ = std::move(created);
   ++rule_generation_;
@@ -176,7 +179,39 @@ TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
   int64_t bytes = first_tier_->bytes() + rule_->history_bytes() + staged_.bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
-  return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_};
+  return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_, waited_ns_};
+}
+
+std::vector<TierStats> EmbeddingTable::tier_stats() const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  (void)num_rows();  // waits for what is on its way
+  std::vector<TierStats> tiers(1);
+  tiers[0].tier = "dram";
+  tiers[0].rows = first_tier_->num_rows();
+  tiers[0].bytes = first_tier_->bytes();
+  tiers[0].hits = hits_ - lower_hits_;
+  tiers[0].misses = lookups_ - out_of_range_ids_ - tiers[0].hits;
+  for (const CountedStore* store : counted_) {
+    const StoreCounts counts = store->counts();
+    TierStats tier;
+    tier.tier = store->tier();
+    tier.rows = store->num_rows();
+    tier.bytes = store->bytes();
+    tier.memory_bytes = store->memory_bytes();
+    tier.hits = counts.hits;
+    tier.misses = counts.misses;
+    tier.promotions = counts.erased_rows;
+    tier.demotions = counts.added_rows;
+    tier.read_bytes = counts.read_bytes;
+    tier.write_bytes = counts.write_bytes;
+    tier.compacted_bytes = counts.compacted_bytes;
+    // What left the tier above for this one has not come up.
+    if (tiers.size() > 1) tiers.back().promotions -= counts.added_rows;
+    tiers.push_back(tier);
+  }
+  for (size_t i = 1; i < tiers.size(); ++i) tiers[0].promotions += tiers[i].promotions;
+  if (tiers.size() > 1) tiers[0].demotions = tiers[1].demotions;
+  return tiers;
 }
 
 TableLocks::TableLocks(std::vector<EmbeddingTable*> tables, Mode mode)

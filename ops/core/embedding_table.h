@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/counted_store.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
 #include "ops/core/initializer.h"
@@ -51,6 +52,22 @@ struct TableStats {
   int64_t hits;              // of these, ids that had a row
   int64_t created_rows;      // rows that a gradient created
   int64_t out_of_range_ids;  // ids read as zeros
+  int64_t waited_ns;         // nanoseconds that ops have waited for lower tiers
+};
+
+// What is in one tier, and what it has done since the table was given its rule.
+struct TierStats {
+  std::string tier;             // its name, such as "dram"
+  int64_t rows = 0;             // in it
+  int64_t bytes = 0;            // of everything there
+  int64_t memory_bytes = 0;     // of memory for what lies in a tier beyond memory
+  int64_t hits = 0;             // ids looked up in it that it had; in a lower tier keys, once an op
+  int64_t misses = 0;           // that it had not
+  int64_t promotions = 0;       // rows that came up to the first tier: into it, or out of this one
+  int64_t demotions = 0;        // rows that went down: out of the first tier, or into this one
+  int64_t read_bytes = 0;       // of records read from a lower tier
+  int64_t write_bytes = 0;      // and written to it
+  int64_t compacted_bytes = 0;  // that compaction has moved
 };
 
 // Some rows of a table, caught up, so that they need no history to be read.
@@ -131,7 +148,10 @@ class EmbeddingTable {
   int64_t size() const;
   // Width of an exported record: row and slots.
   int64_t record_floats() const;
+  // Waits until what is on its way to lower tiers is there.
   TableStats stats() const;
+  // The first tier, then the lower ones.
+  std::vector<TierStats> tier_stats() const;
   // Bytes of everything that the first tier holds, and how many of these keys have their row there.
   int64_t first_tier_bytes() const;
   int64_t CountInFirstTier(const int64_t* keys, int64_t n) const;
@@ -150,7 +170,8 @@ class EmbeddingTable {
   // All of these need the lock.
   Status OpenTiers(Executor* executor);
   // Opens stores for records of this size, one for each lower tier of the options.
-  Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores);
+  Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores,
+                    std::vector<CountedStore*>* counted);
   // Fills such stores from those there are.
   Status RelayoutStores(const UpdateRule& rule,
                         const std::vector<std::unique_ptr<RowStore>>& stores) const;
@@ -184,12 +205,15 @@ class EmbeddingTable {
   int64_t num_stores_opened_ = 0;
   // From the fastest to the slowest. A key's row is in the first tier that has the key.
   std::vector<std::unique_ptr<RowStore>> lower_tiers_;
+  std::vector<CountedStore*> counted_;  // in the lower tiers of the options
   mutable StagedRecords staged_;
   bool is_unfinished_ = false;  // the last change left something to do
   int64_t version_ = 0;
 
   mutable std::atomic<int64_t> lookups_{0};
   mutable std::atomic<int64_t> hits_{0};
+  mutable std::atomic<int64_t> lower_hits_{0};  // of these, in lower tiers
+  mutable std::atomic<int64_t> waited_ns_{0};
   mutable std::atomic<int64_t> out_of_range_ids_{0};
   std::atomic<int64_t> created_rows_{0};
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ops/core/hash.h"
+#include "ops/core/wait_timer.h"
 
 namespace keras_sparse {
 namespace {
@@ -107,6 +108,7 @@ Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vect
   for (const int64_t key : keys) (Find(key) == nullptr ? missing : keys_).push_back(key);
   const int64_t record_bytes = table.rule_->schema().record_bytes();
   const auto read = std::make_shared<RecordBatch>(record_bytes);
+  const WaitTimer timer(&table.waited_ns_);
   for (const auto& store : table.lower_tiers_) {
     if (missing.empty()) break;
     const size_t n = missing.size();
@@ -175,7 +177,7 @@ const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float*
       }
     } else if (!fetched_.empty()) {
       record = fetched_.Find(ids[i]);
-      if (record != nullptr) ++counts->hits;
+      if (record != nullptr) ++counts->lower_hits;
     }
     // Most readers never get here, so the memory is taken when it is first needed.
     if (made_.empty()) made_.resize(static_cast<size_t>(2 * kBlockRows * dim));
@@ -195,7 +197,10 @@ const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float*
 
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts) {
   table.lookups_.fetch_add(lookups, std::memory_order_relaxed);
-  table.hits_.fetch_add(counts.hits, std::memory_order_relaxed);
+  table.hits_.fetch_add(counts.hits + counts.lower_hits, std::memory_order_relaxed);
+  if (counts.lower_hits > 0) {
+    table.lower_hits_.fetch_add(counts.lower_hits, std::memory_order_relaxed);
+  }
   if (counts.out_of_range > 0) {
     table.out_of_range_ids_.fetch_add(counts.out_of_range, std::memory_order_relaxed);
   }

@@ -60,7 +60,8 @@ class FetchedRecords {
 
 // What a loop over ids has seen, added to the table's statistics at its end.
 struct ReadCounts {
-  int64_t hits = 0;
+  int64_t hits = 0;        // in the first tier
+  int64_t lower_hits = 0;  // below it
   int64_t out_of_range = 0;
 };
 

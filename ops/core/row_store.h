@@ -44,6 +44,8 @@ class RowStore {
   // On the tier, and in memory for what lies there.
   virtual int64_t bytes() const = 0;
   virtual int64_t memory_bytes() const = 0;
+  // That compaction has moved so far, for stores that compact.
+  virtual int64_t compacted_bytes() const { return 0; }
 
   // Copies the record of each key. A key that is not there is not an error: its record is left as
   // it was and its `found` is false.

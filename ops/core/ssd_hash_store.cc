@@ -83,9 +83,9 @@ int64_t SsdHashStore::memory_bytes() const {
   return bytes;
 }
 
-int64_t SsdHashStore::num_compacted() const {
+int64_t SsdHashStore::compacted_bytes() const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  return num_compacted_;
+  return num_compacted_ * layout_.stride();
 }
 
 Status SsdHashStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {

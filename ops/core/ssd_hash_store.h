@@ -47,15 +47,13 @@ class SsdHashStore : public RowStore {
   // Of the files.
   int64_t bytes() const override;
   int64_t memory_bytes() const override;
+  int64_t compacted_bytes() const override;
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
-
-  // Entries that compaction has copied so far.
-  int64_t num_compacted() const;
 
  private:
   // The place of an entry: number of the segment times entries a segment, plus its number there.

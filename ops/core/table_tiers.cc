@@ -8,6 +8,7 @@
 #include "ops/core/dense_tier.h"
 #include "ops/core/embedding_table.h"
 #include "ops/core/hash_tier.h"
+#include "ops/core/wait_timer.h"
 
 namespace keras_sparse {
 namespace {
@@ -41,11 +42,12 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
   KERAS_SPARSE_RETURN_IF_ERROR(
       HashTier::Open(schema, {storage.sizes[0], storage.cache_strategy}, &first_tier_));
   KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(Env::Posix(), storage.path, &folder_));
-  return OpenStores(schema.record_bytes(), &lower_tiers_);
+  return OpenStores(schema.record_bytes(), &lower_tiers_, &counted_);
 }
 
 Status EmbeddingTable::OpenStores(int64_t record_bytes,
-                                  std::vector<std::unique_ptr<RowStore>>* stores) {
+                                  std::vector<std::unique_ptr<RowStore>>* stores,
+                                  std::vector<CountedStore*>* counted) {
   BackgroundPool* pool = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForEviction(&pool));
   for (size_t i = 0; i < options_.storage.lower_tiers.size(); ++i) {
@@ -58,6 +60,8 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes,
     stores->emplace_back();
     std::unique_ptr<RowStore>& store = stores->back();
     KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &store));
+    counted->push_back(new CountedStore(std::move(store)));
+    store.reset(counted->back());
     if (pool == nullptr) continue;
     store = std::make_unique<BufferedStore>(std::move(store), pool, kMaxQueuedBytes);
   }
@@ -110,6 +114,7 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
   return first_tier_->DemoteExcess(
       executor, [this](const std::vector<int64_t>& keys, const std::vector<char>& records) {
         staged_.Clear();
+        const WaitTimer timer(&waited_ns_);
         return lower_tiers_[0]->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
       });
 }
@@ -121,6 +126,7 @@ bool EmbeddingTable::HasRowsBelow() const {
 
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
   staged_.Clear();
+  const WaitTimer timer(&waited_ns_);
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
   return Status::Ok();
 }
@@ -155,7 +161,8 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
                               std::to_string(rule_->schema().record_bytes()) +
                               " bytes. Received: " + std::to_string(store->record_bytes()));
   }
-  lower_tiers_.push_back(std::move(store));
+  counted_.push_back(new CountedStore(std::move(store)));
+  lower_tiers_.emplace_back(counted_.back());
   return Status::Ok();
 }
 

@@ -1,4 +1,5 @@
-// KerasSparseStats: (rows, bytes, lookups, hits, created_rows, out_of_range_ids) of each table.
+// KerasSparseStats: (rows, bytes, lookups, hits, created_rows, out_of_range_ids, waited_ns) of each
+// table.
 #include "ops/tf/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -6,7 +7,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 6;
+constexpr int64_t kNumStats = 7;
 
 }  // namespace
 
@@ -39,6 +40,7 @@ class StatsOp : public tf::OpKernel {
       rows(i, 3) = stats.hits;
       rows(i, 4) = stats.created_rows;
       rows(i, 5) = stats.out_of_range_ids;
+      rows(i, 6) = stats.waited_ns;
     }
   }
 };

@@ -1,0 +1,3 @@
+"""Keras callbacks for tables."""
+
+from keras_sparse.callbacks.tier_stats import TierStats as TierStats

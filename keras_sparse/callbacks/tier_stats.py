@@ -1,0 +1,93 @@
+import os
+
+import keras
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.embedding_variable import EmbeddingVariable
+
+
+class TierStats(keras.callbacks.Callback):
+    """Writes what is in the tiers of a model's tables, and what they do, to TensorBoard.
+
+    For each table the numbers of `EmbeddingVariable.stats`, as `<variable path>/<name>`, and for
+    each of its tiers as `<variable path>/<tier>/<name>`. `hit_rate` is beside them: of the ids that
+    a tier was asked for since the last writing, the part that it had. The axis is training steps.
+
+    Args:
+        log_dir: Folder for the event files, made if it is not there. It may be that of
+            `keras.callbacks.TensorBoard`.
+        update_freq: `"epoch"`, or an integer: how many training steps lie between two writings.
+            Reading the numbers waits for rows on their way to lower tiers. Defaults to `"epoch"`.
+
+    Example:
+    >>> import tempfile
+    >>> callback = keras_sparse.callbacks.TierStats(tempfile.mkdtemp())
+    >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    >>> ids = np.array([[1, 2], [2, 3]])
+    >>> history = model.fit(ids, np.ones((2, 1)), verbose=0, callbacks=[callback])
+    """
+
+    def __init__(self, log_dir, update_freq="epoch"):
+        super().__init__()
+        self.log_dir = os.fspath(log_dir)
+        if update_freq != "epoch":
+            checks.positive(update_freq, "update_freq")
+        self.update_freq = update_freq
+        self._writer = tf.summary.create_noop_writer()
+        self._step = 0
+        self._asked = {}  # by tag: hits and misses at the last writing
+
+    def on_train_begin(self, logs=None):
+        if not self._tables():
+            raise ValueError(
+                "TierStats must be given to a model with tables of keras_sparse. Received: model "
+                f"'{self.model.name}' without any"
+            )
+        self._step = int(self.model.optimizer.iterations)
+        self._writer = tf.summary.create_file_writer(self.log_dir, filename_suffix=".tiers")
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._step = int(self.model.optimizer.iterations)
+        if self.update_freq != "epoch" and self._step % self.update_freq == 0:
+            self._write()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.update_freq == "epoch":
+            self._write()
+
+    def on_train_end(self, logs=None):
+        self._writer.close()
+
+    def _tables(self):
+        return [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+
+    def _write(self):
+        with self._writer.as_default(step=self._step):
+            for table in self._tables():
+                stats = table.stats()
+                for tier, counts in stats.pop("tiers").items():
+                    self._write_all(f"{table.path}/{tier}", counts)
+                    self._write_hit_rate(f"{table.path}/{tier}", counts)
+                self._write_all(table.path, stats)
+        self._writer.flush()
+
+    def _write_all(self, path, numbers):
+        for name, number in numbers.items():
+            _write_scalar(f"{path}/{name}", number)
+
+    def _write_hit_rate(self, path, counts):
+        hits, misses = counts["hits"], counts["misses"]
+        hits_before, misses_before = self._asked.get(path, (0, 0))
+        self._asked[path] = hits, misses
+        asked = hits + misses - hits_before - misses_before
+        # An optimizer that was built in between has let the counts begin anew.
+        if asked > 0 and hits >= hits_before:
+            _write_scalar(f"{path}/hit_rate", (hits - hits_before) / asked)
+
+
+def _write_scalar(tag, number):
+    """What `tf.summary.scalar` does, which is TensorBoard's: it need not be here to write."""
+    metadata = tf.compat.v1.SummaryMetadata()
+    metadata.plugin_data.plugin_name = "scalars"
+    tf.summary.write(tag, tf.constant(number, tf.float32), metadata=metadata)

@@ -1,0 +1,47 @@
+#include "ops/core/counted_store.h"
+
+#include <algorithm>
+
+namespace keras_sparse {
+
+StoreCounts CountedStore::counts() const {
+  StoreCounts counts;
+  counts.hits = hits_;
+  counts.misses = misses_;
+  counts.added_rows = added_rows_;
+  counts.erased_rows = erased_rows_;
+  counts.read_bytes = hits_ * record_bytes();
+  counts.write_bytes = put_rows_ * record_bytes();
+  counts.compacted_bytes = compacted_bytes() - compacted_before_;
+  return counts;
+}
+
+void CountedStore::CountAnew() {
+  for (auto* count : {&hits_, &misses_, &added_rows_, &erased_rows_, &put_rows_}) *count = 0;
+  compacted_before_ = compacted_bytes();
+}
+
+Status CountedStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+  KERAS_SPARSE_RETURN_IF_ERROR(store_->Get(keys, n, records, found));
+  const int64_t hits = std::count(found, found + n, true);
+  hits_ += hits;
+  misses_ += n - hits;
+  return Status::Ok();
+}
+
+Status CountedStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  const int64_t rows = store_->num_rows();
+  const Status status = store_->Put(keys, n, records);
+  added_rows_ += store_->num_rows() - rows;
+  if (status.ok()) put_rows_ += n;
+  return status;
+}
+
+Status CountedStore::Erase(const int64_t* keys, int64_t n) {
+  const int64_t rows = store_->num_rows();
+  const Status status = store_->Erase(keys, n);
+  erased_rows_ += rows - store_->num_rows();
+  return status;
+}
+
+}  // namespace keras_sparse

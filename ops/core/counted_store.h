@@ -1,0 +1,64 @@
+// A RowStore that counts what is asked of it.
+#ifndef KERAS_SPARSE_OPS_CORE_COUNTED_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_COUNTED_STORE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ops/core/row_store.h"
+
+namespace keras_sparse {
+
+// Since the store was opened, or since CountAnew.
+struct StoreCounts {
+  int64_t hits = 0;    // keys that Get was asked for and found
+  int64_t misses = 0;  // and did not find
+  int64_t added_rows = 0;
+  int64_t erased_rows = 0;
+  int64_t read_bytes = 0;   // of records
+  int64_t write_bytes = 0;  // of records
+  int64_t compacted_bytes = 0;
+};
+
+// REQUIRES: changes come one at a time, so that what one adds or erases can be told.
+class CountedStore : public RowStore {
+ public:
+  explicit CountedStore(std::unique_ptr<RowStore> store) : store_(std::move(store)) {}
+
+  StoreCounts counts() const;
+  void CountAnew();
+
+  const char* tier() const override { return store_->tier(); }
+  int64_t record_bytes() const override { return store_->record_bytes(); }
+  int64_t num_rows() const override { return store_->num_rows(); }
+  bool is_empty() const override { return store_->is_empty(); }
+  int64_t bytes() const override { return store_->bytes(); }
+  int64_t memory_bytes() const override { return store_->memory_bytes(); }
+  int64_t compacted_bytes() const override { return store_->compacted_bytes(); }
+  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
+  Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status Erase(const int64_t* keys, int64_t n) override;
+  Status Clear() override { return store_->Clear(); }
+  Status Flush() override { return store_->Flush(); }
+  Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+              std::vector<char>* records, int64_t* next) const override {
+    return store_->Walk(cursor, max_rows, keys, records, next);
+  }
+
+ private:
+  const std::unique_ptr<RowStore> store_;
+  mutable std::atomic<int64_t> hits_{0};
+  mutable std::atomic<int64_t> misses_{0};
+  std::atomic<int64_t> added_rows_{0};
+  std::atomic<int64_t> erased_rows_{0};
+  std::atomic<int64_t> put_rows_{0};
+  std::atomic<int64_t> compacted_before_{0};  // bytes, before counting began
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_COUNTED_STORE_H_

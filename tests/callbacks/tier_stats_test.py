@@ -1,0 +1,113 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse.callbacks import TierStats
+
+
+def make_model(storage=None):
+    inputs = keras.Input((4,), dtype="int64")
+    layer = keras_sparse.layers.Embedding(None, 64, "sum", storage=storage, name="items")
+    model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+    return model
+
+
+def written(folder):
+    """{tag: {step: value}} of all event files."""
+    values = {}
+    for path in folder.glob("*.tiers*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                values.setdefault(value.tag, {})[event.step] = float(tf.make_ndarray(value.tensor))
+    return values
+
+
+def fit(model, callback, epochs=2, samples=640):
+    ids = np.random.default_rng(0).integers(0, 5000, (samples, 4))
+    model.fit(ids, np.ones((samples, 1)), 64, epochs, verbose=0, callbacks=[callback])
+
+
+def test_writes_what_the_layer_says_after_each_epoch(tmp_path):
+    storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000])
+    model = make_model(storage)
+    fit(model, TierStats(tmp_path / "logs"))
+    values = written(tmp_path / "logs")
+    stats = model.get_layer("items").stats()
+    tiers = stats.pop("tiers")
+    assert list(tiers) == ["DRAM", "SSDHASH"]
+    for name, number in stats.items():
+        assert sorted(values[f"items/embeddings/{name}"]) == [10, 20]
+        assert values[f"items/embeddings/{name}"][20] == pytest.approx(number)
+    for tier, counts in tiers.items():
+        for name, number in counts.items():
+            assert values[f"items/embeddings/{tier}/{name}"][20] == pytest.approx(number)
+        rates = values[f"items/embeddings/{tier}/hit_rate"]
+        assert all(0 <= rate <= 1 for rate in rates.values())
+    # The second epoch has met all its ids before: the first tier or the disk has them.
+    assert values["items/embeddings/SSDHASH/hit_rate"][20] == 1
+    assert values["items/embeddings/DRAM/hit_rate"][10] < 1
+
+
+def test_writes_every_so_many_steps(tmp_path):
+    callback = TierStats(tmp_path / "logs", update_freq=4)
+    model = make_model()
+    fit(model, callback, epochs=1)
+    fit(model, callback, epochs=1)  # goes on where it was
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [4, 8, 12, 16, 20]
+
+
+def test_numbers_of_tiers_add_up(tmp_path):
+    storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000])
+    model = make_model(storage)
+    layer = model.get_layer("items")
+    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
+    model.fit(ids, np.ones((640, 1)), 64, verbose=0)
+    stats = layer.stats()
+    first, second = stats["tiers"]["DRAM"], stats["tiers"]["SSDHASH"]
+    assert first["rows"] + second["rows"] == stats["rows"] == len(np.unique(ids))
+    assert first["bytes"] <= 200_000 * 1.05
+    assert second["bytes"] >= second["rows"] * (64 * 8 + 12)
+    assert second["memory_bytes"] > 0
+    assert first["hits"] + first["misses"] == stats["lookups"] == ids.size
+    assert first["promotions"] == second["promotions"]
+    assert first["demotions"] == second["demotions"] > 0
+    assert second["rows"] == second["demotions"] - second["promotions"]
+    assert second["read_bytes"] == second["hits"] * 64 * 8
+    assert second["write_bytes"] == second["demotions"] * 64 * 8
+    assert stats["waited_seconds"] > 0
+    # Evaluation reads rows where they are.
+    model.evaluate(ids, np.ones((640, 1)), verbose=0)
+    after = layer.stats()
+    assert after["hits"] - stats["hits"] == ids.size
+    assert after["tiers"]["SSDHASH"]["rows"] == second["rows"]
+    assert after["tiers"]["SSDHASH"]["hits"] > second["hits"]
+
+
+def test_memory_alone_is_one_tier():
+    model = make_model()
+    model.predict(np.arange(4)[None], verbose=0)
+    (tier,) = model.get_layer("items").stats()["tiers"].items()
+    assert tier[0] == "DRAM"
+    assert tier[1]["misses"] == 4
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"update_freq": 0}, ValueError, "`update_freq` must be above 0"),
+        ({"update_freq": "batch"}, TypeError, "`update_freq` must be an integer"),
+    ],
+)
+def test_refuses(kwargs, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        TierStats(tmp_path, **kwargs)
+
+
+def test_refuses_a_model_without_tables(tmp_path):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="must be given to a model with tables of keras_sparse"):
+        model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0, callbacks=[TierStats(tmp_path)])
