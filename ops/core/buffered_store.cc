@@ -104,13 +104,11 @@ int64_t BufferedStore::num_rows() const {
   int64_t rows = store_->num_rows();
   for (const bool with_record : {true, false}) {
     const std::vector<int64_t> keys = LastKeys(stuck, with_record);
-    const size_t n = keys.size();
-    std::vector<char> records(n * static_cast<size_t>(record_bytes()));
-    const auto found = std::make_unique<bool[]>(n);
-    // Which of them the store has is known even where it cannot be read.
-    (void)store_->Get(keys.data(), static_cast<int64_t>(n), records.data(), found.get());
+    const auto n = static_cast<int64_t>(keys.size());
+    const auto found = std::make_unique<bool[]>(keys.size());
+    store_->Contains(keys.data(), n, found.get());
     const int64_t there = std::count(found.get(), found.get() + n, true);
-    rows += with_record ? static_cast<int64_t>(n) - there : -there;
+    rows += with_record ? n - there : -there;
   }
   return rows;
 }
@@ -122,6 +120,15 @@ int64_t BufferedStore::bytes() const { return store_->bytes(); }
 int64_t BufferedStore::memory_bytes() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return queued_bytes_ + store_->memory_bytes();
+}
+
+void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  const Changes changes = Queued();
+  store_->Contains(keys, n, found);
+  for (int64_t i = 0; i < n; ++i) {
+    const char* record = nullptr;
+    if (FindLast(changes, keys[i], &record)) found[i] = record != nullptr;
+  }
 }
 
 Status BufferedStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {

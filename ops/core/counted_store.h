@@ -39,6 +39,9 @@ class CountedStore : public RowStore {
   int64_t bytes() const override { return store_->bytes(); }
   int64_t memory_bytes() const override { return store_->memory_bytes(); }
   int64_t compacted_bytes() const override { return store_->compacted_bytes(); }
+  void Contains(const int64_t* keys, int64_t n, bool* found) const override {
+    store_->Contains(keys, n, found);
+  }
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
@@ -47,6 +50,10 @@ class CountedStore : public RowStore {
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override {
     return store_->Walk(cursor, max_rows, keys, records, next);
+  }
+  int64_t Room() const override { return store_->Room(); }
+  Status Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const override {
+    return store_->Oldest(n, keys, records);
   }
 
  private:

@@ -31,6 +31,13 @@ int64_t DramStore::bytes() const {
   return index_->bytes() + arena_->bytes();
 }
 
+void DramStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  for (int64_t i = 0; i < n; ++i) {
+    found[i] = index_->Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
+  }
+}
+
 Status DramStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {

@@ -41,6 +41,13 @@ Status RowStore::AppendRecords(const std::vector<int64_t>& walked, std::vector<i
   return Status::Ok();
 }
 
+Status RowStore::Oldest(int64_t /*n*/, std::vector<int64_t>* /*keys*/,
+                        std::vector<char>* /*records*/) const {
+  return Status(StatusCode::kUnimplemented,
+                "a tier above another lower tier must know which of its rows are the oldest, and " +
+                    std::string(tier()) + " does not; make it the last one");
+}
+
 Status RowStore::TierIsFull(const std::string& folder, int64_t capacity, int64_t needed) const {
   return ResourceExhausted("the size of the " + std::string(tier()) +
                            " tier must hold all rows that do not fit above it; give it more in "

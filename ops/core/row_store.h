@@ -18,6 +18,7 @@ struct StoreOptions {
   std::string folder;  // of this store alone; the store makes and removes it
   int64_t record_bytes = 0;
   int64_t capacity = INT64_MAX;  // bytes on the tier
+  bool keeps_order = false;      // Oldest will be asked for: there is a tier below
 };
 
 // Records are opaque here: record_bytes() bytes a key. Calls come in batches, a whole op's misses
@@ -47,6 +48,10 @@ class RowStore {
   // That compaction has moved so far, for stores that compact.
   virtual int64_t compacted_bytes() const { return 0; }
 
+  // Whether each key is there.
+  //   keys, found  (n), repeats allowed
+  virtual void Contains(const int64_t* keys, int64_t n, bool* found) const = 0;
+
   // Copies the record of each key. A key that is not there is not an error: its record is left as
   // it was and its `found` is false.
   //   keys     (n), repeats allowed
@@ -71,6 +76,15 @@ class RowStore {
   // cursor 0 and goes on at *next, until that is -1; a change in between ends it.
   virtual Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                       std::vector<char>* records, int64_t* next) const = 0;
+
+  // For a tier that gives its oldest rows to another one below it, when it is full.
+  //
+  // How many rows with new keys Put takes before the capacity is reached.
+  virtual int64_t Room() const { return INT64_MAX; }
+  // Appends the keys and records of the `n` rows that were put first, the oldest first; all rows if
+  // there are fewer. Rows that cannot be read are left out. Unimplemented from a store that does
+  // not know the order.
+  virtual Status Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const;
 
  protected:
   // For stores that keep their keys in memory: the records of walked keys, by Get. A key that was

@@ -82,7 +82,7 @@ Status SsdHashStore::CompactSegment(size_t number) {
       if (index_.Find(HashKey(key), key) != position) continue;  // dead, or damaged
       if (!segment->Check(first + i, entry, nullptr).ok()) continue;
       Position moved = 0;
-      KERAS_SPARSE_RETURN_IF_ERROR(Append(key, entry + SegmentLayout::kEntryHeaderBytes, &moved));
+      KERAS_SPARSE_RETURN_IF_ERROR(Append(key, entry + EntryLayout::kEntryHeaderBytes, &moved));
       (void)index_.Exchange(HashKey(key), key, moved);
       ++num_compacted_;
       Release(position);

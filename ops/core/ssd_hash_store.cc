@@ -42,15 +42,15 @@ struct SsdHashStore::Found {
 
 Status SsdHashStore::Open(const SsdHashOptions& options, std::unique_ptr<RowStore>* store) {
   KERAS_SPARSE_RETURN_IF_ERROR(options.env->MakeFolder(options.folder));
-  store->reset(new SsdHashStore(options, SegmentLayout{options.record_bytes}));
+  store->reset(new SsdHashStore(options, EntryLayout{options.record_bytes}));
   return Status::Ok();
 }
 
-SsdHashStore::SsdHashStore(const SsdHashOptions& options, const SegmentLayout& layout)
+SsdHashStore::SsdHashStore(const SsdHashOptions& options, const EntryLayout& layout)
     : options_(options),
       layout_(layout),
       entries_(static_cast<uint32_t>(std::max<int64_t>(
-          1, (options.segment_bytes - SegmentLayout::kHeaderBytes) / layout.stride()))) {
+          1, (options.segment_bytes - EntryLayout::kHeaderBytes) / layout.stride()))) {
   if (options.compaction_pool == nullptr) return;
   compaction_ = std::make_unique<BackgroundTask>(options.compaction_pool, [this] {
     (void)CompactDead();
@@ -86,6 +86,13 @@ int64_t SsdHashStore::memory_bytes() const {
 int64_t SsdHashStore::compacted_bytes() const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   return num_compacted_ * layout_.stride();
+}
+
+void SsdHashStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  for (int64_t i = 0; i < n; ++i) {
+    found[i] = index_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
+  }
 }
 
 Status SsdHashStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
@@ -128,8 +135,7 @@ Status SsdHashStore::ReadFound(const std::vector<Found>& found, char* records) c
   const char* entry = entries.get();
   for (const Found* each : sorted) {
     KERAS_SPARSE_RETURN_IF_ERROR(each->segment->Check(EntryOf(each->position), entry, &each->key));
-    std::memcpy(records + each->row * layout_.record_bytes,
-                entry + SegmentLayout::kEntryHeaderBytes,
+    std::memcpy(records + each->row * layout_.record_bytes, entry + EntryLayout::kEntryHeaderBytes,
                 static_cast<size_t>(layout_.record_bytes));
     entry += stride;
   }

@@ -48,6 +48,7 @@ class SsdHashStore : public RowStore {
   int64_t bytes() const override;
   int64_t memory_bytes() const override;
   int64_t compacted_bytes() const override;
+  void Contains(const int64_t* keys, int64_t n, bool* found) const override;
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
@@ -61,7 +62,7 @@ class SsdHashStore : public RowStore {
   using Segments = std::vector<std::shared_ptr<SsdSegment>>;
   struct Found;
 
-  SsdHashStore(const SsdHashOptions& options, const SegmentLayout& layout);
+  SsdHashStore(const SsdHashOptions& options, const EntryLayout& layout);
 
   // These need mutex_ alone.
   Status Append(int64_t key, const char* record, Position* position);
@@ -80,7 +81,7 @@ class SsdHashStore : public RowStore {
   Status ReadFound(const std::vector<Found>& found, char* records) const;
 
   const SsdHashOptions options_;
-  const SegmentLayout layout_;
+  const EntryLayout layout_;
   const uint32_t entries_;  // of a full segment
 
   std::mutex compaction_mutex_;  // taken before mutex_

@@ -9,21 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/entry_file.h"
 #include "ops/core/env.h"
 #include "ops/core/status.h"
 
 namespace keras_sparse {
-
-// Where the bytes lie: docs/formats/ssdhash.md.
-struct SegmentLayout {
-  static constexpr int64_t kHeaderBytes = 64;
-  static constexpr int64_t kEntryHeaderBytes = 12;  // key, checksum
-
-  int64_t record_bytes;
-
-  int64_t stride() const { return kEntryHeaderBytes + record_bytes; }
-  int64_t offset(int64_t entry) const { return kHeaderBytes + entry * stride(); }
-};
 
 // Thread safety: const methods may overlap, also with Append to entries that they do not read; any
 // other call needs the segment alone. SsdHashStore's lock sees to it.
@@ -31,7 +21,7 @@ class SsdSegment {
  public:
   // Makes the file, with its header.
   static Status Create(Env* env, const std::string& path, uint64_t number,
-                       const SegmentLayout& layout, std::shared_ptr<SsdSegment>* segment);
+                       const EntryLayout& layout, std::shared_ptr<SsdSegment>* segment);
   // Removes the file.
   ~SsdSegment();
 
@@ -53,7 +43,7 @@ class SsdSegment {
   bool IsBuffered(int64_t entry) const { return entry >= num_written_; }
   const char* BufferedRecord(int64_t entry) const {
     return buffer_.data() + (entry - num_written_) * layout_.stride() +
-           SegmentLayout::kEntryHeaderBytes;
+           EntryLayout::kEntryHeaderBytes;
   }
 
   // The read of `n` written entries to `to`, (n, stride).
@@ -62,17 +52,19 @@ class SsdSegment {
   }
   // DataLoss, with path and offset, unless these bytes are the entry that was written, and its key
   // is `key`, if that is not null.
-  Status Check(int64_t entry, const char* bytes, const int64_t* key) const;
+  Status Check(int64_t entry, const char* bytes, const int64_t* key) const {
+    return CheckEntry(bytes, key, layout_, entry, path_);
+  }
 
  private:
-  SsdSegment(Env* env, std::string path, const SegmentLayout& layout)
+  SsdSegment(Env* env, std::string path, const EntryLayout& layout)
       : env_(env), path_(std::move(path)), layout_(layout) {}
 
   Status Flush();
 
   Env* env_;
   std::string path_;
-  SegmentLayout layout_;
+  EntryLayout layout_;
   std::unique_ptr<File> file_;
   int64_t num_entries_ = 0;
   int64_t num_written_ = 0;

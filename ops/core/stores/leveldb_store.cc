@@ -95,6 +95,13 @@ int64_t LevelDbStore::memory_bytes() const {
   return keys_.bytes() + (used.empty() ? 0 : std::stoll(used));
 }
 
+void LevelDbStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  for (int64_t i = 0; i < n; ++i) {
+    found[i] = keys_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
+  }
+}
+
 Status LevelDbStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
   std::vector<int64_t> held;  // places in `keys`
   leveldb::ReadOptions options;

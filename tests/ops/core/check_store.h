@@ -70,6 +70,8 @@ inline void ExpectStored(const RowStore& store, const std::vector<int64_t>& keys
   const auto record_bytes = static_cast<size_t>(store.record_bytes());
   std::string records(keys.size() * record_bytes, '?');
   const std::unique_ptr<bool[]> found(new bool[keys.size()]);
+  store.Contains(keys.data(), static_cast<int64_t>(keys.size()), found.get());
+  for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(found[i], expected.count(keys[i]) > 0);
   ASSERT_TRUE(
       IsOk(store.Get(keys.data(), static_cast<int64_t>(keys.size()), records.data(), found.get())));
   for (size_t i = 0; i < keys.size(); ++i) {
