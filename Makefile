@@ -75,6 +75,7 @@ $(STAMPS)/native: $(STAMPS)/build $(STAMPS)/stores CMakeLists.txt pyproject.toml
 # What stores need of the system. Without it they are left out, and a table that asks for one says so.
 $(STAMPS)/stores: | $(STAMPS)/build
 	tools/install_debian_package.sh libleveldb-dev leveldb/db.h "The LEVELDB tier" || true
+	tools/install_debian_package.sh libpmem-dev libpmem.h "The PMEM tier" || true
 	@touch $@
 
 # No pip package has GoogleTest's headers and library: Debian's is installed where that needs no

@@ -8,7 +8,10 @@ from keras_sparse.storage.storage_type import StorageType
 
 _DEFAULT_SIZE = 1 << 30
 # What the lower tiers need that are not in every build.
-_NEEDS = {"LEVELDB": "libleveldb (Debian: libleveldb-dev)"}
+_NEEDS = {
+    "LEVELDB": "libleveldb (Debian: libleveldb-dev)",
+    "PMEM": "libpmem (Debian: libpmem-dev)",
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -56,14 +59,10 @@ class StorageOption:
         for tier in self.lower_tiers:
             if tier in _native.LOWER_TIERS:
                 continue
-            remedy = (
-                f"install {_NEEDS[tier]} and then keras_sparse again"
-                if tier in _NEEDS
-                else f"take one of {_native.LOWER_TIERS}"
-            )
             raise NotImplementedError(
-                f"A lower tier must be in this build of keras_sparse, and {tier} is not; {remedy}. "
-                f"Received: storage_type='{self.storage_type}'"
+                f"A lower tier must be in this build of keras_sparse, and {tier} is not; install "
+                f"{_NEEDS[tier]} and then keras_sparse again, or take one of "
+                f"{_native.LOWER_TIERS}. Received: storage_type='{self.storage_type}'"
             )
         if self.lower_tiers and not self.storage_path:
             raise ValueError(

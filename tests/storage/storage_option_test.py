@@ -45,11 +45,6 @@ def test_survives_its_config():
             NotImplementedError,
             "needs a build of keras_sparse for GPU",
         ),
-        (
-            {"storage_type": "DRAM_PMEM", "storage_path": "pmem"},
-            NotImplementedError,
-            "must be in this build of keras_sparse, and PMEM is not; take one of",
-        ),
         ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
         ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
@@ -71,7 +66,16 @@ def test_a_table_takes_nothing_else(make):
         make(10, 4, storage=StorageOption("DRAM_SSDHASH", "ssd"))
 
 
-def test_names_what_a_missing_store_needs(monkeypatch):
+@pytest.mark.parametrize(
+    ("storage_type", "tier", "library"),
+    [
+        ("DRAM_LEVELDB", "LEVELDB", "libleveldb"),
+        ("DRAM_PMEM", "PMEM", "libpmem"),
+        ("DRAM_PMEM_SSDHASH", "PMEM", "libpmem"),
+    ],
+)
+def test_names_what_a_missing_store_needs(storage_type, tier, library, monkeypatch):
     monkeypatch.setattr("keras_sparse.ops._native.LOWER_TIERS", ("SSDHASH",))
-    with pytest.raises(NotImplementedError, match=r"install libleveldb .* and then keras_sparse"):
-        StorageOption("DRAM_LEVELDB", "rows")
+    words = rf"and {tier} is not; install {library} .* again, or take one of \('SSDHASH',\)"
+    with pytest.raises(NotImplementedError, match=words):
+        StorageOption(storage_type, "rows")

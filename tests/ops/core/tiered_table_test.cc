@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/embedding_table.h"
+#include "tests/ops/core/check_tiered_table.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/thread_executor.h"
@@ -22,50 +23,12 @@ TableOptions Tiered(const std::string& path, int64_t dim, int64_t first_bytes,
   return options;
 }
 
-std::vector<float> NumbersOf(const RuleOptions& rule, int64_t step) {
-  const float rate = 0.1f / static_cast<float>(step);
-  return rule.rule == "adam" ? std::vector<float>{rate, rate} : std::vector<float>{rate};
-}
-
 class TieredTable : public ::testing::TestWithParam<std::tuple<std::string, int64_t>> {};
 
 TEST_P(TieredTable, IsTheTableInMemoryBitForBit) {
   const auto& [strategy, first_bytes] = GetParam();
   for (const RuleOptions& rule : {AdagradRule(0.1), AdamRule()}) {
-    const TempFolder folder;
-    const auto tiered = OpenWithRule(Tiered(folder / "ssd", 7, first_bytes, strategy), rule);
-    const auto plain = OpenWithRule(Dynamic(7), rule);
-    ThreadExecutor executor(3);
-    for (int64_t step = 1; step <= 60; ++step) {
-      const auto seed = static_cast<uint64_t>(step);
-      const std::vector<int64_t> ids = RandomIds(400, -1500, 1500 + 100 * step, seed);
-      const std::vector<float> grads = RandomFloats(400 * 7, seed);
-      if (step % 3 != 0) {
-        ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
-      }
-      for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-        ASSERT_TRUE(IsOk(Apply(table, NumbersOf(rule, step), ids, grads, &executor)));
-      }
-      const std::vector<int64_t> read = RandomIds(300, -2000, 8000, seed + 1);
-      ASSERT_EQ(Bits(Lookup(tiered.get(), read, &executor)), Bits(Lookup(plain.get(), read)));
-      if (step % 20 == 0) {
-        for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-          ASSERT_TRUE(IsOk(
-              table->Import(read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
-        }
-      }
-      ASSERT_EQ(tiered->size(), plain->size());
-      ASSERT_EQ(tiered->stats().created_rows, plain->stats().created_rows);
-      ASSERT_EQ(tiered->stats().hits, plain->stats().hits);
-    }
-    EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
-    // Another optimizer: rows stay, in all tiers.
-    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(table->SetRule(AdamRule("lazy_adam"), &executor)));
-    }
-    EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
-    ASSERT_TRUE(IsOk(tiered->Clear(&executor)));
-    EXPECT_EQ(tiered->size(), 0);
+    CheckTieredTable({{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", strategy}, rule);
   }
 }
 

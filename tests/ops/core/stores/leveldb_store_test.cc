@@ -8,11 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/core/embedding_table.h"
 #include "tests/ops/core/check_store.h"
-#include "tests/ops/core/table_testing.h"
+#include "tests/ops/core/check_tiered_table.h"
 #include "tests/ops/core/temp_folder.h"
-#include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
 namespace {
@@ -98,23 +96,7 @@ TEST(LevelDbStore, NamesAFolderThatIsTaken) {
 }
 
 TEST(LevelDbStore, IsATierBelowMemory) {
-  const TempFolder folder;
-  TableOptions options = Dynamic(7);
-  options.storage = {{"leveldb"}, {40000, int64_t{1} << 30}, folder / "rows", "LRU"};
-  const auto tiered = OpenWithRule(options, AdagradRule(0.1));
-  const auto plain = OpenWithRule(Dynamic(7), AdagradRule(0.1));
-  ThreadExecutor executor(3);
-  for (int64_t step = 1; step <= 40; ++step) {
-    const auto seed = static_cast<uint64_t>(step);
-    const std::vector<int64_t> ids = RandomIds(400, -1500, 1500 + 100 * step, seed);
-    const std::vector<float> grads = RandomFloats(400 * 7, seed);
-    ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
-    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads, &executor)));
-    }
-    ASSERT_EQ(tiered->size(), plain->size());
-  }
-  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+  CheckTieredTable({{"leveldb"}, {40000, int64_t{1} << 30}, "", "LRU"}, AdagradRule(0.1));
 }
 
 }  // namespace
