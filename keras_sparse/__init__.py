@@ -7,6 +7,7 @@ from keras_sparse import optimizers as optimizers
 from keras_sparse import saving as saving
 from keras_sparse import storage as storage
 from keras_sparse.embedding_variable import EmbeddingVariable as EmbeddingVariable
+from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
 from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
 

@@ -1,5 +1,6 @@
 """Checks of arguments, each worded as: rule, remedy, what came."""
 
+import math
 import numbers
 
 
@@ -35,6 +36,15 @@ def boolean(value, name):
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}")
     return value
+
+
+def number(value, name):
+    """Returns `value` as a float; raises unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
+    return float(value)
 
 
 def between(value, low, high, name):

@@ -12,6 +12,7 @@ from keras_sparse.initial_rows import NATIVE_INITIALIZERS
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.initial_rows import rows_in_chunks
 from keras_sparse.ops.lookup import refuse_strategies
+from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.storage.storage_option import StorageOption
 
@@ -28,7 +29,8 @@ class EmbeddingVariable(keras.Variable):
     gradients, and computing with the variable itself is an error.
 
     A static table has a row for each id in `[0, input_dim)`. A dynamic one takes any int64 key: a
-    lookup reads a key without a row as its initial row, the first gradient makes the row.
+    lookup reads a key without a row as its initial row, the first gradient makes the row, and
+    `admission` changes both.
 
     Args:
         input_dim: Integer, rows of a static table. `None` for a dynamic one.
@@ -41,6 +43,8 @@ class EmbeddingVariable(keras.Variable):
             Defaults to `"error"`.
         storage: `keras_sparse.StorageOption`: the tiers of a dynamic table. Defaults to `None`,
             memory alone.
+        admission: A filter of `keras_sparse.storage`, which says when a key of a dynamic table gets
+            its row. Defaults to `None`: at its first gradient.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
 
@@ -60,6 +64,7 @@ class EmbeddingVariable(keras.Variable):
         seed=None,
         out_of_range="error",
         storage=None,
+        admission=None,
         trainable=True,
         name="embeddings",
     ):
@@ -67,6 +72,7 @@ class EmbeddingVariable(keras.Variable):
         self.output_dim = checks.positive(output_dim, "output_dim")
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
         self.storage = check_storage(storage, input_dim) or StorageOption()
+        self.admission = check_admission(admission, input_dim)
         refuse_strategies("created")
         self.initializer = keras.initializers.get(initializer)
         self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
@@ -110,6 +116,10 @@ class EmbeddingVariable(keras.Variable):
                 [self.out_of_range],
                 [self.storage],
             )
+            if self.admission is not None:
+                seed = self.admission.seed
+                seed = self.initial_rows.seed if seed is None else seed
+                ops.set_filter([self], self.admission, [seed])
             self._value = make_anchor(self)
             self._import_initial_rows()
 
@@ -151,7 +161,8 @@ class EmbeddingVariable(keras.Variable):
         Returns:
             `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
             these the ids that had a row; `created_rows`, made by a gradient; `out_of_range_ids`,
-            read as zeros: integers. `waited_seconds` that lookups and updates have waited for lower
+            read as zeros; of the admission filter `filtered_ids`, gradients dropped,
+            `waiting_keys` and `filter_bytes`, not among `bytes`: integers. `waited_seconds` that lookups and updates have waited for lower
             tiers: a float. `tiers`: for each tier's name, from the first one down, a dict of
             integers:
 

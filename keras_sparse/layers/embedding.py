@@ -9,6 +9,7 @@ from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
+from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.storage_option import check_storage
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
@@ -49,6 +50,8 @@ class Embedding(keras.layers.Layer):
             is counted in `stats()`. Defaults to `"error"`.
         storage: `keras_sparse.StorageOption`: the tiers that a dynamic table keeps its rows in.
             Defaults to `None`, memory alone.
+        admission: A filter of `keras_sparse.storage`, like `CounterFilter`: says when an id of a
+            dynamic table gets its row. Defaults to `None`: at its first gradient.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but
@@ -81,6 +84,7 @@ class Embedding(keras.layers.Layer):
         mask_zero=False,
         out_of_range="error",
         storage=None,
+        admission=None,
         **kwargs,
     ):
         super().__init__(**_without_keras_options(kwargs))
@@ -92,6 +96,7 @@ class Embedding(keras.layers.Layer):
         self.mask_zero = checks.boolean(mask_zero, "mask_zero")
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
         self.storage = check_storage(storage, input_dim)
+        self.admission = check_admission(admission, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
                 "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
@@ -117,6 +122,7 @@ class Embedding(keras.layers.Layer):
             self.seed,
             self.out_of_range,
             self.storage,
+            self.admission,
         )
         # Tracked as trainable, so that a frozen layer can be unfrozen.
         self.embeddings.trainable = self.trainable
@@ -176,7 +182,8 @@ class Embedding(keras.layers.Layer):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
         config["embeddings_initializer"] = keras.initializers.serialize(self.embeddings_initializer)
         config |= {name: getattr(self, name) for name in ("seed", "mask_zero", "out_of_range")}
-        config["storage"] = keras.saving.serialize_keras_object(self.storage)
+        for name in ("storage", "admission"):
+            config[name] = keras.saving.serialize_keras_object(getattr(self, name))
         return {**super().get_config(), **config}
 
     @classmethod

@@ -7,6 +7,9 @@ STATISTICS = (
     "hits",
     "created_rows",
     "out_of_range_ids",
+    "filtered_ids",
+    "waiting_keys",
+    "filter_bytes",
     "waited_ns",
 )
 
@@ -18,8 +21,10 @@ def table_stats(variables):
         variables: List of `EmbeddingVariable`.
 
     Returns:
-        int64 tensor of shape `(num_tables, 7)`: the numbers that `STATISTICS` names, in its order.
-        `hits` are looked-up ids that had a row; `created_rows` were made by gradients;
+        int64 tensor of shape `(num_tables, 10)`: the numbers that `STATISTICS` names, in its order.
+        `hits` are looked-up ids that had a row; `created_rows` were made by gradients. Of the
+        admission filter: `filtered_ids` are gradients that it dropped, `waiting_keys` those that it
+        has counted and not admitted yet, `filter_bytes` its memory, which is not among `bytes`.
         `waited_ns` are nanoseconds that ops have waited for lower tiers.
     """
     return _native.lib.keras_sparse_stats(handles=[variable.native for variable in variables])

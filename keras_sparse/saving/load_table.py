@@ -8,6 +8,7 @@ from keras_sparse import ops
 from keras_sparse.saving.load_weights import verified
 from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.read_chunks import read_chunks
+from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.verify import verify
 
@@ -32,7 +33,8 @@ def load_table(variable, store):
     by itself.)
     Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
     same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
-    takes over those of the rule itself (`Adam`), and the other way round. A static table also takes
+    takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
+    if the table has an admission filter of the saved one's kind and size. A static table also takes
     the weights that a `keras.layers.Embedding` of its shape has saved.
 
     Args:
@@ -81,6 +83,23 @@ def _load(variable, store, load):
         ops.clear_tables([variable])
     for keys, records in read_chunks(header, store):
         variable.import_(keys, records if same_slots else records[:, : variable.output_dim])
+    _load_filter(variable, header, store)
+
+
+def _load_filter(variable, header, store):
+    if header.filter is None:
+        return
+    ours = None if variable.admission is None else variable.admission.layout()
+    if ours != header.filter.layout:
+        warnings.warn(
+            f"What the admission filter saved with '{variable.path}' remembers of keys that wait "
+            "is dropped, as the table has no filter of the same kind and size. Received: saved "
+            f"{header.filter.layout}, admission {ours}",
+            stacklevel=2,
+        )
+        return
+    for keys, counts in read_filter_chunks(header, store):
+        ops.import_filter([variable], [keys], [counts])
 
 
 def _family(rule):

@@ -24,10 +24,34 @@ def read_chunks(header, store):
         )
 
 
+def read_filter_chunks(header, store):
+    """Yields the chunks of what a saved table's admission filter remembers, each checked.
+
+    Args:
+        header: `TableHeader` of the table.
+        store: Mapping of dataset names to arrays.
+
+    Yields:
+        `(keys, counts)`: arrays of int64 and of uint32, `(n,)`.
+
+    Raises:
+        ValueError: As `read_chunks`.
+    """
+    chunks = () if header.filter is None else header.filter.chunks
+    for index, (num_entries, first, keys_crc32, counts_crc32) in enumerate(chunks):
+        shape = (num_entries,)
+        if keys_crc32 is None:
+            keys = first + np.arange(num_entries, dtype=np.int64)
+        else:
+            keys = _read(store, f"filter_keys_{index:06d}", np.int64, shape, keys_crc32)
+        yield keys, _read(store, f"filter_counts_{index:06d}", np.uint32, shape, counts_crc32)
+
+
 def check_chunks(header, store):
     """Reads a saved table through and raises ValueError unless all of it is as saved."""
-    for _ in read_chunks(header, store):
-        pass
+    for read in (read_chunks, read_filter_chunks):
+        for _ in read(header, store):
+            pass
     if header.input_dim is not None and header.num_rows != header.input_dim:
         raise ValueError(
             "A saved static table must hold all its rows. The file is damaged. Received: "

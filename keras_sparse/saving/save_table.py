@@ -2,13 +2,14 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader
 
 CHUNK_BYTES = 16 << 20
 
 
 def save_table(variable, store):
-    """Writes a table, with its slots, into the store that Keras gives a layer.
+    """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
 
     The table is written in chunks, so that it takes no second copy in memory.
 
@@ -32,4 +33,5 @@ def save_table(variable, store):
         record_floats=variable.record_floats,
         initial_rows=variable.initial_rows,
         chunks=tuple(chunks),
+        filter=save_filter(variable, store),
     ).write(store)

@@ -7,7 +7,23 @@ import numpy as np
 from keras_sparse.initial_rows import InitialRows
 
 FORMAT = "keras_sparse table"
-VERSION = 2
+VERSION = 3
+_VERSION_WITHOUT_FILTER = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class FilterHeader:
+    """What a saved table says of what its admission filter remembers.
+
+    Args:
+        layout: Dict: what a filter that takes it over must be, see `AdmissionFilter.layout`.
+        chunks: Tuple with, for each chunk, its number of entries; the first key, if the keys are
+            consecutive and so not stored, or `None`; the CRC-32 of its keys, if they are stored, or
+            `None`; the CRC-32 of its counts.
+    """
+
+    layout: dict
+    chunks: tuple[tuple[int, int | None, int | None, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +39,7 @@ class TableHeader:
         initial_rows: `InitialRows`.
         chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys and of its
             records.
+        filter: `FilterHeader`, or `None` for a table whose filter remembers nothing.
     """
 
     input_dim: int | None
@@ -32,6 +49,7 @@ class TableHeader:
     record_floats: int
     initial_rows: InitialRows
     chunks: tuple[tuple[int, int, int], ...]
+    filter: FilterHeader | None = None
 
     @property
     def num_rows(self):
@@ -39,7 +57,12 @@ class TableHeader:
 
     def write(self, store):
         """Puts the header into a Keras store."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)})
+        fields = dataclasses.asdict(self)
+        version = VERSION
+        if self.filter is None:  # as ever, for readers that know no filters
+            version = _VERSION_WITHOUT_FILTER
+            del fields["filter"]
+        text = json.dumps({"format": FORMAT, "version": version, **fields})
         content = np.frombuffer(text.encode(), np.uint8)
         store["header"] = content
         store["header_crc32"] = np.array(zlib.crc32(content.data), np.uint32)
@@ -55,13 +78,21 @@ class TableHeader:
         if zlib.crc32(content.data) != int(np.asarray(store["header_crc32"])):
             raise ValueError("A saved table's header must match its checksum. The file is damaged")
         fields = json.loads(content.tobytes())
-        if fields.pop("format") != FORMAT or fields["version"] != VERSION:
+        if fields.pop("format") != FORMAT or fields["version"] not in (
+            _VERSION_WITHOUT_FILTER,
+            VERSION,
+        ):
             raise ValueError(
-                f"A saved table must be of version {VERSION}. Load it with the keras_sparse that "
-                f"saved it, or a later one. Received: version {fields['version']}"
+                f"A saved table must be of version {_VERSION_WITHOUT_FILTER} or {VERSION}. Load it "
+                f"with the keras_sparse that saved it, or a later one. Received: version "
+                f"{fields['version']}"
             )
         del fields["version"]
         fields["initial_rows"] = InitialRows(**fields["initial_rows"])
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["chunks"] = tuple(tuple(chunk) for chunk in fields["chunks"])
+        if "filter" in fields:
+            saved = fields["filter"]
+            chunks = tuple(tuple(chunk) for chunk in saved["chunks"])
+            fields["filter"] = FilterHeader(saved["layout"], chunks)
         return cls(**fields)

@@ -1,5 +1,6 @@
-"""Where the rows of a table are kept."""
+"""Where the rows of a table are kept, and which keys get one."""
 
+from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
 from keras_sparse.storage.miss_curve import miss_curve as miss_curve
 from keras_sparse.storage.miss_curve import MissCurve as MissCurve
 from keras_sparse.storage.storage_option import StorageOption as StorageOption

@@ -56,7 +56,8 @@ struct Block {
 // Memory that a thread keeps from part to part and from step to step.
 struct Scratch {
   IdGrouper groups;
-  std::vector<float> sums;  // (kBlockRows, dim) of ids that occur more than once
+  std::vector<float> sums;    // (kBlockRows, dim) of ids that occur more than once
+  std::vector<char> skipped;  // of the distinct ids
 };
 
 // Points at the gradients of `n` ids: at the input itself where it is the gradient as it stands.
@@ -108,14 +109,19 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part));
   scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kBlockRows * dim)));
   RowWriter writer(table, fetched);
-  const bool skips = table->out_of_range_is_zero();
+  const bool skips = writer.may_skip();
+  if (skips) {
+    scratch.skipped.resize(static_cast<size_t>(groups.num_unique()));
+    writer.FindSkipped(groups.unique_ids(), groups.num_unique(), scratch.skipped.data());
+    table->filtered_ids_.fetch_add(writer.num_filtered(), std::memory_order_relaxed);
+  }
 
   int64_t next = 0;
   const auto locate = [&](Block* block) {
     block->size = 0;
     for (; next < groups.num_unique() && block->size < kBlockRows; ++next) {
       const int64_t id = groups.unique_ids()[next];
-      if (skips && !table->first_tier_->Accepts(id)) continue;
+      if (skips && scratch.skipped[static_cast<size_t>(next)] != 0) continue;
       block->uniques[static_cast<size_t>(block->size)] = next;
       block->ids[static_cast<size_t>(block->size)] = id;
       ++block->size;
@@ -173,6 +179,7 @@ Status GradientApplier::Run() {
   for (const ApplyRequest& request : requests_) {
     request.table->rule_->BeginStep(request.numbers);
     request.table->first_tier_->BeginUpdate();
+    if (request.table->filter_ != nullptr) request.table->filter_->BeginStep();
     ++request.table->version_;
   }
   const Status updated = UpdateRows(fetched);
@@ -194,8 +201,8 @@ Status GradientApplier::Run() {
 Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {
   std::vector<IdList> lists;
   for (const ApplyRequest& request : requests_) {
-    lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
-                     request.table->first_tier_->max_part_bits()});
+    lists.push_back(
+        {request.gradient.ids, request.gradient.bags.num_ids, request.table->max_part_bits()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;

@@ -21,8 +21,9 @@ struct ApplyRequest {
 };
 
 // For each table: sums the gradients of equal ids, finds each row or creates it, and updates it
-// in place, once. That is one step of each table's rule, also if there are no ids. The result does
-// not depend on the executor's threads.
+// in place, once. That is one step of each table's rule, also if there are no ids. The gradient of
+// a key that the table's filter does not admit is dropped and counted. The result does not depend
+// on the executor's threads.
 //
 // InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have
 // no row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a

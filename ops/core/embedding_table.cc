@@ -104,8 +104,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   }
   ++version_;
   first_tier_->BeginUpdate();
-  const std::vector<IdPartition> partitions =
-      PartitionIds({{keys, n, first_tier_->max_part_bits()}}, executor);
+  const std::vector<IdPartition> partitions = PartitionIds({{keys, n, max_part_bits()}}, executor);
   const IdPartition& partition = partitions[0];
   std::mutex mutex;
   Status status;
@@ -150,6 +149,7 @@ Status EmbeddingTable::Clear(Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;
   staged_.Clear();
+  if (filter_ != nullptr) filter_->Clear();
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
   return first_tier_->Clear(*initializer_, rule_->step(), executor);
 }
@@ -179,7 +179,16 @@ TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
   int64_t bytes = first_tier_->bytes() + rule_->history_bytes() + staged_.bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
-  return {num_rows(), bytes, lookups_, hits_, created_rows_, out_of_range_ids_, waited_ns_};
+  return {num_rows(),
+          bytes,
+          lookups_,
+          hits_,
+          created_rows_,
+          out_of_range_ids_,
+          filtered_ids_,
+          filter_ == nullptr ? 0 : filter_->num_waiting(),
+          filter_ == nullptr ? 0 : filter_->bytes(),
+          waited_ns_};
 }
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {

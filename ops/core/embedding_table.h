@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/admission_filter.h"
 #include "ops/core/counted_store.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
@@ -52,6 +53,9 @@ struct TableStats {
   int64_t hits;              // of these, ids that had a row
   int64_t created_rows;      // rows that a gradient created
   int64_t out_of_range_ids;  // ids read as zeros
+  int64_t filtered_ids;  // gradients dropped: of keys that the filter did not admit, once a step
+  int64_t waiting_keys;  // keys that the filter has counted and not admitted yet
+  int64_t filter_bytes;  // of the filter; not among `bytes`
   int64_t waited_ns;         // nanoseconds that ops have waited for lower tiers
 };
 
@@ -88,7 +92,7 @@ struct RuleLayout {
 };
 
 // A lookup changes nothing; rows are created by Apply and Import. A key without a row has its
-// initial one all the same.
+// initial one all the same, unless the table has an admission filter that says otherwise.
 //
 // Thread safety: every method may be called from any thread. LookupRows (lookup.h) holds the
 // table's lock shared, all that changes rows holds it alone; locks are taken on the calling thread
@@ -125,6 +129,20 @@ class EmbeddingTable {
   //   initializer, a, b, seed   see Initializer::Create
   Status SetInitializer(const std::string& initializer, float a, float b, int64_t seed);
 
+  // Gives a dynamic table an admission filter, in place of the one there may be, whose waiting keys
+  // are forgotten. Rows held stay; from now on Apply makes a row only for a key that is admitted.
+  // Import asks no filter.
+  // Unimplemented for a static table, all of whose ids have rows.
+  Status SetFilter(const FilterOptions& options);
+
+  // What the filter remembers, in pieces, as Export gives rows. Empty for a table without one.
+  Status ExportFilter(int64_t cursor, int64_t max_entries, FilterEntries* entries) const;
+
+  // Writes what ExportFilter has given, over a filter of the same kind and size. An entry of a key
+  // that has a row is kept and does nothing.
+  // FailedPrecondition if the table has no filter.
+  Status ImportFilter(const int64_t* keys, const uint32_t* counts, int64_t n);
+
   // A cursor is 0 at first, then the next_cursor of the piece before; -1 says that all is out,
   // and gives an empty piece.
   // FailedPrecondition if the table has changed since the walk began.
@@ -138,7 +156,7 @@ class EmbeddingTable {
   Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
                 Executor* executor);
 
-  // Back to the state before training: no rows, or every row its initial one.
+  // Back to the state before training: no rows and no waiting keys, or every row its initial one.
   Status Clear(Executor* executor);
 
   // Moves the rows of these keys from the first tier to the next one.
@@ -184,6 +202,9 @@ class EmbeddingTable {
   bool HasRowsBelow() const;
   // Drops the rows of these keys from all lower tiers.
   Status EraseBelow(const int64_t* keys, int64_t n);
+  // The finest cut of an update into parts.
+  int max_part_bits() const;
+  Status CheckCursor(int64_t cursor) const;
   Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;
@@ -196,10 +217,13 @@ class EmbeddingTable {
 
   TableOptions options_;
   std::unique_ptr<Initializer> initializer_;
+  // What a key without a row reads as; null for its initial row.
+  std::unique_ptr<Initializer> default_rows_;
 
   mutable TableMutex mutex_;
   std::unique_ptr<UpdateRule> rule_;
   int64_t rule_generation_ = 0;
+  std::unique_ptr<AdmissionFilter> filter_;  // null if every key may have a row
   std::unique_ptr<FirstTier> first_tier_;
   std::unique_ptr<StorageFolder> folder_;
   int64_t num_stores_opened_ = 0;
@@ -216,6 +240,7 @@ class EmbeddingTable {
   mutable std::atomic<int64_t> waited_ns_{0};
   mutable std::atomic<int64_t> out_of_range_ids_{0};
   std::atomic<int64_t> created_rows_{0};
+  std::atomic<int64_t> filtered_ids_{0};
 };
 
 // Locks the tables of an op, each once and in one order, so that ops over the same tables cannot

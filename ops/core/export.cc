@@ -1,4 +1,4 @@
-// EmbeddingTable::Export: the walk over all rows of a table.
+// EmbeddingTable::Export: the walk over all rows of a table, and that over its filter.
 #include <algorithm>
 #include <shared_mutex>
 
@@ -30,15 +30,31 @@ void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRo
   rows->records.resize(begin + static_cast<size_t>(schema.record_floats()));
 }
 
+Status EmbeddingTable::CheckCursor(int64_t cursor) const {
+  if (cursor == 0 || (cursor >> kVersionShift) == (version_ & kVersionMask)) return Status::Ok();
+  return FailedPrecondition("table '" + name() +
+                            "' must not change while it is exported; export again");
+}
+
+Status EmbeddingTable::ExportFilter(int64_t cursor, int64_t max_entries,
+                                    FilterEntries* entries) const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  *entries = FilterEntries();
+  if (cursor == -1 || filter_ == nullptr) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
+  filter_->Walk(cursor & ((int64_t{1} << kVersionShift) - 1), max_entries, entries);
+  if (entries->next_cursor >= 0) {
+    entries->next_cursor = MakeCursor(version_, 0, entries->next_cursor);
+  }
+  return Status::Ok();
+}
+
 Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
   std::shared_lock<TableMutex> lock(mutex_);
   *rows = ExportedRows();
   rows->record_floats = rule_->schema().record_floats();
   if (cursor == -1) return Status::Ok();
-  if (cursor != 0 && (cursor >> kVersionShift) != (version_ & kVersionMask)) {
-    return FailedPrecondition("table '" + name() +
-                              "' must not change while it is exported; export again");
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
   const int64_t tier = (cursor >> kTierShift) & 0xF;
   const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
   if (tier > static_cast<int64_t>(lower_tiers_.size())) {

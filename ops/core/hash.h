@@ -19,6 +19,16 @@ inline uint64_t HashKey(int64_t key) {
   return h;
 }
 
+// The key with this hash: the same steps backwards.
+inline int64_t KeyOfHash(uint64_t hash) {
+  hash ^= hash >> 33;
+  hash *= 0x9cb4b2f8129337dbULL;  // inverse of the second multiplier modulo 2^64
+  hash ^= hash >> 33;
+  hash *= 0x4f74430c22a54005ULL;  // inverse of the first
+  hash ^= hash >> 33;
+  return static_cast<int64_t>(hash);
+}
+
 // The top `bits` bits of a hash; 0 bits is one part for all.
 inline uint32_t TopBits(uint64_t hash, int bits) {
   return bits == 0 ? 0 : static_cast<uint32_t>(hash >> (64 - bits));

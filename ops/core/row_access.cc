@@ -152,6 +152,7 @@ Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
 RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),
+      default_rows_(table.default_rows_ == nullptr ? *table.initializer_ : *table.default_rows_),
       moves_rows_(table.rule_->moves_rows()),
       prefetch_bytes_(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim()) {}
 
@@ -186,7 +187,7 @@ const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float*
     if (record != nullptr) {
       table_.rule_->Read(record, made);
     } else if (table_.first_tier_->Accepts(ids[i])) {
-      table_.initializer_->Fill(ids[i], dim, made);
+      default_rows_.Fill(ids[i], dim, made);
     } else {
       ++counts->out_of_range;
       std::fill_n(made, dim, 0.0f);
@@ -216,6 +217,35 @@ void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
   table_->first_tier_->PrefetchIndex(ids, n);
 }
 
+bool RowWriter::may_skip() const {
+  return table_->out_of_range_is_zero() || table_->filter_ != nullptr;
+}
+
+void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
+  AdmissionFilter* filter = table_->filter_.get();
+  if (filter == nullptr) {
+    for (int64_t i = 0; i < n; ++i) skipped[i] = table_->first_tier_->Accepts(ids[i]) ? 0 : 1;
+    return;
+  }
+  PrefetchIndex(ids, std::min(kBlockRows, n));
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t end = std::min(n, begin + kBlockRows);
+    PrefetchIndex(ids + end, std::min(kBlockRows, n - end));
+    std::array<float*, kBlockRows> records;
+    table_->first_tier_->Find(ids + begin, end - begin, records.data());
+    for (int64_t i = begin; i < end; ++i) {
+      const bool has_row = records[static_cast<size_t>(i - begin)] != nullptr ||
+                           (!fetched_.empty() && fetched_.Find(ids[i]) != nullptr);
+      skipped[i] = has_row ? 0 : 1;
+      if (!has_row) filter->Prefetch(ids[i]);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      if (skipped[i] != 0 && filter->Admit(ids[i])) skipped[i] = 0;
+      num_filtered_ += skipped[i];
+    }
+  }
+}
+
 Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {
   return table_->first_tier_->FindOrCreate(ids, n, records, created);
 }
@@ -231,6 +261,7 @@ void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, co
       } else {
         table_->initializer_->Fill(ids[i], table_->dim(), records[i]);
         rule.schema().InitializeSlots(records[i], rule.step());
+        if (table_->filter_ != nullptr) table_->filter_->Forget(ids[i]);
         ++num_created_;
       }
     }

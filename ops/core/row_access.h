@@ -108,6 +108,7 @@ class RowReader {
 
   const EmbeddingTable& table_;
   const FetchedRecords& fetched_;
+  const Initializer& default_rows_;  // of keys without a row
   bool moves_rows_;
   int64_t prefetch_bytes_;
   std::array<std::array<const float*, kBlockRows>, 2> rows_;
@@ -125,6 +126,14 @@ class RowWriter {
     PrefetchRows(records, n, record_bytes_);
   }
 
+  // Whether FindSkipped may find any.
+  bool may_skip() const;
+
+  // Which ids an update leaves out: those outside a static table, and those without a row that the
+  // table's filter does not admit yet, which it counts here.
+  //   ids, skipped  (n), ids all different
+  void FindSkipped(const int64_t* ids, int64_t n, char* skipped);
+
   // Finds the records of a block, creating those that are missing. On an error the block is as if
   // it had not been asked for.
   //   ids, records, created  (n), n <= kBlockRows; ids all different
@@ -136,6 +145,8 @@ class RowWriter {
 
   // Rows made so far that a gradient created, and not a lower tier.
   int64_t num_created() const { return num_created_; }
+  // Ids that the filter has kept from having a row so far.
+  int64_t num_filtered() const { return num_filtered_; }
 
  private:
   EmbeddingTable* table_;
@@ -143,6 +154,7 @@ class RowWriter {
   bool lazy_;
   int64_t record_bytes_;
   int64_t num_created_ = 0;
+  int64_t num_filtered_ = 0;
 };
 
 }  // namespace keras_sparse

@@ -1,5 +1,4 @@
-// KerasSparseStats: (rows, bytes, lookups, hits, created_rows, out_of_range_ids, waited_ns) of each
-// table.
+// KerasSparseStats: the statistics of each table.
 #include "ops/tf/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -7,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 7;
+constexpr int64_t kNumStats = 10;
 
 }  // namespace
 
@@ -40,7 +39,10 @@ class StatsOp : public tf::OpKernel {
       rows(i, 3) = stats.hits;
       rows(i, 4) = stats.created_rows;
       rows(i, 5) = stats.out_of_range_ids;
-      rows(i, 6) = stats.waited_ns;
+      rows(i, 6) = stats.filtered_ids;
+      rows(i, 7) = stats.waiting_keys;
+      rows(i, 8) = stats.filter_bytes;
+      rows(i, 9) = stats.waited_ns;
     }
   }
 };

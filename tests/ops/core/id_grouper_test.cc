@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "ops/core/hash.h"
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {

@@ -1,4 +1,4 @@
-// What the tests of the core share: checks of a Status, seeded data, hashes turned back into keys.
+// What the tests of the core share: checks of a Status, seeded data.
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_TESTING_H_
 
@@ -69,16 +69,6 @@ inline std::vector<int64_t> RandomSplits(int64_t num_bags, int64_t max_hotness, 
 // The keys that are hardest to tell from "no key".
 inline std::vector<int64_t> ExtremeKeys() {
   return {std::numeric_limits<int64_t>::min(), -1, 0, 1, std::numeric_limits<int64_t>::max()};
-}
-
-// The key with this hash: the finalizer of MurmurHash3 run backwards.
-inline int64_t KeyOfHash(uint64_t hash) {
-  hash ^= hash >> 33;
-  hash *= 0x9cb4b2f8129337dbULL;  // inverse of the second multiplier modulo 2^64
-  hash ^= hash >> 33;
-  hash *= 0x4f74430c22a54005ULL;  // inverse of the first
-  hash ^= hash >> 33;
-  return static_cast<int64_t>(hash);
 }
 
 }  // namespace keras_sparse

@@ -1,0 +1,26 @@
+import tensorflow as tf
+
+from keras_sparse.ops import _native
+
+
+def set_filter(variables, admission, seeds):
+    """Gives dynamic tables an admission filter. What an earlier one remembered is forgotten.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        admission: A filter of `keras_sparse.storage`.
+        seeds: List of integers that fit int64, one a table, for a filter that draws.
+    """
+    constants = admission.constants()
+    default = admission.default_value_no_permission
+    reads_initial_rows = default == "initializer"
+    with tf.init_scope():
+        _native.lib.keras_sparse_set_filter(
+            handles=[variable.native for variable in variables],
+            constants=tf.constant([float(each) for each in constants.values()], tf.float64),
+            filter=admission.kind,
+            constant_names=list(constants),
+            seeds=seeds,
+            reads_initial_rows=reads_initial_rows,
+            default_value=0.0 if reads_initial_rows else default,
+        )

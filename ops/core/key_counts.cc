@@ -1,0 +1,115 @@
+#include "ops/core/key_counts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace keras_sparse {
+namespace {
+
+constexpr size_t kLeastSlots = 4;
+
+// Of a table's slots in use: at most, after it has shrunk, and at least.
+size_t MostEntries(size_t num_slots) { return num_slots * 7 / 8; }
+size_t SlotsFor(size_t num_entries) { return num_entries * 6 / 5 + kLeastSlots; }
+bool IsSparse(size_t num_entries, size_t num_slots) {
+  return num_slots > 2 * kLeastSlots && num_entries * 100 < (num_slots - kLeastSlots) * 77;
+}
+
+}  // namespace
+
+size_t KeyCounts::Find(uint64_t hash, bool* found) const {
+  size_t at = Home(hash);
+  for (size_t distance = 0;; ++distance, at = Next(at)) {
+    const Entry& entry = slots_[at];
+    *found = entry.count != 0 && entry.hash() == hash;
+    if (*found || entry.count == 0 || Distance(at) < distance) return at;
+  }
+}
+
+uint32_t KeyCounts::Get(uint64_t hash) const {
+  if (slots_.empty()) return 0;
+  bool found = false;
+  const size_t at = Find(hash, &found);
+  return found ? slots_[at].count : 0;
+}
+
+uint32_t KeyCounts::Increment(uint64_t hash) {
+  bool found = false;
+  const size_t at = slots_.empty() ? 0 : Find(hash, &found);
+  if (found) {
+    if (slots_[at].count != UINT32_MAX) ++slots_[at].count;
+    return slots_[at].count;
+  }
+  Insert(hash, 1);
+  return 1;
+}
+
+void KeyCounts::Set(uint64_t hash, uint32_t count) {
+  if (count == 0) return Erase(hash);
+  bool found = false;
+  const size_t at = slots_.empty() ? 0 : Find(hash, &found);
+  if (found) {
+    slots_[at].count = count;
+  } else {
+    Insert(hash, count);
+  }
+}
+
+void KeyCounts::Insert(uint64_t hash, uint32_t count) {
+  const auto size = static_cast<size_t>(size_) + 1;
+  if (size > MostEntries(slots_.size())) {
+    size_t num_slots = std::max(slots_.size() + slots_.size() / 10, SlotsFor(1));
+    while (size > MostEntries(num_slots)) ++num_slots;
+    Resize(num_slots);
+  }
+  bool found = false;
+  Place(Find(hash, &found), hash, count);
+  ++size_;
+}
+
+void KeyCounts::Place(size_t at, uint64_t hash, uint32_t count) {
+  Entry carried = {static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32), count};
+  for (; carried.count != 0; at = Next(at)) std::swap(slots_[at], carried);
+}
+
+void KeyCounts::Erase(uint64_t hash) {
+  if (slots_.empty()) return;
+  bool found = false;
+  size_t at = Find(hash, &found);
+  if (!found) return;
+  // The rest of the run moves one slot towards home.
+  for (size_t next = Next(at); slots_[next].count != 0 && Distance(next) > 0; next = Next(next)) {
+    slots_[at] = slots_[next];
+    at = next;
+  }
+  slots_[at].count = 0;
+  --size_;
+  const auto size = static_cast<size_t>(size_);
+  if (IsSparse(size, slots_.size())) Resize(SlotsFor(size));
+}
+
+void KeyCounts::Resize(size_t num_slots) {
+  std::vector<Entry> old(num_slots);
+  old.swap(slots_);
+  for (const Entry& entry : old) {
+    if (entry.count == 0) continue;
+    bool found = false;
+    Place(Find(entry.hash(), &found), entry.hash(), entry.count);
+  }
+}
+
+int64_t KeyCounts::Walk(int64_t cursor, int64_t num_slots, std::vector<int64_t>* keys,
+                        std::vector<uint32_t>* counts) const {
+  const auto all = static_cast<int64_t>(slots_.size());
+  const int64_t end =
+      cursor + std::clamp<int64_t>(num_slots, 0, std::max<int64_t>(0, all - cursor));
+  for (int64_t at = cursor; at < end; ++at) {
+    const Entry& entry = slots_[static_cast<size_t>(at)];
+    if (entry.count == 0) continue;
+    keys->push_back(KeyOfHash(entry.hash()));
+    counts->push_back(entry.count);
+  }
+  return end < all ? end : -1;
+}
+
+}  // namespace keras_sparse

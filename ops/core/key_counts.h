@@ -1,0 +1,82 @@
+// How often each key of one key shard has been counted, in at most 16 bytes a key.
+#ifndef KERAS_SPARSE_OPS_CORE_KEY_COUNTS_H_
+#define KERAS_SPARSE_OPS_CORE_KEY_COUNTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/hash.h"
+#include "ops/core/prefetch.h"
+
+namespace keras_sparse {
+
+// A hash table with linear probing in the order of Robin Hood (Celis, Larson and Munro, 1985): a
+// run of entries is sorted by where they belong, so that a search ends a few entries on, however
+// full the table is, and an erased entry leaves no trace. It is kept between 77 % and 88 % full, by
+// growing a tenth at a time: an entry of 12 bytes takes 15.6 at most. A copy of one shard in its
+// new size is all that growing needs besides.
+//
+// An entry holds the hash, from which the key follows. Every hash is a key's: an empty slot is one
+// with a count of 0.
+//
+// Thread safety: const methods may overlap; any other call needs the object alone.
+class KeyCounts {
+ public:
+  // `skip_bits` top bits of a hash have chosen the shard and are the same for all keys here.
+  explicit KeyCounts(int skip_bits) : skip_bits_(skip_bits) {}
+
+  int64_t size() const { return size_; }
+  int64_t bytes() const { return static_cast<int64_t>(slots_.capacity() * sizeof(Entry)); }
+
+  void Prefetch(uint64_t hash) const {
+    if (!slots_.empty()) PrefetchLine(slots_.data() + Home(hash));
+  }
+
+  // The count of a key, 0 if it has none.
+  uint32_t Get(uint64_t hash) const;
+
+  // Adds one, up to 2^32 - 1; returns the new count.
+  uint32_t Increment(uint64_t hash);
+
+  // A count of 0 is none.
+  void Set(uint64_t hash, uint32_t count);
+
+  void Erase(uint64_t hash);
+
+  // Appends what is in the next `num_slots` slots; returns the next cursor, or -1 at the end.
+  int64_t Walk(int64_t cursor, int64_t num_slots, std::vector<int64_t>* keys,
+               std::vector<uint32_t>* counts) const;
+
+ private:
+  struct Entry {
+    uint32_t low;  // the words of the hash: a whole one would be aligned to 8 bytes
+    uint32_t high;
+    uint32_t count;
+    uint64_t hash() const { return (static_cast<uint64_t>(high) << 32) | low; }
+  };
+  static_assert(sizeof(Entry) == 12, "an entry takes no more than it needs");
+
+  size_t Home(uint64_t hash) const {
+    return static_cast<size_t>(((hash << skip_bits_) >> 32) * slots_.size() >> 32);
+  }
+  size_t Next(size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
+  // How far behind its home the entry in this slot is.
+  size_t Distance(size_t at) const {
+    const size_t home = Home(slots_[at].hash());
+    return at >= home ? at - home : at + slots_.size() - home;
+  }
+  // The slot of a key, or the one in which it would stand. REQUIRES: there are slots.
+  size_t Find(uint64_t hash, bool* found) const;
+  void Insert(uint64_t hash, uint32_t count);
+  void Place(size_t at, uint64_t hash, uint32_t count);
+  void Resize(size_t num_slots);
+
+  int skip_bits_;
+  int64_t size_ = 0;
+  std::vector<Entry> slots_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_KEY_COUNTS_H_

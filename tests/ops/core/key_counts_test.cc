@@ -1,0 +1,102 @@
+#include "ops/core/key_counts.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tests/ops/core/testing.h"
+
+namespace keras_sparse {
+namespace {
+
+std::map<int64_t, uint32_t> All(const KeyCounts& counts, int64_t num_slots = 100) {
+  std::map<int64_t, uint32_t> all;
+  for (int64_t at = 0; at >= 0;) {
+    std::vector<int64_t> keys;
+    std::vector<uint32_t> values;
+    at = counts.Walk(at, num_slots, &keys, &values);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_TRUE(all.emplace(keys[i], values[i]).second) << "key " << keys[i] << " came twice";
+    }
+  }
+  return all;
+}
+
+TEST(KeyCounts, HoldsEveryKey) {
+  KeyCounts counts(0);
+  EXPECT_EQ(All(counts).size(), 0u);
+  EXPECT_EQ(counts.Get(HashKey(0)), 0u);
+  counts.Erase(HashKey(0));
+  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(counts.Increment(HashKey(key)), 1u);
+  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(counts.Increment(HashKey(key)), 2u);
+  counts.Set(HashKey(-1), UINT32_MAX);
+  EXPECT_EQ(counts.Increment(HashKey(-1)), UINT32_MAX);
+  counts.Set(HashKey(0), 0);
+  const auto min = std::numeric_limits<int64_t>::min();
+  const auto max = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(All(counts, 1),
+            (std::map<int64_t, uint32_t>{{min, 2}, {-1, UINT32_MAX}, {1, 2}, {max, 2}}));
+}
+
+// Against a map, over growth, shrinkage and runs that wrap around the end. In the second case the
+// homes of all keys are the last slots, so that nearly every run does.
+TEST(KeyCounts, DoesWhatAMapDoes) {
+  for (const bool crowded : {false, true}) {
+    KeyCounts counts(6);
+    std::map<int64_t, uint32_t> expected;
+    std::mt19937_64 random(crowded ? 1 : 2);
+    const auto key = [&](uint64_t i) {
+      return crowded ? KeyOfHash((0x03FFFFFFULL << 32) | (i * 0x9E3779B1u)) : KeyOfHash(i << 40);
+    };
+    const uint64_t steps = crowded ? 6000 : 60000;
+    const uint64_t keys = crowded ? 300 : 5000;
+    for (uint64_t step = 0; step < steps; ++step) {
+      const int64_t each = key(random() % keys);
+      // Mostly growing, then mostly shrinking.
+      const uint64_t odds = step < steps / 2 ? 4 : 1;
+      switch (random() % (odds + 2)) {
+        case 0:
+        case 1:
+          counts.Erase(HashKey(each));
+          expected.erase(each);
+          break;
+        case 2:
+          counts.Set(HashKey(each), 7);
+          expected[each] = 7;
+          break;
+        default:
+          ASSERT_EQ(counts.Increment(HashKey(each)), ++expected[each]);
+      }
+      ASSERT_EQ(counts.size(), static_cast<int64_t>(expected.size()));
+      if (step % 500 == 0) {
+        ASSERT_EQ(All(counts), expected);
+        for (uint64_t i = 0; i < keys; ++i) {
+          const auto at = expected.find(key(i));
+          ASSERT_EQ(counts.Get(HashKey(key(i))), at == expected.end() ? 0 : at->second);
+        }
+      }
+    }
+  }
+}
+
+TEST(KeyCounts, TakesAtMostSixteenBytesAKeyWhetherItGrowsOrShrinks) {
+  KeyCounts counts(0);
+  const int64_t n = 300000;
+  for (int64_t key = 0; key < n; ++key) {
+    counts.Increment(HashKey(key));
+    if (key < 100) continue;
+    ASSERT_LE(counts.bytes(), 16 * counts.size()) << counts.size();
+  }
+  for (int64_t key = 0; key < n; ++key) {
+    counts.Erase(HashKey(key));
+    if (counts.size() < 100) break;
+    ASSERT_LE(counts.bytes(), 16 * counts.size()) << counts.size();
+  }
+}
+
+}  // namespace
+}  // namespace keras_sparse

@@ -1,0 +1,151 @@
+"""What admission filters remember, in files."""
+
+import json
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import checks
+from filter_cases import each_filter
+from filter_cases import filtered
+from filter_cases import fit
+from filter_cases import make_model
+from filter_cases import read
+from filter_cases import remembered
+from filter_cases import step
+from filter_cases import table_of
+from keras_sparse import CounterFilter
+from keras_sparse import EmbeddingVariable
+from keras_sparse.saving import load_table
+from keras_sparse.saving import save_table
+from keras_sparse.saving import verify
+
+
+def save_and_load(model, path, case):
+    if path.suffix == ".keras":
+        model.save(path)
+        return keras.saving.load_model(path)
+    model.save_weights(path)
+    loaded = make_model(case.make())
+    loaded.optimizer.build(loaded.trainable_variables)
+    loaded.load_weights(path)
+    return loaded
+
+
+@each_filter
+@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
+def test_training_on_equals_never_stopping(name, case, tmp_path):
+    never_saved, model = make_model(case.make()), make_model(case.make())
+    for each in (never_saved, model):
+        fit(each, 0, 128)
+    loaded = save_and_load(model, tmp_path / name, case)
+    assert remembered(table_of(loaded)) == remembered(table_of(model)) != {}
+    for each in (never_saved, model, loaded):
+        fit(each, 128, 256)
+    for each in (model, loaded):
+        checks.assert_same_tables(table_of(each), table_of(never_saved))
+        assert remembered(table_of(each)) == remembered(table_of(never_saved))
+
+
+@each_filter
+def test_a_filtered_table_goes_back_to_its_file(case):
+    model = make_model(case.make())
+    fit(model, 0, 64)
+    store = {}
+    save_table(table_of(model), store)
+    before = remembered(table_of(model))
+    fit(model, 64, 256)
+    assert remembered(table_of(model)) != before
+    load_table(table_of(model), store)
+    assert remembered(table_of(model)) == before
+
+
+def waiting(keys=(1, 2, 2**63 - 1), filter_freq=3):
+    """A table in which the keys have been counted once, and another that has a row."""
+    variable, optimizer = filtered(CounterFilter(filter_freq))
+    step(variable, optimizer, keys)
+    variable.import_([50], [[5.0]])
+    store = {}
+    save_table(variable, store)
+    return store
+
+
+def test_the_header_says_what_is_remembered():
+    header = json.loads(waiting()["header"].tobytes())
+    assert header["version"] == 3
+    assert header["filter"]["layout"] == {"kind": "counter"}
+    assert [chunk[:2] for chunk in header["filter"]["chunks"]] == [[3, None]]
+
+
+def test_a_table_whose_filter_remembers_nothing_is_saved_as_without_one():
+    stores = [{}, {}]
+    for store, admission in zip(stores, (CounterFilter(2), None), strict=True):
+        save_table(EmbeddingVariable(None, 1, "ones", admission=admission), store)
+    assert stores[0].keys() == stores[1].keys()
+    assert stores[0]["header"].tobytes() == stores[1]["header"].tobytes()
+
+
+def test_a_file_without_a_filter_leaves_the_filter_empty():
+    store = {}
+    plain, _ = filtered(None)
+    plain.import_([50], [[5.0]])
+    save_table(plain, store)
+    variable, optimizer = filtered(CounterFilter(2))
+    step(variable, optimizer, [1])
+    load_table(variable, store)
+    assert remembered(variable) == {}
+    assert read(variable, [50, 1]) == [5, 0]
+
+
+def test_a_table_without_a_filter_drops_what_was_remembered_and_says_so():
+    variable, _ = filtered(None)
+    with pytest.warns(UserWarning, match="keys that wait is dropped.*'counter'.*admission None"):
+        load_table(variable, waiting())
+    assert read(variable, [50, 1]) == [5, 1]
+
+
+def test_a_smaller_frequency_admits_at_the_next_gradient():
+    variable, optimizer = filtered(CounterFilter(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_table(variable, waiting(filter_freq=9))
+    step(variable, optimizer, [2, 3])
+    assert read(variable, [2, 3]) == [0.75, 0]
+
+
+def test_many_waiting_keys_are_written_in_chunks():
+    variable, optimizer = filtered(CounterFilter(2))
+    keys = np.arange(0, 3 * 1_500_000, 3)
+    step(variable, optimizer, keys)
+    store = {}
+    save_table(variable, store)
+    assert max(array.nbytes for array in store.values()) <= 16 << 20
+    assert sum(name.startswith("filter_keys_") for name in store) >= 2
+    loaded, optimizer = filtered(CounterFilter(2))
+    load_table(loaded, store)
+    assert loaded.stats()["waiting_keys"] == len(keys)
+    step(loaded, optimizer, keys)
+    assert loaded.num_rows == len(keys)
+
+
+@pytest.mark.parametrize("name", ["filter_keys_000000", "filter_counts_000000"])
+def test_a_damaged_filter_changes_no_table(name):
+    store = waiting()
+    variable, optimizer = filtered(CounterFilter(3))
+    step(variable, optimizer, [8])
+    damaged = store[name].copy()
+    damaged[1] ^= 1
+    with pytest.raises(ValueError, match=f"must match their checksums.*{name}"):
+        load_table(variable, {**store, name: damaged})
+    with pytest.raises(ValueError, match="must have all its chunks"):
+        load_table(variable, {each: store[each] for each in store if each != name})
+    assert remembered(variable) == {8: 1}
+
+
+def test_verify_reads_it(tmp_path):
+    model = make_model(CounterFilter(3))
+    fit(model, 0, 64)
+    model.save_weights(tmp_path / "model.weights.h5")
+    assert verify(tmp_path / "model.weights.h5") == 1

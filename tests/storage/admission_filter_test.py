@@ -1,0 +1,163 @@
+"""What holds for each admission filter, in a layer and in `fit`."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+from filter_cases import each_filter
+from filter_cases import fit
+from filter_cases import IDS
+from filter_cases import make_model
+from filter_cases import remembered
+from filter_cases import table_of
+from filter_cases import TARGETS
+from keras_sparse import CounterFilter
+from keras_sparse import EmbeddingVariable
+from keras_sparse import StorageOption
+from keras_sparse.layers import Embedding
+
+TESTS = pathlib.Path(__file__).parents[1]
+
+
+@each_filter
+def test_is_part_of_a_layers_config(case):
+    layer = Embedding(None, 4, admission=case.make())
+    copy = Embedding.from_config(layer.get_config())
+    assert type(copy.admission) is type(layer.admission)
+    assert copy.admission.get_config() == layer.admission.get_config()
+    assert Embedding.from_config(Embedding(None, 4).get_config()).admission is None
+
+
+@each_filter
+def test_a_frequent_key_gets_a_row_and_a_rare_one_waits(case):
+    model = make_model(case.make())
+    fit(model, 0, 256)
+    table = table_of(model)
+    stats = table.stats()
+    assert 0 < table.num_rows < len(np.unique(IDS))
+    assert stats["created_rows"] == table.num_rows
+    assert stats["filtered_ids"] > 0
+    assert 1 - 500 in checks.table_content(table)  # the most frequent one
+
+
+@each_filter
+@pytest.mark.parametrize("optimizer", ["Adam", "LazyAdam", "Adagrad", "Ftrl", "Nadam"])
+def test_any_tiers_train_as_memory_alone_bit_for_bit(optimizer, case, tmp_path):
+    small = StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [2_000])
+    tiered, plain = (make_model(case.make(), optimizer, storage) for storage in (small, None))
+    for model in (tiered, plain):
+        fit(model, 0, 256)
+        fit(model, 0, 256)
+    checks.assert_same_tables(table_of(tiered), table_of(plain))
+    assert remembered(table_of(tiered)) == remembered(table_of(plain))
+    np.testing.assert_array_equal(tiered.predict(IDS, verbose=0), plain.predict(IDS, verbose=0))
+
+
+@each_filter
+def test_evaluate_and_predict_change_nothing(case):
+    model = make_model(case.make())
+    fit(model, 0, 64)
+    table = table_of(model)
+    before = (checks.table_content(table), remembered(table), table.stats()["filtered_ids"])
+    for _ in range(3):
+        model.evaluate(IDS, TARGETS, verbose=0)
+        model.predict(IDS, verbose=0)
+    after = (checks.table_content(table), remembered(table), table.stats()["filtered_ids"])
+    assert after == before
+
+
+SCRIPT = """
+    import json
+    import filter_cases
+    content = []
+    for case in filter_cases.CASES:
+        model = filter_cases.make_model(case.make(), "Adam")
+        filter_cases.fit(model, 0, 256)
+        table = filter_cases.table_of(model)
+        records = {int(k): r.tolist() for ks, rs in table.export() for k, r in zip(ks, rs)}
+        content.append([sorted(records.items()), sorted(filter_cases.remembered(table).items())])
+    print(json.dumps(content))
+"""
+
+
+def test_one_thread_gives_what_many_give_bit_for_bit():
+    outputs = []
+    for threads in (1, 4):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+            "TF_NUM_INTRAOP_THREADS": str(threads),
+        }
+        process = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(SCRIPT)],
+            capture_output=True,
+            check=True,
+            cwd=TESTS.parent,
+            env=environment,
+            text=True,
+        )
+        outputs.append(json.loads(process.stdout.splitlines()[-1]))
+    assert outputs[0] == outputs[1]
+
+
+def test_the_gradient_of_weights_follows_what_is_read():
+    layer = Embedding(None, 2, "sum", "ones", admission=CounterFilter(2, 0.5))
+    ids, weights = tf.constant([[1, 2]], tf.int64), tf.constant([[3.0, 4.0]])
+    layer.build()
+    layer.embeddings.import_([1], [[1.0, 1.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        outputs = layer(ids, weights=weights)
+    np.testing.assert_array_equal(outputs, [[5, 5]])
+    np.testing.assert_array_equal(tape.gradient(outputs, weights), [[2, 1]])
+
+
+def test_tables_of_one_step_have_filters_of_their_own():
+    tables = [
+        EmbeddingVariable(None, 1, "ones", admission=admission)
+        for admission in (CounterFilter(2), None, CounterFilter(3, 0.5))
+    ]
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    optimizer.build(tables)
+    for _ in range(2):
+        grads = [
+            tf.IndexedSlices(tf.ones((1, 1)), tf.constant([4], tf.int64), (1, 1)) for _ in tables
+        ]
+        optimizer.apply(grads, tables)
+    ids = [tf.constant([4, 5], tf.int64)] * 3
+    rows = [each.numpy()[:, 0].tolist() for each in keras_sparse.ops.lookup(tables, ids)]
+    assert rows == [[0, 0], [-1, 1], [0.5, 0.5]]
+    counts = [each["waiting_keys"] for each in map(EmbeddingVariable.stats, tables)]
+    assert counts == [0, 0, 1]
+
+
+def test_a_row_begins_at_the_step_that_admits_its_key():
+    """Steps in which its key waited move no row, whatever the optimizer."""
+    late, fresh = (
+        EmbeddingVariable(None, 1, "ones", admission=CounterFilter(freq)) for freq in (3, 1)
+    )
+    optimizers = [keras_sparse.optimizers.Adam(0.1) for _ in range(2)]
+    for step, (ids_late, ids_fresh) in enumerate([([1], []), ([1], []), ([1], [1]), ([], [])]):
+        for table, optimizer, ids in zip(
+            (late, fresh), optimizers, (ids_late, ids_fresh), strict=True
+        ):
+            values = tf.fill((len(ids), 1), 1.0 + step)
+            optimizer.apply([tf.IndexedSlices(values, tf.constant(ids, tf.int64), (1, 1))], [table])
+    assert checks.table_content(late) == checks.table_content(fresh) != {}
+
+
+@pytest.mark.parametrize("make", [Embedding, EmbeddingVariable])
+def test_a_table_takes_nothing_else(make):
+    with pytest.raises(TypeError, match=r"`admission` must be a filter of keras_sparse\.storage"):
+        make(None, 4, admission=3)
+    with pytest.raises(ValueError, match=r"must be that of a dynamic table.*input_dim=10 with"):
+        make(10, 4, admission=CounterFilter(3))
