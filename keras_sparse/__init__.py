@@ -7,7 +7,9 @@ from keras_sparse import optimizers as optimizers
 from keras_sparse import saving as saving
 from keras_sparse import storage as storage
 from keras_sparse.embedding_variable import EmbeddingVariable as EmbeddingVariable
+from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter
 from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
+from keras_sparse.storage.probability_filter import ProbabilityFilter as ProbabilityFilter
 from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
 

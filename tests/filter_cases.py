@@ -9,8 +9,10 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
+from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
+from keras_sparse import ProbabilityFilter
 from keras_sparse.ops import lookup
 
 
@@ -19,13 +21,16 @@ class FilterCase:
     """A filter that is in the middle of its work after some batches of `IDS`."""
 
     make: Callable
-    remembers_keys: bool = True
 
     def __str__(self):
         return type(self.make()).__name__
 
 
-CASES = [FilterCase(lambda: CounterFilter(3))]
+CASES = [
+    FilterCase(lambda: CounterFilter(3)),
+    FilterCase(lambda: ProbabilityFilter(0.3)),
+    FilterCase(lambda: CBFFilter(3, 300, 0.1, "uint8")),
+]
 each_filter = pytest.mark.parametrize("case", CASES, ids=str)
 
 # Few keys that are seen often and many that are not; negative ones too.

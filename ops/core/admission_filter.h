@@ -63,8 +63,8 @@ class AdmissionFilter {
   // Starts bringing what Admit will read for this key into the cache.
   virtual void Prefetch(int64_t /*key*/) const {}
 
-  // Counts a training step of a key, and says whether it may have a row now. If it may, the answer
-  // stays the same until Forget: the table may have no memory for the row this time.
+  // Counts a training step of a key, and says whether it may have a row now. A key that may can
+  // come again without a row: the table may have had no memory for it.
   virtual bool Admit(int64_t key) = 0;
 
   // The key has got a row.

@@ -10,7 +10,7 @@
 namespace keras_sparse {
 namespace {
 
-TEST(CounterFilter, AdmitsWhenTheCountIsReachedAndUntilItIsToldOfTheRow) {
+TEST(CounterFilter, AdmitsFromWhenTheCountIsReachedUntilItIsToldOfTheRow) {
   const auto filter = Make(Counter(3));
   for (const int64_t key : ExtremeKeys()) {
     EXPECT_FALSE(filter->Admit(key));

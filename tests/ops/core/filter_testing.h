@@ -23,6 +23,25 @@ inline FilterOptions Counter(double filter_freq) {
   return options;
 }
 
+inline FilterOptions Probability(double p, int64_t seed = 1) {
+  FilterOptions options;
+  options.filter = "probability";
+  options.constants = {{"probability", p}};
+  options.seed = seed;
+  return options;
+}
+
+inline FilterOptions Cbf(double filter_freq, double max_element_size, double probability,
+                         double counter_bits) {
+  FilterOptions options;
+  options.filter = "cbf";
+  options.constants = {{"filter_freq", filter_freq},
+                       {"max_element_size", max_element_size},
+                       {"false_positive_probability", probability},
+                       {"counter_bits", counter_bits}};
+  return options;
+}
+
 inline std::unique_ptr<AdmissionFilter> Make(const FilterOptions& options) {
   std::unique_ptr<AdmissionFilter> filter;
   EXPECT_TRUE(IsOk(AdmissionFilter::Create(options, &filter)));

@@ -204,8 +204,13 @@ TEST_P(EachFilter, GoesOnFromItsEntries) {
   EXPECT_EQ(Remembered(*loaded), Remembered(*stopped));
 }
 
-INSTANTIATE_TEST_SUITE_P(Filters, EachFilter, ::testing::Values(Counter(3)),
-                         [](const auto& param) { return param.param.filter; });
+INSTANTIATE_TEST_SUITE_P(Filters, EachFilter,
+                         ::testing::Values(Counter(3), Probability(0.3),
+                                           // Too small for the keys that come.
+                                           Cbf(3, 8000, 0.3, 8), Cbf(4, 500, 0.01, 64)),
+                         [](const auto& param) {
+                           return param.param.filter + "_" + std::to_string(param.index);
+                         });
 
 }  // namespace
 }  // namespace keras_sparse

@@ -1,0 +1,41 @@
+import keras
+
+from keras_sparse import checks
+from keras_sparse.storage.admission_filter import AdmissionFilter
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class ProbabilityFilter(AdmissionFilter):
+    """Gives a key of a dynamic table a row with probability `p` in each of its training steps.
+
+    A frequent key soon has a row and a rare one most likely never gets one: on average it takes
+    `1 / p` training steps. The filter remembers nothing of a key, so it takes no memory. Whether a
+    key is admitted is a function of the seed, the key and the number of the table's training step,
+    which is saved with the table, as is the seed.
+
+    Args:
+        p: Float above 0, at most 1. Probability that a key without a row gets one in a training
+            step that has a gradient for it.
+        seed: Integer. Defaults to `None`: the seed of the table's initial rows.
+        default_value_no_permission: What a key without a row reads as: a number, for all elements,
+            or `"initializer"`, its initial row. Defaults to 0.
+
+    Example:
+    >>> admission = keras_sparse.ProbabilityFilter(0.1)
+    >>> layer = keras_sparse.layers.Embedding(None, 64, admission=admission)
+    """
+
+    kind = "probability"
+
+    def __init__(self, p, seed=None, default_value_no_permission=0.0):
+        super().__init__(default_value_no_permission)
+        self.p = checks.number(p, "p")
+        if not 0 < self.p <= 1:
+            raise ValueError(f"`p` must be above 0 and at most 1. Received: p={p}")
+        self.seed = checks.integer_or_none(seed, "seed")
+
+    def constants(self):
+        return {"probability": self.p}
+
+    def get_config(self):
+        return {**super().get_config(), "p": self.p, "seed": self.seed}

@@ -1,0 +1,96 @@
+import keras
+import numpy as np
+import pytest
+
+from filter_cases import filtered
+from filter_cases import read
+from filter_cases import step
+from keras_sparse import CBFFilter
+from keras_sparse.saving import load_table
+from keras_sparse.saving import save_table
+
+TYPES = ("uint8", "uint16", "uint32", "uint64")
+
+
+@pytest.mark.parametrize("counter_type", TYPES)
+def test_admits_keys_in_the_step_that_its_frequency_is_reached(counter_type):
+    keys = (-(2**63), -1, 0, 5, 2**63 - 1)
+    variable, optimizer = filtered(CBFFilter(3, 1000, 0.001, counter_type))
+    for _ in range(2):
+        step(variable, optimizer, [*keys, 5, 5])
+        assert read(variable, keys) == [0.0] * 5
+    step(variable, optimizer, keys)
+    assert read(variable, keys) == [0.75] * 5
+    variable.clear()
+    step(variable, optimizer, keys)
+    assert variable.num_rows == 0
+
+
+def test_a_full_filter_admits_early_and_never_late():
+    variable, optimizer = filtered(CBFFilter(3, 1000, 0.1, "uint8"))
+    keys = np.arange(1000)
+    for _ in range(2):
+        step(variable, optimizer, keys)
+    early = variable.num_rows
+    assert 0 < early < 200
+    step(variable, optimizer, keys)
+    assert variable.num_rows == 1000
+
+
+@pytest.mark.parametrize("counter_type", TYPES)
+def test_its_memory_follows_from_its_arguments(counter_type):
+    variable, optimizer = filtered(CBFFilter(2, 100_000, 0.01, counter_type))
+    expected = 958_506 * np.dtype(counter_type).itemsize
+    before = variable.stats()["filter_bytes"]
+    assert before == pytest.approx(expected, abs=10_000)
+    step(variable, optimizer, np.arange(50_000))
+    assert variable.stats()["filter_bytes"] == before
+
+
+def test_its_counters_take_their_own_size_in_a_file():
+    variable, optimizer = filtered(CBFFilter(200, 100_000, 0.01, "uint8"))
+    step(variable, optimizer, np.arange(100_000))
+    store = {}
+    save_table(variable, store)
+    assert sum(array.nbytes for array in store.values()) < 1_000_000
+
+
+@pytest.mark.parametrize("other", [(9, 1001, 0.01), (9, 1000, 0.02), (9, 1000, 0.01, "uint8")])
+def test_a_filter_of_another_size_starts_empty_and_says_so(other):
+    variable, optimizer = filtered(CBFFilter(9, 1000, 0.01))
+    step(variable, optimizer, [1])
+    store = {}
+    save_table(variable, store)
+    loaded, optimizer = filtered(CBFFilter(*other))
+    with pytest.warns(UserWarning, match="no filter of the same kind and size"):
+        load_table(loaded, store)
+    smaller, optimizer = filtered(CBFFilter(2, 1000, 0.01))
+    load_table(smaller, store)
+    step(smaller, optimizer, [1, 2])
+    assert read(smaller, [1, 2]) == [0.75, 0]
+
+
+def test_survives_its_config():
+    admission = CBFFilter(3, 10, 0.25, "uint16", "initializer")
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
+    assert copy.get_config() == admission.get_config()
+    assert copy.layout() == admission.layout()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((0, 10), ValueError, "`filter_freq` must be above 0"),
+        ((256, 10, 0.1, "uint8"), ValueError, "`filter_freq` must fit .* at most 255"),
+        ((65536, 10, 0.1, "uint16"), ValueError, "`filter_freq` must fit .* at most 65535"),
+        ((2**53 + 1, 10, 0.1, "uint64"), ValueError, "`filter_freq` must fit"),
+        ((3, 0), ValueError, "`max_element_size` must be above 0"),
+        ((3, 10, 0.0), ValueError, r"must be in \[2\*\*-64, 0\.5\]"),
+        ((3, 10, 0.9), ValueError, r"must be in \[2\*\*-64, 0\.5\]"),
+        ((3, 10, "low"), TypeError, "`false_positive_probability` must be a number"),
+        ((3, 10, 0.1, "int8"), ValueError, "`counter_type` must be one of"),
+    ],
+)
+def test_refuses_what_it_cannot_be(arguments, error, words):
+    with pytest.raises(error, match=words):
+        CBFFilter(*arguments)

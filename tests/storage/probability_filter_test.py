@@ -1,0 +1,71 @@
+import keras
+import numpy as np
+import pytest
+
+from filter_cases import filtered
+from filter_cases import read
+from filter_cases import remembered
+from filter_cases import step
+from keras_sparse import ProbabilityFilter
+
+IDS = np.arange(-5000, 5000)
+
+
+def rows_after(admission, steps=1, **kwargs):
+    variable, optimizer = filtered(admission, **kwargs)
+    for _ in range(steps):
+        step(variable, optimizer, IDS)
+    return set(np.concatenate([keys for keys, _ in variable.export()]).tolist())
+
+
+def test_admits_the_share_that_it_is_asked_for():
+    assert len(rows_after(ProbabilityFilter(0.1, seed=1))) == pytest.approx(1000, abs=100)
+    assert len(rows_after(ProbabilityFilter(0.1, seed=1), 3)) == pytest.approx(2710, abs=150)
+    assert len(rows_after(ProbabilityFilter(1))) == len(IDS)
+
+
+def test_a_row_begins_with_the_gradient_that_it_was_admitted_for():
+    variable, optimizer = filtered(ProbabilityFilter(0.5, seed=1))
+    step(variable, optimizer, IDS)
+    assert set(read(variable, IDS)) == {0.0, 0.75}
+    step(variable, optimizer, IDS)
+    assert set(read(variable, IDS)) == {0.0, 0.75, 0.5}
+
+
+def test_draws_by_its_seed_or_that_of_the_table():
+    first, second = (rows_after(ProbabilityFilter(0.5, seed)) for seed in (1, 2))
+    assert first != second
+    assert first == rows_after(ProbabilityFilter(0.5, 1), seed=8)
+    # Initial rows of ones have the seed 0.
+    assert rows_after(ProbabilityFilter(0.5)) == rows_after(ProbabilityFilter(0.5, 0))
+
+
+def test_remembers_its_steps_and_its_seed():
+    variable, optimizer = filtered(ProbabilityFilter(0.5, seed=-3))
+    for _ in range(4):
+        step(variable, optimizer, [1])
+    assert remembered(variable) == {0: 4, 1: 0, 2: 2**32 - 3, 3: 2**32 - 1}
+    assert variable.stats()["waiting_keys"] == 0
+    variable.clear()
+    assert remembered(variable)[0] == 0
+
+
+def test_survives_its_config():
+    admission = ProbabilityFilter(0.25, 7, -1)
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
+    assert copy.get_config() == admission.get_config()
+    assert (copy.p, copy.seed, copy.default_value_no_permission) == (0.25, 7, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"p": 0}, ValueError, "`p` must be above 0 and at most 1"),
+        ({"p": 1.5}, ValueError, "`p` must be above 0 and at most 1"),
+        ({"p": "half"}, TypeError, "`p` must be a number"),
+        ({"p": 0.5, "seed": 1.5}, TypeError, "`seed` must be an integer"),
+    ],
+)
+def test_refuses_what_it_cannot_be(arguments, error, words):
+    with pytest.raises(error, match=words):
+        ProbabilityFilter(**arguments)
