@@ -19,8 +19,9 @@ class StorageOption:
     """The tiers of a table, their sizes and where they lie.
 
     Rows are used in the first tier. When it is full, its coldest rows move to the next one, and
-    come back when they are trained again; a lookup reads them where they are. What a model computes
-    does not depend on it.
+    come back when they are trained again; a lookup reads them where they are. A second of three
+    tiers that is full passes on the rows that came into it first. What a model computes does not
+    depend on it.
 
     Args:
         storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -42,8 +43,12 @@ Status Get(SharedPool* shared, BackgroundPool** pool) {
   int num_threads = 0;
   KERAS_SPARSE_RETURN_IF_ERROR(ReadThreads(*shared, &num_threads));
   std::lock_guard<std::mutex> lock(shared_mutex);
-  if (num_threads > 0 && shared->pool == nullptr) shared->pool = new BackgroundPool(num_threads);
-  *pool = num_threads > 0 ? shared->pool : nullptr;
+  *pool = nullptr;
+  if (num_threads == 0) return Status::Ok();
+  // In a process that was forked from another one, that one's pool has no threads.
+  if (shared->pool == nullptr || !shared->pool->IsHere()) shared->pool = new BackgroundPool(0);
+  shared->pool->AddThreadsUpTo(num_threads);
+  *pool = shared->pool;
   return Status::Ok();
 }
 
@@ -60,18 +65,22 @@ void BackgroundPool::StopAll() {
   }
 }
 
-BackgroundPool::BackgroundPool(int num_threads) : num_threads_(num_threads), process_(::getpid()) {}
+BackgroundPool::BackgroundPool(int num_threads) : process_(::getpid()), num_threads_(num_threads) {}
 
-void BackgroundPool::Schedule(std::function<void()> task) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!stopped_ && HasThreads()) {
-      tasks_.push_back(std::move(task));
-      work_.notify_one();
-      return;
-    }
-  }
-  task();
+bool BackgroundPool::IsHere() const { return process_ == ::getpid(); }
+
+void BackgroundPool::AddThreadsUpTo(int num_threads) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  num_threads_ = std::max(num_threads_, num_threads);
+}
+
+bool BackgroundPool::Schedule(std::function<void()> task, std::function<void()> drop) {
+  if (!IsHere()) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stopped_ || !HasThreads()) return false;
+  tasks_.push_back({std::move(task), std::move(drop)});
+  work_.notify_one();
+  return true;
 }
 
 bool BackgroundPool::HasThreads() {
@@ -86,15 +95,18 @@ bool BackgroundPool::HasThreads() {
 }
 
 void BackgroundPool::Stop() {
-  if (process_ != ::getpid()) return;
+  if (!IsHere()) return;
   std::vector<std::thread> threads;
+  std::deque<Task> dropped;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;
     threads.swap(threads_);
+    dropped.swap(tasks_);
   }
   work_.notify_all();
   for (std::thread& thread : threads) thread.join();
+  for (const Task& each : dropped) each.drop();
 }
 
 void BackgroundPool::Work() {
@@ -102,10 +114,10 @@ void BackgroundPool::Work() {
   while (true) {
     work_.wait(lock, [this] { return stopped_ || !tasks_.empty(); });
     if (stopped_) return;
-    const std::function<void()> task = std::move(tasks_.front());
+    const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task();
+    task.task();
     lock.lock();
   }
 }
@@ -113,21 +125,25 @@ void BackgroundPool::Work() {
 struct BackgroundTask::State {
   BackgroundPool* pool;
   std::function<bool()> run;
+  std::function<void()> on_stop;
   std::mutex mutex;
   std::condition_variable stopped_running;
-  bool is_pending = false;  // the pool has it
+  bool is_pending = false;  // handed over, or being run
   bool is_running = false;
   bool is_wanted = false;  // again, since this run began
   bool has_ended = false;
 };
 
-BackgroundTask::BackgroundTask(BackgroundPool* pool, std::function<bool()> run)
+BackgroundTask::BackgroundTask(BackgroundPool* pool, std::function<bool()> run,
+                               std::function<void()> on_stop)
     : state_(std::make_shared<State>()) {
   state_->pool = pool;
   state_->run = std::move(run);
+  state_->on_stop = std::move(on_stop);
 }
 
 BackgroundTask::~BackgroundTask() {
+  if (!state_->pool->IsHere()) return;  // whoever was running it is in another process
   std::unique_lock<std::mutex> lock(state_->mutex);
   state_->has_ended = true;
   state_->stopped_running.wait(lock, [this] { return !state_->is_running; });
@@ -140,24 +156,40 @@ void BackgroundTask::Schedule() {
     if (state_->is_pending) return;
     state_->is_pending = true;
   }
-  state_->pool->Schedule([state = state_] { Run(state); });
+  while (!HandOver(state_) && Run(state_.get(), state_->run)) {
+  }
 }
 
-void BackgroundTask::Run(const std::shared_ptr<State>& state) {
-  {
-    std::unique_lock<std::mutex> lock(state->mutex);
-    if (state->has_ended) return;
-    state->is_running = true;
-    state->is_wanted = false;
-    lock.unlock();
-    const bool again = state->run();
-    lock.lock();
-    state->is_running = false;
-    state->stopped_running.notify_all();
-    state->is_pending = !state->has_ended && (again || state->is_wanted);
-    if (!state->is_pending) return;
-  }
-  state->pool->Schedule([state] { Run(state); });
+bool BackgroundTask::HandOver(const std::shared_ptr<State>& state) {
+  return state->pool->Schedule([state] { RunInPool(state); }, [state] { Drop(state.get()); });
+}
+
+void BackgroundTask::RunInPool(const std::shared_ptr<State>& state) {
+  // As a task of its own, so that others have their turn.
+  if (Run(state.get(), state->run) && !HandOver(state)) Drop(state.get());
+}
+
+void BackgroundTask::Drop(State* state) {
+  (void)Run(state, [state] {
+    state->on_stop();
+    return false;
+  });
+  std::lock_guard<std::mutex> lock(state->mutex);
+  state->is_pending = false;
+}
+
+bool BackgroundTask::Run(State* state, const std::function<bool()>& run) {
+  std::unique_lock<std::mutex> lock(state->mutex);
+  if (state->has_ended) return false;
+  state->is_running = true;
+  state->is_wanted = false;
+  lock.unlock();
+  const bool again = run();
+  lock.lock();
+  state->is_running = false;
+  state->stopped_running.notify_all();
+  state->is_pending = !state->has_ended && (again || state->is_wanted);
+  return state->is_pending;
 }
 
 }  // namespace keras_sparse

@@ -5,9 +5,14 @@
 #include <utility>
 
 #include "ops/core/hash.h"
-#include "ops/core/hash_index.h"
 
 namespace keras_sparse {
+namespace {
+
+// Numbers of changes wrap here, below what an index takes for none.
+constexpr uint32_t kNumberMask = 0x7FFFFFFFu;
+
+}  // namespace
 
 struct BufferedStore::Change {
   Change(const int64_t* first_key, int64_t n) : keys(first_key, first_key + n) {
@@ -20,6 +25,10 @@ struct BufferedStore::Change {
   int64_t bytes() const {
     return static_cast<int64_t>(8 * keys.size() + records.size()) + index.bytes();
   }
+  // Whether this place has the last record of its key.
+  bool IsLast(size_t place) const {
+    return index.Find(HashKey(keys[place]), keys[place]) == static_cast<uint32_t>(place);
+  }
 
   std::vector<int64_t> keys;
   std::vector<char> records;
@@ -30,7 +39,14 @@ BufferedStore::BufferedStore(std::unique_ptr<RowStore> store, BackgroundPool* po
                              int64_t max_queued_bytes)
     : store_(std::move(store)),
       max_queued_bytes_(max_queued_bytes),
-      writer_(pool, [this] { return MakeNextChange(); }) {}
+      num_rows_(store_->num_rows()),
+      writer_(
+          pool, [this] { return MakeNextChange(); },
+          [this] {
+            std::lock_guard<std::mutex> lock(mutex_);
+            error_ = FailedPrecondition("rows are not written in the background any more");
+            changed_.notify_all();
+          }) {}
 
 bool BufferedStore::MakeNextChange() {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -46,118 +62,119 @@ bool BufferedStore::MakeNextChange() {
   is_writing_ = false;
   error_ = status;
   if (status.ok()) {
+    for (const int64_t key : change->keys) {
+      const uint64_t hash = HashKey(key);
+      if (newest_.Find(hash, key) == first_number_) (void)newest_.Erase(hash, key);
+    }
+    first_number_ = (first_number_ + 1) & kNumberMask;
     queued_bytes_ -= change->bytes();
     queue_.pop_front();
+    if (queue_.empty()) newest_ = HashIndex(0);
   }
   changed_.notify_all();
   return !queue_.empty() && !IsStuck();
 }
 
-BufferedStore::Changes BufferedStore::Queued() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return {queue_.begin(), queue_.end()};
-}
-
-BufferedStore::Changes BufferedStore::StuckChanges() const {
+bool BufferedStore::WaitUntilWritten() const {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return queue_.empty() || IsStuck(); });
-  return {queue_.begin(), queue_.end()};
+  return !queue_.empty();
+}
+
+Status BufferedStore::TryToWrite() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    error_ = Status::Ok();
+  }
+  writer_.Schedule();
+  (void)WaitUntilWritten();
+  std::lock_guard<std::mutex> lock(mutex_);
+  return error_;
 }
 
 Status BufferedStore::Flush() {
-  (void)StuckChanges();
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    KERAS_SPARSE_RETURN_IF_ERROR(error_);
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(TryToWrite());
   return store_->Flush();
 }
 
-bool BufferedStore::FindLast(const Changes& changes, int64_t key, const char** record) const {
-  for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
-    const uint32_t place = (*change)->index.Find(HashKey(key), key);
-    if (place == HashIndex::kNoRow) continue;
-    *record =
-        (*change)->is_erasure() ? nullptr : (*change)->records.data() + place * record_bytes();
-    return true;
-  }
-  return false;
-}
-
-std::vector<int64_t> BufferedStore::LastKeys(const Changes& changes, bool with_record) const {
-  std::vector<int64_t> keys;
-  for (const auto& change : changes) {
-    for (const int64_t key : change->keys) {
-      const char* record = nullptr;
-      if (FindLast(changes, key, &record) && (record != nullptr) == with_record) {
-        keys.push_back(key);
-      }
-    }
-  }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  return keys;
+bool BufferedStore::FindQueued(int64_t key, const char** record) const {
+  const uint32_t number = newest_.Find(HashKey(key), key);
+  if (number == HashIndex::kNoRow) return false;
+  const Change& change = *queue_[(number - first_number_) & kNumberMask];
+  const uint32_t place = change.index.Find(HashKey(key), key);
+  *record = change.is_erasure() ? nullptr : change.records.data() + place * record_bytes();
+  return true;
 }
 
 int64_t BufferedStore::num_rows() const {
-  const Changes stuck = StuckChanges();
-  int64_t rows = store_->num_rows();
-  for (const bool with_record : {true, false}) {
-    const std::vector<int64_t> keys = LastKeys(stuck, with_record);
-    const auto n = static_cast<int64_t>(keys.size());
-    const auto found = std::make_unique<bool[]>(keys.size());
-    store_->Contains(keys.data(), n, found.get());
-    const int64_t there = std::count(found.get(), found.get() + n, true);
-    rows += with_record ? n - there : -there;
-  }
-  return rows;
+  std::lock_guard<std::mutex> lock(mutex_);
+  return num_rows_;
 }
 
-bool BufferedStore::is_empty() const { return Queued().empty() && store_->is_empty(); }
-
-int64_t BufferedStore::bytes() const { return store_->bytes(); }
-
 int64_t BufferedStore::memory_bytes() const {
+  const int64_t bytes = store_->memory_bytes();
   std::lock_guard<std::mutex> lock(mutex_);
-  return queued_bytes_ + store_->memory_bytes();
+  return bytes + queued_bytes_ + newest_.bytes();
 }
 
 void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  const Changes changes = Queued();
-  store_->Contains(keys, n, found);
-  for (int64_t i = 0; i < n; ++i) {
-    const char* record = nullptr;
-    if (FindLast(changes, keys[i], &record)) found[i] = record != nullptr;
+  std::vector<int64_t> others;  // that are not queued
+  std::vector<int64_t> places;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (int64_t i = 0; i < n; ++i) {
+      const char* record = nullptr;
+      if (FindQueued(keys[i], &record)) {
+        found[i] = record != nullptr;
+      } else {
+        others.push_back(keys[i]);
+        places.push_back(i);
+      }
+    }
   }
+  const auto is_below = std::make_unique<bool[]>(others.size());
+  store_->Contains(others.data(), static_cast<int64_t>(others.size()), is_below.get());
+  for (size_t i = 0; i < others.size(); ++i) found[places[i]] = is_below[i];
 }
 
 Status BufferedStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
-  // Before the store is asked: what is written meanwhile is here too.
-  const Changes changes = Queued();
   const auto bytes = static_cast<size_t>(record_bytes());
-  std::vector<int64_t> places;  // of the keys that the changes do not have
-  std::vector<int64_t> others;
-  for (int64_t i = 0; i < n; ++i) {
-    const char* record = nullptr;
-    if (!FindLast(changes, keys[i], &record)) {
-      places.push_back(i);
-      others.push_back(keys[i]);
-      continue;
+  std::vector<int64_t> others;  // that are not queued
+  std::vector<int64_t> places;
+  {
+    // Before the store is asked: what is not queued now is there.
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (int64_t i = 0; i < n; ++i) {
+      const char* record = nullptr;
+      if (!FindQueued(keys[i], &record)) {
+        others.push_back(keys[i]);
+        places.push_back(i);
+        continue;
+      }
+      found[i] = record != nullptr;
+      if (found[i]) std::memcpy(records + static_cast<size_t>(i) * bytes, record, bytes);
     }
-    found[i] = record != nullptr;
-    if (found[i]) std::memcpy(records + static_cast<size_t>(i) * bytes, record, bytes);
   }
   if (static_cast<int64_t>(others.size()) == n) return store_->Get(keys, n, records, found);
   std::vector<char> read(others.size() * bytes);
-  const auto read_found = std::make_unique<bool[]>(others.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(store_->Get(others.data(), static_cast<int64_t>(others.size()),
-                                           read.data(), read_found.get()));
+  const auto is_below = std::make_unique<bool[]>(others.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      store_->Get(others.data(), static_cast<int64_t>(others.size()), read.data(), is_below.get()));
   for (size_t i = 0; i < others.size(); ++i) {
-    found[places[i]] = read_found[i];
-    if (!read_found[i]) continue;
+    found[places[i]] = is_below[i];
+    if (!is_below[i]) continue;
     std::memcpy(records + static_cast<size_t>(places[i]) * bytes, read.data() + i * bytes, bytes);
   }
   return Status::Ok();
+}
+
+void BufferedStore::CountKeys(const Change& change, int64_t* missing, int64_t* present) const {
+  const auto is_there = std::make_unique<bool[]>(change.keys.size());
+  Contains(change.keys.data(), static_cast<int64_t>(change.keys.size()), is_there.get());
+  *missing = *present = 0;
+  for (size_t i = 0; i < change.keys.size(); ++i) {
+    if (change.IsLast(i)) ++*(is_there[i] ? present : missing);
+  }
 }
 
 Status BufferedStore::Put(const int64_t* keys, int64_t n, const char* records) {
@@ -165,22 +182,28 @@ Status BufferedStore::Put(const int64_t* keys, int64_t n, const char* records) {
   auto change = std::make_shared<Change>(keys, n);
   change->records.assign(records, records + n * record_bytes());
   KERAS_SPARSE_RETURN_IF_ERROR(WaitForRoom(change->bytes()));
-  Enqueue(std::move(change));
+  int64_t missing = 0;
+  int64_t present = 0;
+  CountKeys(*change, &missing, &present);
+  Enqueue(std::move(change), missing);
   return Status::Ok();
 }
 
 Status BufferedStore::Erase(const int64_t* keys, int64_t n) {
-  if (n > 0) Enqueue(std::make_shared<Change>(keys, n));
+  if (n == 0) return Status::Ok();
+  auto change = std::make_shared<Change>(keys, n);
+  int64_t missing = 0;
+  int64_t present = 0;
+  CountKeys(*change, &missing, &present);
+  if (present > 0) Enqueue(std::move(change), -present);
   return Status::Ok();
 }
 
 Status BufferedStore::WaitForRoom(int64_t bytes) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (IsStuck()) {
-    error_ = Status::Ok();
     lock.unlock();
-    writer_.Schedule();
-    (void)StuckChanges();
+    KERAS_SPARSE_RETURN_IF_ERROR(TryToWrite());
     lock.lock();
   }
   changed_.wait(lock, [&] {
@@ -189,10 +212,13 @@ Status BufferedStore::WaitForRoom(int64_t bytes) {
   return error_;
 }
 
-void BufferedStore::Enqueue(std::shared_ptr<const Change> change) {
+void BufferedStore::Enqueue(std::shared_ptr<const Change> change, int64_t added_rows) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    const auto number = (first_number_ + static_cast<uint32_t>(queue_.size())) & kNumberMask;
+    for (const int64_t key : change->keys) (void)newest_.Exchange(HashKey(key), key, number);
     queued_bytes_ += change->bytes();
+    num_rows_ += added_rows;
     queue_.push_back(std::move(change));
   }
   writer_.Schedule();
@@ -201,25 +227,35 @@ void BufferedStore::Enqueue(std::shared_ptr<const Change> change) {
 Status BufferedStore::Clear() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !is_writing_; });
+  // Under the lock: nothing is written in between.
+  KERAS_SPARSE_RETURN_IF_ERROR(store_->Clear());
   queue_.clear();
+  newest_ = HashIndex(0);
   queued_bytes_ = 0;
+  num_rows_ = 0;
   error_ = Status::Ok();
   changed_.notify_all();
-  return store_->Clear();
+  return Status::Ok();
 }
 
 Status BufferedStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                            std::vector<char>* records, int64_t* next) const {
-  const Changes stuck = StuckChanges();
-  if (stuck.empty()) return store_->Walk(cursor, max_rows, keys, records, next);
-  // What is stuck comes first, then the store without what the changes replace.
+  if (!WaitUntilWritten()) return store_->Walk(cursor, max_rows, keys, records, next);
+  // What is stuck comes first, then the store without what the queue replaces.
   const auto bytes = static_cast<size_t>(record_bytes());
+  const auto append = [&](int64_t key, const char* record) {
+    keys->push_back(key);
+    records->insert(records->end(), record, record + bytes);
+  };
   if (cursor == 0) {
-    for (const int64_t key : LastKeys(stuck, true)) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<int64_t> queued;
+    std::vector<uint32_t> numbers;
+    for (int64_t at = 0; at >= 0;) at = newest_.AppendSegment(at, &queued, &numbers);
+    for (const int64_t key : queued) {
       const char* record = nullptr;
-      (void)FindLast(stuck, key, &record);
-      keys->push_back(key);
-      records->insert(records->end(), record, record + bytes);
+      (void)FindQueued(key, &record);
+      if (record != nullptr) append(key, record);
     }
     *next = 1;
     return Status::Ok();
@@ -228,12 +264,10 @@ Status BufferedStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t
   std::vector<char> walked_records;
   KERAS_SPARSE_RETURN_IF_ERROR(store_->Walk(cursor - 1, max_rows, &walked, &walked_records, next));
   if (*next >= 0) ++*next;
+  std::lock_guard<std::mutex> lock(mutex_);
   for (size_t i = 0; i < walked.size(); ++i) {
     const char* replaced = nullptr;
-    if (FindLast(stuck, walked[i], &replaced)) continue;
-    keys->push_back(walked[i]);
-    const char* record = walked_records.data() + i * bytes;
-    records->insert(records->end(), record, record + bytes);
+    if (!FindQueued(walked[i], &replaced)) append(walked[i], walked_records.data() + i * bytes);
   }
   return Status::Ok();
 }

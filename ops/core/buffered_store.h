@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/core/background_pool.h"
+#include "ops/core/hash_index.h"
 #include "ops/core/row_store.h"
 
 namespace keras_sparse {
@@ -18,22 +19,24 @@ namespace keras_sparse {
 // Put and Erase queue what they were given and return; a thread of the pool makes the changes in
 // the store below, in their order and each in one call, so that the store comes to the same state
 // as without the queue. Get looks into the queue first. Put waits where the queue is longer than
-// `max_queued_bytes`.
+// `max_queued_bytes`; a change that is longer by itself waits until it is the only one.
 //
 // A change that fails stays in the queue with those after it, and nothing is lost. The next Put
-// tries again, and fails with the error, before it takes anything, if that does not help. What
-// needs the queue to be empty (counts, Walk) waits for it, and sees through it where it is stuck.
+// tries again, and fails with the error, before it takes anything, if that does not help. Walk
+// waits until the queue is empty, and sees through it where it is stuck.
 //
 // With the object goes the store, and what is queued is dropped.
+//
+// REQUIRES: Put, Erase and Clear come one at a time, as in a table they do.
 class BufferedStore : public RowStore {
  public:
   BufferedStore(std::unique_ptr<RowStore> store, BackgroundPool* pool, int64_t max_queued_bytes);
 
   const char* tier() const override { return store_->tier(); }
   int64_t record_bytes() const override { return store_->record_bytes(); }
+  // With what is queued.
   int64_t num_rows() const override;
-  bool is_empty() const override;
-  int64_t bytes() const override;
+  int64_t bytes() const override { return store_->bytes(); }
   int64_t memory_bytes() const override;
   int64_t compacted_bytes() const override { return store_->compacted_bytes(); }
   void Contains(const int64_t* keys, int64_t n, bool* found) const override;
@@ -48,21 +51,25 @@ class BufferedStore : public RowStore {
  private:
   // One call of Put, or of Erase, which has no records.
   struct Change;
-  using Changes = std::vector<std::shared_ptr<const Change>>;
 
-  bool IsStuck() const { return !error_.ok(); }
   // Makes the first change. Returns whether there is another one to make.
   bool MakeNextChange();
-  Changes Queued() const;
-  // What is queued once nothing is being written any more: what cannot be written.
-  Changes StuckChanges() const;
-  // Until the queue has room for a change, or is empty; tries first to write what is stuck.
+  // Waits until nothing is queued, or what is cannot be written. Returns whether it is the latter.
+  bool WaitUntilWritten() const;
+  // The same, but tries once more to write what is stuck.
+  Status TryToWrite();
+  // Waits until the queue has room for a change, or is empty.
   Status WaitForRoom(int64_t bytes);
-  void Enqueue(std::shared_ptr<const Change> change);
-  // What the changes leave of a key: false if none of them has it, a null record if it is erased.
-  bool FindLast(const Changes& changes, int64_t key, const char** record) const;
-  // All keys of the changes that FindLast gives a record, or a null record, each once.
-  std::vector<int64_t> LastKeys(const Changes& changes, bool with_record) const;
+  // `change` brings so many rows more.
+  void Enqueue(std::shared_ptr<const Change> change, int64_t added_rows);
+  // How many of the distinct keys of a change are not there, and how many are.
+  void CountKeys(const Change& change, int64_t* missing, int64_t* present) const;
+
+  // These need mutex_.
+  bool IsStuck() const { return !error_.ok(); }
+  // What the queue leaves of a key: false if it does not have the key, a null record if it is
+  // erased there.
+  bool FindQueued(int64_t key, const char** record) const;
 
   const std::unique_ptr<RowStore> store_;
   const int64_t max_queued_bytes_;
@@ -70,7 +77,10 @@ class BufferedStore : public RowStore {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::deque<std::shared_ptr<const Change>> queue_;
+  uint32_t first_number_ = 0;  // of the changes, which are numbered as they come
+  HashIndex newest_{0};        // key -> number of the last change that has it
   int64_t queued_bytes_ = 0;
+  int64_t num_rows_ = 0;     // once all changes are made
   bool is_writing_ = false;  // the first change
   Status error_;             // of the first change; nothing is written until it is cleared
 

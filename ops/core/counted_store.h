@@ -35,7 +35,6 @@ class CountedStore : public RowStore {
   const char* tier() const override { return store_->tier(); }
   int64_t record_bytes() const override { return store_->record_bytes(); }
   int64_t num_rows() const override { return store_->num_rows(); }
-  bool is_empty() const override { return store_->is_empty(); }
   int64_t bytes() const override { return store_->bytes(); }
   int64_t memory_bytes() const override { return store_->memory_bytes(); }
   int64_t compacted_bytes() const override { return store_->compacted_bytes(); }

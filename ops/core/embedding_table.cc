@@ -175,8 +175,14 @@ int64_t EmbeddingTable::rule_generation() const {
   return rule_generation_;
 }
 
+void EmbeddingTable::WaitForWrites() const {
+  // What cannot be written fails the next change. Here it counts where it is.
+  for (const auto& store : lower_tiers_) (void)store->Flush();
+}
+
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
+  WaitForWrites();
   int64_t bytes = first_tier_->bytes() + rule_->history_bytes() + staged_.bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
   return {num_rows(),
@@ -193,7 +199,7 @@ TableStats EmbeddingTable::stats() const {
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  (void)num_rows();  // waits for what is on its way
+  WaitForWrites();
   std::vector<TierStats> tiers(1);
   tiers[0].tier = "dram";
   tiers[0].rows = first_tier_->num_rows();

@@ -56,10 +56,10 @@ struct TableStats {
   int64_t filtered_ids;  // gradients dropped: of keys that the filter did not admit, once a step
   int64_t waiting_keys;  // keys that the filter has counted and not admitted yet
   int64_t filter_bytes;  // of the filter; not among `bytes`
-  int64_t waited_ns;         // nanoseconds that ops have waited for lower tiers
+  int64_t waited_ns;     // nanoseconds that ops have waited for lower tiers
 };
 
-// What is in one tier, and what it has done since the table was given its rule.
+// What is in one tier, and what it has done: the lower ones since the table was given its rule.
 struct TierStats {
   std::string tier;             // its name, such as "dram"
   int64_t rows = 0;             // in it
@@ -187,7 +187,7 @@ class EmbeddingTable {
 
   // All of these need the lock.
   Status OpenTiers(Executor* executor);
-  // Opens stores for records of this size, one for each lower tier of the options.
+  // Opens the lower tiers of the options for records of this size, as one store.
   Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores,
                     std::vector<CountedStore*>* counted);
   // Fills such stores from those there are.
@@ -200,6 +200,8 @@ class EmbeddingTable {
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
   bool HasRowsBelow() const;
+  // Until lower tiers have what is on its way to them.
+  void WaitForWrites() const;
   // Drops the rows of these keys from all lower tiers.
   Status EraseBelow(const int64_t* keys, int64_t n);
   // The finest cut of an update into parts.
@@ -227,9 +229,10 @@ class EmbeddingTable {
   std::unique_ptr<FirstTier> first_tier_;
   std::unique_ptr<StorageFolder> folder_;
   int64_t num_stores_opened_ = 0;
-  // From the fastest to the slowest. A key's row is in the first tier that has the key.
+  // From the fastest to the slowest. A key's row is in the first tier that has the key. Those of
+  // the options are one store; counted_ has each of them.
   std::vector<std::unique_ptr<RowStore>> lower_tiers_;
-  std::vector<CountedStore*> counted_;  // in the lower tiers of the options
+  std::vector<CountedStore*> counted_;
   mutable StagedRecords staged_;
   bool is_unfinished_ = false;  // the last change left something to do
   int64_t version_ = 0;

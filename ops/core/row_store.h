@@ -40,8 +40,6 @@ class RowStore {
   virtual const char* tier() const = 0;
   virtual int64_t record_bytes() const = 0;
   virtual int64_t num_rows() const = 0;
-  // Cheaper than to count. False is right as well where that takes waiting.
-  virtual bool is_empty() const { return num_rows() == 0; }
   // On the tier, and in memory for what lies there.
   virtual int64_t bytes() const = 0;
   virtual int64_t memory_bytes() const = 0;

@@ -15,21 +15,26 @@ constexpr int64_t kCompactionBytes = int64_t{1} << 20;
 
 }  // namespace
 
-Status SsdHashStore::CompactDead() { return Compact(kDeadPercent, 0); }
+Status SsdHashStore::CompactDead() {
+  std::lock_guard<std::mutex> one_at_a_time(compaction_mutex_);
+  return CompactUntil(kDeadPercent, 0);
+}
 
 Status SsdHashStore::MakeRoom(int64_t num_records) {
   const int64_t added = num_records * layout_.stride();
   if (bytes() + added <= options_.capacity) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(Compact(0, options_.capacity - added));
+  // No other compaction has a segment half copied, which would count twice.
+  std::lock_guard<std::mutex> one_at_a_time(compaction_mutex_);
+  KERAS_SPARSE_RETURN_IF_ERROR(CompactUntil(0, options_.capacity - added));
   const int64_t needed = bytes() + added;
   if (needed <= options_.capacity) return Status::Ok();
   return TierIsFull(options_.folder, options_.capacity, needed);
 }
 
-Status SsdHashStore::Compact(int64_t least_dead_percent, int64_t enough_bytes) {
-  std::lock_guard<std::mutex> one_at_a_time(compaction_mutex_);
+Status SsdHashStore::CompactUntil(int64_t least_dead_percent, int64_t enough_bytes) {
   while (bytes() > enough_bytes) {
     size_t number = 0;
+    std::shared_ptr<SsdSegment> segment;
     {
       std::shared_lock<std::shared_mutex> lock(mutex_);
       int64_t most_dead = 0;
@@ -43,19 +48,14 @@ Status SsdHashStore::Compact(int64_t least_dead_percent, int64_t enough_bytes) {
         number = s;
       }
       if (most_dead == 0) return Status::Ok();
+      segment = segments_[number];
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(CompactSegment(number));
+    KERAS_SPARSE_RETURN_IF_ERROR(CompactSegment(number, segment));
   }
   return Status::Ok();
 }
 
-Status SsdHashStore::CompactSegment(size_t number) {
-  std::shared_ptr<SsdSegment> segment;
-  {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
-    if (number < segments_.size()) segment = segments_[number];
-  }
-  if (segment == nullptr) return Status::Ok();
+Status SsdHashStore::CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment) {
   const int64_t stride = layout_.stride();
   const int64_t chunk = std::max<int64_t>(1, kCompactionBytes / stride);
   std::vector<char> entries;

@@ -15,6 +15,8 @@ constexpr int64_t kGreatestSegmentBytes = int64_t{1} << 30;
 constexpr int64_t kLeastSegmentBytes = int64_t{64} << 10;
 // Room is made in steps of a segment, and each is an open file.
 constexpr int64_t kSegmentsOfATier = 64;
+// A lookup waits for so many to be put, not for a whole change.
+constexpr int64_t kRecordsPerLock = 256;
 
 Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
   SsdHashOptions ssd;
@@ -144,9 +146,9 @@ Status SsdHashStore::ReadFound(const std::vector<Found>& found, char* records) c
 
 Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
-  {
+  for (int64_t begin = 0; begin < n; begin += kRecordsPerLock) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
-    for (int64_t i = 0; i < n; ++i) {
+    for (int64_t i = begin; i < std::min(n, begin + kRecordsPerLock); ++i) {
       Position position = 0;
       KERAS_SPARSE_RETURN_IF_ERROR(Append(keys[i], records + i * layout_.record_bytes, &position));
       const Position old = index_.Exchange(HashKey(keys[i]), keys[i], position);

@@ -67,17 +67,19 @@ class SsdHashStore : public RowStore {
   // These need mutex_ alone.
   Status Append(int64_t key, const char* record, Position* position);
   Status BeginSegment();
-  Status MakeRoom(int64_t num_records);
   void Release(Position position);
   size_t SegmentOf(Position position) const { return position / entries_; }
   int64_t EntryOf(Position position) const { return position % entries_; }
 
   // Compacts what is half dead or more.
   Status CompactDead();
+  // Compacts what it has to, for so many records more.
+  Status MakeRoom(int64_t num_records);
   // Copies what is alive in sealed segments that are dead enough, the most dead first, until the
   // files take no more than `enough_bytes`.
-  Status Compact(int64_t least_dead_percent, int64_t enough_bytes);
-  Status CompactSegment(size_t number);
+  // Needs compaction_mutex_, but not mutex_.
+  Status CompactUntil(int64_t least_dead_percent, int64_t enough_bytes);
+  Status CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment);
   Status ReadFound(const std::vector<Found>& found, char* records) const;
 
   const SsdHashOptions options_;

@@ -5,6 +5,7 @@
 
 #include "ops/core/background_pool.h"
 #include "ops/core/buffered_store.h"
+#include "ops/core/cascade_store.h"
 #include "ops/core/dense_tier.h"
 #include "ops/core/embedding_table.h"
 #include "ops/core/hash_tier.h"
@@ -50,21 +51,31 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes,
                                   std::vector<CountedStore*>* counted) {
   BackgroundPool* pool = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForEviction(&pool));
-  for (size_t i = 0; i < options_.storage.lower_tiers.size(); ++i) {
-    const std::string& kind = options_.storage.lower_tiers[i];
+  const std::vector<std::string>& kinds = options_.storage.lower_tiers;
+  std::vector<std::unique_ptr<RowStore>> opened(kinds.size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const std::string& kind = kinds[i];
     StoreOptions options;
     options.kind = kind;
     options.folder = folder_->path() + "/" + kind + "-" + std::to_string(num_stores_opened_++);
     options.record_bytes = record_bytes;
     options.capacity = options_.storage.sizes[i + 1];
-    stores->emplace_back();
-    std::unique_ptr<RowStore>& store = stores->back();
-    KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &store));
-    counted->push_back(new CountedStore(std::move(store)));
-    store.reset(counted->back());
-    if (pool == nullptr) continue;
-    store = std::make_unique<BufferedStore>(std::move(store), pool, kMaxQueuedBytes);
+    options.keeps_order = i + 1 < kinds.size();
+    KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &opened[i]));
+    counted->push_back(new CountedStore(std::move(opened[i])));
+    opened[i].reset(counted->back());
   }
+  // From the last one up, each and what is below it become one store.
+  while (opened.size() > 1) {
+    std::unique_ptr<RowStore> lower = std::move(opened.back());
+    opened.pop_back();
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        CascadeStore::Open(std::move(opened.back()), std::move(lower), &opened.back()));
+  }
+  if (pool != nullptr) {
+    opened[0] = std::make_unique<BufferedStore>(std::move(opened[0]), pool, kMaxQueuedBytes);
+  }
+  *stores = std::move(opened);
   return Status::Ok();
 }
 
@@ -121,7 +132,7 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 
 bool EmbeddingTable::HasRowsBelow() const {
   return std::any_of(lower_tiers_.begin(), lower_tiers_.end(),
-                     [](const auto& store) { return !store->is_empty(); });
+                     [](const auto& store) { return store->num_rows() > 0; });
 }
 
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
@@ -133,6 +144,7 @@ Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
 
 Status EmbeddingTable::BeginChange(Executor* executor) {
   if (!is_unfinished_) return Status::Ok();
+  ++version_;  // rows may move even where the change is refused
   KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(DemoteExcess(executor));
   is_unfinished_ = false;

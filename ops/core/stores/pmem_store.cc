@@ -142,15 +142,14 @@ Status PmemStore::Reserve(const int64_t* keys, int64_t n) {
 }
 
 Status PmemStore::AddExtent() {
+  const uint64_t number = num_created_++;
   std::array<char, 32> name;
-  std::snprintf(name.data(), name.size(), "/%06llu.pmem",
-                static_cast<unsigned long long>(num_created_));
+  std::snprintf(name.data(), name.size(), "/%06llu.pmem", static_cast<unsigned long long>(number));
   const int64_t num_entries = std::min<int64_t>(entries_, max_entries_ - num_entries_);
   std::unique_ptr<PmemExtent> extent;
   KERAS_SPARSE_RETURN_IF_ERROR(PmemExtent::Create(options_.env, options_.folder + name.data(),
-                                                  num_created_, layout_, num_entries, &extent));
+                                                  number, layout_, num_entries, &extent));
   std::unique_lock<std::shared_mutex> lock(mutex_);
-  ++num_created_;
   extents_.push_back(std::move(extent));
   num_entries_ += num_entries;
   if (order_ != nullptr) order_->Resize(static_cast<size_t>(num_entries_));

@@ -86,8 +86,9 @@ class PmemStore : public RowStore {
   const int64_t max_entries_;    // within the capacity
   const int64_t spare_entries_;  // of these
 
+  std::mutex write_mutex_;    // taken before mutex_
+  uint64_t num_created_ = 0;  // extents, and tries to make one; needs write_mutex_
   // What follows is written under both locks, so that either is enough to read it.
-  std::mutex write_mutex_;  // taken before mutex_
   mutable std::shared_mutex mutex_;
   HashIndex index_{0};  // key -> Position
   std::vector<std::unique_ptr<PmemExtent>> extents_;
@@ -95,7 +96,6 @@ class PmemStore : public RowStore {
   int64_t end_ = 0;                  // entries from here on were never taken
   std::vector<Position> free_;       // and these below it are free again
   std::unique_ptr<PutOrder> order_;  // null unless it is kept
-  uint64_t num_created_ = 0;
 };
 
 }  // namespace keras_sparse
