@@ -10,7 +10,7 @@
 
 #include "tests/ops/core/check_moving_rows.h"
 #include "tests/ops/core/check_store.h"
-#include "tests/ops/core/faulty_stores.h"
+#include "tests/ops/core/small_store.h"
 
 namespace keras_sparse {
 namespace {
@@ -44,7 +44,16 @@ void ExpectTiers(const Cascade& cascade, const StoredRecords& upper, const Store
   EXPECT_EQ(cascade.store->num_rows(), static_cast<int64_t>(all.size()));
 }
 
+// A tier above a cascade.
+std::unique_ptr<RowStore> OpenThree(int64_t record_bytes) {
+  std::unique_ptr<RowStore> store;
+  EXPECT_TRUE(IsOk(CascadeStore::Open(std::make_unique<SmallStore>(record_bytes, 20),
+                                      Open(50, INT64_MAX / 2, record_bytes).store, &store)));
+  return store;
+}
+
 TEST(CascadeStore, KeepsTheContractOfAStore) {
+  CheckStore(OpenThree);
   for (const int64_t upper_rows : {0, 1, 30, 300, 1000000}) {
     CheckStore(
         [&](int64_t record_bytes) { return Open(upper_rows, INT64_MAX / 2, record_bytes).store; });
@@ -189,6 +198,10 @@ TEST(CascadeStore, ShowsEveryRowWhileItMoves) {
     CheckMovingRows(cascade.store.get(), 200);
     EXPECT_LE(cascade.upper->num_rows(), upper_rows);
   }
+  const auto three = OpenThree(kBytes);
+  CheckMovingRows(three.get(), 200);
+  EXPECT_EQ(three->tiers().size(), 3u);
+  EXPECT_LE(three->tiers()[1]->num_rows(), 50);
 }
 
 }  // namespace

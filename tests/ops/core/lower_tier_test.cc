@@ -8,6 +8,7 @@
 #include "ops/core/dram_store.h"
 #include "ops/core/embedding_table.h"
 #include "tests/ops/core/check_store.h"
+#include "tests/ops/core/small_store.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/thread_executor.h"
 
@@ -127,32 +128,10 @@ TEST(LowerTier, MayLieBelowAnother) {
   EXPECT_EQ(tiered.table->stats().hits, 3);
 }
 
-// Fails the calls it is told to.
-class FaultyStore : public DramStore {
- public:
-  using DramStore::DramStore;
-  bool fails_get = false;
-  bool fails_put = false;
-  bool fails_erase = false;
-
-  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override {
-    if (fails_get) return Status(StatusCode::kDataLoss, "record 3 is damaged");
-    return DramStore::Get(keys, n, records, found);
-  }
-  Status Put(const int64_t* keys, int64_t n, const char* records) override {
-    if (fails_put) return ResourceExhausted("the disk is full");
-    return DramStore::Put(keys, n, records);
-  }
-  Status Erase(const int64_t* keys, int64_t n) override {
-    if (fails_erase) return Status(StatusCode::kDataLoss, "the disk is gone");
-    return DramStore::Erase(keys, n);
-  }
-};
-
 TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
   const auto table = OpenWithRule(Dynamic(1), AdagradRule(0.1));
-  auto owned = std::make_unique<FaultyStore>(8);
-  FaultyStore* store = owned.get();
+  auto owned = std::make_unique<SmallStore>(8, 1000);
+  SmallStore* store = owned.get();
   ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
   ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, {1, 2, 3}, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Demote(table.get(), {1})));
@@ -166,7 +145,7 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
                 LookupRows({{table.get(), ids.data(), NoBags(ids), row.data()}}, Inline())));
   EXPECT_EQ(Apply(table.get(), {0.1f}, {2, 1}, {1, 1}).code(), StatusCode::kDataLoss);
   EXPECT_EQ(table->Import(ids.data(), 1, row.data(), 1, Inline()).code(), StatusCode::kDataLoss);
-  store->fails_put = true;
+  store->puts_left = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "the disk is full", Demote(table.get(), {2})));
   EXPECT_EQ(ExportAll(*table), before);
@@ -174,8 +153,8 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
 
 TEST(LowerTier, ThatKeepsARowItShouldDropDoesNotBringItBack) {
   const auto table = OpenWithRule(Dynamic(1), SgdRule());
-  auto owned = std::make_unique<FaultyStore>(4);
-  FaultyStore* store = owned.get();
+  auto owned = std::make_unique<SmallStore>(4, 1000);
+  SmallStore* store = owned.get();
   ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {7}, {1})));
   ASSERT_TRUE(IsOk(Demote(table.get(), {7})));

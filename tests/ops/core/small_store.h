@@ -1,6 +1,6 @@
-// Stores in memory for what lies above and below another one: small, and faulty when told to be.
-#ifndef KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_STORES_H_
-#define KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_STORES_H_
+// A store in memory for tests of what lies above and below it: small, and faulty when told to be.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SMALL_STORE_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SMALL_STORE_H_
 
 #include <algorithm>
 #include <atomic>
@@ -70,4 +70,4 @@ class SmallStore : public DramStore {
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_STORES_H_
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SMALL_STORE_H_
