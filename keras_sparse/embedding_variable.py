@@ -117,9 +117,7 @@ class EmbeddingVariable(keras.Variable):
                 [self.storage],
             )
             if self.admission is not None:
-                seed = self.admission.seed
-                seed = self.initial_rows.seed if seed is None else seed
-                ops.set_filter([self], self.admission, [seed])
+                ops.set_filter([self], self.admission)
             self._value = make_anchor(self)
             self._import_initial_rows()
 

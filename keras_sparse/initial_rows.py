@@ -87,10 +87,10 @@ def resolve_seed(initializer, seed):
     own = getattr(initializer, "seed", None)
     if isinstance(own, keras.random.SeedGenerator):
         high, low = (int(word) for word in keras.ops.convert_to_numpy(own.next()))
-        return _to_int64((high << 32) ^ low)
+        return wrapped_seed((high << 32) ^ low)
     if seed is not None and not _has_given_seed(initializer):
-        return _to_int64(seed)
-    return _to_int64(0 if own is None else int(own))  # `None`: not a random initializer
+        return wrapped_seed(seed)
+    return wrapped_seed(0 if own is None else int(own))  # `None`: not a random initializer
 
 
 def rows_in_chunks(initializer, input_dim, output_dim, chunk_rows):
@@ -148,5 +148,6 @@ def _reseeded(initializer, index):
     return type(initializer).from_config({**initializer.get_config(), "seed": seed + index})
 
 
-def _to_int64(seed):
+def wrapped_seed(seed):
+    """Returns the int64 that has the low 64 bits of an integer."""
     return (seed + 2**63) % 2**64 - 2**63

@@ -1,16 +1,18 @@
 import tensorflow as tf
 
+from keras_sparse.initial_rows import wrapped_seed
 from keras_sparse.ops import _native
 
 
-def set_filter(variables, admission, seeds):
+def set_filter(variables, admission):
     """Gives dynamic tables an admission filter. What an earlier one remembered is forgotten.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        admission: A filter of `keras_sparse.storage`.
-        seeds: List of integers that fit int64, one a table, for a filter that draws.
+        admission: A filter of `keras_sparse.storage`. Without a seed of its own it draws by that of
+            each table's initial rows.
     """
+    own = None if admission.seed is None else wrapped_seed(admission.seed)
     constants = admission.constants()
     default = admission.default_value_no_permission
     reads_initial_rows = default == "initializer"
@@ -20,7 +22,7 @@ def set_filter(variables, admission, seeds):
             constants=tf.constant([float(each) for each in constants.values()], tf.float64),
             filter=admission.kind,
             constant_names=list(constants),
-            seeds=seeds,
+            seeds=[each.initial_rows.seed if own is None else own for each in variables],
             reads_initial_rows=reads_initial_rows,
             default_value=0.0 if reads_initial_rows else default,
         )

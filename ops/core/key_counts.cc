@@ -22,7 +22,9 @@ size_t KeyCounts::Find(uint64_t hash, bool* found) const {
   for (size_t distance = 0;; ++distance, at = Next(at)) {
     const Entry& entry = slots_[at];
     *found = entry.count != 0 && entry.hash() == hash;
-    if (*found || entry.count == 0 || Distance(at) < distance) return at;
+    if (*found || entry.count == 0) return at;
+    const size_t other = Distance(at);
+    if (other < distance || (other == distance && entry.hash() > hash)) return at;
   }
 }
 
@@ -91,10 +93,25 @@ void KeyCounts::Erase(uint64_t hash) {
 void KeyCounts::Resize(size_t num_slots) {
   std::vector<Entry> old(num_slots);
   old.swap(slots_);
-  for (const Entry& entry : old) {
+  // In the order of their hashes, so that all but those at the very end have their place after the
+  // one before. The old table's first run may begin with entries that belong to its end.
+  size_t first = 0;
+  while (first < old.size() && old[first].count != 0 &&
+         HomeIn(old.size(), old[first].hash()) > first) {
+    ++first;
+  }
+  size_t next = 0;
+  for (size_t i = 0; i < old.size(); ++i) {
+    const Entry& entry = old[first + i < old.size() ? first + i : first + i - old.size()];
     if (entry.count == 0) continue;
-    bool found = false;
-    Place(Find(entry.hash(), &found), entry.hash(), entry.count);
+    const size_t at = std::max(next, Home(entry.hash()));
+    if (at < num_slots) {
+      slots_[at] = entry;
+      next = at + 1;
+    } else {
+      bool found = false;
+      Place(Find(entry.hash(), &found), entry.hash(), entry.count);
+    }
   }
 }
 

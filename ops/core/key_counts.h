@@ -12,10 +12,11 @@
 namespace keras_sparse {
 
 // A hash table with linear probing in the order of Robin Hood (Celis, Larson and Munro, 1985): a
-// run of entries is sorted by where they belong, so that a search ends a few entries on, however
-// full the table is, and an erased entry leaves no trace. It is kept between 77 % and 88 % full, by
-// growing a tenth at a time: an entry of 12 bytes takes 15.6 at most. A copy of one shard in its
-// new size is all that growing needs besides.
+// run of entries is sorted by where they belong, and there by hash, so that a search ends a few
+// entries on, however full the table is, an erased entry leaves no trace, and all entries move to a
+// table of another size in one pass over both. It is kept between 77 % and 88 % full, by growing a
+// tenth at a time: an entry of 12 bytes takes 15.6 at most. A copy of one shard in its new size is
+// all that growing needs besides.
 //
 // An entry holds the hash, from which the key follows. Every hash is a key's: an empty slot is one
 // with a count of 0.
@@ -57,9 +58,11 @@ class KeyCounts {
   };
   static_assert(sizeof(Entry) == 12, "an entry takes no more than it needs");
 
-  size_t Home(uint64_t hash) const {
-    return static_cast<size_t>(((hash << skip_bits_) >> 32) * slots_.size() >> 32);
+  // Where an entry belongs in a table of this many slots: it rises with the hash.
+  size_t HomeIn(size_t num_slots, uint64_t hash) const {
+    return static_cast<size_t>(((hash << skip_bits_) >> 32) * num_slots >> 32);
   }
+  size_t Home(uint64_t hash) const { return HomeIn(slots_.size(), hash); }
   size_t Next(size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
   // How far behind its home the entry in this slot is.
   size_t Distance(size_t at) const {

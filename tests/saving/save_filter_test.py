@@ -144,6 +144,17 @@ def test_a_damaged_filter_changes_no_table(name):
     assert remembered(variable) == {8: 1}
 
 
+def test_weights_in_several_files_have_it(tmp_path):
+    model = make_model(CounterFilter(3))
+    fit(model, 0, 64)
+    model.save_weights(tmp_path / "model.weights.json", max_shard_size=1e-6)
+    assert len(list(tmp_path.iterdir())) > 2
+    loaded = make_model(CounterFilter(3))
+    loaded.optimizer.build(loaded.trainable_variables)
+    loaded.load_weights(tmp_path / "model.weights.json")
+    assert remembered(table_of(loaded)) == remembered(table_of(model)) != {}
+
+
 def test_verify_reads_it(tmp_path):
     model = make_model(CounterFilter(3))
     fit(model, 0, 64)

@@ -38,6 +38,12 @@ def test_is_part_of_a_layers_config(case):
 
 
 @each_filter
+def test_keeps_the_layer_contract(case, tmp_path):
+    ids = np.array([[1, -(2**63)], [3, 3], [4, 1]])
+    checks.check_layer(Embedding(None, 2, admission=case.make()), ids, (3, 2, 2), tmp_path)
+
+
+@each_filter
 def test_a_frequent_key_gets_a_row_and_a_rare_one_waits(case):
     model = make_model(case.make())
     fit(model, 0, 256)

@@ -36,6 +36,7 @@ def test_draws_by_its_seed_or_that_of_the_table():
     first, second = (rows_after(ProbabilityFilter(0.5, seed)) for seed in (1, 2))
     assert first != second
     assert first == rows_after(ProbabilityFilter(0.5, 1), seed=8)
+    assert rows_after(ProbabilityFilter(0.5, 2**64 - 1)) == rows_after(ProbabilityFilter(0.5, -1))
     # Initial rows of ones have the seed 0.
     assert rows_after(ProbabilityFilter(0.5)) == rows_after(ProbabilityFilter(0.5, 0))
 

@@ -45,6 +45,12 @@ TEST(FilteredTable, CountsAStepOnceHoweverOftenItHasTheKey) {
   EXPECT_EQ(Remembered(*table), (std::map<int64_t, uint32_t>{{5, 1}}));
 }
 
+TEST(FilteredTable, CountsNoStepThatIsRefused) {
+  const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
+  EXPECT_FALSE(Apply(table.get(), {1, 2, 3}, {5}, {1}).ok());  // sgd takes one number
+  EXPECT_EQ(table->stats().waiting_keys, 0);
+}
+
 TEST(FilteredTable, CountsNoLookup) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
   for (int i = 0; i < 5; ++i) (void)Lookup(table.get(), {1, 2, 3});
