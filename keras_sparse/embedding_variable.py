@@ -160,9 +160,9 @@ class EmbeddingVariable(keras.Variable):
             `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
             these the ids that had a row; `created_rows`, made by a gradient; `out_of_range_ids`,
             read as zeros; of the admission filter `filtered_ids`, gradients dropped,
-            `waiting_keys` and `filter_bytes`, not among `bytes`: integers. `waited_seconds` that lookups and updates have waited for lower
-            tiers: a float. `tiers`: for each tier's name, from the first one down, a dict of
-            integers:
+            `waiting_keys` and `filter_bytes`, not among `bytes`: integers. `waited_seconds` that
+            lookups and updates have waited for lower tiers: a float. `tiers`: for each tier's name,
+            from the first one down, a dict of integers:
 
             - `rows` in it, `bytes` of everything there, and `memory_bytes` that a tier beyond
               memory takes of memory;

@@ -17,8 +17,9 @@ class TierStats(keras.callbacks.Callback):
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
             `keras.callbacks.TensorBoard`.
-        update_freq: `"epoch"`, or an integer: how many training steps lie between two writings.
-            Reading the numbers waits for rows on their way to lower tiers. Defaults to `"epoch"`.
+        update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
+            least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
+            `"epoch"`.
 
     Example:
     >>> import tempfile
@@ -35,8 +36,8 @@ class TierStats(keras.callbacks.Callback):
             checks.positive(update_freq, "update_freq")
         self.update_freq = update_freq
         self._writer = tf.summary.create_noop_writer()
-        self._step = 0
-        self._asked = {}  # by tag: hits and misses at the last writing
+        self._written = None  # the step of the last writing
+        self._asked = {}  # by tag: hits and misses then
 
     def on_train_begin(self, logs=None):
         if not self._tables():
@@ -44,12 +45,16 @@ class TierStats(keras.callbacks.Callback):
                 "TierStats must be given to a model with tables of keras_sparse. Received: model "
                 f"'{self.model.name}' without any"
             )
-        self._step = int(self.model.optimizer.iterations)
+        step = self._step()
+        if self._written is None or self._written > step:  # of another optimizer
+            self._written = step
+        self._asked = {
+            path: (counts["hits"], counts["misses"]) for path, counts in self._tiers().items()
+        }
         self._writer = tf.summary.create_file_writer(self.log_dir, filename_suffix=".tiers")
 
     def on_train_batch_end(self, batch, logs=None):
-        self._step = int(self.model.optimizer.iterations)
-        if self.update_freq != "epoch" and self._step % self.update_freq == 0:
+        if self.update_freq != "epoch" and self._step() - self._written >= self.update_freq:
             self._write()
 
     def on_epoch_end(self, epoch, logs=None):
@@ -62,19 +67,28 @@ class TierStats(keras.callbacks.Callback):
     def _tables(self):
         return [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
 
+    def _step(self):
+        return int(self.model.optimizer.iterations)
+
+    def _tiers(self):
+        """The counts of each tier of each table, by the path of their tags."""
+        return {
+            f"{table.path}/{tier}": counts
+            for table in self._tables()
+            for tier, counts in table.stats()["tiers"].items()
+        }
+
     def _write(self):
-        with self._writer.as_default(step=self._step):
+        self._written = self._step()
+        with self._writer.as_default(step=self._written):
             for table in self._tables():
                 stats = table.stats()
-                for tier, counts in stats.pop("tiers").items():
-                    self._write_all(f"{table.path}/{tier}", counts)
-                    self._write_hit_rate(f"{table.path}/{tier}", counts)
-                self._write_all(table.path, stats)
+                del stats["tiers"]
+                _write_all(table.path, stats)
+            for path, counts in self._tiers().items():
+                _write_all(path, counts)
+                self._write_hit_rate(path, counts)
         self._writer.flush()
-
-    def _write_all(self, path, numbers):
-        for name, number in numbers.items():
-            _write_scalar(f"{path}/{name}", number)
 
     def _write_hit_rate(self, path, counts):
         hits, misses = counts["hits"], counts["misses"]
@@ -82,8 +96,13 @@ class TierStats(keras.callbacks.Callback):
         self._asked[path] = hits, misses
         asked = hits + misses - hits_before - misses_before
         # An optimizer that was built in between has let the counts begin anew.
-        if asked > 0 and hits >= hits_before:
+        if asked > 0 and hits >= hits_before and misses >= misses_before:
             _write_scalar(f"{path}/hit_rate", (hits - hits_before) / asked)
+
+
+def _write_all(path, numbers):
+    for name, number in numbers.items():
+        _write_scalar(f"{path}/{name}", number)
 
 
 def _write_scalar(tag, number):

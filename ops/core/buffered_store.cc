@@ -93,7 +93,11 @@ Status BufferedStore::TryToWrite() {
 }
 
 Status BufferedStore::Flush() {
-  KERAS_SPARSE_RETURN_IF_ERROR(TryToWrite());
+  (void)WaitUntilWritten();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    KERAS_SPARSE_RETURN_IF_ERROR(error_);
+  }
   return store_->Flush();
 }
 

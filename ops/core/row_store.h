@@ -67,7 +67,8 @@ class RowStore {
 
   virtual Status Clear() = 0;
 
-  // Returns when all changes are made, with the error of one that could not be.
+  // Returns when all changes are made, with the error of one that could not be. Changes nothing: a
+  // walk goes on afterwards.
   virtual Status Flush() { return Status::Ok(); }
 
   // Appends the keys and records of the next rows, about `max_rows` of them. A walk begins at

@@ -49,9 +49,10 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
 Status EmbeddingTable::OpenStores(int64_t record_bytes,
                                   std::vector<std::unique_ptr<RowStore>>* stores,
                                   std::vector<CountedStore*>* counted) {
+  const std::vector<std::string>& kinds = options_.storage.lower_tiers;
+  if (kinds.empty()) return Status::Ok();
   BackgroundPool* pool = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForEviction(&pool));
-  const std::vector<std::string>& kinds = options_.storage.lower_tiers;
   std::vector<std::unique_ptr<RowStore>> opened(kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i) {
     const std::string& kind = kinds[i];

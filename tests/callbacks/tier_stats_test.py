@@ -7,6 +7,12 @@ import keras_sparse
 from keras_sparse.callbacks import TierStats
 
 
+@pytest.fixture(autouse=True)
+def write_in_the_step(monkeypatch):
+    """Or it depends on the threads what is read before it is written."""
+    monkeypatch.setenv("KERAS_SPARSE_EVICTION_THREADS", "0")
+
+
 def make_model(storage=None):
     inputs = keras.Input((4,), dtype="int64")
     layer = keras_sparse.layers.Embedding(None, 64, "sum", storage=storage, name="items")
@@ -15,13 +21,21 @@ def make_model(storage=None):
     return model
 
 
+def written_in(path):
+    """{tag: {step: value}} of an event file."""
+    values = {}
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+        for value in event.summary.value:
+            values.setdefault(value.tag, {})[event.step] = float(tf.make_ndarray(value.tensor))
+    return values
+
+
 def written(folder):
-    """{tag: {step: value}} of all event files."""
+    """The same of all event files of a folder."""
     values = {}
     for path in folder.glob("*.tiers*"):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                values.setdefault(value.tag, {})[event.step] = float(tf.make_ndarray(value.tensor))
+        for tag, steps in written_in(path).items():
+            values.setdefault(tag, {}).update(steps)
     return values
 
 
@@ -57,6 +71,29 @@ def test_writes_every_so_many_steps(tmp_path):
     fit(model, callback, epochs=1)
     fit(model, callback, epochs=1)  # goes on where it was
     assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [4, 8, 12, 16, 20]
+
+
+def test_writes_when_the_steps_of_one_execution_are_done(tmp_path):
+    model = make_model()
+    model.compile(model.optimizer, loss="mse", steps_per_execution=5)
+    fit(model, TierStats(tmp_path / "logs", update_freq=4), epochs=1)
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [5, 10]
+
+
+def test_a_hit_rate_is_of_its_own_time(tmp_path):
+    model = make_model()
+    callback = TierStats(tmp_path / "logs")
+    fit(model, callback, epochs=1)
+    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
+    fit(model, callback, epochs=1)
+    rates = [
+        value
+        for path in sorted((tmp_path / "logs").glob("*.tiers*"))
+        for value in written_in(path).get("items/embeddings/DRAM/hit_rate", {}).values()
+    ]
+    assert len(rates) == 2
+    # All rows are there by then, and what was asked before the fit does not count.
+    assert rates[1] == 1
 
 
 def test_numbers_of_tiers_add_up(tmp_path):

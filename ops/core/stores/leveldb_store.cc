@@ -50,6 +50,7 @@ Status LevelDbStore::OpenDatabase() {
   leveldb::Options options;
   options.create_if_missing = true;
   options.error_if_exists = true;
+  options.paranoid_checks = true;  // or a compaction gives damaged rows a new, valid checksum
   options.write_buffer_size = kWriteBufferBytes;
   options.max_file_size = kFileBytes;
   options.filter_policy = filter_.get();

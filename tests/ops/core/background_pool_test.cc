@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <future>
@@ -45,23 +47,48 @@ TEST(BackgroundPool, HasAllItsThreadsAtWork) {
 }
 
 TEST(BackgroundPool, EndsAfterTheTaskThatItIsIn) {
+  BackgroundPool pool(1);
+  std::promise<void> begun;
+  std::promise<void> scheduled;
   std::atomic<int> done{0};
+  std::atomic<int> dropped{0};
+  EXPECT_TRUE(pool.Schedule([&] {
+    begun.set_value();
+    scheduled.get_future().wait();
+    ++done;
+  }));
+  begun.get_future().wait();
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(pool.Schedule([&] { ++done; }, [&] { ++dropped; }));
+  std::thread stopper([&pool] { pool.Stop(); });
+  // Once Stop has begun nothing is taken any more.
+  while (pool.Schedule([&] { ++done; }, [&] { ++dropped; })) std::this_thread::yield();
+  scheduled.set_value();
+  stopper.join();
+  EXPECT_EQ(done, 1);
+  EXPECT_GE(dropped, 5);
+  pool.Stop();
+}
+
+TEST(BackgroundPool, HasNoThreadsInAForkedProcess) {
   BackgroundPool pool(1);
   {
-    std::promise<void> begun;
-    pool.Schedule([&] {
-      begun.set_value();
-      std::this_thread::yield();
-      ++done;
-    });
-    begun.get_future().wait();
-    pool.Stop();
+    const Gate gate(&pool);
   }
-  EXPECT_EQ(done, 1);
-  const std::thread::id here = std::this_thread::get_id();
-  pool.Schedule([&] { done += std::this_thread::get_id() == here ? 1 : 100; });
-  EXPECT_EQ(done, 2);
-  pool.Stop();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    bool ran = false;
+    BackgroundTask task(&pool, [&ran] {
+      ran = true;
+      return false;
+    });
+    task.Schedule();
+    pool.Stop();
+    ::_exit(ran ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(BackgroundTask, HasOneRunAtATimeAndOneAfterEachCall) {
@@ -120,6 +147,26 @@ TEST(BackgroundTask, BeginsNoRunOnceItHasEnded) {
   gate.Open();
   const Gate after(&pool);
   EXPECT_EQ(runs, 0);
+}
+
+TEST(BackgroundTask, IsRunByWhoeverAsksOnceThePoolHasStopped) {
+  BackgroundPool pool(1);
+  std::atomic<int> runs{0};
+  std::atomic<int> stops{0};
+  BackgroundTask task(&pool, [&runs] { return ++runs < 100000; }, [&stops] { ++stops; });
+  {
+    // Waits in the pool while that stops.
+    auto gate = std::make_unique<Gate>(&pool);
+    task.Schedule();
+    std::thread stopper([&pool] { pool.Stop(); });
+    while (pool.Schedule([] {})) std::this_thread::yield();
+    gate = nullptr;
+    stopper.join();
+  }
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(stops, 1);
+  task.Schedule();
+  EXPECT_EQ(runs, 100000);
 }
 
 TEST(BackgroundPoolVariables, AreChecked) {

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/ops/core/check_store.h"
@@ -72,7 +75,14 @@ TEST(LevelDbStore, TellsWhatTheDiskHasChanged) {
   for (int64_t first = 0; first < 70000; first += 10000) {
     ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(first, first + 10000), 1)));
   }
-  for (const std::string& name : folder.Contents()) {
+  // LevelDB writes its files in the background: what it has done when it is idle is what is
+  // damaged.
+  std::set<std::string> files;
+  while (files != folder.Contents()) {
+    files = folder.Contents();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  for (const std::string& name : files) {
     if (name.find(".ldb") == std::string::npos) continue;
     for (int64_t byte = 500; byte < 1 << 20; byte += 2000) FlipByte(folder / name, byte);
   }
