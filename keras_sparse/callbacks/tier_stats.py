@@ -48,9 +48,9 @@ class TierStats(keras.callbacks.Callback):
         step = self._step()
         if self._written is None or self._written > step:  # of another optimizer
             self._written = step
-        self._asked = {
-            path: (counts["hits"], counts["misses"]) for path, counts in self._tiers().items()
-        }
+        for table in self._tables():
+            for tier, counts in table.stats()["tiers"].items():
+                self._asked[f"{table.path}/{tier}"] = counts["hits"], counts["misses"]
         self._writer = tf.summary.create_file_writer(self.log_dir, filename_suffix=".tiers")
 
     def on_train_batch_end(self, batch, logs=None):
@@ -70,24 +70,15 @@ class TierStats(keras.callbacks.Callback):
     def _step(self):
         return int(self.model.optimizer.iterations)
 
-    def _tiers(self):
-        """The counts of each tier of each table, by the path of their tags."""
-        return {
-            f"{table.path}/{tier}": counts
-            for table in self._tables()
-            for tier, counts in table.stats()["tiers"].items()
-        }
-
     def _write(self):
         self._written = self._step()
         with self._writer.as_default(step=self._written):
             for table in self._tables():
                 stats = table.stats()
-                del stats["tiers"]
+                for tier, counts in stats.pop("tiers").items():
+                    _write_all(f"{table.path}/{tier}", counts)
+                    self._write_hit_rate(f"{table.path}/{tier}", counts)
                 _write_all(table.path, stats)
-            for path, counts in self._tiers().items():
-                _write_all(path, counts)
-                self._write_hit_rate(path, counts)
         self._writer.flush()
 
     def _write_hit_rate(self, path, counts):

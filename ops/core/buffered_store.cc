@@ -143,16 +143,14 @@ void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const 
 
 Status BufferedStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
   const auto bytes = static_cast<size_t>(record_bytes());
-  std::vector<int64_t> others;  // that are not queued
-  std::vector<int64_t> places;
+  std::vector<int64_t> others;  // places of the keys that are not queued
   {
     // Before the store is asked: what is not queued now is there.
     std::lock_guard<std::mutex> lock(mutex_);
     for (int64_t i = 0; i < n; ++i) {
       const char* record = nullptr;
       if (!FindQueued(keys[i], &record)) {
-        others.push_back(keys[i]);
-        places.push_back(i);
+        others.push_back(i);
         continue;
       }
       found[i] = record != nullptr;
@@ -160,16 +158,7 @@ Status BufferedStore::Get(const int64_t* keys, int64_t n, char* records, bool* f
     }
   }
   if (static_cast<int64_t>(others.size()) == n) return store_->Get(keys, n, records, found);
-  std::vector<char> read(others.size() * bytes);
-  const auto is_below = std::make_unique<bool[]>(others.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      store_->Get(others.data(), static_cast<int64_t>(others.size()), read.data(), is_below.get()));
-  for (size_t i = 0; i < others.size(); ++i) {
-    found[places[i]] = is_below[i];
-    if (!is_below[i]) continue;
-    std::memcpy(records + static_cast<size_t>(places[i]) * bytes, read.data() + i * bytes, bytes);
-  }
-  return Status::Ok();
+  return store_->GetPlaces(others, keys, records, found);
 }
 
 void BufferedStore::CountKeys(const Change& change, int64_t* missing, int64_t* present) const {
@@ -255,7 +244,7 @@ Status BufferedStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t
     std::lock_guard<std::mutex> lock(mutex_);
     std::vector<int64_t> queued;
     std::vector<uint32_t> numbers;
-    for (int64_t at = 0; at >= 0;) at = newest_.AppendSegment(at, &queued, &numbers);
+    (void)newest_.AppendSegments(0, INT64_MAX, &queued, &numbers);
     for (const int64_t key : queued) {
       const char* record = nullptr;
       (void)FindQueued(key, &record);

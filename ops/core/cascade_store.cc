@@ -1,7 +1,6 @@
 #include "ops/core/cascade_store.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ops/core/hash.h"
 #include "ops/core/hash_index.h"
@@ -48,24 +47,10 @@ void CascadeStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
 Status CascadeStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
   KERAS_SPARSE_RETURN_IF_ERROR(upper_->Get(keys, n, records, found));
   std::vector<int64_t> missing;  // places in `keys`
-  std::vector<int64_t> missing_keys;
   for (int64_t i = 0; i < n; ++i) {
-    if (found[i]) continue;
-    missing.push_back(i);
-    missing_keys.push_back(keys[i]);
+    if (!found[i]) missing.push_back(i);
   }
-  if (missing.empty()) return Status::Ok();
-  const auto width = static_cast<size_t>(record_bytes());
-  std::vector<char> read(missing.size() * width);
-  const auto is_below = std::make_unique<bool[]>(missing.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(lower_->Get(
-      missing_keys.data(), static_cast<int64_t>(missing.size()), read.data(), is_below.get()));
-  for (size_t m = 0; m < missing.size(); ++m) {
-    const int64_t i = missing[m];
-    found[i] = is_below[m];
-    if (found[i]) std::memcpy(records + i * record_bytes(), read.data() + m * width, width);
-  }
-  return Status::Ok();
+  return lower_->GetPlaces(missing, keys, records, found);
 }
 
 Status CascadeStore::Put(const int64_t* keys, int64_t n, const char* records) {

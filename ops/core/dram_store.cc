@@ -33,9 +33,7 @@ int64_t DramStore::bytes() const {
 
 void DramStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  for (int64_t i = 0; i < n; ++i) {
-    found[i] = index_->Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
-  }
+  index_->Contains(keys, n, found);
 }
 
 Status DramStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {

@@ -177,4 +177,16 @@ int64_t HashIndex::AppendSegment(int64_t position, std::vector<int64_t>* keys,
   return next < static_cast<int64_t>(directory_.size()) ? next : -1;
 }
 
+int64_t HashIndex::AppendSegments(int64_t position, int64_t max_keys, std::vector<int64_t>* keys,
+                                  std::vector<uint32_t>* rows) const {
+  while (position >= 0 && static_cast<int64_t>(keys->size()) < max_keys) {
+    position = AppendSegment(position, keys, rows);
+  }
+  return position;
+}
+
+void HashIndex::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  for (int64_t i = 0; i < n; ++i) found[i] = Find(HashKey(keys[i]), keys[i]) != kNoRow;
+}
+
 }  // namespace keras_sparse

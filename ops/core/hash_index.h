@@ -57,6 +57,10 @@ class HashIndex {
     }
   }
 
+  // Whether each key is there.
+  //   keys, found  (n)
+  void Contains(const int64_t* keys, int64_t n, bool* found) const;
+
   // REQUIRES: the key is not there.
   void Insert(uint64_t hash, int64_t key, uint32_t row);
 
@@ -70,6 +74,10 @@ class HashIndex {
   // at `position` (0 first); its keys and rows are appended. Returns the next position, or -1.
   int64_t AppendSegment(int64_t position, std::vector<int64_t>* keys,
                         std::vector<uint32_t>* rows) const;
+
+  // The same for segment after segment, until there are `max_keys` in `keys` or no more.
+  int64_t AppendSegments(int64_t position, int64_t max_keys, std::vector<int64_t>* keys,
+                         std::vector<uint32_t>* rows) const;
 
  private:
   static constexpr uint32_t kBucketSlots = 5;

@@ -1,5 +1,6 @@
 #include "ops/core/row_store.h"
 
+#include <cstring>
 #include <map>
 
 namespace keras_sparse {
@@ -23,6 +24,25 @@ Status RowStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* st
   for (const auto& known : Registry()) kinds += (kinds.empty() ? "'" : ", '") + known.first + "'";
   return InvalidArgument("a lower tier must be one of (" + kinds + ") in this build. Received: '" +
                          options.kind + "'");
+}
+
+Status RowStore::GetPlaces(const std::vector<int64_t>& places, const int64_t* keys, char* records,
+                           bool* found) const {
+  if (places.empty()) return Status::Ok();
+  const auto bytes = static_cast<size_t>(record_bytes());
+  std::vector<int64_t> asked;
+  asked.reserve(places.size());
+  for (const int64_t place : places) asked.push_back(keys[place]);
+  std::vector<char> read(asked.size() * bytes);
+  const auto is_found = std::make_unique<bool[]>(asked.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      Get(asked.data(), static_cast<int64_t>(asked.size()), read.data(), is_found.get()));
+  for (size_t i = 0; i < places.size(); ++i) {
+    found[places[i]] = is_found[i];
+    if (!is_found[i]) continue;
+    std::memcpy(records + static_cast<size_t>(places[i]) * bytes, read.data() + i * bytes, bytes);
+  }
+  return Status::Ok();
 }
 
 Status RowStore::AppendRecords(const std::vector<int64_t>& walked, std::vector<int64_t>* keys,

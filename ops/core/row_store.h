@@ -85,6 +85,10 @@ class RowStore {
   // not know the order.
   virtual Status Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const;
 
+  // Get of the keys at these places, to the same places of the arrays.
+  Status GetPlaces(const std::vector<int64_t>& places, const int64_t* keys, char* records,
+                   bool* found) const;
+
  protected:
   // For stores that keep their keys in memory: the records of walked keys, by Get. A key that was
   // erased since it was walked is left out.

@@ -98,9 +98,7 @@ int64_t LevelDbStore::memory_bytes() const {
 
 void LevelDbStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  for (int64_t i = 0; i < n; ++i) {
-    found[i] = keys_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
-  }
+  keys_.Contains(keys, n, found);
 }
 
 Status LevelDbStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
@@ -202,10 +200,7 @@ Status LevelDbStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     std::vector<uint32_t> unused;
-    *next = cursor;
-    while (*next >= 0 && static_cast<int64_t>(walked.size()) < max_rows) {
-      *next = keys_.AppendSegment(*next, &walked, &unused);
-    }
+    *next = keys_.AppendSegments(cursor, max_rows, &walked, &unused);
   }
   return AppendRecords(walked, keys, records);
 }

@@ -90,9 +90,7 @@ int64_t PmemStore::memory_bytes() const {
 
 void PmemStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  for (int64_t i = 0; i < n; ++i) {
-    found[i] = index_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
-  }
+  index_.Contains(keys, n, found);
 }
 
 Status PmemStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
@@ -220,10 +218,7 @@ Status PmemStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* k
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     std::vector<uint32_t> positions;
-    *next = cursor;
-    while (*next >= 0 && static_cast<int64_t>(walked.size()) < max_rows) {
-      *next = index_.AppendSegment(*next, &walked, &positions);
-    }
+    *next = index_.AppendSegments(cursor, max_rows, &walked, &positions);
   }
   return AppendRecords(walked, keys, records);
 }
