@@ -82,6 +82,7 @@ class EmbeddingVariable(keras.Variable):
         self.record_floats = self.output_dim
         self.rule_generation = 0
         self.rule_owner = None
+        self.saved_state = None  # of `saving.save_checkpoint`
         super().__init__(
             initializer=self.initializer,
             shape=(self.input_dim or 0, self.output_dim),

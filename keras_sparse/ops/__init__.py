@@ -3,6 +3,7 @@
 from keras_sparse.ops.apply_gradients import apply_gradients as apply_gradients
 from keras_sparse.ops.clear_tables import clear_tables as clear_tables
 from keras_sparse.ops.create_tables import create_tables as create_tables
+from keras_sparse.ops.erase_rows import erase_rows as erase_rows
 from keras_sparse.ops.export_filter import export_filter as export_filter
 from keras_sparse.ops.export_rows import export_rows as export_rows
 from keras_sparse.ops.import_filter import import_filter as import_filter
@@ -11,9 +12,15 @@ from keras_sparse.ops.lookup import COMBINERS as COMBINERS
 from keras_sparse.ops.lookup import lookup as lookup
 from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
 from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices
+from keras_sparse.ops.read_segment import read_segment as read_segment
 from keras_sparse.ops.set_filter import set_filter as set_filter
 from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows
 from keras_sparse.ops.set_rule import set_rule as set_rule
+from keras_sparse.ops.snapshot import erased_keys as erased_keys
+from keras_sparse.ops.snapshot import export_raw as export_raw
+from keras_sparse.ops.snapshot import link_files as link_files
+from keras_sparse.ops.snapshot import mark_saved as mark_saved
+from keras_sparse.ops.snapshot import snapshot_versions as snapshot_versions
 from keras_sparse.ops.table_sizes import table_sizes as table_sizes
 from keras_sparse.ops.table_stats import STATISTICS as STATISTICS
 from keras_sparse.ops.table_stats import table_stats as table_stats

@@ -16,7 +16,15 @@ _NEEDED_CPU_FLAGS = {
 
 # These leave the tables as they are: inside a `tf.function` they wait for updates, not for each
 # other.
-_READ_ONLY_OPS = ("Lookup", "LookupWeightsGrad", "Export", "Size", "Stats", "TierStats")
+_READ_ONLY_OPS = (
+    "Lookup",
+    "LookupWeightsGrad",
+    "Export",
+    "ExportRaw",
+    "Size",
+    "Stats",
+    "TierStats",
+)
 
 
 def check_tensorflow(built_for, running):

@@ -1,6 +1,10 @@
-"""Tables in Keras' own files: `model.save`, `model.save_weights` and what loads them."""
+"""Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
 from keras_sparse.saving import load_weights as _load_weights  # noqa: F401  (for its effect)
+from keras_sparse.saving.load_checkpoint import CheckpointInfo as CheckpointInfo
+from keras_sparse.saving.load_checkpoint import load_checkpoint as load_checkpoint
 from keras_sparse.saving.load_table import load_table as load_table
+from keras_sparse.saving.save_checkpoint import save_checkpoint as save_checkpoint
+from keras_sparse.saving.save_delta import save_delta as save_delta
 from keras_sparse.saving.save_table import save_table as save_table
 from keras_sparse.saving.verify import verify as verify

@@ -10,6 +10,7 @@ from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.read_chunks import read_chunks
 from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.table_header import TableHeader
+from keras_sparse.saving.tables_elsewhere import load_number
 from keras_sparse.saving.verify import verify
 
 
@@ -44,6 +45,8 @@ def load_table(variable, store):
     Raises:
         ValueError: A table of the file is damaged, or this one is of another shape or kind.
     """
+    if load_number(variable, store):
+        return
     load = _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())
     try:
         _load(variable, store, load)
@@ -67,39 +70,58 @@ def _load(variable, store, load):
             f"{sorted(names)}"
         )
     header = TableHeader.read(store)
-    _check_fits(variable, header)
+    check_fits(variable, header)
     _check_whole(header, store, load)
-    same_slots = _family(header.rule) == _family(variable.rule) and (
-        header.slot_names == variable.slot_names
-    )
-    if header.slot_names and variable.rule is not None and not same_slots:
-        warnings.warn(
-            f"The slots saved with '{variable.path}' are those of rule '{header.rule}', "
-            f"{header.slot_names}; the optimizer's rule '{variable.rule}' starts with fresh ones.",
-            stacklevel=2,
-        )
+    same_slots = has_same_slots(variable, header)
     variable.set_initial_rows(header.initial_rows)
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
     for keys, records in read_chunks(header, store):
         variable.import_(keys, records if same_slots else records[:, : variable.output_dim])
-    _load_filter(variable, header, store)
+    if may_load_filter(variable, header):
+        for keys, counts in read_filter_chunks(header, store):
+            ops.import_filter([variable], [keys], [counts])
 
 
-def _load_filter(variable, header, store):
-    if header.filter is None:
-        return
+def has_same_slots(variable, saved, warn=True):
+    """Whether a table keeps the slots of a saved one, with a warning if these are lost.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `SavedTable`.
+        warn: Boolean.
+    """
+    same_slots = _family(saved.rule) == _family(variable.rule) and (
+        saved.slot_names == variable.slot_names
+    )
+    if warn and saved.slot_names and variable.rule is not None and not same_slots:
+        warnings.warn(
+            f"The slots saved with '{variable.path}' are those of rule '{saved.rule}', "
+            f"{saved.slot_names}; the optimizer's rule '{variable.rule}' starts with fresh ones.",
+            stacklevel=2,
+        )
+    return same_slots
+
+
+def may_load_filter(variable, saved):
+    """Whether a table's filter takes over what a saved one remembers, with a warning if not.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `SavedTable`.
+    """
+    if saved.filter is None:
+        return False
     ours = None if variable.admission is None else variable.admission.layout()
-    if ours != header.filter.layout:
+    if ours != saved.filter.layout:
         warnings.warn(
             f"What the admission filter saved with '{variable.path}' remembers of keys that wait "
             "is dropped, as the table has no filter of the same kind and size. Received: saved "
-            f"{header.filter.layout}, admission {ours}",
+            f"{saved.filter.layout}, admission {ours}",
             stacklevel=2,
         )
-        return
-    for keys, counts in read_filter_chunks(header, store):
-        ops.import_filter([variable], [keys], [counts])
+        return False
+    return True
 
 
 def _family(rule):
@@ -107,7 +129,7 @@ def _family(rule):
     return rule and rule.removeprefix("lazy_")
 
 
-def _check_fits(variable, header):
+def check_fits(variable, header):
     saved = (header.input_dim, header.output_dim)
     ours = (variable.input_dim, variable.output_dim)
     if saved != ours:

@@ -19,8 +19,8 @@ def read_chunks(header, store):
     for index, (num_rows, keys_crc32, records_crc32) in enumerate(header.chunks):
         width = header.record_floats
         yield (
-            _read(store, f"keys_{index:06d}", np.int64, (num_rows,), keys_crc32),
-            _read(store, f"records_{index:06d}", np.float32, (num_rows, width), records_crc32),
+            read_array(store, f"keys_{index:06d}", np.int64, (num_rows,), keys_crc32),
+            read_array(store, f"records_{index:06d}", np.float32, (num_rows, width), records_crc32),
         )
 
 
@@ -43,8 +43,8 @@ def read_filter_chunks(header, store):
         if keys_crc32 is None:
             keys = first + np.arange(num_entries, dtype=np.int64)
         else:
-            keys = _read(store, f"filter_keys_{index:06d}", np.int64, shape, keys_crc32)
-        yield keys, _read(store, f"filter_counts_{index:06d}", np.uint32, shape, counts_crc32)
+            keys = read_array(store, f"filter_keys_{index:06d}", np.int64, shape, keys_crc32)
+        yield keys, read_array(store, f"filter_counts_{index:06d}", np.uint32, shape, counts_crc32)
 
 
 def check_chunks(header, store):
@@ -59,7 +59,8 @@ def check_chunks(header, store):
         )
 
 
-def _read(store, name, dtype, shape, checksum):
+def read_array(store, name, dtype, shape, checksum):
+    """Returns an array of a store, or raises ValueError unless it is what was saved."""
     try:
         array = np.ascontiguousarray(store[name])
     except (KeyError, OSError) as error:

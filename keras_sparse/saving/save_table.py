@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader
+from keras_sparse.saving.tables_elsewhere import save_number
 
 CHUNK_BYTES = 16 << 20
 
@@ -17,6 +18,8 @@ def save_table(variable, store):
         variable: `EmbeddingVariable`.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
+    if save_number(variable, store):
+        return
     record_bytes = 4 * variable.record_floats + 8
     chunks: list[tuple[int, int, int]] = []
     for keys, records in variable.export(max(1, CHUNK_BYTES // record_bytes)):

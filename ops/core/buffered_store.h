@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "ops/core/background_pool.h"
@@ -47,6 +48,16 @@ class BufferedStore : public RowStore {
   Status Flush() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
+  // With nothing queued; the error of what is stuck.
+  Status LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) override {
+    KERAS_SPARSE_RETURN_IF_ERROR(Flush());
+    return store_->LinkFiles(path_prefix, files);
+  }
+  Status WalkUnlinked(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<char>* records, int64_t* next) const override {
+    return store_->WalkUnlinked(cursor, max_rows, keys, records, next);
+  }
+  bool links_all() const override { return store_->links_all(); }
 
  private:
   // One call of Put, or of Erase, which has no records.

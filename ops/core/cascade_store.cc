@@ -115,18 +115,25 @@ Status CascadeStore::Clear() {
   return upper_->Clear();
 }
 
-Status CascadeStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
-                          std::vector<char>* records, int64_t* next) const {
+Status CascadeStore::LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) {
+  std::lock_guard<std::mutex> lock(write_mutex_);
+  KERAS_SPARSE_RETURN_IF_ERROR(lower_->LinkFiles(path_prefix, files));
+  return upper_->LinkFiles(path_prefix, files);
+}
+
+Status CascadeStore::WalkBoth(WalkMethod walk, int64_t cursor, int64_t max_rows,
+                              std::vector<int64_t>* keys, std::vector<char>* records,
+                              int64_t* next) const {
   // A cursor is a tier's own one and a bit for the tier.
   const int64_t position = cursor >> 1;
   if ((cursor & 1) == 1) {
-    KERAS_SPARSE_RETURN_IF_ERROR(upper_->Walk(position, max_rows, keys, records, next));
+    KERAS_SPARSE_RETURN_IF_ERROR((*upper_.*walk)(position, max_rows, keys, records, next));
     if (*next >= 0) *next = *next * 2 + 1;
     return Status::Ok();
   }
   Rows walked;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_->Walk(position, max_rows, &walked.keys, &walked.records, next));
+      (*lower_.*walk)(position, max_rows, &walked.keys, &walked.records, next));
   *next = *next >= 0 ? *next * 2 : 1;
   const auto is_above = std::make_unique<bool[]>(walked.keys.size());
   upper_->Contains(walked.keys.data(), walked.size(), is_above.get());

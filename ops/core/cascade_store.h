@@ -45,14 +45,27 @@ class CascadeStore : public RowStore {
   Status Clear() override;
   // The lower tier comes first: a store that is filled in this order has the same rows above.
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
-              std::vector<char>* records, int64_t* next) const override;
+              std::vector<char>* records, int64_t* next) const override {
+    return WalkBoth(&RowStore::Walk, cursor, max_rows, keys, records, next);
+  }
+  Status LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) override;
+  Status WalkUnlinked(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<char>* records, int64_t* next) const override {
+    return WalkBoth(&RowStore::WalkUnlinked, cursor, max_rows, keys, records, next);
+  }
+  bool links_all() const override { return upper_->links_all() && lower_->links_all(); }
 
  private:
+  using WalkMethod = Status (RowStore::*)(int64_t, int64_t, std::vector<int64_t>*,
+                                          std::vector<char>*, int64_t*) const;
+
   CascadeStore(std::unique_ptr<RowStore> upper, std::unique_ptr<RowStore> lower)
       : upper_(std::move(upper)),
         lower_(std::move(lower)),
         tier_(std::string(upper_->tier()) + "_" + lower_->tier()) {}
 
+  Status WalkBoth(WalkMethod walk, int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                  std::vector<char>* records, int64_t* next) const;
   // Moves rows down until the upper tier takes this many new ones, or has none left that can move.
   // Needs write_mutex_.
   Status MakeRoom(int64_t num_rows);

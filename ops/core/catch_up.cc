@@ -67,6 +67,8 @@ Status EmbeddingTable::BoundHistory(Executor* executor) {
   const int64_t row_bytes = num_rows() * rule_->schema().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
+  // Records of a checkpoint lie further back than what the rule knows now.
+  change_log_.SetEverything();
   rule_->ForgetSteps();
   return Status::Ok();
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,14 @@ class CountedStore : public RowStore {
               std::vector<char>* records, int64_t* next) const override {
     return store_->Walk(cursor, max_rows, keys, records, next);
   }
+  Status LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) override {
+    return store_->LinkFiles(path_prefix, files);
+  }
+  Status WalkUnlinked(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<char>* records, int64_t* next) const override {
+    return store_->WalkUnlinked(cursor, max_rows, keys, records, next);
+  }
+  bool links_all() const override { return store_->links_all(); }
   int64_t Room() const override { return store_->Room(); }
   Status Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const override {
     return store_->Oldest(n, keys, records);

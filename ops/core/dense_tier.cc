@@ -42,6 +42,8 @@ Status DenseTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, 
     records[i] = Record(keys[i]);
     created[i] = false;
   }
+  if (is_changed_.empty()) return Status::Ok();
+  for (int64_t i = 0; i < n; ++i) is_changed_[static_cast<size_t>(keys[i])] = 1;
   return Status::Ok();
 }
 
@@ -85,6 +87,21 @@ int64_t DenseTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* 
     records->push_back(Record(row));
   }
   return end < num_rows_ ? end : -1;
+}
+
+void DenseTier::TrackChanges() { is_changed_.assign(static_cast<size_t>(num_rows_), 0); }
+
+int64_t DenseTier::WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                               std::vector<const float*>* records) const {
+  const auto begin = is_changed_.begin();
+  auto at = begin + std::min(cursor, num_rows_);
+  for (int64_t n = 0; n < std::max<int64_t>(1, max_rows); ++n, ++at) {
+    at = std::find(at, is_changed_.end(), 1);
+    if (at == is_changed_.end()) return -1;
+    keys->push_back(at - begin);
+    records->push_back(Record(at - begin));
+  }
+  return at - begin;
 }
 
 }  // namespace keras_sparse

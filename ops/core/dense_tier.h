@@ -27,9 +27,15 @@ class DenseTier : public FirstTier {
   Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;
   Status Clear(const Initializer& initializer, int64_t step, Executor* executor) override;
   int64_t num_rows() const override { return num_rows_; }
-  int64_t bytes() const override { return buffer_.bytes(); }
+  int64_t bytes() const override {
+    return buffer_.bytes() + static_cast<int64_t>(is_changed_.size());
+  }
   int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                std::vector<const float*>* records) const override;
+  void TrackChanges() override;
+  bool IsChanged(int64_t key) const override { return is_changed_[static_cast<size_t>(key)] != 0; }
+  int64_t WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<const float*>* records) const override;
 
  private:
   DenseTier(int64_t num_rows, const RowSchema& schema) : num_rows_(num_rows), schema_(schema) {}
@@ -41,6 +47,9 @@ class DenseTier : public FirstTier {
   int64_t num_rows_;
   RowSchema schema_;
   HugeBuffer buffer_;
+  // (num_rows) once changes are tracked. A byte a row, as rows that stand side by side belong to
+  // different parts and threads.
+  std::vector<char> is_changed_;
 };
 
 }  // namespace keras_sparse

@@ -59,6 +59,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   counted_ = std::move(counted);
   for (CountedStore* store : counted_) store->CountAnew();
   staged_.Clear();
+  change_log_.SetEverything();
   rule_ = std::move(created);
   ++rule_generation_;
   ++version_;
@@ -149,6 +150,7 @@ Status EmbeddingTable::Clear(Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;
   staged_.Clear();
+  change_log_.SetEverything();
   if (filter_ != nullptr) filter_->Clear();
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
   return first_tier_->Clear(*initializer_, rule_->step(), executor);
@@ -183,7 +185,8 @@ void EmbeddingTable::WaitForWrites() const {
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
   WaitForWrites();
-  int64_t bytes = first_tier_->bytes() + rule_->history_bytes() + staged_.bytes();
+  int64_t bytes =
+      first_tier_->bytes() + rule_->history_bytes() + staged_.bytes() + change_log_.bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
   return {num_rows(),
           bytes,

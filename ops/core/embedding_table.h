@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/core/admission_filter.h"
+#include "ops/core/change_log.h"
 #include "ops/core/counted_store.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
@@ -159,6 +160,11 @@ class EmbeddingTable {
   // Back to the state before training: no rows and no waiting keys, or every row its initial one.
   Status Clear(Executor* executor);
 
+  // Drops the rows of these keys from all tiers; what waits in the filter stays. After an error
+  // every row is still there, or gone from the lower tiers and there in the first one.
+  // Unimplemented for a static table.
+  Status EraseRows(const int64_t* keys, int64_t n, Executor* executor);
+
   // Moves the rows of these keys from the first tier to the next one.
   // FailedPrecondition if there is no lower tier.
   Status Demote(const int64_t* keys, int64_t n);
@@ -179,6 +185,7 @@ class EmbeddingTable {
   friend class RowReader;
   friend class RowWriter;
   friend class TableLocks;
+  friend class TableSnapshot;
   friend class GradientApplier;
   friend void AddToStats(const EmbeddingTable& table, int64_t lookups,
                          const struct ReadCounts& counts);
@@ -199,6 +206,8 @@ class EmbeddingTable {
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
+  // Keeps which of these rows have changed, before they leave the first tier.
+  void LogDemoted(const std::vector<int64_t>& keys);
   bool HasRowsBelow() const;
   // Until lower tiers have what is on its way to them.
   void WaitForWrites() const;
@@ -234,6 +243,7 @@ class EmbeddingTable {
   std::vector<std::unique_ptr<RowStore>> lower_tiers_;
   std::vector<CountedStore*> counted_;
   mutable StagedRecords staged_;
+  ChangeLog change_log_;
   bool is_unfinished_ = false;  // the last change left something to do
   int64_t version_ = 0;
 

@@ -33,7 +33,7 @@ std::array<char, EntryLayout::kHeaderBytes> MakeFileHeader(const char* magic, ui
   std::memcpy(header.data(), magic, 8);
   Store(version, header.data() + 8);
   Store(static_cast<uint32_t>(layout.record_bytes), header.data() + 12);
-  Store(number, header.data() + 16);
+  Store(number, header.data() + EntryLayout::kNumberOffset);
   Store(Crc32c(header.data(), header.size() - 4), header.data() + header.size() - 4);
   return header;
 }

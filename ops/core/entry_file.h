@@ -14,6 +14,7 @@ namespace keras_sparse {
 // Where the bytes lie: docs/formats/ssdhash.md and pmem.md.
 struct EntryLayout {
   static constexpr int64_t kHeaderBytes = 64;
+  static constexpr int64_t kNumberOffset = 16;      // of the file's number in its header
   static constexpr int64_t kEntryHeaderBytes = 12;  // key, checksum
 
   int64_t record_bytes;

@@ -46,7 +46,11 @@ class Env {
 
   // An empty file. FailedPrecondition if the path is taken.
   virtual Status CreateFile(const std::string& path, std::unique_ptr<File>* file) = 0;
+  // An existing file, to be read. FailedPrecondition if it is not there.
+  virtual Status OpenFile(const std::string& path, std::unique_ptr<File>* file) = 0;
   virtual Status RemoveFile(const std::string& path) = 0;
+  // A second name for a file. FailedPrecondition if that is on another file system, or taken.
+  virtual Status LinkFile(const std::string& path, const std::string& second) = 0;
 
   // With the folders above it. One that is there already is not an error.
   virtual Status MakeFolder(const std::string& path) = 0;

@@ -3,21 +3,9 @@
 #include <shared_mutex>
 
 #include "ops/core/embedding_table.h"
+#include "ops/core/table_cursor.h"
 
 namespace keras_sparse {
-namespace {
-
-// A cursor of the table holds, from the top: the version of the table when the walk began (15
-// bits), the tier (4 bits) and the tier's own cursor (44 bits).
-constexpr int kTierShift = 44;
-constexpr int kVersionShift = 48;
-constexpr int64_t kVersionMask = 0x7FFF;
-
-int64_t MakeCursor(int64_t version, int64_t tier, int64_t position) {
-  return ((version & kVersionMask) << kVersionShift) | (tier << kTierShift) | position;
-}
-
-}  // namespace
 
 void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRows* rows) const {
   const RowSchema& schema = rule_->schema();
@@ -31,7 +19,8 @@ void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRo
 }
 
 Status EmbeddingTable::CheckCursor(int64_t cursor) const {
-  if (cursor == 0 || (cursor >> kVersionShift) == (version_ & kVersionMask)) return Status::Ok();
+  if (cursor == 0 || (cursor >> kCursorVersionShift) == (version_ & kCursorVersionMask))
+    return Status::Ok();
   return FailedPrecondition("table '" + name() +
                             "' must not change while it is exported; export again");
 }
@@ -42,7 +31,7 @@ Status EmbeddingTable::ExportFilter(int64_t cursor, int64_t max_entries,
   *entries = FilterEntries();
   if (cursor == -1 || filter_ == nullptr) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
-  filter_->Walk(cursor & ((int64_t{1} << kVersionShift) - 1), max_entries, entries);
+  filter_->Walk(cursor & ((int64_t{1} << kCursorVersionShift) - 1), max_entries, entries);
   if (entries->next_cursor >= 0) {
     entries->next_cursor = MakeCursor(version_, 0, entries->next_cursor);
   }
@@ -55,12 +44,9 @@ Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* ro
   rows->record_floats = rule_->schema().record_floats();
   if (cursor == -1) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
-  const int64_t tier = (cursor >> kTierShift) & 0xF;
-  const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
-  if (tier > static_cast<int64_t>(lower_tiers_.size())) {
-    return InvalidArgument("`cursor` must be 0 or one that Export gave. Received: cursor=" +
-                           std::to_string(cursor));
-  }
+  const int64_t tier = TierOf(cursor);
+  const int64_t position = PositionOf(cursor);
+  if (tier > static_cast<int64_t>(lower_tiers_.size())) return BadCursor(cursor);
   if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
   std::vector<int64_t> keys;
   std::vector<const float*> records;
@@ -77,8 +63,8 @@ Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* ro
 
 Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
                                         ExportedRows* rows) const {
-  const int64_t tier = (cursor >> kTierShift) & 0xF;
-  const int64_t position = cursor & ((int64_t{1} << kTierShift) - 1);
+  const int64_t tier = TierOf(cursor);
+  const int64_t position = PositionOf(cursor);
   std::vector<int64_t> keys;
   std::vector<char> records;
   int64_t next = -1;

@@ -83,6 +83,14 @@ class FirstTier {
   // (0 first); returns the next cursor, or -1 at the end. Records stay valid until the next change.
   virtual int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                        std::vector<const float*>* records) const = 0;
+
+  // Begins to keep which rows FindOrCreate gives, from none on.
+  virtual void TrackChanges() = 0;
+  // Whether it has given the row of this key since, and the walk over the rows it has.
+  // REQUIRES: TrackChanges was called; no Relayout or Clear since.
+  virtual bool IsChanged(int64_t key) const = 0;
+  virtual int64_t WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                              std::vector<const float*>* records) const = 0;
 };
 
 }  // namespace keras_sparse

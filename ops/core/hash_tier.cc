@@ -43,7 +43,7 @@ void HashTier::MakeShards() {
 }
 
 int64_t HashTier::Shard::bytes() const {
-  return index.bytes() + static_cast<int64_t>(sizeof(Shard)) +
+  return index.bytes() + static_cast<int64_t>(sizeof(Shard) + is_changed.capacity() / 8) +
          (order == nullptr ? 0 : order->bytes() + overflow.bytes());
 }
 
@@ -82,6 +82,7 @@ Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, b
     } else if (shard.order != nullptr) {
       shard.order->Use(row, now_);
     }
+    if (tracks_changes_) shard.MarkChanged(row);
     records[i] = shard.rows.Record(row);
   }
   return Status::Ok();
@@ -166,6 +167,13 @@ void HashTier::Drop(const Excess& excess, Shard* shard) {
       std::memcpy(rows.Record(row), rows.Record(held[i]),
                   static_cast<size_t>(schema_.record_bytes()));
       shard->order->Move(held[i], row);
+      if (tracks_changes_) {
+        if (shard->IsChanged(held[i])) {
+          shard->MarkChanged(row);
+        } else if (shard->IsChanged(row)) {
+          shard->is_changed[row] = false;
+        }
+      }
     }
     shard->index.Insert(HashKey(keys[i]), keys[i], row);
   }
@@ -277,8 +285,20 @@ int64_t HashTier::bytes() const {
   return bytes;
 }
 
-int64_t HashTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
-                       std::vector<const float*>* records) const {
+void HashTier::TrackChanges() {
+  tracks_changes_ = true;
+  for (const auto& shard : shards_) shard->is_changed = std::vector<bool>();
+}
+
+bool HashTier::IsChanged(int64_t key) const {
+  const uint64_t hash = HashKey(key);
+  const Shard& shard = ShardOf(hash);
+  const uint32_t row = shard.index.Find(hash, key);
+  return row != HashIndex::kNoRow && shard.IsChanged(row);
+}
+
+int64_t HashTier::WalkRows(bool changed, int64_t cursor, int64_t max_rows,
+                           std::vector<int64_t>* keys, std::vector<const float*>* records) const {
   // A cursor is a shard and a position in its index.
   auto shard = static_cast<size_t>(cursor >> 32);
   int64_t position = cursor & 0xFFFFFFFF;
@@ -286,8 +306,15 @@ int64_t HashTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* k
   while (shard < shards_.size() &&
          static_cast<int64_t>(keys->size()) < std::max<int64_t>(1, max_rows)) {
     rows.clear();
+    const size_t begin = keys->size();
+    size_t end = begin;
     position = shards_[shard]->index.AppendSegment(position, keys, &rows);
-    for (const uint32_t row : rows) records->push_back(shards_[shard]->rows.Record(row));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (changed && !shards_[shard]->IsChanged(rows[i])) continue;
+      (*keys)[end++] = (*keys)[begin + i];
+      records->push_back(shards_[shard]->rows.Record(rows[i]));
+    }
+    keys->resize(end);
     if (position < 0) {
       ++shard;
       position = 0;

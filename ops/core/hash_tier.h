@@ -40,7 +40,15 @@ class HashTier : public FirstTier {
   int64_t num_rows() const override;
   int64_t bytes() const override;
   int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
-               std::vector<const float*>* records) const override;
+               std::vector<const float*>* records) const override {
+    return WalkRows(false, cursor, max_rows, keys, records);
+  }
+  void TrackChanges() override;
+  bool IsChanged(int64_t key) const override;
+  int64_t WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<const float*>* records) const override {
+    return WalkRows(true, cursor, max_rows, keys, records);
+  }
 
  private:
   // On its own cache lines, so that threads at work on neighbours do not slow each other.
@@ -48,12 +56,18 @@ class HashTier : public FirstTier {
     Shard(Arena* arena, int64_t record_bytes, int shard_bits)
         : index(shard_bits), rows(arena, record_bytes) {}
     int64_t bytes() const;
+    void MarkChanged(uint32_t row) {
+      if (row >= is_changed.size()) is_changed.resize(static_cast<size_t>(rows.capacity()));
+      is_changed[row] = true;
+    }
+    bool IsChanged(uint32_t row) const { return row < is_changed.size() && is_changed[row]; }
 
     HashIndex index;
     RowStorage rows;
     std::unique_ptr<RowOrder> order;  // null without a limit
     Arena overflow;                   // of the rows beyond the limit
     int64_t num_started = 0;          // rows made in this update
+    std::vector<bool> is_changed;     // by row, as far as it goes; none if changes are not tracked
   };
   // What leaves a shard.
   struct Excess {
@@ -66,6 +80,8 @@ class HashTier : public FirstTier {
   bool is_limited() const { return limit_.bytes != INT64_MAX; }
   Shard& ShardOf(uint64_t hash) const { return *shards_[TopBits(hash, shard_bits_)]; }
   void MakeShards();
+  int64_t WalkRows(bool changed, int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                   std::vector<const float*>* records) const;
   Status Allocate(Shard* shard, uint32_t* row);
   Excess ExcessOf(const Shard& shard, int64_t number) const;
   void Drop(const Excess& excess, Shard* shard);
@@ -74,6 +90,7 @@ class HashTier : public FirstTier {
   TierLimit limit_;
   int shard_bits_;
   uint32_t now_ = 0;  // updates begun
+  bool tracks_changes_ = false;
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };

@@ -96,9 +96,22 @@ class PosixEnv : public Env {
     return Status::Ok();
   }
 
+  Status OpenFile(const std::string& path, std::unique_ptr<File>* file) override {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return Failure("open", path, errno);
+    *file = std::make_unique<PosixFile>(path, descriptor);
+    return Status::Ok();
+  }
+
   Status RemoveFile(const std::string& path) override {
     if (IsForked()) return NotOurs(path);
     return ::unlink(path.c_str()) == 0 ? Status::Ok() : Failure("remove", path, errno);
+  }
+
+  Status LinkFile(const std::string& path, const std::string& second) override {
+    return ::link(path.c_str(), second.c_str()) == 0
+               ? Status::Ok()
+               : Failure("link '" + path + "' to", second, errno);
   }
 
   Status MakeFolder(const std::string& path) override {

@@ -12,6 +12,13 @@
 
 namespace keras_sparse {
 
+// A file of a store that does not change any more, under a second name.
+struct LinkedFile {
+  std::string path;            // the second name
+  int64_t num_entries = 0;     // in it, of a key and its record each
+  std::vector<uint8_t> alive;  // a bit an entry, the lowest first: whether it is a row of the store
+};
+
 // What a store is made from.
 struct StoreOptions {
   std::string kind;    // the name it is registered under, such as "ssdhash"
@@ -75,6 +82,19 @@ class RowStore {
   // cursor 0 and goes on at *next, until that is -1; a change in between ends it.
   virtual Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                       std::vector<char>* records, int64_t* next) const = 0;
+
+  // For a checkpoint: a store whose rows lie in files that only grow links them instead of having
+  // its rows copied. Every file is named `path_prefix` and a name of its own. WalkUnlinked is then
+  // the walk over the rows that are in none of the files.
+  virtual Status LinkFiles(const std::string& /*path_prefix*/, std::vector<LinkedFile>* /*files*/) {
+    return Status::Ok();
+  }
+  virtual Status WalkUnlinked(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                              std::vector<char>* records, int64_t* next) const {
+    return Walk(cursor, max_rows, keys, records, next);
+  }
+  // Whether LinkFiles gives all rows there can be.
+  virtual bool links_all() const { return false; }
 
   // For a tier that gives its oldest rows to another one below it, when it is full.
   //

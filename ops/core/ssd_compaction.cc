@@ -40,10 +40,11 @@ Status SsdHashStore::CompactUntil(int64_t least_dead_percent, int64_t enough_byt
       int64_t most_dead = 0;
       for (size_t s = 0; s < segments_.size(); ++s) {
         if (segments_[s] == nullptr || s == newest_ || segments_[s]->is_damaged) continue;
-        const int64_t dead = segments_[s]->num_entries() - segments_[s]->num_alive;
-        if (dead <= most_dead || dead * 100 < segments_[s]->num_entries() * least_dead_percent) {
-          continue;
-        }
+        // What a segment that was sealed early lacks counts as dead, lest there be ever more of
+        // them; where bytes are needed it does not, as it takes none.
+        const int64_t num_entries = least_dead_percent > 0 ? entries_ : segments_[s]->num_entries();
+        const int64_t dead = num_entries - segments_[s]->num_alive;
+        if (dead <= most_dead || dead * 100 < num_entries * least_dead_percent) continue;
         most_dead = dead;
         number = s;
       }

@@ -163,7 +163,8 @@ Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
 }
 
 Status SsdHashStore::Append(int64_t key, const char* record, Position* position) {
-  if (segments_.empty() || segments_[newest_]->num_entries() == entries_) {
+  if (segments_.empty() || segments_[newest_]->num_entries() == entries_ ||
+      segments_[newest_]->is_sealed()) {
     KERAS_SPARSE_RETURN_IF_ERROR(BeginSegment());
   }
   SsdSegment& segment = *segments_[newest_];

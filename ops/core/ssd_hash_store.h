@@ -55,6 +55,14 @@ class SsdHashStore : public RowStore {
   Status Clear() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
+  // Seals the newest segment, however full it is.
+  Status LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) override;
+  Status WalkUnlinked(int64_t /*cursor*/, int64_t /*max_rows*/, std::vector<int64_t>* /*keys*/,
+                      std::vector<char>* /*records*/, int64_t* next) const override {
+    *next = -1;
+    return Status::Ok();
+  }
+  bool links_all() const override { return true; }
 
  private:
   // The place of an entry: number of the segment times entries a segment, plus its number there.

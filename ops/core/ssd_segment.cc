@@ -1,6 +1,8 @@
 #include "ops/core/ssd_segment.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 namespace keras_sparse {
@@ -54,6 +56,36 @@ Status SsdSegment::Flush() {
 Status SsdSegment::Seal() {
   KERAS_SPARSE_RETURN_IF_ERROR(Flush());
   buffer_ = std::vector<char>();
+  is_sealed_ = true;
+  return Status::Ok();
+}
+
+Status ReadSegment(Env* env, const std::string& path, int64_t record_bytes, int64_t first,
+                   const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
+                   std::vector<char>* records) {
+  const EntryLayout layout{record_bytes};
+  std::unique_ptr<File> file;
+  KERAS_SPARSE_RETURN_IF_ERROR(env->OpenFile(path, &file));
+  std::array<char, EntryLayout::kHeaderBytes> header;
+  KERAS_SPARSE_RETURN_IF_ERROR(file->Read(0, EntryLayout::kHeaderBytes, header.data()));
+  uint64_t number;
+  std::memcpy(&number, header.data() + EntryLayout::kNumberOffset, sizeof(number));
+  if (header != MakeFileHeader(kMagic, kVersion, number, layout)) {
+    return InvalidArgument("'" + path + "' must be a segment of version " +
+                           std::to_string(kVersion) + " with records of " +
+                           std::to_string(record_bytes) + " bytes. Received: another header");
+  }
+  std::vector<char> entries(static_cast<size_t>(n * layout.stride()));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      file->Read(layout.offset(first), static_cast<int64_t>(entries.size()), entries.data()));
+  for (int64_t i = 0; i < n; ++i) {
+    if (!is_alive[i]) continue;
+    const char* entry = entries.data() + i * layout.stride();
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckEntry(entry, nullptr, layout, first + i, path));
+    keys->push_back(KeyOfEntry(entry));
+    records->insert(records->end(), entry + EntryLayout::kEntryHeaderBytes,
+                    entry + layout.stride());
+  }
   return Status::Ok();
 }
 

@@ -36,8 +36,13 @@ class SsdSegment {
   // Appends an entry, to a buffer first. After a failure nothing is appended, and nothing of what
   // was is lost: it stays in the buffer.
   Status Append(int64_t key, const char* record);
-  // Writes out the buffer and gives its memory back: the segment is full.
+  // Writes out the buffer and gives its memory back: nothing is appended any more.
   Status Seal();
+  bool is_sealed() const { return is_sealed_; }
+  // A second name for the file, which stays when this one goes.
+  // REQUIRES: is_sealed()
+  Status Link(const std::string& path) const { return env_->LinkFile(path_, path); }
+  const std::string& path() const { return path_; }
 
   // Whether an entry is still in the buffer, and its record there.
   bool IsBuffered(int64_t entry) const { return entry >= num_written_; }
@@ -68,8 +73,17 @@ class SsdSegment {
   std::unique_ptr<File> file_;
   int64_t num_entries_ = 0;
   int64_t num_written_ = 0;
+  bool is_sealed_ = false;
   std::vector<char> buffer_;  // the entries after those written
 };
+
+// Reads entries of a segment that was linked.
+//   is_alive       (n), whether each entry, from `first` on, is wanted
+//   keys, records  those of the wanted ones are appended
+// InvalidArgument if the file is none of such records, DataLoss if it is damaged.
+Status ReadSegment(Env* env, const std::string& path, int64_t record_bytes, int64_t first,
+                   const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
+                   std::vector<char>* records);
 
 }  // namespace keras_sparse
 

@@ -126,9 +126,17 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
   return first_tier_->DemoteExcess(
       executor, [this](const std::vector<int64_t>& keys, const std::vector<char>& records) {
         staged_.Clear();
+        LogDemoted(keys);
         const WaitTimer timer(&waited_ns_);
         return lower_tiers_[0]->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
       });
+}
+
+void EmbeddingTable::LogDemoted(const std::vector<int64_t>& keys) {
+  if (change_log_.is_everything()) return;
+  for (const int64_t key : keys) {
+    if (first_tier_->IsChanged(key)) change_log_.AddDemoted(key);
+  }
 }
 
 bool EmbeddingTable::HasRowsBelow() const {
@@ -140,6 +148,23 @@ Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
   staged_.Clear();
   const WaitTimer timer(&waited_ns_);
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
+  return Status::Ok();
+}
+
+Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* executor) {
+  if (!is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "static table '" + name() + "' keeps all its rows; only a dynamic one drops any");
+  }
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
+  ++version_;
+  // Below first: what is left there must not be seen once the row is gone above.
+  KERAS_SPARSE_RETURN_IF_ERROR(EraseBelow(keys, n));
+  for (int64_t i = 0; i < n; ++i) {
+    (void)first_tier_->Erase(keys[i]);
+    change_log_.AddErased(keys[i]);
+  }
   return Status::Ok();
 }
 
@@ -197,6 +222,7 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   }
   ++version_;
   staged_.Clear();
+  LogDemoted(held);
   // Erased above only once it is safe below.
   KERAS_SPARSE_RETURN_IF_ERROR(
       lower_tiers_[0]->Put(held.data(), static_cast<int64_t>(held.size()), records.data()));

@@ -20,6 +20,7 @@ class FaultyEnv : public Env {
   std::atomic<int64_t> writes_left{INT64_MAX};
   std::atomic<int64_t> reads_left{INT64_MAX};
   std::atomic<int64_t> creations_left{INT64_MAX};
+  std::atomic<int64_t> links_left{INT64_MAX};
 
   Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
     if (creations_left-- <= 0) return ResourceExhausted("could not create '" + path + "'");
@@ -28,7 +29,14 @@ class FaultyEnv : public Env {
     *file = std::make_unique<FaultyFile>(this, path, std::move(real));
     return Status::Ok();
   }
+  Status OpenFile(const std::string& path, std::unique_ptr<File>* file) override {
+    return env_->OpenFile(path, file);
+  }
   Status RemoveFile(const std::string& path) override { return env_->RemoveFile(path); }
+  Status LinkFile(const std::string& path, const std::string& second) override {
+    if (links_left-- <= 0) return FailedPrecondition("could not link to '" + second + "'");
+    return env_->LinkFile(path, second);
+  }
   Status MakeFolder(const std::string& path) override { return env_->MakeFolder(path); }
   Status RemoveFolder(const std::string& path) override { return env_->RemoveFolder(path); }
   Status RemoveEmptyFolder(const std::string& path) override {

@@ -1,0 +1,188 @@
+import dataclasses
+import json
+import pathlib
+import zlib
+
+from keras_sparse.initial_rows import InitialRows
+from keras_sparse.saving.table_header import FilterHeader
+
+FORMAT = "keras_sparse checkpoint"
+VERSION = 1
+NAME = "manifest.json"
+WEIGHTS = "model.weights.h5"
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsPart:
+    """Rows of a table in a data file, which take the place of those there are.
+
+    Args:
+        file: String. Name of the HDF5 file.
+        group: String. The table's group in it.
+        is_complete: Boolean. Whether these are all rows there are, rather than changed ones.
+        chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys and of its
+            records.
+        erased: Number of keys whose rows go before these come, and the CRC-32 of them.
+    """
+
+    file: str
+    group: str
+    is_complete: bool
+    chunks: tuple[tuple[int, int, int], ...]
+    erased: tuple[int, int]
+
+    @property
+    def num_rows(self):
+        return sum(chunk[0] for chunk in self.chunks)
+
+    @property
+    def files(self):
+        return (self.file,)
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentPart:
+    """Rows of a table in a segment of an SSD tier.
+
+    Args:
+        file: String. Name of the segment.
+        num_entries: Integer. Records in it, rows or not.
+        alive_file: String. Name of the HDF5 file that tells which of them are rows.
+        alive_path: String. The dataset in it: uint8, a bit an entry, the lowest first.
+        alive_crc32: Integer. Its CRC-32.
+    """
+
+    file: str
+    num_entries: int
+    alive_file: str
+    alive_path: str
+    alive_crc32: int
+
+    @property
+    def files(self):
+        return (self.file, self.alive_file)
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedTable:
+    """A table in a checkpoint. docs/formats/checkpoint.md tells what each field is."""
+
+    name: str
+    input_dim: int | None
+    output_dim: int
+    rule: str | None
+    slot_names: tuple[str, ...]
+    record_words: int
+    initial_rows: InitialRows
+    parts: tuple[RowsPart | SegmentPart, ...]
+    filter: FilterHeader | None
+    filter_group: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Base:
+    """The checkpoint or delta that a delta goes on from.
+
+    Args:
+        path: String, relative to the folder that the delta is in.
+        id: String. Its `Manifest.id`.
+    """
+
+    path: str
+    id: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint says of itself.
+
+    Args:
+        id: String that no other checkpoint has.
+        base: `Base` of a delta; `None` for a checkpoint that stands alone.
+        step: Integer. The optimizer's steps so far; 0 without one.
+        training: Dict of what `callbacks.Checkpoint` needs to go on.
+        weights_crc32: Integer, of all else that the model has: the file `model.weights.h5`.
+        file_bytes: Dict: the size of each file by its name.
+        tables: Tuple of `SavedTable`.
+    """
+
+    id: str
+    base: Base | None
+    step: int
+    training: dict
+    weights_crc32: int
+    file_bytes: dict[str, int]
+    tables: tuple[SavedTable, ...]
+
+    def write(self, folder):
+        """Writes the manifest into a folder."""
+        fields = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        for table, saved in zip(self.tables, fields["tables"], strict=True):
+            for part, saved_part in zip(table.parts, saved["parts"], strict=True):
+                saved_part["kind"] = _KINDS[type(part)]
+        text = json.dumps(fields, indent=1)
+        content = {"crc32": zlib.crc32(text.encode()), "manifest": text.splitlines()}
+        pathlib.Path(folder, NAME).write_text(json.dumps(content, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder):
+        """Reads the manifest of a checkpoint.
+
+        Raises:
+            FileNotFoundError: There is no checkpoint.
+            ValueError: It is damaged, or of a later version.
+        """
+        path = pathlib.Path(folder, NAME)
+        try:
+            content = path.read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(
+                "A checkpoint must be a folder with a manifest, as `save_checkpoint` and "
+                f"`save_delta` write it. Received: '{folder}', which has no {NAME}"
+            ) from None
+        try:
+            content = json.loads(content)
+            text = "\n".join(content["manifest"])
+            is_whole = zlib.crc32(text.encode()) == content["crc32"]
+        except (ValueError, KeyError, TypeError):
+            is_whole = False
+        if not is_whole:
+            raise ValueError(
+                f"A checkpoint's manifest must match its checksum. It is damaged. Received: {path}"
+            )
+        return cls._from_fields(json.loads(text), path)
+
+    @classmethod
+    def _from_fields(cls, fields, path):
+        if (fields.pop("format"), version := fields.pop("version")) != (FORMAT, VERSION):
+            raise ValueError(
+                f"A checkpoint must be of version {VERSION}. Load it with the keras_sparse that "
+                f"saved it, or a later one. Received: version {version} in {path}"
+            )
+        fields["base"] = fields["base"] and Base(**fields["base"])
+        fields["tables"] = tuple(_table(saved) for saved in fields["tables"])
+        return cls(**fields)
+
+
+_KINDS = {RowsPart: "rows", SegmentPart: "segment"}
+_CLASSES = {kind: part for part, kind in _KINDS.items()}
+
+
+def _tuples(value):
+    """Lists, at any depth, as tuples: JSON knows no tuples."""
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def _table(fields):
+    fields["initial_rows"] = InitialRows(**fields["initial_rows"])
+    fields["slot_names"] = tuple(fields["slot_names"])
+    fields["parts"] = tuple(_part(part) for part in fields["parts"])
+    if fields["filter"] is not None:
+        saved = fields["filter"]
+        fields["filter"] = FilterHeader(saved["layout"], _tuples(saved["chunks"]))
+    return SavedTable(**fields)
+
+
+def _part(fields):
+    part = _CLASSES[fields.pop("kind")]
+    return part(**{name: _tuples(value) for name, value in fields.items()})

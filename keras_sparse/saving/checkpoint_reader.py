@@ -1,0 +1,166 @@
+import contextlib
+import pathlib
+import zlib
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.saving.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint_manifest import RowsPart
+from keras_sparse.saving.checkpoint_manifest import WEIGHTS
+from keras_sparse.saving.read_chunks import read_array
+from keras_sparse.saving.read_chunks import read_filter_chunks
+from keras_sparse.saving.save_table import CHUNK_BYTES
+
+
+class CheckpointReader:
+    """Reads a checkpoint, or a delta with all that it goes back to.
+
+    Every array is checked against its checksum as it is read.
+
+    Args:
+        path: Path of the folder.
+
+    Raises:
+        FileNotFoundError: There is no checkpoint, or not all that a delta goes back to.
+        ValueError: A manifest is damaged, or a file is not as long as it was.
+    """
+
+    def __init__(self, path):
+        self.folder = pathlib.Path(path).absolute()
+        self.manifest = Manifest.read(self.folder)
+        chain = [(self.folder, self.manifest)]
+        while (base := chain[0][1].base) is not None:
+            folder = (chain[0][0].parent / base.path).resolve()
+            chain.insert(0, (folder, _read_base(folder, base, self.folder)))
+        self._chain = chain
+        for folder, manifest in chain:
+            _check_files(folder, manifest)
+
+    @property
+    def weights(self):
+        """Path of Keras' file with all that is no table."""
+        return self.folder / WEIGHTS
+
+    def parts(self, index):
+        """Returns the parts of a table, as pairs of folder and part, in the order to read them."""
+        parts: list = []
+        for folder, manifest in self._chain:
+            for part in manifest.tables[index].parts:
+                if isinstance(part, RowsPart) and part.is_complete:
+                    parts.clear()
+                parts.append((folder, part))
+        return parts
+
+    def num_records(self):
+        """Returns how many records reading all tables gives, at most."""
+        return sum(
+            part.num_rows if isinstance(part, RowsPart) else part.num_entries
+            for index in range(len(self.manifest.tables))
+            for _, part in self.parts(index)
+        )
+
+    def read_erased(self, folder, part):
+        """Returns the keys whose rows go before those of a part come: int64, `(n,)`."""
+        if not isinstance(part, RowsPart) or part.erased[0] == 0:
+            return np.zeros(0, np.int64)
+        number, checksum = part.erased
+        with _open(folder / part.file) as file:
+            return read_array(file[part.group], "erased", np.int64, (number,), checksum)
+
+    def read(self, index, folder, part):
+        """Yields `(keys, records)` of a part, as `ops.export_raw` has given them."""
+        words = self.manifest.tables[index].record_words
+        if not isinstance(part, RowsPart):
+            yield from _read_segment(folder, part, words)
+            return
+        with _open(folder / part.file) as file:
+            group = file[part.group]
+            for i, (number, keys_crc32, records_crc32) in enumerate(part.chunks):
+                shape = (number, words)
+                yield (
+                    read_array(group, f"keys_{i:06d}", np.int64, (number,), keys_crc32),
+                    read_array(group, f"records_{i:06d}", np.float32, shape, records_crc32),
+                )
+
+    def read_filter(self, index):
+        """Yields `(keys, counts)` of what a table's admission filter remembers."""
+        table = self.manifest.tables[index]
+        if table.filter is not None:
+            with _open(self.folder / f"rows-{self.manifest.id}.h5") as file:
+                yield from read_filter_chunks(table, file[table.filter_group])
+
+    def check(self, progress):
+        """Reads everything once.
+
+        Args:
+            progress: `Progress` that counts records.
+
+        Raises:
+            ValueError: A file is damaged.
+        """
+        if zlib.crc32(self.weights.read_bytes()) != self.manifest.weights_crc32:
+            raise ValueError(
+                f"A checkpoint's files must match their checksums. Received: {self.weights}"
+            )
+        for index in range(len(self.manifest.tables)):
+            for folder, part in self.parts(index):
+                self.read_erased(folder, part)
+                for keys, _ in self.read(index, folder, part):
+                    progress.add(len(keys))
+            for _ in self.read_filter(index):
+                pass
+
+
+def _read_base(folder, base, delta):
+    try:
+        manifest = Manifest.read(folder)
+    except FileNotFoundError:
+        manifest = None
+    if manifest is None or manifest.id != base.id:
+        raise FileNotFoundError(
+            "A delta must find the checkpoint and the deltas before it where they were when it was "
+            f"saved, seen from its own place. Received: '{delta}', which goes back to '{folder}': "
+            f"{'there is none' if manifest is None else 'another checkpoint is there'}"
+        )
+    return manifest
+
+
+def _check_files(folder, manifest):
+    for name, size in manifest.file_bytes.items():
+        path = folder / name
+        there = path.stat().st_size if path.exists() else None
+        if there != size:
+            raise ValueError(
+                "A checkpoint must have all its files, as long as they were. Received: "
+                f"{path} of {there} bytes, saved with {size}"
+            )
+
+
+@contextlib.contextmanager
+def _open(path):
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{error}. File: {path}") from error
+
+
+def _read_segment(folder, part, words):
+    with _open(folder / part.alive_file) as file:
+        num_bytes = (part.num_entries + 7) // 8
+        alive = read_array(file, part.alive_path, np.uint8, (num_bytes,), part.alive_crc32)
+    is_alive = np.unpackbits(alive, count=part.num_entries, bitorder="little").astype(bool)
+    step = max(1, CHUNK_BYTES // (4 * words + 12))
+    for first in range(0, part.num_entries, step):
+        wanted = is_alive[first : first + step]
+        if not wanted.any():
+            continue
+        try:
+            with tf.init_scope():
+                keys, records = ops.read_segment(str(folder / part.file), words, first, wanted)
+        except tf.errors.OpError as error:
+            raise ValueError(error.message) from error
+        yield keys.numpy(), records.numpy()

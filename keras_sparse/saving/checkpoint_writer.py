@@ -1,0 +1,163 @@
+import os
+import pathlib
+import shutil
+import uuid
+import zlib
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.saving.checkpoint_manifest import Base
+from keras_sparse.saving.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint_manifest import WEIGHTS
+from keras_sparse.saving.progress import Progress
+from keras_sparse.saving.saved_state import SavedState
+from keras_sparse.saving.table_writer import TableWriter
+from keras_sparse.saving.tables_elsewhere import tables_elsewhere
+
+_PARTIAL = ".partial"
+
+
+def write_checkpoint(model, path, base=None, training=None, verbose=True):
+    """Writes a checkpoint, or a delta, beside its path and then renames it.
+
+    Args:
+        model: A built `keras.Model`.
+        path: Path of the folder, which is not there yet.
+        base: `SavedState.folder` and `SavedState.id` of what a delta goes on from. Defaults to
+            `None`, a checkpoint.
+        training: Dict for the manifest.
+        verbose: Boolean. Whether to show a bar if it takes long.
+
+    Returns:
+        Path of the folder.
+    """
+    path = pathlib.Path(path).absolute()
+    if path.exists():
+        raise FileExistsError(
+            "`path` must be new: a checkpoint takes no other's place, so that there is always a "
+            f"whole one. Remove it first, or choose another name. Received: path='{path}'"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_partial(path)
+    checkpoint_id = uuid.uuid4().hex[:16]
+    folder = path.with_name(f".{path.name}.{checkpoint_id}{_PARTIAL}")
+    folder.mkdir()
+    try:
+        written = _Written(model, folder, checkpoint_id)
+        written.write_tables(is_delta=base is not None, verbose=verbose)
+        written.write_manifest(_relative(base, path), training or {})
+        _sync(folder)
+        written.check_unchanged()
+        folder.rename(path)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _sync_one(path.parent)
+    written.mark_saved(path, is_delta=base is not None)
+    return path
+
+
+class _Written:
+    """A checkpoint on its way."""
+
+    def __init__(self, model, folder, checkpoint_id):
+        self._model = model
+        self._folder = folder
+        self._id = checkpoint_id
+        self._step = _steps_of(model)
+        with tables_elsewhere() as self._tables:
+            model.save_weights(folder / WEIGHTS)
+        with tf.init_scope():
+            self._versions, is_everything_changed = (
+                [array.numpy() for array in ops.snapshot_versions(self._tables)]
+                if self._tables
+                else (np.zeros(0, np.int64), ())
+            )
+        self._is_everything_changed = is_everything_changed
+        self._saved: list = []
+
+    def write_tables(self, is_delta, verbose):
+        num_rows = sum(variable.num_rows for variable in self._tables)
+        progress = Progress(num_rows, "thousand rows", 1000, verbose)
+        with h5py.File(self._folder / f"rows-{self._id}.h5", "w") as data:
+            for index, variable in enumerate(self._tables):
+                writer = TableWriter(variable, index, self._folder, data, self._id, progress)
+                everything = bool(self._is_everything_changed[index])
+                self._saved.append(writer.write(everything, is_delta))
+        progress.close()
+
+    def write_manifest(self, base, training):
+        Manifest(
+            id=self._id,
+            base=base,
+            step=self._step,
+            training=training,
+            weights_crc32=zlib.crc32((self._folder / WEIGHTS).read_bytes()),
+            file_bytes={path.name: path.stat().st_size for path in sorted(self._folder.iterdir())},
+            tables=tuple(table for table, _ in self._saved),
+        ).write(self._folder)
+
+    def check_unchanged(self):
+        """Raises RuntimeError if the model was trained meanwhile."""
+        versions = self._versions
+        if self._tables:
+            with tf.init_scope():
+                versions = ops.snapshot_versions(self._tables)[0].numpy()
+        if _steps_of(self._model) != self._step or not np.array_equal(versions, self._versions):
+            raise RuntimeError(
+                "A model must not be trained while it is saved. Save between two steps, as "
+                "`callbacks.Checkpoint` does"
+            )
+
+    def mark_saved(self, path, is_delta):
+        """Lets changes count from here, unless the model is being trained already."""
+        if not self._tables:
+            return
+        try:
+            with tf.init_scope():
+                ops.mark_saved(self._tables, self._versions)
+        except tf.errors.FailedPreconditionError:
+            return  # they go on to count from where they did
+        for variable, (table, is_linked) in zip(self._tables, self._saved, strict=True):
+            # Segments of the table's own tiers are linked anew each time.
+            parts = [(path, part) for part in table.parts if not self._is_own_segment(part)]
+            if is_delta and not any(part.is_complete for _, part in parts):
+                parts = [*variable.saved_state.parts, *parts]
+            variable.saved_state = SavedState(path, self._id, tuple(parts), is_linked)
+
+    def _is_own_segment(self, part):
+        return part.file.startswith(f"{self._id}-")
+
+
+def _steps_of(model):
+    optimizer = getattr(model, "optimizer", None)
+    return 0 if optimizer is None else int(optimizer.iterations)
+
+
+def _relative(base, path):
+    return base and Base(os.path.relpath(base.folder, path.parent), base.id)
+
+
+def _remove_partial(path):
+    """Removes what a killed process has left of a checkpoint of this name."""
+    for other in path.parent.iterdir():
+        if other.name.startswith(f".{path.name}.") and other.name.endswith(_PARTIAL):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _sync(folder):
+    """Sees to it that the files are on disk before the folder gets its name."""
+    for path in folder.iterdir():
+        _sync_one(path)
+    _sync_one(folder)
+
+
+def _sync_one(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,135 @@
+#include "ops/core/table_snapshot.h"
+
+#include <algorithm>
+#include <memory>
+#include <shared_mutex>
+
+#include "ops/core/table_cursor.h"
+
+namespace keras_sparse {
+
+int64_t TableSnapshot::version() const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  return table_->version_;
+}
+
+bool TableSnapshot::is_everything_changed() const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  return table_->change_log_.is_everything();
+}
+
+Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
+                             RawRows* rows) const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  *rows = RawRows();
+  rows->record_bytes = table_->rule_->schema().record_bytes();
+  if (cursor == -1) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
+  if (selection.only_changed && table_->change_log_.is_everything()) {
+    return FailedPrecondition("table '" + table_->name() +
+                              "' must have been saved before its changes can be told");
+  }
+  if (TierOf(cursor) > 0) return ExportBelow(selection, cursor, max_rows, rows);
+  const FirstTier& tier = *table_->first_tier_;
+  std::vector<const float*> records;
+  const int64_t next = selection.only_changed
+                           ? tier.WalkChanged(PositionOf(cursor), max_rows, &rows->keys, &records)
+                           : tier.Walk(PositionOf(cursor), max_rows, &rows->keys, &records);
+  const auto record_bytes = static_cast<size_t>(rows->record_bytes);
+  rows->records.reserve(1 + records.size() * record_bytes);
+  for (const float* record : records) {
+    const char* bytes = reinterpret_cast<const char*>(record);
+    rows->records.insert(rows->records.end(), bytes, bytes + record_bytes);
+  }
+  const bool has_more = next >= 0 || !table_->lower_tiers_.empty();
+  if (has_more) {
+    rows->next_cursor = MakeCursor(table_->version_, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
+  }
+  return Status::Ok();
+}
+
+Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
+                                  RawRows* rows) const {
+  const auto tier = static_cast<size_t>(TierOf(cursor) - 1);
+  const auto& stores = table_->lower_tiers_;
+  if (tier >= stores.size()) return BadCursor(cursor);
+  const RowStore& store = *stores[tier];
+  std::vector<int64_t> keys;
+  std::vector<char> records;
+  int64_t next = -1;
+  if (selection.only_unlinked && store.links_all()) {
+    // None.
+  } else if (selection.only_changed) {
+    std::vector<int64_t> logged;
+    next = table_->change_log_.AppendDemoted(PositionOf(cursor), std::max<int64_t>(1, max_rows),
+                                             &logged);
+    records.resize(logged.size() * static_cast<size_t>(rows->record_bytes));
+    const auto found = std::make_unique<bool[]>(logged.size());
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        store.Get(logged.data(), static_cast<int64_t>(logged.size()), records.data(), found.get()));
+    size_t kept = 0;
+    for (size_t i = 0; i < logged.size(); ++i) {
+      if (!found[i]) continue;
+      keys.push_back(logged[i]);
+      std::copy_n(records.begin() + static_cast<int64_t>(i) * rows->record_bytes,
+                  rows->record_bytes,
+                  records.begin() + static_cast<int64_t>(kept++) * rows->record_bytes);
+    }
+  } else {
+    const auto walk = selection.only_unlinked ? &RowStore::WalkUnlinked : &RowStore::Walk;
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
+  }
+  AppendBelow(keys, records, rows);
+  if (next >= 0) {
+    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor), next);
+  } else if (tier + 1 < stores.size()) {
+    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor) + 1, 0);
+  }
+  return Status::Ok();
+}
+
+void TableSnapshot::AppendBelow(const std::vector<int64_t>& keys, const std::vector<char>& records,
+                                RawRows* rows) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    float* above = nullptr;
+    table_->first_tier_->Find(&keys[i], 1, &above);
+    if (above != nullptr) continue;
+    rows->keys.push_back(keys[i]);
+    const auto record = records.begin() + static_cast<int64_t>(i) * rows->record_bytes;
+    rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
+  }
+}
+
+std::vector<int64_t> TableSnapshot::ErasedKeys() const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  std::vector<int64_t> keys;
+  (void)table_->change_log_.AppendErased(0, INT64_MAX, &keys);
+  return keys;
+}
+
+Status TableSnapshot::LinkFiles(const std::string& path_prefix,
+                                std::vector<LinkedFile>* files) const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  for (const auto& store : table_->lower_tiers_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(store->LinkFiles(path_prefix, files));
+  }
+  return Status::Ok();
+}
+
+Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
+                                const std::vector<int64_t>& versions) {
+  const TableLocks locks(tables, TableLocks::Mode::kExclusive);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i]->version_ == versions[i]) continue;
+    return FailedPrecondition("table '" + tables[i]->name() +
+                              "' must not change while it is saved; save again");
+  }
+  for (EmbeddingTable* table : tables) {
+    table->first_tier_->TrackChanges();
+    table->change_log_.Begin();
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse
