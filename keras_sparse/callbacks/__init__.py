@@ -1,3 +1,4 @@
 """Keras callbacks for tables."""
 
+from keras_sparse.callbacks.checkpoint import Checkpoint as Checkpoint
 from keras_sparse.callbacks.tier_stats import TierStats as TierStats

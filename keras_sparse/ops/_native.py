@@ -21,6 +21,7 @@ _READ_ONLY_OPS = (
     "LookupWeightsGrad",
     "Export",
     "ExportRaw",
+    "SnapshotVersions",
     "Size",
     "Stats",
     "TierStats",

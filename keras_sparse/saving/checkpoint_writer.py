@@ -41,7 +41,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
             f"whole one. Remove it first, or choose another name. Received: path='{path}'"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_partial(path)
+    remove_partial(path.parent, f"{path.name}.")
     checkpoint_id = uuid.uuid4().hex[:16]
     folder = path.with_name(f".{path.name}.{checkpoint_id}{_PARTIAL}")
     folder.mkdir()
@@ -70,14 +70,14 @@ class _Written:
         self._step = _steps_of(model)
         with tables_elsewhere() as self._tables:
             model.save_weights(folder / WEIGHTS)
-        with tf.init_scope():
-            self._versions, is_everything_changed = (
-                [array.numpy() for array in ops.snapshot_versions(self._tables)]
-                if self._tables
-                else (np.zeros(0, np.int64), ())
-            )
-        self._is_everything_changed = is_everything_changed
+        self._versions, self._is_everything_changed = self._snapshot_versions()
         self._saved: list = []
+
+    def _snapshot_versions(self):
+        if not self._tables:
+            return np.zeros(0, np.int64), np.zeros(0, bool)
+        with tf.init_scope():
+            return [tensor.numpy() for tensor in ops.snapshot_versions(self._tables)]
 
     def write_tables(self, is_delta, verbose):
         num_rows = sum(variable.num_rows for variable in self._tables)
@@ -102,10 +102,7 @@ class _Written:
 
     def check_unchanged(self):
         """Raises RuntimeError if the model was trained meanwhile."""
-        versions = self._versions
-        if self._tables:
-            with tf.init_scope():
-                versions = ops.snapshot_versions(self._tables)[0].numpy()
+        versions, _ = self._snapshot_versions()
         if _steps_of(self._model) != self._step or not np.array_equal(versions, self._versions):
             raise RuntimeError(
                 "A model must not be trained while it is saved. Save between two steps, as "
@@ -141,11 +138,16 @@ def _relative(base, path):
     return base and Base(os.path.relpath(base.folder, path.parent), base.id)
 
 
-def _remove_partial(path):
-    """Removes what a killed process has left of a checkpoint of this name."""
-    for other in path.parent.iterdir():
-        if other.name.startswith(f".{path.name}.") and other.name.endswith(_PARTIAL):
-            shutil.rmtree(other, ignore_errors=True)
+def remove_partial(folder, name=""):
+    """Removes what killed processes have left of checkpoints.
+
+    Args:
+        folder: Path of the folder that they were written in.
+        name: String, that of one checkpoint. Defaults to `""`, all of them.
+    """
+    for path in pathlib.Path(folder).iterdir():
+        if path.name.startswith(f".{name}") and path.name.endswith(_PARTIAL):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _sync(folder):

@@ -129,14 +129,20 @@ def _family(rule):
     return rule and rule.removeprefix("lazy_")
 
 
-def check_fits(variable, header):
-    saved = (header.input_dim, header.output_dim)
+def check_fits(variable, saved):
+    """Raises ValueError unless a saved table has the shape of this one.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `SavedTable`.
+    """
+    theirs = (saved.input_dim, saved.output_dim)
     ours = (variable.input_dim, variable.output_dim)
-    if saved != ours:
+    if theirs != ours:
         raise ValueError(
             "A saved table must have the input_dim and output_dim of the table it is loaded into "
             "(input_dim=None: dynamic). Received: saved input_dim="
-            f"{saved[0]}, output_dim={saved[1]} for '{variable.path}' with input_dim={ours[0]}, "
+            f"{theirs[0]}, output_dim={theirs[1]} for '{variable.path}' with input_dim={ours[0]}, "
             f"output_dim={ours[1]}"
         )
 

@@ -76,7 +76,7 @@ class TableWriter:
         )
 
     def _write_rows(self, is_complete, is_linked):
-        chunks = []
+        chunks: list[tuple[int, int, int]] = []
         for keys, records in self._export(not is_complete, is_linked):
             name = f"{len(chunks):06d}"
             checksums = [self._put(f"keys_{name}", keys), self._put(f"records_{name}", records)]
@@ -124,7 +124,7 @@ class TableWriter:
                     path.unlink()
             return None
         paths, num_entries, alive = (tensor.numpy() for tensor in linked)
-        parts = []
+        parts: list[SegmentPart] = []
         begin = 0
         for path, number in zip(paths, num_entries.tolist(), strict=True):
             name = pathlib.Path(path.decode()).name

@@ -5,18 +5,20 @@ import pathlib
 import h5py
 import numpy as np
 
+from keras_sparse.saving.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.table_header import TableHeader
 
 
 def verify(filepath):
-    """Checks every byte of the keras_sparse tables in a weights file.
+    """Checks every byte of the keras_sparse tables in a weights file or a checkpoint.
 
-    `model.load_weights` does this by itself before Keras loads the first layer.
+    `model.load_weights` and `load_checkpoint` do this by themselves before anything is loaded.
 
     Args:
         filepath: Path of a `.weights.h5` file, or of the `.weights.json` of several, or an open
-            `h5py.File`.
+            `h5py.File`; or of the folder of a checkpoint or delta.
 
     Returns:
         Integer. The number of tables.
@@ -28,6 +30,10 @@ def verify(filepath):
     if isinstance(filepath, h5py.File):
         return _verify(filepath)
     path = pathlib.Path(filepath)
+    if path.is_dir():
+        reader = CheckpointReader(path)
+        reader.check(Progress(reader.num_records(), "thousand rows checked", 1000))
+        return len(reader.manifest.tables)
     if path.suffix == ".json":
         return _verify_shards(path)
     with _open(path) as file:

@@ -1,0 +1,71 @@
+"""Models with tables, and what is in them, for the tests of checkpoints."""
+
+import keras
+import numpy as np
+
+import checks
+import keras_sparse
+from keras_sparse.layers import Embedding
+from keras_sparse.ops._native import LOWER_TIERS
+
+NUM_KEYS = 3000
+# Of memory: a part of the rows of a model that is trained on all keys.
+_FIRST_TIER = 32 << 10
+
+STORAGE_TYPES = [
+    None,
+    "DRAM_SSDHASH",
+    *(f"DRAM_{tier}" for tier in ("PMEM", "LEVELDB") if tier in LOWER_TIERS),
+    *(["DRAM_PMEM_SSDHASH"] if "PMEM" in LOWER_TIERS else []),
+]
+
+
+def storage(storage_type, path):
+    if storage_type is None:
+        return None
+    sizes = [_FIRST_TIER, *[2 << 20] * storage_type.count("_")]
+    return keras_sparse.StorageOption(storage_type, storage_path=path, storage_size=sizes)
+
+
+def make_model(storage=None, optimizer="Adagrad", admission=None, compiled=True):
+    """A model of a dynamic and a static table."""
+    inputs = keras.Input((2,), dtype="int64")
+    options = {"storage": storage, "admission": admission, "seed": 1}
+    dynamic = Embedding(None, 4, "sum", **options)(inputs)
+    static = Embedding(NUM_KEYS, 2, "mean", seed=2)(inputs)
+    joined = keras.layers.Concatenate()([dynamic, static])
+    outputs = keras.layers.Dense(1, kernel_initializer=keras.initializers.Constant(0.5))(joined)
+    model = keras.Model(inputs, outputs)
+    if compiled:
+        optimizer = getattr(keras_sparse.optimizers, optimizer)(0.05)
+        model.compile(optimizer, loss="mse", run_eagerly=True)
+        optimizer.build(model.trainable_variables)
+    return model
+
+
+def tables(model):
+    return [v for v in model.variables if isinstance(v, keras_sparse.EmbeddingVariable)]
+
+
+def train(model, seed, num_samples=8):
+    """One step on random keys."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(0, NUM_KEYS, (num_samples, 2))
+    model.train_on_batch(ids, rng.normal(size=(num_samples, 1)))
+
+
+def train_all_keys(model):
+    """One step on every key."""
+    ids = np.arange(NUM_KEYS).reshape(-1, 2)
+    model.train_on_batch(ids, np.sin(ids[:, :1]))
+
+
+def content(model):
+    """Everything in a model, to be compared with that of another one."""
+    others = [v for v in model.variables if not isinstance(v, keras_sparse.EmbeddingVariable)]
+    if getattr(model, "optimizer", None) is not None:
+        others += model.optimizer.variables
+    return [
+        *(checks.table_content(table) for table in tables(model)),
+        *(np.array(each).tolist() for each in others),
+    ]

@@ -1,0 +1,181 @@
+"""A checkpoint brings back everything, and costs what has changed."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import keras_sparse
+from checkpoint_cases import content
+from checkpoint_cases import make_model
+from checkpoint_cases import storage
+from checkpoint_cases import STORAGE_TYPES
+from checkpoint_cases import tables
+from checkpoint_cases import train
+from checkpoint_cases import train_all_keys
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+
+
+def trained_model(storage=None, **options):
+    model = make_model(storage, **options)
+    train_all_keys(model)
+    train(model, 0)
+    return model
+
+
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_brings_everything_back_over_any_tiers(storage_type, tmp_path):
+    model = trained_model(storage(storage_type, tmp_path / "tiers"))
+    path = save_checkpoint(model, tmp_path / "saved")
+    for other in STORAGE_TYPES:
+        loaded = make_model(storage(other, tmp_path / f"other {other}"))
+        info = load_checkpoint(loaded, path)
+        assert (info.path, info.step, info.is_delta) == (path, 2, False)
+        assert content(loaded) == content(model)
+        train(loaded, 1)
+    train(model, 1)
+    assert content(loaded) == content(model)
+
+
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_any_sequence_of_checkpoints_deltas_and_loads_is_right(storage_type, tmp_path):
+    """Every one that was saved on the way loads to what the model was then."""
+    rng = np.random.default_rng(len(str(storage_type)))
+    models = [trained_model(storage(storage_type, tmp_path / "0"))]
+    expected = {save_checkpoint(models[0], tmp_path / "first"): content(models[0])}
+    for step in range(30):
+        model = models[-1]
+        action = rng.integers(6)
+        if action < 2:
+            train(model, step, num_samples=int(rng.choice([4, 400])))
+        elif action == 2:
+            keras_sparse.ops.erase_rows([tables(model)[0]], [rng.integers(0, 3000, 40)])
+        elif action == 3:
+            expected[save_checkpoint(model, tmp_path / f"full-{step}")] = content(model)
+        elif action == 4:
+            expected[save_delta(model, tmp_path / f"delta-{step}")] = content(model)
+        else:
+            path = list(expected)[rng.integers(len(expected))]
+            models.append(make_model(storage(storage_type, tmp_path / str(step))))
+            load_checkpoint(models[-1], path)
+    for path, saved in expected.items():
+        loaded = make_model()
+        load_checkpoint(loaded, path)
+        assert content(loaded) == saved, path
+
+
+def inodes(folder):
+    return {path.stat().st_ino for path in folder.iterdir()}
+
+
+def test_a_second_checkpoint_links_what_has_not_changed(tmp_path):
+    model = trained_model(storage("DRAM_SSDHASH", tmp_path / "tiers"))
+    first = save_checkpoint(model, tmp_path / "first")
+    train(model, 1, num_samples=2)
+    second = save_checkpoint(model, tmp_path / "second")
+    segments = [path for path in first.iterdir() if path.suffix == ".seg"]
+    old_rows = next(path for path in first.iterdir() if path.name.startswith("rows-"))
+    assert segments
+    assert {path.stat().st_ino for path in (*segments, old_rows)} & inodes(second)
+    (new_rows,) = [
+        path
+        for path in second.iterdir()
+        if path.name.startswith("rows-") and path.name != old_rows.name
+    ]
+    assert new_rows.stat().st_size < old_rows.stat().st_size / 4
+
+
+def test_an_old_checkpoint_may_be_removed(tmp_path):
+    model = trained_model(storage("DRAM_SSDHASH", tmp_path / "tiers"))
+    first = save_checkpoint(model, tmp_path / "first")
+    train(model, 1)
+    second = save_checkpoint(model, tmp_path / "second")
+    expected = content(model)
+    shutil.rmtree(first)
+    train_all_keys(model)
+    third = save_checkpoint(model, tmp_path / "third")
+    shutil.rmtree(second)
+    shutil.rmtree(tmp_path / "tiers")
+    loaded = make_model()
+    load_checkpoint(loaded, third)
+    assert content(loaded)[1:] != expected[1:]
+    assert content(loaded) == content(model)
+
+
+def test_a_checkpoint_lies_on_another_file_system_than_the_tiers(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(18, "Invalid cross-device link", source)
+
+    memory = "/dev/shm"
+    other = os.path.isdir(memory) and os.stat(memory).st_dev != os.stat(tmp_path).st_dev
+    if not other:
+        pytest.skip("there is one file system")
+    tiers = f"{memory}/keras_sparse-{os.getpid()}"
+    model = trained_model(storage("DRAM_SSDHASH", tiers))
+    save_checkpoint(model, tmp_path / "first")
+    assert not [path for path in (tmp_path / "first").iterdir() if path.suffix == ".seg"]
+    train(model, 1)
+    linked = save_checkpoint(model, tmp_path / "second")
+    train(model, 2)
+    monkeypatch.setattr(os, "link", refuse)
+    copied = save_checkpoint(model, tmp_path / "third")
+    assert len(list(copied.iterdir())) == 3
+    assert len(list(linked.iterdir())) == 4
+    loaded = make_model()
+    load_checkpoint(loaded, copied)
+    assert content(loaded) == content(model)
+
+
+def test_many_changes_make_a_new_whole_copy(tmp_path):
+    """What is linked from old checkpoints does not grow for ever."""
+    model = trained_model()
+    sizes = []
+    for i in range(8):
+        path = save_checkpoint(model, tmp_path / str(i))
+        sizes.append(sum(file.stat().st_size for file in path.iterdir()))
+        train_all_keys(model)
+    assert max(sizes) < 4 * sizes[0]
+
+
+def test_a_filter_is_in_it(tmp_path):
+    admission = keras_sparse.CounterFilter(3)
+    model = make_model(admission=admission)
+    for seed in range(4):
+        train(model, seed, num_samples=800)
+    path = save_checkpoint(model, tmp_path / "saved")
+    train(model, 4, num_samples=800)
+    delta = save_delta(model, tmp_path / "delta")
+    loaded = make_model(admission=keras_sparse.CounterFilter(3))
+    load_checkpoint(loaded, path)
+    waiting = tables(loaded)[0].stats()["waiting_keys"]
+    assert waiting > 0
+    train(loaded, 4, num_samples=800)
+    assert content(loaded) == content(model)
+    load_checkpoint(loaded, delta)
+    assert tables(loaded)[0].stats()["waiting_keys"] == tables(model)[0].stats()["waiting_keys"]
+    with pytest.warns(UserWarning, match="has no filter of the same kind"):
+        load_checkpoint(make_model(), path)
+
+
+def test_a_model_without_an_optimizer_has_one(tmp_path):
+    model = make_model(compiled=False)
+    tables(model)[0].import_([5], np.ones((1, 4)))
+    load_checkpoint(other := make_model(compiled=False), save_checkpoint(model, tmp_path / "a"))
+    assert content(other) == content(model)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # Keras' own
+def test_another_optimizer_starts_with_fresh_slots(tmp_path):
+    model = trained_model()
+    path = save_checkpoint(model, tmp_path / "saved")
+    other = make_model(optimizer="SGD")
+    with pytest.warns(UserWarning, match="starts with fresh ones"):
+        load_checkpoint(other, path)
+    rows = [dict(checked) for checked in content(model)[:2]]
+    assert {k: r[:16] for k, r in rows[0].items()} == content(other)[0]
+    again = save_checkpoint(other, tmp_path / "again")
+    load_checkpoint(twin := make_model(optimizer="SGD"), again)
+    assert content(twin) == content(other)
