@@ -37,10 +37,12 @@ void DenseRule::RememberStep() {
 }
 
 int64_t DenseRule::history_bytes() const {
-  return log_keep_.bytes() + (moves_ == nullptr ? 0 : moves_->bytes());
+  return UpdateRule::history_bytes() + log_keep_.bytes() +
+         (moves_ == nullptr ? 0 : moves_->bytes());
 }
 
 void DenseRule::ForgetSteps() {
+  UpdateRule::ForgetSteps();
   log_keep_.Forget();
   if (moves_ != nullptr) moves_->Forget();
 }

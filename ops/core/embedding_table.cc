@@ -12,8 +12,6 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 100000;
-// Far above any use, and low enough that the bytes of some records fit 64 bits.
-constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
 
 }  // namespace
 
@@ -175,6 +173,11 @@ int64_t EmbeddingTable::record_floats() const {
 int64_t EmbeddingTable::rule_generation() const {
   std::shared_lock<TableMutex> lock(mutex_);
   return rule_generation_;
+}
+
+RuleHistory EmbeddingTable::history() const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  return rule_->history();
 }
 
 void EmbeddingTable::WaitForWrites() const {

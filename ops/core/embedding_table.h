@@ -121,6 +121,8 @@ class EmbeddingTable {
   //   layout  may be null
   Status SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout = nullptr);
   int64_t rule_generation() const;
+  // What the rule was given in the steps that rows may have missed.
+  RuleHistory history() const;
 
   // Counts what may have changed a row.
   // REQUIRES: TableLocks

@@ -11,6 +11,9 @@
 
 namespace keras_sparse {
 
+// Far above any use, and low enough that the bytes of some records fit 64 bits.
+constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
+
 // An optimizer value kept beside a row.
 struct Slot {
   std::string name;

@@ -77,6 +77,7 @@ void UpdateRule::BeginStep(const std::vector<float>& numbers) {
   learning_rate_ = numbers[0];
   decay_ = static_cast<float>(weight_decay() * static_cast<double>(learning_rate_));
   SetNumbers(numbers.data() + 1);
+  if (lazy()) numbers_ = numbers;
 }
 
 void UpdateRule::Update(float* const* records, const float* const* gradients, int64_t n) const {
@@ -87,7 +88,12 @@ void UpdateRule::Update(float* const* records, const float* const* gradients, in
 
 void UpdateRule::FinishStep() {
   RememberStep();
+  if (lazy()) log_.Append(numbers_);
   ++step_;
+}
+
+RuleHistory UpdateRule::history() const {
+  return {step_ - log_.num_steps(), step_, num_numbers(), log_.run_lengths(), log_.numbers()};
 }
 
 void UpdateRule::Read(const float* record, float* row) const { std::copy_n(record, dim(), row); }

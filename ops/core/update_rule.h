@@ -12,6 +12,7 @@
 
 #include "ops/core/row_schema.h"
 #include "ops/core/status.h"
+#include "ops/core/step_log.h"
 
 namespace keras_sparse {
 
@@ -80,11 +81,13 @@ class UpdateRule {
   bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
   // Makes the moves that a record has missed, and marks it so.
   virtual void CatchUp(float* /*record*/) const {}
-  // The bytes that a lazy rule remembers past steps in. They grow with every step.
-  virtual int64_t history_bytes() const { return 0; }
+  // The bytes that a lazy rule remembers past steps in. They grow with the steps.
+  virtual int64_t history_bytes() const { return log_.bytes(); }
   // Lets the steps so far be forgotten.
   // REQUIRES: every record IsCurrent
-  virtual void ForgetSteps() {}
+  virtual void ForgetSteps() { log_.Forget(); }
+  // What it was given in the steps that it remembers. A rule that is not lazy remembers none.
+  RuleHistory history() const;
   // What the row reads as; the record stays as it is.
   //   row  (dim)
   virtual void Read(const float* record, float* row) const;
@@ -117,6 +120,8 @@ class UpdateRule {
   const RuleOptions options_;
   const RowSchema schema_;
   int64_t step_ = 0;
+  std::vector<float> numbers_;  // of the step, if the rule is lazy
+  StepLog log_;
 };
 
 }  // namespace keras_sparse
