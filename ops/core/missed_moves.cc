@@ -95,8 +95,18 @@ void MissedMoves::Freeze(const Piece& piece) {
 void MissedMoves::Append(double weight, double offset, double keep) {
   if (reach_ == 0) return;
   const auto ring = static_cast<int64_t>(recent_.size());
-  recent_[static_cast<size_t>(num_steps_ % ring)] = {weight, offset, keep};
+  const Step appended = {weight, offset, keep};
+  const bool is_equal = appended == recent_[static_cast<size_t>((num_steps_ + ring - 1) % ring)];
+  if (is_steady_ && is_equal) {
+    ++num_steps_;
+    ++first_live_;
+    ++num_alike_;
+    return;
+  }
+  num_equal_ = is_equal ? num_equal_ + 1 : 1;
+  recent_[static_cast<size_t>(num_steps_ % ring)] = appended;
   ++num_steps_;
+  const size_t num_alike_before = num_alike_;
   Sums sums;
   double kept = 1;
   next_live_.clear();
@@ -114,6 +124,11 @@ void MissedMoves::Append(double weight, double offset, double keep) {
   // nearer to the front than it would be in next_live_.
   for (size_t i = live_.size(); i + 1 > next_live_.size(); --i) Freeze(live_[i - 1]);
   live_.swap(next_live_);
+  is_steady_ = IsSteady(num_alike_before);
+}
+
+bool MissedMoves::IsSteady(size_t num_alike_before) const {
+  return num_equal_ > max_length_ && num_alike_ == num_alike_before + 1 && live_ == next_live_;
 }
 
 void MissedMoves::Forget() {
@@ -122,6 +137,7 @@ void MissedMoves::Forget() {
   live_.clear();
   frozen_ = std::vector<Piece>();  // gives the memory back
   num_alike_ = 0;
+  is_steady_ = false;
 }
 
 int64_t MissedMoves::bytes() const {

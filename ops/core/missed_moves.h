@@ -96,6 +96,10 @@ class MissedMoves {
     double weight;
     double offset;
     double keep;
+
+    bool operator==(const Step& other) const {
+      return weight == other.weight && offset == other.offset && keep == other.keep;
+    }
   };
 
   // Puts a step before those of the sums.
@@ -103,6 +107,10 @@ class MissedMoves {
   void Prepend(const Step& step, double kept, Sums* sums) const;
   Piece PieceOf(const Sums& sums, int64_t length, bool* is_exact) const;
   void Freeze(const Piece& piece);
+  // Whether the step that is appended has changed nothing but the count of frozen pieces, and
+  // another one like it would do the same.
+  //   num_alike_before  num_alike_ before it
+  bool IsSteady(size_t num_alike_before) const;
 
   double nu_;
   PerPower shift_;  // by what the sums grow when the gradient lies a step further back
@@ -112,6 +120,10 @@ class MissedMoves {
   int64_t num_steps_ = 0;
   int64_t forgotten_ = 0;     // of these
   std::vector<Step> recent_;  // the last max_length_ steps, in a ring
+  int64_t num_equal_ = 0;     // steps, up to the last one, that are like it
+  // Then a step like the last one need not be looked at: at a rate that stays the same, a step
+  // costs nanoseconds, and millions of them can be taken again at once.
+  bool is_steady_ = false;
 
   // Of the gradient's step: pieces that still grow are live, from the youngest to the oldest; the
   // others, in order, are frozen. While rates stay the same all frozen ones are equal, and what
