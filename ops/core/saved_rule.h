@@ -1,0 +1,59 @@
+// The rule of a saved table, to read the records that were saved with it.
+#ifndef KERAS_SPARSE_OPS_CORE_SAVED_RULE_H_
+#define KERAS_SPARSE_OPS_CORE_SAVED_RULE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "ops/core/executor.h"
+#include "ops/core/row_schema.h"
+#include "ops/core/status.h"
+#include "ops/core/step_log.h"
+#include "ops/core/update_rule.h"
+
+namespace keras_sparse {
+
+// Records may be saved as they lie in the tiers, each as of the step of its last update. This rule
+// has taken the steps of the saved one again, so that it brings a record to the last of them, with
+// the bits that the table would have given.
+//
+// Thread safety: every method may be called from any thread.
+class SavedRule {
+ public:
+  // Takes as long as the steps themselves did without gradients: up to some microseconds a step,
+  // nanoseconds where numbers stay the same.
+  //   options  those that the table had its rule from, with its dim
+  //   history  EmbeddingTable::history() of when the last record was saved; a saved one is checked
+  // InvalidArgument unless there is such a rule and the history can be one of it.
+  static Status Open(const RuleOptions& options, const RuleHistory& history,
+                     std::unique_ptr<SavedRule>* rule);
+
+  const RowSchema& schema() const { return rule_->schema(); }
+  int64_t record_words() const { return schema().record_bytes() / 4; }
+
+  // Gives records as they are after the last step.
+  //   raw      (n, width)                    words of records as they lie in the tiers
+  //   records  (n, schema().record_floats()) row and slots
+  // InvalidArgument unless width is record_words(), and for a record whose last step is not one of
+  // the history's; `records` then has no meaning.
+  Status CatchUp(const float* raw, int64_t n, int64_t width, float* records,
+                 Executor* executor) const;
+
+ private:
+  SavedRule(std::unique_ptr<UpdateRule> rule, const RuleHistory& history)
+      : rule_(std::move(rule)), first_step_(history.first_step), step_(history.step) {}
+
+  void TakeSteps(const RuleHistory& history);
+  // Numbers the record's last step as rule_ does, which began at the first one remembered. False
+  // if it is not one of the history's.
+  bool Renumber(float* record) const;
+
+  std::unique_ptr<UpdateRule> rule_;
+  int64_t first_step_;
+  int64_t step_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_SAVED_RULE_H_
