@@ -78,6 +78,8 @@ class EmbeddingVariable(keras.Variable):
         self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
         self.native = None
         self.rule = None
+        self.rule_constants = {}
+        self.rule_weight_decay = 0.0
         self.slot_names = ()
         self.record_floats = self.output_dim
         self.rule_generation = 0
@@ -197,6 +199,8 @@ class EmbeddingVariable(keras.Variable):
         """
         generations, widths, slot_names = ops.set_rule([self], rule, constants, [weight_decay])
         self.rule = rule
+        self.rule_constants = {name: float(constant) for name, constant in constants.items()}
+        self.rule_weight_decay = float(weight_decay)
         self.rule_generation = generations[0]
         self.record_floats = widths[0]
         self.slot_names = tuple(slot_names)

@@ -17,12 +17,14 @@ _NEEDED_CPU_FLAGS = {
 # These leave the tables as they are: inside a `tf.function` they wait for updates, not for each
 # other.
 _READ_ONLY_OPS = (
+    "CatchUp",
+    "Export",
+    "ExportHistory",
+    "ExportRaw",
     "Lookup",
     "LookupWeightsGrad",
-    "Export",
-    "ExportRaw",
-    "SnapshotVersions",
     "Size",
+    "SnapshotVersions",
     "Stats",
     "TierStats",
 )

@@ -1,0 +1,102 @@
+// KerasSparseOpenSavedRule: a saved table's rule and history -> the handle of a SavedRule.
+#include "tensorflow/core/framework/op.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tf/binding.h"
+#include "ops/tf/saved_rule_resource.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseOpenSavedRule")
+    .Attr("rule: string")
+    .Attr("constant_names: list(string)")
+    .Attr("output_dim: int")
+    .Input("constants: double")
+    .Input("weight_decay: double")
+    .Input("step: int64")
+    .Input("first_step: int64")
+    .Input("run_lengths: int64")
+    .Input("numbers: float")
+    .Output("handle: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape);
+
+class OpenSavedRuleOp : public tf::OpKernel {
+ public:
+  explicit OpenSavedRuleOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("rule", &rule_.rule));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_names", &constant_names_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dim", &rule_.dim));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    RuleOptions rule = rule_;
+    RuleHistory history;
+    OP_REQUIRES_OK(ctx, ReadRule(ctx, &rule));
+    OP_REQUIRES_OK(ctx, ReadHistory(ctx, &history));
+    std::unique_ptr<SavedRule> saved;
+    OP_REQUIRES_OK(ctx, ToTf(SavedRule::Open(rule, history, &saved)));
+    tf::Tensor* handle = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
+    handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
+        new SavedRuleResource(std::move(saved)), ctx->device()->name());
+  }
+
+ private:
+  absl::Status ReadRule(tf::OpKernelContext* ctx, RuleOptions* rule) const {
+    const tf::Tensor* constants = nullptr;
+    const tf::Tensor* weight_decay = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input("constants", &constants));
+    TF_RETURN_IF_ERROR(ctx->input("weight_decay", &weight_decay));
+    const auto num_constants = static_cast<int64_t>(constant_names_.size());
+    if (constants->NumElements() != num_constants || weight_decay->NumElements() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`constants` must have one number a name, ", num_constants,
+                       ", `weight_decay` be one. Received: ", constants->NumElements(), " and ",
+                       weight_decay->NumElements()));
+    }
+    for (int64_t i = 0; i < num_constants; ++i) {
+      rule->constants[constant_names_[static_cast<size_t>(i)]] = constants->flat<double>()(i);
+    }
+    rule->weight_decay = weight_decay->flat<double>()(0);
+    return absl::OkStatus();
+  }
+
+  static absl::Status ReadHistory(tf::OpKernelContext* ctx, RuleHistory* history) {
+    const tf::Tensor* step = nullptr;
+    const tf::Tensor* first_step = nullptr;
+    const tf::Tensor* run_lengths = nullptr;
+    const tf::Tensor* numbers = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input("step", &step));
+    TF_RETURN_IF_ERROR(ctx->input("first_step", &first_step));
+    TF_RETURN_IF_ERROR(ctx->input("run_lengths", &run_lengths));
+    TF_RETURN_IF_ERROR(ctx->input("numbers", &numbers));
+    if (step->NumElements() != 1 || first_step->NumElements() != 1 || numbers->dims() != 2) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`step` and `first_step` must be one number each, `numbers` a matrix. Received: ",
+          step->NumElements(), ", ", first_step->NumElements(),
+          " and numbers.shape=", numbers->shape().DebugString()));
+    }
+    history->step = step->flat<int64_t>()(0);
+    history->first_step = first_step->flat<int64_t>()(0);
+    history->num_numbers = numbers->dim_size(1);
+    const int64_t* lengths = run_lengths->flat<int64_t>().data();
+    history->run_lengths.assign(lengths, lengths + run_lengths->NumElements());
+    const float* values = numbers->flat<float>().data();
+    history->numbers.assign(values, values + numbers->NumElements());
+    return absl::OkStatus();
+  }
+
+  RuleOptions rule_;
+  std::vector<std::string> constant_names_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseOpenSavedRule").Device(tf::DEVICE_CPU), OpenSavedRuleOp);
+
+}  // namespace keras_sparse
