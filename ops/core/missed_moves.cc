@@ -60,14 +60,15 @@ MissedMoves::Piece MissedMoves::PieceOf(const Sums& sums, int64_t length, bool* 
   *is_exact = sums.absolute <= kGreatest;
   if (nu_ == 1 || sums.absolute == 0) return piece;
   const double center = sums.centered / sums.absolute;
-  // The binomial theorem on (q / c - 1)^i: differences of the sums of W (q / c)^i.
+  // The binomial theorem on (q / c - 1)^i: differences of the sums of W (q / c)^i. More of them
+  // than are needed, always as many, since the compiler then makes vectors of them.
   PerPower row;
   double scale = 1;
   for (size_t i = 0; i < kTerms; ++i, scale /= center) row[i] = sums.weighted[i] * scale;
   PerPower moments;
   for (size_t i = 0; i < kTerms; ++i) {
     moments[i] = row[0];
-    for (size_t j = 0; j + i + 1 < kTerms; ++j) row[j] = row[j + 1] - row[j];
+    for (size_t j = 0; j + 1 < kTerms; ++j) row[j] = row[j + 1] - row[j];
   }
   piece.center = static_cast<float>(center);
   for (size_t i = 0; i < piece.moments.size(); ++i) {
