@@ -163,7 +163,7 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def _passed_multiple(number, before, now):
-    """Whether a multiple of a number, if that is not `None`, lies after `before` and up to `now`."""
+    """Whether there is a multiple of a number, if it is not `None`, after `before` up to `now`."""
     return number is not None and now // number > before // number
 
 

@@ -64,6 +64,27 @@ class SegmentPart:
 
 
 @dataclasses.dataclass(frozen=True)
+class History:
+    """The steps that rows of a table may have missed: see `ops.export_history`.
+
+    Args:
+        step: Integer. The last one.
+        first_step: Integer. The one after which the history begins.
+        num_runs: Integer. Runs of steps with the same numbers.
+        num_numbers: Integer. Numbers a step.
+        lengths_crc32: Integer. CRC-32 of the dataset `history_lengths` of the table.
+        numbers_crc32: Integer. That of `history_numbers`.
+    """
+
+    step: int
+    first_step: int
+    num_runs: int
+    num_numbers: int
+    lengths_crc32: int
+    numbers_crc32: int
+
+
+@dataclasses.dataclass(frozen=True)
 class SavedTable:
     """A table in a checkpoint. docs/formats/checkpoint.md tells what each field is."""
 
@@ -71,12 +92,16 @@ class SavedTable:
     input_dim: int | None
     output_dim: int
     rule: str | None
+    rule_constants: dict[str, float]
+    rule_weight_decay: float
     slot_names: tuple[str, ...]
+    record_floats: int
     record_words: int
+    history: History
     initial_rows: InitialRows
     parts: tuple[RowsPart | SegmentPart, ...]
     filter: FilterHeader | None
-    filter_group: str
+    group: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +201,7 @@ def _tuples(value):
 def _table(fields):
     fields["initial_rows"] = InitialRows(**fields["initial_rows"])
     fields["slot_names"] = tuple(fields["slot_names"])
+    fields["history"] = History(**fields["history"])
     fields["parts"] = tuple(_part(part) for part in fields["parts"])
     if fields["filter"] is not None:
         saved = fields["filter"]

@@ -62,6 +62,34 @@ class CheckpointReader:
             for _, part in self.parts(index)
         )
 
+    def saved_rule(self, index):
+        """Returns the `ops.SavedRule` of a table, or `None` if its records need none."""
+        table = self.manifest.tables[index]
+        if table.record_words == table.record_floats:
+            return None
+        history = table.history
+        shape = (history.num_runs, history.num_numbers)
+        with self._open_group(table) as group:
+            lengths = read_array(
+                group, "history_lengths", np.int64, shape[:1], history.lengths_crc32
+            )
+            numbers = read_array(group, "history_numbers", np.float32, shape, history.numbers_crc32)
+        return ops.SavedRule(
+            table.rule,
+            table.rule_constants,
+            table.rule_weight_decay,
+            table.output_dim,
+            history.step,
+            history.first_step,
+            lengths,
+            numbers,
+        )
+
+    @contextlib.contextmanager
+    def _open_group(self, table):
+        with _open(self.folder / f"rows-{self.manifest.id}.h5") as file:
+            yield file[table.group]
+
     def read_erased(self, folder, part):
         """Returns the keys whose rows go before those of a part come: int64, `(n,)`."""
         if not isinstance(part, RowsPart) or part.erased[0] == 0:
@@ -89,8 +117,8 @@ class CheckpointReader:
         """Yields `(keys, counts)` of what a table's admission filter remembers."""
         table = self.manifest.tables[index]
         if table.filter is not None:
-            with _open(self.folder / f"rows-{self.manifest.id}.h5") as file:
-                yield from read_filter_chunks(table, file[table.filter_group])
+            with self._open_group(table) as group:
+                yield from read_filter_chunks(table, group)
 
     def check(self, progress):
         """Reads everything once.
@@ -112,6 +140,7 @@ class CheckpointReader:
                     progress.add(len(keys))
             for _ in self.read_filter(index):
                 pass
+            self.saved_rule(index)
 
 
 def _read_base(folder, base, delta):

@@ -97,11 +97,13 @@ def _load(variable, index, reader, progress):
     variable.set_initial_rows(table.initial_rows)
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
+    rule = reader.saved_rule(index)
     for folder, part in reader.parts(index):
         erased = reader.read_erased(folder, part)
         if len(erased) > 0:
             ops.erase_rows([variable], [erased])
-        for keys, records in reader.read(index, folder, part):
+        for keys, raw in reader.read(index, folder, part):
+            records = raw if rule is None else rule.catch_up(raw)
             variable.import_(keys, records if same_slots else records[:, : variable.output_dim])
             progress.add(len(keys))
     if may_load_filter(variable, table):

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.saving.checkpoint_manifest import History
 from keras_sparse.saving.checkpoint_manifest import RowsPart
 from keras_sparse.saving.checkpoint_manifest import SavedTable
 from keras_sparse.saving.checkpoint_manifest import SegmentPart
@@ -67,12 +68,28 @@ class TableWriter:
             input_dim=variable.input_dim,
             output_dim=variable.output_dim,
             rule=variable.rule,
+            rule_constants=dict(variable.rule_constants),
+            rule_weight_decay=variable.rule_weight_decay,
             slot_names=variable.slot_names,
+            record_floats=variable.record_floats,
             record_words=self._record_words,
             initial_rows=variable.initial_rows,
+            history=self._write_history(),
             parts=parts,
             filter=save_filter(variable, self._group),
-            filter_group=self._group.name,
+            group=self._group.name,
+        )
+
+    def _write_history(self):
+        with tf.init_scope():
+            steps, first_steps, lengths, numbers = ops.export_history([self._variable])
+        lengths, numbers = lengths[0].numpy(), numbers[0].numpy()
+        return History(
+            int(steps[0]),
+            int(first_steps[0]),
+            *numbers.shape,
+            self._put("history_lengths", lengths),
+            self._put("history_numbers", numbers),
         )
 
     def _write_rows(self, is_complete, is_linked):

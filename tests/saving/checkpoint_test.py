@@ -67,6 +67,32 @@ def test_any_sequence_of_checkpoints_deltas_and_loads_is_right(storage_type, tmp
         assert content(loaded) == saved, path
 
 
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD", "Nadam", "AdamW", "Lion", "RMSprop"])
+def test_rows_that_have_missed_steps_make_up_for_them(optimizer, tmp_path):
+    """Also those of the first checkpoint, by the time of the last delta."""
+    tiers = storage("DRAM_SSDHASH", tmp_path / "tiers")
+    model, never_saved = (make_model(each, optimizer) for each in (tiers, None))
+    train_all_keys(model)
+    save_checkpoint(model, tmp_path / "first")
+    for seed in range(4):
+        train(model, seed)
+        model.optimizer.learning_rate = 0.05 / (seed + 2)
+        save_delta(model, tmp_path / f"delta-{seed}")
+    last = save_checkpoint(model, tmp_path / "last")
+    train_all_keys(never_saved)
+    for seed in range(4):
+        train(never_saved, seed)
+        never_saved.optimizer.learning_rate = 0.05 / (seed + 2)
+    assert content(model) == content(never_saved)
+    for path in (tmp_path / "delta-3", last):
+        loaded = make_model(storage("DRAM_SSDHASH", tmp_path / path.name), optimizer)
+        load_checkpoint(loaded, path)
+        assert content(loaded) == content(model)
+        again = save_checkpoint(loaded, tmp_path / f"{path.name} again")
+        load_checkpoint(twin := make_model(None, optimizer), again)
+        assert content(twin) == content(model)
+
+
 def inodes(folder):
     return {path.stat().st_ino for path in folder.iterdir()}
 
