@@ -145,6 +145,11 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
     GatherGradients(source, groups, block.uniques.data(), block.size, dim, scratch.sums.data(),
                     gradients.data());
     table->rule_->Update(block.records.data(), gradients.data(), block.size);
+    if (!table->options_.keeps_gradient_step) return;
+    for (int64_t i = 0; i < block.size; ++i) {
+      table->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
+                                             table->num_steps_);
+    }
   };
 
   // One block is located ahead of the one that is updated.
@@ -181,6 +186,7 @@ Status GradientApplier::Run() {
     request.table->first_tier_->BeginUpdate();
     if (request.table->filter_ != nullptr) request.table->filter_->BeginStep();
     ++request.table->version_;
+    ++request.table->num_steps_;
   }
   const Status updated = UpdateRows(fetched);
   executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,

@@ -188,7 +188,14 @@ Status BufferedStore::Erase(const int64_t* keys, int64_t n) {
   int64_t missing = 0;
   int64_t present = 0;
   CountKeys(*change, &missing, &present);
-  if (present > 0) Enqueue(std::move(change), -present);
+  if (present == 0) return Status::Ok();
+  bool is_stuck = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_stuck = IsStuck();
+  }
+  if (is_stuck) KERAS_SPARSE_RETURN_IF_ERROR(store_->Erase(keys, n));
+  Enqueue(std::move(change), -present);
   return Status::Ok();
 }
 

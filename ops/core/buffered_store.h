@@ -23,8 +23,9 @@ namespace keras_sparse {
 // `max_queued_bytes`; a change that is longer by itself waits until it is the only one.
 //
 // A change that fails stays in the queue with those after it, and nothing is lost. The next Put
-// tries again, and fails with the error, before it takes anything, if that does not help. Walk
-// waits until the queue is empty, and sees through it where it is stuck.
+// tries again, and fails with the error, before it takes anything, if that does not help. An Erase
+// in the meantime is queued too, but made at once as well: its rows may take the room that the
+// change lacks. Walk waits until the queue is empty, and sees through it where it is stuck.
 //
 // With the object goes the store, and what is queued is dropped.
 //

@@ -40,7 +40,7 @@ Status CountedStore::Put(const int64_t* keys, int64_t n, const char* records) {
 Status CountedStore::Erase(const int64_t* keys, int64_t n) {
   const int64_t rows = store_->num_rows();
   const Status status = store_->Erase(keys, n);
-  erased_rows_ += rows - store_->num_rows();
+  if (counts_erasures_) erased_rows_ += rows - store_->num_rows();
   return status;
 }
 

@@ -19,7 +19,7 @@ struct StoreCounts {
   int64_t hits = 0;    // keys that Get was asked for and found
   int64_t misses = 0;  // and did not find
   int64_t added_rows = 0;
-  int64_t erased_rows = 0;
+  int64_t erased_rows = 0;  // but for those erased while erasures do not count
   int64_t read_bytes = 0;   // of records
   int64_t write_bytes = 0;  // of records
   int64_t compacted_bytes = 0;
@@ -32,6 +32,8 @@ class CountedStore : public RowStore {
 
   StoreCounts counts() const;
   void CountAnew();
+  // Whether erased rows count from now on. Those that are evicted do not come up.
+  void CountErasures(bool counts) { counts_erasures_ = counts; }
 
   const char* tier() const override { return store_->tier(); }
   int64_t record_bytes() const override { return store_->record_bytes(); }
@@ -70,6 +72,7 @@ class CountedStore : public RowStore {
   mutable std::atomic<int64_t> misses_{0};
   std::atomic<int64_t> added_rows_{0};
   std::atomic<int64_t> erased_rows_{0};
+  std::atomic<bool> counts_erasures_{true};
   std::atomic<int64_t> put_rows_{0};
   std::atomic<int64_t> compacted_before_{0};  // bytes, before counting began
 };

@@ -57,8 +57,7 @@ Status DenseTier::Relayout(const RowSchema& schema, int64_t step, Executor* exec
     executor->ParallelFor(last - first, schema.record_bytes() / 4, [&](int64_t begin, int64_t end) {
       for (int64_t row = first + begin; row < first + end; ++row) {
         auto* record = reinterpret_cast<float*>(buffer.data() + row * schema.record_bytes());
-        std::copy_n(Record(row), schema.dim(), record);
-        schema.InitializeSlots(record, step);
+        schema.LayOut(schema_, Record(row), step, record);
       }
     });
     buffer_.Discard(0, last * schema_.record_bytes());

@@ -26,11 +26,18 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
         "`input_dim` must be at least 1, or -1 for a dynamic table. Received: input_dim=" +
         std::to_string(options.input_dim));
   }
+  if (options.keeps_gradient_step && options.input_dim >= 0) {
+    return Status(
+        StatusCode::kUnimplemented,
+        "a table that keeps the steps of gradients must be a dynamic one, as all ids of a "
+        "static one keep their rows. Received: input_dim=" +
+            std::to_string(options.input_dim));
+  }
   std::unique_ptr<EmbeddingTable> result(new EmbeddingTable(options));
   KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options.initializer, options.initializer_a,
                                                    options.initializer_b, options.seed,
                                                    &result->initializer_));
-  result->rule_ = UpdateRule::None(options.output_dim);
+  result->rule_ = UpdateRule::None(options.output_dim, options.keeps_gradient_step);
   KERAS_SPARSE_RETURN_IF_ERROR(result->OpenTiers(executor));
   *table = std::move(result);
   return Status::Ok();
@@ -39,6 +46,7 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
 Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout) {
   RuleOptions options = rule;
   options.dim = dim();
+  options.keeps_gradient_step = options_.keeps_gradient_step;
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
@@ -80,7 +88,7 @@ Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
 }
 
 Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
-                              Executor* executor) {
+                              Executor* executor, const uint32_t* ages) {
   if (n >= (int64_t{1} << 32)) {
     return InvalidArgument(
         "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
@@ -125,6 +133,8 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
                               writer.Prepare(ids + i, 1, &record, &created);
                               const int64_t position = positions == nullptr ? i : positions[i];
                               std::copy_n(records + position * width, width, record);
+                              const uint32_t age = ages == nullptr ? 0 : ages[position];
+                              schema.SetGradientStep(record, num_steps_ - age);
                             }
                           }
                         });
@@ -200,7 +210,8 @@ TableStats EmbeddingTable::stats() const {
           filtered_ids_,
           filter_ == nullptr ? 0 : filter_->num_waiting(),
           filter_ == nullptr ? 0 : filter_->bytes(),
-          waited_ns_};
+          waited_ns_,
+          evicted_rows_};
 }
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {

@@ -12,6 +12,7 @@
 #include "ops/core/admission_filter.h"
 #include "ops/core/change_log.h"
 #include "ops/core/counted_store.h"
+#include "ops/core/eviction_policy.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
 #include "ops/core/initializer.h"
@@ -45,6 +46,8 @@ struct TableOptions {
   // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
   bool out_of_range_is_zero = false;
   StorageOptions storage;
+  // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
+  bool keeps_gradient_step = false;
 };
 
 struct TableStats {
@@ -58,6 +61,7 @@ struct TableStats {
   int64_t waiting_keys;  // keys that the filter has counted and not admitted yet
   int64_t filter_bytes;  // of the filter; not among `bytes`
   int64_t waited_ns;     // nanoseconds that ops have waited for lower tiers
+  int64_t evicted_rows;  // rows that a policy has let go
 };
 
 // What is in one tier, and what it has done: the lower ones since the table was given its rule.
@@ -80,6 +84,7 @@ struct ExportedRows {
   int64_t record_floats = 0;   // width of a record
   std::vector<int64_t> keys;   // (n)
   std::vector<float> records;  // (n, record_floats): row, then slots
+  std::vector<uint32_t> ages;  // (n), see EvictionPolicy; none if the table does not keep them
   int64_t next_cursor = -1;
 };
 
@@ -155,9 +160,18 @@ class EmbeddingTable {
   //   keys     (n)
   //   records  (n, width): row and slots if width is record_floats, only the row if it is dim;
   //            slots then stay, or are the initial ones in a new row
+  //   ages     (n), or null for ages of 0; nothing to a table that does not keep them
   // InvalidArgument for another width or a key outside a static table; nothing is changed then.
   Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
-                Executor* executor);
+                Executor* executor, const uint32_t* ages = nullptr);
+
+  // Drops the rows, in all tiers, that the policy lets go, and counts them. Their keys are then as
+  // if they had never had a row: a filter is asked again. A lower tier that is full does not stop
+  // it, and has room afterwards.
+  // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
+  // does not keep. If a lower tier cannot be read, all rows stay; if it cannot erase, those of the
+  // first tier do, and of the others some may have gone uncounted, each as a whole.
+  Status Evict(const EvictionPolicy& policy, Executor* executor, int64_t* num_evicted);
 
   // Back to the state before training: no rows and no waiting keys, or every row its initial one.
   Status Clear(Executor* executor);
@@ -189,6 +203,7 @@ class EmbeddingTable {
   friend class TableLocks;
   friend class TableSnapshot;
   friend class GradientApplier;
+  friend class TableEvictor;
   friend void AddToStats(const EmbeddingTable& table, int64_t lookups,
                          const struct ReadCounts& counts);
 
@@ -215,6 +230,10 @@ class EmbeddingTable {
   void WaitForWrites() const;
   // Drops the rows of these keys from all lower tiers.
   Status EraseBelow(const int64_t* keys, int64_t n);
+  // Steps of the table since the row had a gradient.
+  uint32_t AgeOf(const float* record) const {
+    return num_steps_ - rule_->schema().GradientStep(record);
+  }
   // The finest cut of an update into parts.
   int max_part_bits() const;
   Status CheckCursor(int64_t cursor) const;
@@ -248,6 +267,7 @@ class EmbeddingTable {
   ChangeLog change_log_;
   bool is_unfinished_ = false;  // the last change left something to do
   int64_t version_ = 0;
+  uint32_t num_steps_ = 0;  // updates so far, whatever the rule; wraps
 
   mutable std::atomic<int64_t> lookups_{0};
   mutable std::atomic<int64_t> hits_{0};
@@ -256,6 +276,7 @@ class EmbeddingTable {
   mutable std::atomic<int64_t> out_of_range_ids_{0};
   std::atomic<int64_t> created_rows_{0};
   std::atomic<int64_t> filtered_ids_{0};
+  std::atomic<int64_t> evicted_rows_{0};
 };
 
 // Locks the tables of an op, each once and in one order, so that ops over the same tables cannot

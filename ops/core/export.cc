@@ -11,10 +11,10 @@ void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRo
   const RowSchema& schema = rule_->schema();
   rows->keys.push_back(key);
   const size_t begin = rows->records.size();
-  // With the step word, which goes once the copy has been caught up.
+  // With the words of steps, which go once the copy has been caught up.
   rows->records.insert(rows->records.end(), record, record + schema.record_bytes() / 4);
-  if (!rule_->lazy()) return;
-  rule_->CatchUp(rows->records.data() + begin);
+  if (schema.keeps_gradient_step()) rows->ages.push_back(AgeOf(record));
+  if (rule_->lazy()) rule_->CatchUp(rows->records.data() + begin);
   rows->records.resize(begin + static_cast<size_t>(schema.record_floats()));
 }
 

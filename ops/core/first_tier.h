@@ -67,8 +67,7 @@ class FirstTier {
   // Drops the record of a key. Returns false if there was none, or if the tier keeps all rows.
   virtual bool Erase(int64_t key) = 0;
 
-  // Lays the records out anew for `schema`. Rows stay, slots are as `schema` says, and records are
-  // marked as last updated at `step`.
+  // Lays the records out anew for `schema`; see RowSchema::LayOut.
   virtual Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) = 0;
 
   // Back to a table without training: no rows, or each row its initial one, marked as last updated

@@ -250,9 +250,8 @@ Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* execu
                                 return;
                               }
                               to.index.Insert(HashKey(keys[i]), keys[i], row);
-                              std::copy_n(from.rows.Record(rows[i]), schema.dim(),
-                                          to.rows.Record(row));
-                              schema.InitializeSlots(to.rows.Record(row), step);
+                              schema.LayOut(schema_, from.rows.Record(rows[i]), step,
+                                            to.rows.Record(row));
                             }
                           }
                         });

@@ -94,8 +94,7 @@ Status EmbeddingTable::RelayoutStores(const UpdateRule& rule,
         const char* record = records.data() + static_cast<int64_t>(k) * from.record_bytes();
         auto* to = reinterpret_cast<float*>(laid_out.data() +
                                             static_cast<int64_t>(k) * schema.record_bytes());
-        std::copy_n(reinterpret_cast<const float*>(record), dim(), to);
-        schema.InitializeSlots(to, rule.step());
+        schema.LayOut(rule_->schema(), reinterpret_cast<const float*>(record), rule.step(), to);
       }
       KERAS_SPARSE_RETURN_IF_ERROR(
           stores[i]->Put(keys.data(), static_cast<int64_t>(keys.size()), laid_out.data()));

@@ -17,7 +17,8 @@ std::map<std::string, Entry>& Registry() {
 
 class NoRule : public UpdateRule {
  public:
-  explicit NoRule(int64_t dim) : UpdateRule({"none", dim, {}, 0}, RowSchema(dim, {}, false)) {}
+  NoRule(int64_t dim, bool keeps_gradient_step)
+      : UpdateRule({"none", dim, {}, 0, keeps_gradient_step}, RowSchema(dim, {}, false)) {}
 
  protected:
   void UpdateRecords(float* const* /*records*/, const float* const* /*gradients*/,
@@ -56,7 +57,9 @@ Status UpdateRule::Create(const RuleOptions& options, std::unique_ptr<UpdateRule
   return Status::Ok();
 }
 
-std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim) { return std::make_unique<NoRule>(dim); }
+std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim, bool keeps_gradient_step) {
+  return std::make_unique<NoRule>(dim, keeps_gradient_step);
+}
 
 Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
   if (static_cast<int>(numbers.size()) != num_numbers()) {

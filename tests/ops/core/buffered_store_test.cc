@@ -17,6 +17,7 @@
 #include "tests/ops/core/check_store.h"
 #include "tests/ops/core/faulty_env.h"
 #include "tests/ops/core/gate.h"
+#include "tests/ops/core/small_store.h"
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
@@ -155,6 +156,26 @@ TEST(BufferedStore, KeepsWhatCannotBeWritten) {
   env.writes_left = INT64_MAX;
   ASSERT_TRUE(IsOk(store.Clear()));
   CheckEmptyStore(&store);
+}
+
+TEST(BufferedStore, TakesRowsAwayFromAStoreThatIsFull) {
+  BackgroundPool pool(1);
+  auto owned = std::make_unique<SmallStore>(kRecordBytes, 10);
+  BufferedStore store(std::move(owned), &pool, kMuch);
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 10), 1)));
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(10, 14), 1)));
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", store.Flush()));
+  const std::vector<int64_t> erased = {2, 3, 4, 5, 12};  // 12 is stuck
+  ASSERT_TRUE(IsOk(store.Erase(erased.data(), 5)));
+  StoredRecords expected = Records(Range(0, 14), 1, kRecordBytes);
+  for (const int64_t key : erased) expected.erase(key);
+  EXPECT_EQ(WalkStore(store, 3), expected);
+  EXPECT_EQ(store.num_rows(), 9);
+  ASSERT_TRUE(IsOk(PutRecords(&store, {20}, 1)));
+  ASSERT_TRUE(IsOk(store.Flush()));
+  expected.merge(Records({20}, 1, kRecordBytes));
+  EXPECT_EQ(WalkStore(store, 3), expected);
+  EXPECT_EQ(store.num_rows(), 10);
 }
 
 TEST(BufferedStore, WorksOnOnceItsPoolHasStopped) {

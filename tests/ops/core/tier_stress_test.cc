@@ -1,6 +1,7 @@
-// Lookups, updates, demotions and compactions at once, over a first tier of a few rows. Every
-// update adds one to the rows it names, so that what a row must read is known exactly.
-// KERAS_SPARSE_STRESS_SECONDS says for how long, 1 if it is not set: `make stress` takes a minute.
+// Lookups, updates, demotions, evictions and compactions at once, over a first tier of a few rows.
+// Every update adds one to the rows it names, so that what a row must read is known exactly. Rows
+// of zeros are evicted: to a reader they are still there. KERAS_SPARSE_STRESS_SECONDS says for how
+// long, 1 if it is not set: `make stress` takes a minute.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "ops/core/embedding_table.h"
+#include "tests/ops/core/eviction_testing.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/thread_executor.h"
@@ -27,6 +29,7 @@ namespace {
 constexpr int64_t kDim = 16;
 constexpr int64_t kKeys = 1000;  // of each thread that updates
 constexpr int64_t kTrainers = 2;
+constexpr int64_t kRisingKeys = 200;  // beyond those; their rows rise and fall back to zeros
 
 double Seconds() {
   const char* text = std::getenv("KERAS_SPARSE_STRESS_SECONDS");
@@ -95,12 +98,36 @@ class TierStress : public ::testing::TestWithParam<std::tuple<std::string, std::
     const auto trainer = static_cast<int64_t>((*random)() % kTrainers);
     const std::vector<int64_t> keys = SomeKeys(trainer, 10, random);
     ASSERT_TRUE(IsOk(table_->Demote(keys.data(), 10)));
-    ASSERT_LE(table_->size(), kTrainers * kKeys);
+    ASSERT_LE(table_->size(), kTrainers * kKeys + kRisingKeys);
     // Now and then all that waits is written.
     if ((*random)() % 64 == 0) {
-      ASSERT_LE(table_->stats().rows, kTrainers * kKeys);
+      ASSERT_LE(table_->stats().rows, kTrainers * kKeys + kRisingKeys);
     }
     std::this_thread::yield();
+  }
+
+  // Rows that rise, go down a tier perhaps, fall, and are evicted: an old copy would read as risen.
+  void RiseAndFall(std::mt19937_64* random, Executor* executor) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < kRisingKeys; ++i) {
+      if ((*random)() % 4 == 0) keys.push_back(kTrainers * kKeys + i);
+    }
+    const auto height = static_cast<float>(1 + (*random)() % 8);
+    for (const float value : {height, 0.0f}) {
+      const std::vector<float> grads(keys.size() * kDim, value == 0 ? height : -height);
+      ASSERT_TRUE(IsOk(Apply(table_.get(), {1}, keys, grads, executor)));
+      const int64_t n = static_cast<int64_t>(keys.size()) / 2;
+      if ((*random)() % 2 == 0) {
+        ASSERT_TRUE(IsOk(table_->Demote(keys.data(), n)));
+      }
+      ASSERT_EQ(Lookup(table_.get(), keys, executor),
+                std::vector<float>(keys.size() * kDim, value));
+    }
+  }
+
+  void EvictZeros(Executor* executor) {
+    (void)Evict(table_.get(), WeightBelow(1), executor);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   static std::vector<int64_t> SomeKeys(int64_t trainer, int64_t n, std::mt19937_64* random) {
@@ -138,7 +165,17 @@ TEST_P(TierStress, LosesNoUpdate) {
     for (int i = 0; i < 20; ++i) Read(random, &executor);
   });
   bodies.emplace_back([this](std::mt19937_64* random) { Demote(random); });
+  bodies.emplace_back([this](std::mt19937_64* random) {
+    ThreadExecutor executor(2);
+    RiseAndFall(random, &executor);
+  });
+  bodies.emplace_back([this](std::mt19937_64* /*random*/) {
+    ThreadExecutor executor(2);
+    EvictZeros(&executor);
+  });
   RunAll(bodies);
+  EXPECT_GT(table_->stats().evicted_rows, 0);
+  (void)Evict(table_.get(), WeightBelow(1));
 
   int64_t updated = 0;
   for (int64_t trainer = 0; trainer < kTrainers; ++trainer) {

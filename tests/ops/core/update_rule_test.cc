@@ -202,6 +202,26 @@ TEST(RowSchema, KeepsTheStepInItsWordAlone) {
   EXPECT_EQ(schema.LastStep(record.data()), 5);
 }
 
+TEST(RowSchema, KeepsTheStepOfTheGradientBehindThatOfTheRule) {
+  for (const bool keeps_step : {false, true}) {
+    const RowSchema from(1, {}, keeps_step);
+    const RowSchema schema(RowSchema(1, {{"norm", true, 3}}, keeps_step), true);
+    EXPECT_EQ(schema.record_floats(), 2);
+    EXPECT_EQ(schema.record_bytes(), keeps_step ? 16 : 12);
+    std::vector<float> record = {7, 8, 9, 9, 9};
+    std::vector<float> laid_out = {0, 0, 0, 0, 9};
+    schema.SetGradientStep(record.data(), 4000000000);
+    schema.SetLastStep(record.data(), 5);
+    schema.LayOut(schema, record.data(), 6, laid_out.data());
+    EXPECT_EQ(schema.GradientStep(laid_out.data()), 4000000000);
+    EXPECT_EQ(schema.LastStep(laid_out.data()), keeps_step ? 6 : 0);
+    EXPECT_EQ(laid_out[0], 7);
+    EXPECT_EQ(laid_out[1], 3);
+    EXPECT_EQ(laid_out[keeps_step ? 4 : 3], keeps_step ? 9 : 0);
+    EXPECT_EQ(from.GradientStep(record.data()), 0);
+  }
+}
+
 TEST(RowSchema, WithoutAStepWritesBehindNoRecord) {
   const RowSchema schema(1, {{"norm", true, 3}}, false);
   std::vector<float> record = {7, 0, 9};

@@ -1,0 +1,174 @@
+// EmbeddingTable::Evict: rows that leave all tiers.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ops/core/embedding_table.h"
+#include "ops/core/prefetch.h"
+
+namespace keras_sparse {
+
+// Has the table's lock, alone, and its friendship.
+class TableEvictor {
+ public:
+  TableEvictor(EmbeddingTable* table, const EvictionPolicy& policy, Executor* executor)
+      : table_(*table), rule_(*table->rule_), policy_(policy), executor_(executor) {}
+
+  Status Run(int64_t* num_evicted);
+
+ private:
+  void JudgeFirstTier();
+  Status JudgeLowerTier(size_t tier);
+  // Takes the keys of the records that the policy lets go.
+  void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
+  // Whether a tier above this lower one has each of the keys.
+  std::vector<bool> AreAbove(size_t tier, const std::vector<int64_t>& keys) const;
+  Status EraseBelow();
+  void EraseFromFirstTier(size_t n);
+
+  EmbeddingTable& table_;
+  const UpdateRule& rule_;
+  const EvictionPolicy& policy_;
+  Executor* executor_;
+  std::vector<int64_t> keys_;  // that go
+};
+
+namespace {
+
+constexpr int64_t kChunkRows = 65536;
+// Keys that wait for a lower tier to erase them, in its queue.
+constexpr size_t kErasedKeys = size_t{1} << 20;
+constexpr int64_t kNanosecondsPerRow = 50;
+
+}  // namespace
+
+void TableEvictor::Judge(const std::vector<int64_t>& keys,
+                         const std::vector<const float*>& records) {
+  const int64_t dim = table_.dim();
+  const bool moves_rows = policy_.needs_row() && rule_.moves_rows();
+  std::vector<char> leaves(keys.size());
+  executor_->ParallelFor(
+      static_cast<int64_t>(keys.size()), kNanosecondsPerRow, [&](int64_t begin, int64_t end) {
+        std::vector<float> made(static_cast<size_t>(moves_rows ? dim : 0));
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+          const float* row = records[i];
+          if (moves_rows && !rule_.IsCurrent(row)) {
+            rule_.Read(row, made.data());
+            row = made.data();
+          }
+          leaves[i] = policy_.Evicts(table_.AgeOf(records[i]), row, dim) ? 1 : 0;
+        }
+      });
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (leaves[i] != 0) keys_.push_back(keys[i]);
+  }
+}
+
+void TableEvictor::JudgeFirstTier() {
+  for (int64_t cursor = 0; cursor >= 0;) {
+    std::vector<int64_t> keys;
+    std::vector<const float*> records;
+    cursor = table_.first_tier_->Walk(cursor, kChunkRows, &keys, &records);
+    Judge(keys, records);
+  }
+}
+
+std::vector<bool> TableEvictor::AreAbove(size_t tier, const std::vector<int64_t>& keys) const {
+  const auto n = static_cast<int64_t>(keys.size());
+  std::vector<float*> records(keys.size());
+  table_.first_tier_->Find(keys.data(), n, records.data());
+  std::vector<bool> above(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) above[i] = records[i] != nullptr;
+  const auto found = std::make_unique<bool[]>(keys.size());
+  for (size_t t = 0; t < tier; ++t) {
+    table_.lower_tiers_[t]->Contains(keys.data(), n, found.get());
+    for (size_t i = 0; i < keys.size(); ++i) above[i] = above[i] || found[i];
+  }
+  return above;
+}
+
+Status TableEvictor::JudgeLowerTier(size_t tier) {
+  const RowStore& store = *table_.lower_tiers_[tier];
+  for (int64_t cursor = 0; cursor >= 0;) {
+    std::vector<int64_t> walked;
+    std::vector<char> bytes;
+    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &walked, &bytes, &cursor));
+    // What an erase that failed has left below is not the row.
+    const std::vector<bool> above = AreAbove(tier, walked);
+    std::vector<int64_t> keys;
+    std::vector<const float*> records;
+    for (size_t i = 0; i < walked.size(); ++i) {
+      if (above[i]) continue;
+      keys.push_back(walked[i]);
+      const char* record = bytes.data() + static_cast<int64_t>(i) * store.record_bytes();
+      records.push_back(reinterpret_cast<const float*>(record));
+    }
+    Judge(keys, records);
+  }
+  return Status::Ok();
+}
+
+Status TableEvictor::EraseBelow() {
+  if (!table_.HasRowsBelow()) return Status::Ok();
+  for (CountedStore* store : table_.counted_) store->CountErasures(false);
+  Status status;
+  for (size_t begin = 0; begin < keys_.size() && status.ok(); begin += kErasedKeys) {
+    const size_t n = std::min(kErasedKeys, keys_.size() - begin);
+    status = table_.EraseBelow(&keys_[begin], static_cast<int64_t>(n));
+    table_.WaitForWrites();
+  }
+  for (CountedStore* store : table_.counted_) store->CountErasures(true);
+  return status;
+}
+
+void TableEvictor::EraseFromFirstTier(size_t n) {
+  constexpr auto kAhead = static_cast<size_t>(kBlockRows);
+  for (size_t i = 0; i < n; ++i) {
+    if (i % kAhead == 0 && i + kAhead < n) {
+      table_.first_tier_->PrefetchIndex(&keys_[i + kAhead], std::min(kAhead, n - i - kAhead));
+    }
+    (void)table_.first_tier_->Erase(keys_[i]);
+  }
+}
+
+Status TableEvictor::Run(int64_t* num_evicted) {
+  JudgeFirstTier();
+  const size_t num_above = keys_.size();
+  for (size_t tier = 0; tier < table_.lower_tiers_.size(); ++tier) {
+    KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
+  }
+  if (keys_.empty()) return Status::Ok();
+  ++table_.version_;
+  // Of all keys, and first: a row above may have an old copy below, which must not come up.
+  KERAS_SPARSE_RETURN_IF_ERROR(EraseBelow());
+  EraseFromFirstTier(num_above);
+  if (table_.filter_ != nullptr) {
+    for (const int64_t key : keys_) table_.filter_->Forget(key);
+  }
+  *num_evicted = static_cast<int64_t>(keys_.size());
+  table_.evicted_rows_ += *num_evicted;
+  // There may be room now for what the last change left to do.
+  table_.FinishChange(executor_);
+  return Status::Ok();
+}
+
+Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor,
+                             int64_t* num_evicted) {
+  *num_evicted = 0;
+  if (!is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "rows must be evicted from a dynamic table: all ids of a static one keep theirs. "
+                  "Give table '" +
+                      name() +
+                      "' input_dim=None. Received: input_dim=" + std::to_string(input_dim()));
+  }
+  if (policy.needs_age() && !options_.keeps_gradient_step) {
+    return FailedPrecondition("table '" + name() +
+                              "' must keep the steps of gradients for rows to be evicted by their "
+                              "age. Make it with this eviction policy");
+  }
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  return TableEvictor(this, policy, executor).Run(num_evicted);
+}
+
+}  // namespace keras_sparse
