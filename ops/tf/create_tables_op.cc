@@ -26,6 +26,7 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("storage_sizes: list(int)")
     .Attr("storage_paths: list(string)")
     .Attr("cache_strategies: list(string)")
+    .Attr("keeps_gradient_steps: list(bool)")
     .Output("handles: N * resource")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -61,6 +62,7 @@ class CreateTablesOp : public tf::OpKernel {
     std::vector<int64_t> output_dims;
     std::vector<int64_t> seeds;
     std::vector<float> args;
+    std::vector<bool> keeps_gradient_steps;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
     TF_RETURN_IF_ERROR(ctx->GetAttr("names", &names));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
@@ -69,12 +71,13 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("initializer_args", &args));
     TF_RETURN_IF_ERROR(ctx->GetAttr("seeds", &seeds));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
     std::vector<StorageOptions> storages;
     TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
     const auto size = static_cast<size_t>(n);
     if (names.size() != size || input_dims.size() != size || output_dims.size() != size ||
         initializers.size() != size || args.size() != 2 * size || seeds.size() != size ||
-        out_of_range.size() != size) {
+        out_of_range.size() != size || keeps_gradient_steps.size() != size) {
       return absl::InvalidArgumentError(absl::StrCat(
           "every list must have one entry a table, `initializer_args` two. Received: N=", n));
     }
@@ -85,7 +88,8 @@ class CreateTablesOp : public tf::OpKernel {
             out_of_range[i], "'"));
       }
       options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i], args[2 * i],
-                          args[2 * i + 1], seeds[i], out_of_range[i] == "zero", storages[i]});
+                          args[2 * i + 1], seeds[i], out_of_range[i] == "zero", storages[i],
+                          keeps_gradient_steps[i]});
     }
     return absl::OkStatus();
   }

@@ -15,6 +15,7 @@ REGISTER_OP("KerasSparseExport")
     .Input("max_rows: int64")
     .Output("keys: N * int64")
     .Output("records: N * float")
+    .Output("ages: N * uint32")
     .Output("next_cursors: int64")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -23,8 +24,9 @@ REGISTER_OP("KerasSparseExport")
       for (int i = 0; i < n; ++i) {
         c->set_output(i, c->Vector(c->UnknownDim()));
         c->set_output(n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+        c->set_output(2 * n + i, c->Vector(c->UnknownDim()));
       }
-      c->set_output(2 * n, c->Vector(n));
+      c->set_output(3 * n, c->Vector(n));
       return absl::OkStatus();
     });
 
@@ -46,7 +48,9 @@ class ExportOp : public tf::OpKernel {
     tf::OpOutputList keys;
     tf::OpOutputList records;
     OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));
+    tf::OpOutputList ages;
     OP_REQUIRES_OK(ctx, ctx->output_list("records", &records));
+    OP_REQUIRES_OK(ctx, ctx->output_list("ages", &ages));
     tf::Tensor* next_cursors = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("next_cursors", {n}, &next_cursors));
     for (int i = 0; i < n; ++i) {
@@ -56,6 +60,7 @@ class ExportOp : public tf::OpKernel {
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
       OP_REQUIRES_OK(ctx, Copy(rows.keys, {num_rows}, i, &keys));
       OP_REQUIRES_OK(ctx, Copy(rows.records, {num_rows, rows.record_floats}, i, &records));
+      OP_REQUIRES_OK(ctx, Copy(rows.ages, {static_cast<int64_t>(rows.ages.size())}, i, &ages));
       next_cursors->flat<int64_t>()(i) = rows.next_cursor;
     }
   }

@@ -12,6 +12,7 @@ REGISTER_OP("KerasSparseImport")
     .Input("handles: N * resource")
     .Input("keys: N * int64")
     .Input("records: N * float")
+    .Input("ages: N * uint32")  // empty for ages of 0
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
@@ -23,9 +24,11 @@ class ImportOp : public tf::OpKernel {
     TableList tables;
     tf::OpInputList keys;
     tf::OpInputList records;
+    tf::OpInputList ages;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
     OP_REQUIRES_OK(ctx, ctx->input_list("records", &records));
+    OP_REQUIRES_OK(ctx, ctx->input_list("ages", &ages));
     TfExecutor executor(ctx);
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t n = keys[i].NumElements();
@@ -33,9 +36,14 @@ class ImportOp : public tf::OpKernel {
                   absl::InvalidArgumentError(absl::StrCat(
                       "`records` must be (", n,
                       ", width). Received: records.shape=", records[i].shape().DebugString())));
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Import(keys[i].flat<int64_t>().data(), n,
-                                                 records[i].flat<float>().data(),
-                                                 records[i].dim_size(1), &executor)));
+      const int64_t num_ages = ages[i].NumElements();
+      OP_REQUIRES(ctx, num_ages == n || num_ages == 0,
+                  absl::InvalidArgumentError(absl::StrCat("`ages` must have one number a key, ", n,
+                                                          ", or none. Received: ", num_ages)));
+      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Import(
+                              keys[i].flat<int64_t>().data(), n, records[i].flat<float>().data(),
+                              records[i].dim_size(1), &executor,
+                              num_ages == 0 ? nullptr : ages[i].flat<uint32_t>().data())));
     }
   }
 };

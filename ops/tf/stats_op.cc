@@ -6,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 10;
+constexpr int64_t kNumStats = 11;
 
 }  // namespace
 
@@ -43,6 +43,7 @@ class StatsOp : public tf::OpKernel {
       rows(i, 7) = stats.waiting_keys;
       rows(i, 8) = stats.filter_bytes;
       rows(i, 9) = stats.waited_ns;
+      rows(i, 10) = stats.evicted_rows;
     }
   }
 };
