@@ -5,21 +5,20 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.anchor import make_anchor
-from keras_sparse.anchor import refuse_optimizer
 from keras_sparse.initial_rows import InitialRows
 from keras_sparse.initial_rows import native_initial_rows
 from keras_sparse.initial_rows import NATIVE_INITIALIZERS
 from keras_sparse.initial_rows import resolve_seed
-from keras_sparse.initial_rows import rows_in_chunks
+from keras_sparse.no_computation import NoComputation
 from keras_sparse.ops.lookup import refuse_strategies
 from keras_sparse.storage.admission_filter import check_admission
+from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.storage.storage_option import StorageOption
+from keras_sparse.table_rows import TableRows
 
-_CHUNK_BYTES = 16 << 20
 
-
-class EmbeddingVariable(keras.Variable):
+class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
     """The Python face of a native table of embedding rows.
 
     To Keras it is a trainable variable: a layer tracks it, and `tape.gradient` gives
@@ -45,6 +44,8 @@ class EmbeddingVariable(keras.Variable):
             memory alone.
         admission: A filter of `keras_sparse.storage`, which says when a key of a dynamic table gets
             its row. Defaults to `None`: at its first gradient.
+        eviction: A policy of `keras_sparse.storage`, which says what rows of a dynamic table
+            `evict` lets go. Defaults to `None`: none.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
 
@@ -65,6 +66,7 @@ class EmbeddingVariable(keras.Variable):
         out_of_range="error",
         storage=None,
         admission=None,
+        eviction=None,
         trainable=True,
         name="embeddings",
     ):
@@ -73,6 +75,7 @@ class EmbeddingVariable(keras.Variable):
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
         self.storage = check_storage(storage, input_dim) or StorageOption()
         self.admission = check_admission(admission, input_dim)
+        self.eviction = check_eviction(eviction, input_dim)
         refuse_strategies("created")
         self.initializer = keras.initializers.get(initializer)
         self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
@@ -118,19 +121,12 @@ class EmbeddingVariable(keras.Variable):
                 [self.initial_rows],
                 [self.out_of_range],
                 [self.storage],
+                [self.eviction is not None and self.eviction.needs_ages],
             )
             if self.admission is not None:
                 ops.set_filter([self], self.admission)
             self._value = make_anchor(self)
             self._import_initial_rows()
-
-    def _import_initial_rows(self):
-        if self._imports_initial_rows:
-            chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
-            for first, rows in rows_in_chunks(
-                self.initializer, self.input_dim, self.output_dim, chunk_rows
-            ):
-                self.import_(np.arange(first, first + len(rows)), rows)
 
     @property
     def value(self):
@@ -162,10 +158,10 @@ class EmbeddingVariable(keras.Variable):
         Returns:
             `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
             these the ids that had a row; `created_rows`, made by a gradient; `out_of_range_ids`,
-            read as zeros; of the admission filter `filtered_ids`, gradients dropped,
-            `waiting_keys` and `filter_bytes`, not among `bytes`: integers. `waited_seconds` that
-            lookups and updates have waited for lower tiers: a float. `tiers`: for each tier's name,
-            from the first one down, a dict of integers:
+            read as zeros; `evicted_rows`, let go by the eviction policy; of the admission filter
+            `filtered_ids`, gradients dropped, `waiting_keys` and `filter_bytes`, not among `bytes`:
+            integers. `waited_seconds` that lookups and updates have waited for lower tiers: a
+            float. `tiers`: for each tier's name, from the first one down, a dict of integers:
 
             - `rows` in it, `bytes` of everything there, and `memory_bytes` that a tier beyond
               memory takes of memory;
@@ -189,6 +185,28 @@ class EmbeddingVariable(keras.Variable):
         }
         return stats
 
+    def evict(self):
+        """Lets go of the rows that the table's eviction policy names, in all tiers.
+
+        Returns:
+            Integer. How many rows went.
+
+        Raises:
+            ValueError: The table has no policy.
+        """
+        if self.eviction is None:
+            raise ValueError(
+                "`evict` must be called on a table with an eviction policy. Give it one: "
+                "Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). Received: "
+                f"variable '{self.path}' without one"
+            )
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "`evict` must be called outside of a `tf.function`. Call it between two steps, or "
+                f"use `keras_sparse.ops.evict_rows`. Received: variable '{self.path}'"
+            )
+        return int(ops.evict_rows([self], self.eviction)[0])
+
     def set_rule(self, rule, constants, weight_decay=0.0):
         """Gives the table an update rule, and its rows fresh slots. Optimizers call it when built.
 
@@ -205,44 +223,6 @@ class EmbeddingVariable(keras.Variable):
         self.record_floats = widths[0]
         self.slot_names = tuple(slot_names)
 
-    def export(self, chunk_rows=65536):
-        """Yields all rows in pieces of about `chunk_rows`.
-
-        Yields:
-            `(keys, records)`: arrays of int64, `(n,)`, and float32, `(n, record_floats)`: the row,
-            then its slots, as they are after all steps.
-
-        Raises:
-            tf.errors.FailedPreconditionError: The table has changed since the piece before.
-        """
-        cursors = np.zeros(1, np.int64)
-        while cursors[0] >= 0:
-            with tf.init_scope():
-                keys, records, cursors = ops.export_rows([self], cursors, chunk_rows)
-            cursors = cursors.numpy()
-            if len(keys[0]):
-                yield keys[0].numpy(), records[0].numpy()
-
-    def import_(self, keys, records):
-        """Writes rows, creating those that are not there.
-
-        Args:
-            keys: int64 array of shape `(n,)`.
-            records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
-                them. Rows alone leave the slots of existing rows as they are.
-        """
-        keys = tf.convert_to_tensor(keys)
-        if not keys.dtype.is_integer:
-            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
-        ops.import_rows(
-            [self], [tf.cast(keys, tf.int64)], [tf.convert_to_tensor(records, tf.float32)]
-        )
-
-    def clear(self):
-        """Takes the table back to before training: no rows, or each row its initial one."""
-        ops.clear_tables([self])
-        self._import_initial_rows()
-
     def set_initial_rows(self, initial_rows):
         """Changes what keys without a row read as.
 
@@ -252,77 +232,6 @@ class EmbeddingVariable(keras.Variable):
         if initial_rows != self.initial_rows:
             ops.set_initial_rows([self], [initial_rows])
             self.initial_rows = initial_rows
-
-    def numpy(self):
-        """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
-        self._refuse_dynamic("read as one array")
-        rows = np.empty((self.input_dim, self.output_dim), np.float32)
-        for keys, records in self.export(max(1, _CHUNK_BYTES // (4 * self.record_floats))):
-            rows[keys] = records[:, : self.output_dim]
-        return rows
-
-    def assign(self, value):
-        """Writes all rows of a static table. Slots stay as they are, as in Keras.
-
-        Args:
-            value: Array or tensor of shape `(input_dim, output_dim)`.
-        """
-        self._refuse_dynamic("assigned")
-        value = np.asarray(value) if isinstance(value, (list, tuple)) else value
-        if tuple(value.shape) != (self.input_dim, self.output_dim):
-            raise ValueError(
-                f"`value` must have the variable's shape {tuple(self.shape)}. Received: "
-                f"value.shape={tuple(value.shape)} for '{self.path}'"
-            )
-        chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
-        for first in range(0, self.input_dim, chunk_rows):
-            end = min(first + chunk_rows, self.input_dim)
-            self.import_(np.arange(first, end), tf.cast(value[first:end], tf.float32))
-        return value
-
-    def _refuse_dynamic(self, action):
-        if self.is_dynamic:
-            raise NotImplementedError(
-                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
-                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
-                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
-                "`export` and `import_`. "
-                f"Received: variable '{self.path}'"
-            )
-
-    def _refuse_computation(self, *args, **kwargs):
-        raise TypeError(
-            "An embedding variable cannot be computed with as a whole. Read rows with its layer or "
-            "`keras_sparse.ops.lookup`, or take a static table's `.numpy()`. Received: variable "
-            f"'{self.path}'"
-        )
-
-    __tf_tensor__ = __getitem__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse_computation
-    __lt__ = __le__ = __gt__ = __ge__ = __round__ = _refuse_computation
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_computation
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse_computation
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse_computation
-    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refuse_computation
-    __matmul__ = __rmatmul__ = assign_add = assign_sub = _refuse_computation
-
-    def _refuse_checkpoint(self, *args, **kwargs):
-        raise NotImplementedError(
-            "Embedding variables are not in TensorFlow's checkpoints and SavedModels. Use "
-            f"`model.save` or `model.save_weights`. Received: variable '{self.path}'"
-        )
-
-    _serialize_to_tensors = _restore_from_tensors = _refuse_checkpoint
-    _copy_trackable_to_cpu = _export_to_saved_model_graph = _refuse_checkpoint
-
-    # Stock optimizers read this before they make a slot as large as the variable.
-
-    @property
-    def _layout(self):
-        refuse_optimizer(self.path)
-
-    @_layout.setter
-    def _layout(self, layout):
-        pass
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.numpy(), dtype)

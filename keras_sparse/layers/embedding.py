@@ -10,6 +10,7 @@ from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.storage.admission_filter import check_admission
+from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.storage_option import check_storage
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
@@ -52,6 +53,8 @@ class Embedding(keras.layers.Layer):
             Defaults to `None`, memory alone.
         admission: A filter of `keras_sparse.storage`, like `CounterFilter`: says when an id of a
             dynamic table gets its row. Defaults to `None`: at its first gradient.
+        eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
+            dynamic table go. Defaults to `None`: none.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but
@@ -85,6 +88,7 @@ class Embedding(keras.layers.Layer):
         out_of_range="error",
         storage=None,
         admission=None,
+        eviction=None,
         **kwargs,
     ):
         super().__init__(**_without_keras_options(kwargs))
@@ -97,6 +101,7 @@ class Embedding(keras.layers.Layer):
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
         self.storage = check_storage(storage, input_dim)
         self.admission = check_admission(admission, input_dim)
+        self.eviction = check_eviction(eviction, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
                 "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
@@ -123,6 +128,7 @@ class Embedding(keras.layers.Layer):
             self.out_of_range,
             self.storage,
             self.admission,
+            self.eviction,
         )
         # Tracked as trainable, so that a frozen layer can be unfrozen.
         self.embeddings.trainable = self.trainable
@@ -162,9 +168,18 @@ class Embedding(keras.layers.Layer):
 
     def stats(self):
         """Returns the table's statistics: see `EmbeddingVariable.stats`."""
+        return self._built_table("stats").stats()
+
+    def evict(self):
+        """Lets go of the rows that `eviction` names: see `EmbeddingVariable.evict`."""
+        return self._built_table("evict").evict()
+
+    def _built_table(self, method):
         if self.embeddings is None:
-            raise RuntimeError("`stats` must be called on a built layer. Call the layer once first")
-        return self.embeddings.stats()
+            raise RuntimeError(
+                f"`{method}` must be called on a built layer. Call the layer once first"
+            )
+        return self.embeddings
 
     def save_own_variables(self, store):
         if self.built:
@@ -182,7 +197,7 @@ class Embedding(keras.layers.Layer):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
         config["embeddings_initializer"] = keras.initializers.serialize(self.embeddings_initializer)
         config |= {name: getattr(self, name) for name in ("seed", "mask_zero", "out_of_range")}
-        for name in ("storage", "admission"):
+        for name in ("storage", "admission", "eviction"):
             config[name] = keras.saving.serialize_keras_object(getattr(self, name))
         return {**super().get_config(), **config}
 

@@ -4,6 +4,7 @@ from keras_sparse.ops.apply_gradients import apply_gradients as apply_gradients
 from keras_sparse.ops.clear_tables import clear_tables as clear_tables
 from keras_sparse.ops.create_tables import create_tables as create_tables
 from keras_sparse.ops.erase_rows import erase_rows as erase_rows
+from keras_sparse.ops.evict_rows import evict_rows as evict_rows
 from keras_sparse.ops.export_filter import export_filter as export_filter
 from keras_sparse.ops.export_history import export_history as export_history
 from keras_sparse.ops.export_rows import export_rows as export_rows

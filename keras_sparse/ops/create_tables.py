@@ -5,7 +5,9 @@ from keras_sparse.ops import _native
 _MAX_LOWER_TIERS = 2
 
 
-def create_tables(names, input_dims, output_dims, initial_rows, out_of_range, storages):
+def create_tables(
+    names, input_dims, output_dims, initial_rows, out_of_range, storages, keeps_ages=None
+):
     """Makes native tables. A table lives as long as a tensor that holds its handle.
 
     Args:
@@ -16,6 +18,8 @@ def create_tables(names, input_dims, output_dims, initial_rows, out_of_range, st
         out_of_range: List of `"error"` or `"zero"`: what a static table does with an id outside
             `[0, input_dim)`.
         storages: List of `keras_sparse.StorageOption`.
+        keeps_ages: List of booleans: whether a dynamic table remembers when each row had its last
+            gradient. Defaults to `None`: no table does.
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
@@ -41,6 +45,7 @@ def create_tables(names, input_dims, output_dims, initial_rows, out_of_range, st
             ],
             storage_paths=[storage.storage_path or "" for storage in storages],
             cache_strategies=[storage.cache_strategy for storage in storages],
+            keeps_gradient_steps=[False] * len(names) if keeps_ages is None else keeps_ages,
             N=len(names),
         )
 

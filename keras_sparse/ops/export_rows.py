@@ -13,9 +13,11 @@ def export_rows(variables, cursors, max_rows):
         max_rows: Integer. A piece is about this long.
 
     Returns:
-        `(keys, records, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list of float32
-        tensors of shape `(n, record_floats)`, a record being the row, then its slots, both with the
-        moves of the steps that they have missed; an int64 tensor of shape `(num_tables,)`.
+        `(keys, records, ages, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list of
+        float32 tensors of shape `(n, record_floats)`, a record being the row, then its slots, both
+        with the moves of the steps that they have missed; a list of uint32 tensors of shape `(n,)`,
+        how many steps ago each row had its last gradient, or `(0,)` of a table that does not keep
+        it; an int64 tensor of shape `(num_tables,)`.
 
     Raises:
         tf.errors.FailedPreconditionError: A table has changed since the piece before.

@@ -11,6 +11,7 @@ STATISTICS = (
     "waiting_keys",
     "filter_bytes",
     "waited_ns",
+    "evicted_rows",
 )
 
 
@@ -21,10 +22,11 @@ def table_stats(variables):
         variables: List of `EmbeddingVariable`.
 
     Returns:
-        int64 tensor of shape `(num_tables, 10)`: the numbers that `STATISTICS` names, in its order.
+        int64 tensor of shape `(num_tables, 11)`: the numbers that `STATISTICS` names, in its order.
         `hits` are looked-up ids that had a row; `created_rows` were made by gradients. Of the
         admission filter: `filtered_ids` are gradients that it dropped, `waiting_keys` those that it
         has counted and not admitted yet, `filter_bytes` its memory, which is not among `bytes`.
-        `waited_ns` are nanoseconds that ops have waited for lower tiers.
+        `waited_ns` are nanoseconds that ops have waited for lower tiers; `evicted_rows` have gone
+        by an eviction policy.
     """
     return _native.lib.keras_sparse_stats(handles=[variable.native for variable in variables])

@@ -76,8 +76,9 @@ def _load(variable, store, load):
     variable.set_initial_rows(header.initial_rows)
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
-    for keys, records in read_chunks(header, store):
-        variable.import_(keys, records if same_slots else records[:, : variable.output_dim])
+    for keys, records, ages in read_chunks(header, store):
+        records = records if same_slots else records[:, : variable.output_dim]
+        variable.import_(keys, records, ages)
     if may_load_filter(variable, header):
         for keys, counts in read_filter_chunks(header, store):
             ops.import_filter([variable], [keys], [counts])

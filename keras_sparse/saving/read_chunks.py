@@ -11,16 +11,21 @@ def read_chunks(header, store):
         store: Mapping of dataset names to arrays.
 
     Yields:
-        `(keys, records)`: as `EmbeddingVariable.export`.
+        `(keys, records, ages)`: as `EmbeddingVariable.export`; ages are `None` where none are
+        saved.
 
     Raises:
         ValueError: A chunk is missing, of another shape, or its bytes are not those saved.
     """
     for index, (num_rows, keys_crc32, records_crc32) in enumerate(header.chunks):
         width = header.record_floats
+        shape, ages = (num_rows,), None
+        if header.ages is not None:
+            ages = read_array(store, f"ages_{index:06d}", np.uint32, shape, header.ages[index])
         yield (
-            read_array(store, f"keys_{index:06d}", np.int64, (num_rows,), keys_crc32),
+            read_array(store, f"keys_{index:06d}", np.int64, shape, keys_crc32),
             read_array(store, f"records_{index:06d}", np.float32, (num_rows, width), records_crc32),
+            ages,
         )
 
 

@@ -12,22 +12,30 @@ CHUNK_BYTES = 16 << 20
 def save_table(variable, store):
     """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
 
+    Rows that the table's eviction policy lets go are evicted before, unless its `at_save` is off.
     The table is written in chunks, so that it takes no second copy in memory.
 
     Args:
         variable: `EmbeddingVariable`.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
+    eviction = variable.eviction
+    if eviction is not None and eviction.at_save:
+        variable.evict()
     if save_number(variable, store):
         return
-    record_bytes = 4 * variable.record_floats + 8
+    keeps_ages = eviction is not None and eviction.needs_ages
+    record_bytes = 4 * variable.record_floats + (12 if keeps_ages else 8)
     chunks: list[tuple[int, int, int]] = []
-    for keys, records in variable.export(max(1, CHUNK_BYTES // record_bytes)):
+    ages_crc32: list[int] = []
+    for keys, records, ages in variable.export(max(1, CHUNK_BYTES // record_bytes), with_ages=True):
         name = f"{len(chunks):06d}"
         store[f"keys_{name}"] = keys
         store[f"records_{name}"] = records
-        checksums = [zlib.crc32(np.ascontiguousarray(array).data) for array in (keys, records)]
-        chunks.append((len(keys), checksums[0], checksums[1]))
+        chunks.append((len(keys), _crc32(keys), _crc32(records)))
+        if keeps_ages:
+            store[f"ages_{name}"] = ages
+            ages_crc32.append(_crc32(ages))
     TableHeader(
         input_dim=variable.input_dim,
         output_dim=variable.output_dim,
@@ -37,4 +45,9 @@ def save_table(variable, store):
         initial_rows=variable.initial_rows,
         chunks=tuple(chunks),
         filter=save_filter(variable, store),
+        ages=tuple(ages_crc32) if keeps_ages else None,
     ).write(store)
+
+
+def _crc32(array):
+    return zlib.crc32(np.ascontiguousarray(array).data)

@@ -7,8 +7,11 @@ import numpy as np
 from keras_sparse.initial_rows import InitialRows
 
 FORMAT = "keras_sparse table"
-VERSION = 3
+VERSION = 4
+# Files without what a later version brought are written as before, for readers that do not know it.
+_VERSION_WITHOUT_AGES = 3
 _VERSION_WITHOUT_FILTER = 2
+_VERSIONS = (_VERSION_WITHOUT_FILTER, _VERSION_WITHOUT_AGES, VERSION)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,8 @@ class TableHeader:
         chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys and of its
             records.
         filter: `FilterHeader`, or `None` for a table whose filter remembers nothing.
+        ages: Tuple with the CRC-32 of the ages of each chunk, or `None` for a table that does not
+            keep them.
     """
 
     input_dim: int | None
@@ -50,6 +55,7 @@ class TableHeader:
     initial_rows: InitialRows
     chunks: tuple[tuple[int, int, int], ...]
     filter: FilterHeader | None = None
+    ages: tuple[int, ...] | None = None
 
     @property
     def num_rows(self):
@@ -59,9 +65,11 @@ class TableHeader:
         """Puts the header into a Keras store."""
         fields = dataclasses.asdict(self)
         version = VERSION
-        if self.filter is None:  # as ever, for readers that know no filters
-            version = _VERSION_WITHOUT_FILTER
-            del fields["filter"]
+        if self.ages is None:
+            version = _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
+        for name in ("filter", "ages"):
+            if fields[name] is None:
+                del fields[name]
         text = json.dumps({"format": FORMAT, "version": version, **fields})
         content = np.frombuffer(text.encode(), np.uint8)
         store["header"] = content
@@ -78,13 +86,10 @@ class TableHeader:
         if zlib.crc32(content.data) != int(np.asarray(store["header_crc32"])):
             raise ValueError("A saved table's header must match its checksum. The file is damaged")
         fields = json.loads(content.tobytes())
-        if fields.pop("format") != FORMAT or fields["version"] not in (
-            _VERSION_WITHOUT_FILTER,
-            VERSION,
-        ):
+        if fields.pop("format") != FORMAT or fields["version"] not in _VERSIONS:
             raise ValueError(
-                f"A saved table must be of version {_VERSION_WITHOUT_FILTER} or {VERSION}. Load it "
-                f"with the keras_sparse that saved it, or a later one. Received: version "
+                f"A saved table must be of version {_VERSIONS[0]} to {VERSION}. Load it with the "
+                "keras_sparse that saved it, or a later one. Received: version "
                 f"{fields['version']}"
             )
         del fields["version"]
@@ -95,4 +100,6 @@ class TableHeader:
             saved = fields["filter"]
             chunks = tuple(tuple(chunk) for chunk in saved["chunks"])
             fields["filter"] = FilterHeader(saved["layout"], chunks)
+        if "ages" in fields:
+            fields["ages"] = tuple(fields["ages"])
         return cls(**fields)

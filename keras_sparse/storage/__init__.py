@@ -1,7 +1,9 @@
-"""Where the rows of a table are kept, and which keys get one."""
+"""Where the rows of a table are kept, which keys get one, and which rows go."""
 
 from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter
 from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
+from keras_sparse.storage.global_step_evict import GlobalStepEvict as GlobalStepEvict
+from keras_sparse.storage.l2_weight_evict import L2WeightEvict as L2WeightEvict
 from keras_sparse.storage.miss_curve import miss_curve as miss_curve
 from keras_sparse.storage.miss_curve import MissCurve as MissCurve
 from keras_sparse.storage.probability_filter import ProbabilityFilter as ProbabilityFilter

@@ -1,0 +1,80 @@
+import keras
+
+from keras_sparse import checks
+from keras_sparse.embedding_variable import EmbeddingVariable
+
+
+class EvictRows(keras.callbacks.Callback):
+    """Lets the rows of a model's tables go that their eviction policies name, as it trains.
+
+    Args:
+        every: `"epoch"`, for the end of each epoch, or an integer: in training steps, how often.
+            Steps count from the optimizer's first one, whose number is saved with the model, so
+            that a model that trains on from a file evicts at the same steps. Where
+            `steps_per_execution` passes over such a step, rows go at the end of the execution.
+            Defaults to `"epoch"`.
+        verbose: 0 or 1. With 1 a line is printed for each table. Defaults to 0.
+
+    Raises:
+        ValueError: When training begins, if no table of the model has a policy.
+
+    Example:
+    >>> ids = keras.Input((2,), dtype="int64")
+    >>> layer = keras_sparse.layers.Embedding(
+    ...     None, 1, "sum", "ones", eviction=keras_sparse.GlobalStepEvict(2)
+    ... )
+    >>> model = keras.Model(ids, layer(ids))
+    >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    >>> batches = np.array([[1, 2], [3, 4], [4, 5], [4, 5]])  # 1 and 2 are then three steps old
+    >>> callback = keras_sparse.callbacks.EvictRows(every=4)
+    >>> history = model.fit(
+    ...     batches, np.ones((4, 1)), 1, shuffle=False, verbose=0, callbacks=[callback]
+    ... )
+    >>> layer.stats()["rows"], layer.stats()["evicted_rows"]
+    (3, 2)
+    """
+
+    def __init__(self, every="epoch", verbose=0):
+        super().__init__()
+        if every != "epoch":
+            checks.positive(every, "every")
+        self.every = every
+        self.verbose = checks.one_of(verbose, (0, 1), "verbose")
+        self._seen = 0  # the last step that was looked at
+
+    def on_train_begin(self, logs=None):
+        if not self._tables():
+            raise ValueError(
+                "EvictRows must be given to a model with an eviction policy. Give a dynamic layer "
+                "one: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "
+                f"Received: model '{self.model.name}' without any"
+            )
+        self._seen = self._step()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.every == "epoch":
+            return
+        step = self._step()
+        if step // self.every > self._seen // self.every:
+            self._evict(step)
+        self._seen = step
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.every == "epoch":
+            self._evict(self._step())
+
+    def _tables(self):
+        tables = [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+        return [each for each in tables if each.eviction is not None]
+
+    def _step(self):
+        return int(self.model.optimizer.iterations)
+
+    def _evict(self, step):
+        for table in self._tables():
+            num_evicted = table.evict()
+            if self.verbose:
+                print(
+                    f"Step {step}: {num_evicted:,} rows of '{table.path}' evicted, "
+                    f"{table.num_rows:,} left"
+                )

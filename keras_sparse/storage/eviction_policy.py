@@ -1,0 +1,55 @@
+import keras
+
+from keras_sparse import checks
+
+
+class EvictionPolicy:
+    """Which rows of a dynamic table leave it: what all such policies share.
+
+    Rows go when they are told to: by `layer.evict()`, by the callback `EvictRows`, or when the
+    table is saved. They go from all tiers, with their optimizer slots; a key that comes again
+    starts anew, as if it had never had a row.
+
+    Args:
+        at_save: Boolean. Whether rows also go each time the table is saved, right before it is
+            written, so that the file has the rows that the model has. Defaults to `True`.
+    """
+
+    kind = ""  # the native policy's name
+    needs_ages = False  # whether the table must remember when rows had their last gradient
+
+    def __init__(self, at_save=True):
+        self.at_save = checks.boolean(at_save, "at_save")
+
+    def constants(self):
+        """Returns the numbers that the native policy takes, by name."""
+        raise NotImplementedError
+
+    def get_config(self):
+        """Returns the arguments as a dict that can be saved."""
+        return {"at_save": self.at_save}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the policy that `get_config` describes."""
+        return cls(**config)
+
+
+def check_eviction(eviction, input_dim):
+    """Returns the policy of a table, or `None`; also from what a config has of it."""
+    if isinstance(eviction, dict):
+        eviction = keras.saving.deserialize_keras_object(eviction)
+    if eviction is None:
+        return None
+    if not isinstance(eviction, EvictionPolicy):
+        raise TypeError(
+            "`eviction` must be a policy of keras_sparse.storage, like "
+            f"keras_sparse.GlobalStepEvict(100_000). Received: eviction={eviction!r}"
+        )
+    if input_dim is not None:
+        raise ValueError(
+            "`eviction` must be that of a dynamic table: all ids of a static one keep their rows. "
+            f"Give it input_dim=None, or leave `eviction` out. Received: input_dim={input_dim} "
+            f"with eviction={type(eviction).__name__}"
+        )
+    return eviction

@@ -1,0 +1,118 @@
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.initial_rows import rows_in_chunks
+
+_CHUNK_BYTES = 16 << 20
+
+
+class TableRows:
+    """How all rows of a table, or some by their keys, get out of an embedding variable and in."""
+
+    path: str
+    shape: Any
+    input_dim: Any
+    output_dim: int
+    record_floats: int
+    initializer: Any
+    # Whether the native table cannot make the initial rows itself.
+    _imports_initial_rows: bool
+
+    def export(self, chunk_rows=65536, with_ages=False):
+        """Yields all rows in pieces of about `chunk_rows`.
+
+        Args:
+            chunk_rows: Integer. Defaults to 65536.
+            with_ages: Boolean. Whether to yield the age of each row too, which
+                `keras_sparse.GlobalStepEvict` says what it is. Defaults to `False`.
+
+        Yields:
+            `(keys, records)`: arrays of int64, `(n,)`, and float32, `(n, record_floats)`: the row,
+            then its slots, as they are after all steps. With ages `(keys, records, ages)`: also an
+            array of uint32, `(n,)`, or `None` if the table does not keep them.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The table has changed since the piece before.
+        """
+        cursors = np.zeros(1, np.int64)
+        while cursors[0] >= 0:
+            with tf.init_scope():
+                keys, records, ages, cursors = ops.export_rows([self], cursors, chunk_rows)
+            cursors = cursors.numpy()
+            if not len(keys[0]):
+                continue
+            piece = keys[0].numpy(), records[0].numpy()
+            yield (*piece, ages[0].numpy() if len(ages[0]) else None) if with_ages else piece
+
+    def import_(self, keys, records, ages=None):
+        """Writes rows, creating those that are not there.
+
+        Args:
+            keys: int64 array of shape `(n,)`.
+            records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
+                them. Rows alone leave the slots of existing rows as they are.
+            ages: uint32 array of shape `(n,)`, as `export` gives them. A table that keeps no ages
+                drops them. Defaults to `None`: the rows have age 0.
+        """
+        keys = tf.convert_to_tensor(keys)
+        if not keys.dtype.is_integer:
+            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
+        ops.import_rows(
+            [self],
+            [tf.cast(keys, tf.int64)],
+            [tf.convert_to_tensor(records, tf.float32)],
+            None if ages is None else [tf.convert_to_tensor(ages, tf.uint32)],
+        )
+
+    def _import_initial_rows(self):
+        if self._imports_initial_rows:
+            chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
+            for first, rows in rows_in_chunks(
+                self.initializer, self.input_dim, self.output_dim, chunk_rows
+            ):
+                self.import_(np.arange(first, first + len(rows)), rows)
+
+    def clear(self):
+        """Takes the table back to before training: no rows, or each row its initial one."""
+        ops.clear_tables([self])
+        self._import_initial_rows()
+
+    def numpy(self):
+        """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
+        self._refuse_dynamic("read as one array")
+        rows = np.empty((self.input_dim, self.output_dim), np.float32)
+        for keys, records in self.export(max(1, _CHUNK_BYTES // (4 * self.record_floats))):
+            rows[keys] = records[:, : self.output_dim]
+        return rows
+
+    def assign(self, value):
+        """Writes all rows of a static table. Slots stay as they are, as in Keras.
+
+        Args:
+            value: Array or tensor of shape `(input_dim, output_dim)`.
+        """
+        self._refuse_dynamic("assigned")
+        value = np.asarray(value) if isinstance(value, (list, tuple)) else value
+        if tuple(value.shape) != (self.input_dim, self.output_dim):
+            raise ValueError(
+                f"`value` must have the variable's shape {tuple(self.shape)}. Received: "
+                f"value.shape={tuple(value.shape)} for '{self.path}'"
+            )
+        chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
+        for first in range(0, self.input_dim, chunk_rows):
+            end = min(first + chunk_rows, self.input_dim)
+            self.import_(np.arange(first, end), tf.cast(value[first:end], tf.float32))
+        return value
+
+    def _refuse_dynamic(self, action):
+        if self.input_dim is None:
+            raise NotImplementedError(
+                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
+                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
+                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
+                "`export` and `import_`. "
+                f"Received: variable '{self.path}'"
+            )

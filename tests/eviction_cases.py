@@ -1,0 +1,81 @@
+"""One case for each class of eviction policy, and tables and models that use them."""
+
+import dataclasses
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import EmbeddingVariable
+from keras_sparse import GlobalStepEvict
+from keras_sparse import L2WeightEvict
+
+
+@dataclasses.dataclass
+class PolicyCase:
+    """A policy that lets some rows of `IDS` go and keeps others."""
+
+    make: Callable
+
+    def __str__(self):
+        return type(self.make()).__name__
+
+
+CASES = [
+    PolicyCase(lambda **kwargs: GlobalStepEvict(3, **kwargs)),
+    PolicyCase(lambda **kwargs: L2WeightEvict(1e-3, **kwargs)),
+]
+each_policy = pytest.mark.parametrize("case", CASES, ids=str)
+
+# Few keys that are seen often and many that are not; negative ones too.
+IDS = np.random.default_rng(0).zipf(1.4, (256, 3)) % 2000 - 500
+TARGETS = np.random.default_rng(1).normal(size=(256, 1)).astype("float32")
+
+
+def make_model(eviction, optimizer="Adagrad", storage=None, **kwargs):
+    """A model of one table with a policy. Models of the same arguments start the same."""
+    inputs = keras.Input((3,), dtype="int64")
+    layer = keras_sparse.layers.Embedding(
+        None, 4, "mean", seed=3, eviction=eviction, storage=storage, name="items"
+    )
+    kernel = keras.initializers.GlorotUniform(2)
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer=kernel)(layer(inputs)))
+    model.compile(getattr(keras_sparse.optimizers, optimizer)(0.05), loss="mse", **kwargs)
+    return model
+
+
+def table_of(model):
+    return model.get_layer("items").embeddings
+
+
+def fit(model, first, last, **kwargs):
+    model.fit(
+        IDS[first:last], TARGETS[first:last], batch_size=16, shuffle=False, verbose=0, **kwargs
+    )
+
+
+def make_table(eviction, **kwargs):
+    """A table with rows of zeros of one float, and an optimizer that subtracts gradients."""
+    variable = EmbeddingVariable(None, 1, "zeros", eviction=eviction, **kwargs)
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    optimizer.build([variable])
+    return variable, optimizer
+
+
+def step(variable, optimizer, ids, gradient=1.0):
+    """One training step, with this gradient for each occurrence of an id."""
+    values = tf.fill((len(ids), variable.output_dim), gradient)
+    ids = tf.constant(ids, tf.int64)
+    optimizer.apply([tf.IndexedSlices(values, ids, (1, variable.output_dim))], [variable])
+
+
+def ages_of(variable):
+    """`{key: age}` of all rows."""
+    return {
+        key: age
+        for keys, _, ages in variable.export(3, with_ages=True)
+        for key, age in zip(keys.tolist(), ages.tolist(), strict=True)
+    }

@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies
+
+import keras_sparse
+from eviction_cases import ages_of
+from eviction_cases import make_table
+from eviction_cases import step
+from keras_sparse import EmbeddingVariable
+from keras_sparse import GlobalStepEvict
+
+KEYS = (-(2**63), -1, 0, 5, 2**63 - 1)
+
+
+def test_a_row_goes_once_it_is_older_than_its_steps():
+    variable, optimizer = make_table(GlobalStepEvict(2))
+    step(variable, optimizer, KEYS)
+    for age in (1, 2):
+        step(variable, optimizer, [7])
+        assert ages_of(variable) == {**dict.fromkeys(KEYS, age), 7: 0}
+        assert variable.evict() == 0
+    step(variable, optimizer, [7])
+    assert variable.evict() == 5
+    assert ages_of(variable) == {7: 0}
+    assert variable.stats()["evicted_rows"] == 5
+
+
+def test_a_step_without_a_gradient_counts_and_a_lookup_does_not():
+    variable, optimizer = make_table(GlobalStepEvict(2))
+    step(variable, optimizer, [1])
+    for _ in range(5):
+        keras_sparse.ops.lookup([variable], [np.array([1, 2])])
+    assert ages_of(variable) == {1: 0}
+    step(variable, optimizer, [])
+    keras_sparse.ops.lookup([variable], [np.array([1])])
+    assert ages_of(variable) == {1: 1}
+
+
+def test_a_new_optimizer_leaves_ages_as_they_are():
+    variable, optimizer = make_table(GlobalStepEvict(2))
+    step(variable, optimizer, [1])
+    step(variable, optimizer, [2])
+    optimizer = keras_sparse.optimizers.Adam(0.1)
+    optimizer.build([variable])
+    assert ages_of(variable) == {1: 1, 2: 0}
+    step(variable, optimizer, [2])
+    step(variable, optimizer, [])
+    assert variable.evict() == 1
+    assert ages_of(variable) == {2: 1}
+
+
+def test_imported_rows_have_the_ages_they_come_with():
+    variable, optimizer = make_table(GlobalStepEvict(2))
+    step(variable, optimizer, [1, 2])
+    step(variable, optimizer, [])
+    variable.import_([2, 3, 4], np.ones((3, 1)), ages=[2, 1, 2**32 - 1])
+    variable.import_([5], np.ones((1, 1)))
+    assert ages_of(variable) == {1: 1, 2: 2, 3: 1, 4: 2**32 - 1, 5: 0}
+    assert variable.evict() == 1
+    step(variable, optimizer, [])
+    assert variable.evict() == 1
+    assert ages_of(variable) == {1: 2, 3: 2, 5: 1}
+
+
+def test_a_table_without_it_keeps_no_ages():
+    variable = EmbeddingVariable(None, 2)
+    variable.import_(KEYS, np.ones((5, 2)), ages=np.arange(5))
+    ((keys, records, ages),) = variable.export(with_ages=True)
+    assert ages is None
+    ((same_keys, same_records),) = variable.export()
+    np.testing.assert_array_equal(keys, same_keys)
+    np.testing.assert_array_equal(records, same_records)
+
+
+def test_a_row_takes_four_bytes_more():
+    sizes = []
+    for eviction in (None, GlobalStepEvict(2)):
+        variable, optimizer = make_table(eviction)
+        step(variable, optimizer, np.arange(100_000))
+        sizes.append(variable.stats()["bytes"])
+    assert 4 * 100_000 <= sizes[1] - sizes[0] <= 4.5 * 100_000
+
+
+class Model:
+    """What a table of rows of zeros does, in dicts."""
+
+    def __init__(self, steps_to_live):
+        self.steps_to_live, self.rows, self.ages = steps_to_live, {}, {}
+
+    def step(self, ids):
+        self.ages = {key: age + 1 for key, age in self.ages.items()}
+        for key in ids:
+            self.rows[key] = self.rows.get(key, 0.0) - 1.0
+            self.ages[key] = 0
+
+    def evict(self):
+        gone = [key for key, age in self.ages.items() if age > self.steps_to_live]
+        for key in gone:
+            del self.rows[key], self.ages[key]
+        return len(gone)
+
+    def clear(self):
+        self.rows, self.ages = {}, {}
+
+
+ids = strategies.lists(strategies.integers(-3, 3) | strategies.sampled_from(KEYS), max_size=5)
+actions = strategies.lists(
+    strategies.tuples(strategies.sampled_from(["step"] * 5 + ["evict"] * 3 + ["clear"]), ids),
+    max_size=16,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps_to_live=strategies.integers(1, 3), actions=actions)
+def test_does_what_dicts_do(steps_to_live, actions):
+    variable, optimizer = make_table(GlobalStepEvict(steps_to_live))
+    model = Model(steps_to_live)
+    for action, keys in actions:
+        if action == "step":
+            step(variable, optimizer, keys)
+            model.step(keys)
+        elif action == "evict":
+            assert variable.evict() == model.evict()
+        else:
+            variable.clear()
+            model.clear()
+        assert ages_of(variable) == model.ages
+        seen = sorted({-3, 3, *KEYS, *model.rows})
+        (rows,) = keras_sparse.ops.lookup([variable], [np.array(seen, np.int64)])
+        assert rows.numpy()[:, 0].tolist() == [model.rows.get(key, 0.0) for key in seen]
+
+
+@pytest.mark.parametrize(
+    ("steps_to_live", "error", "words"),
+    [
+        (0, ValueError, "`steps_to_live` must be above 0"),
+        (2.0, TypeError, "`steps_to_live` must be an integer"),
+        (2**31, ValueError, "`steps_to_live` must be at most 2147483647"),
+    ],
+)
+def test_refuses_what_it_cannot_be(steps_to_live, error, words):
+    with pytest.raises(error, match=words):
+        GlobalStepEvict(steps_to_live)
