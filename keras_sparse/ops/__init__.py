@@ -7,6 +7,7 @@ from keras_sparse.ops.erase_rows import erase_rows as erase_rows
 from keras_sparse.ops.evict_rows import evict_rows as evict_rows
 from keras_sparse.ops.export_filter import export_filter as export_filter
 from keras_sparse.ops.export_history import export_history as export_history
+from keras_sparse.ops.export_history import RuleHistory as RuleHistory
 from keras_sparse.ops.export_rows import export_rows as export_rows
 from keras_sparse.ops.import_filter import import_filter as import_filter
 from keras_sparse.ops.import_rows import import_rows as import_rows
@@ -15,6 +16,7 @@ from keras_sparse.ops.lookup import lookup as lookup
 from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
 from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices
 from keras_sparse.ops.read_segment import read_segment as read_segment
+from keras_sparse.ops.restore import restore as restore
 from keras_sparse.ops.saved_rule import SavedRule as SavedRule
 from keras_sparse.ops.set_filter import set_filter as set_filter
 from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows

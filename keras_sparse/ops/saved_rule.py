@@ -16,28 +16,30 @@ class SavedRule:
         constants: Dict of floats: `EmbeddingVariable.rule_constants`.
         weight_decay: Float: `EmbeddingVariable.rule_weight_decay`.
         output_dim: Integer. Width of a row.
-        step, first_step: Integers, what `export_history` gave after the last record was saved.
-        run_lengths: int64 array of shape `(num_runs,)`, the same.
-        numbers: float32 array of shape `(num_runs, num_numbers)`, the same.
+        history: `RuleHistory`, what `export_history` gave after the last record was saved.
+        keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.
+            Defaults to `False`.
 
     Raises:
         tf.errors.InvalidArgumentError: There is no such rule, or the history cannot be one of it.
     """
 
     def __init__(
-        self, rule, constants, weight_decay, output_dim, step, first_step, run_lengths, numbers
+        self, rule, constants, weight_decay, output_dim, history, keeps_gradient_step=False
     ):
         with tf.init_scope():
             self.native = _native.lib.keras_sparse_open_saved_rule(
                 constants=tf.constant([float(c) for c in constants.values()], tf.float64),
                 weight_decay=tf.constant(float(weight_decay), tf.float64),
-                step=tf.constant(step, tf.int64),
-                first_step=tf.constant(first_step, tf.int64),
-                run_lengths=tf.convert_to_tensor(run_lengths, tf.int64),
-                numbers=tf.convert_to_tensor(numbers, tf.float32),
+                step=tf.constant(history.step, tf.int64),
+                first_step=tf.constant(history.first_step, tf.int64),
+                table_step=tf.constant(history.table_step, tf.uint32),
+                run_lengths=tf.convert_to_tensor(history.run_lengths, tf.int64),
+                numbers=tf.convert_to_tensor(history.numbers, tf.float32),
                 rule=rule,
                 constant_names=list(constants),
                 output_dim=output_dim,
+                keeps_gradient_step=keeps_gradient_step,
             )
 
     def catch_up(self, raw):

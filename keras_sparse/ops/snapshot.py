@@ -53,7 +53,7 @@ def erased_keys(variables):
         variables: List of `EmbeddingVariable`.
 
     Returns:
-        List of int64 tensors of shape `(n,)`. Some of the keys may have rows again.
+        List of int64 tensors of shape `(n,)`. Keys that have rows again are not there.
     """
     return _native.lib.keras_sparse_erased_keys(handles=[variable.native for variable in variables])
 

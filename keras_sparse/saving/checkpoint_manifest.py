@@ -70,6 +70,7 @@ class History:
     Args:
         step: Integer. The last one.
         first_step: Integer. The one after which the history begins.
+        table_step: Integer. The last one as the table counts them.
         num_runs: Integer. Runs of steps with the same numbers.
         num_numbers: Integer. Numbers a step.
         lengths_crc32: Integer. CRC-32 of the dataset `history_lengths` of the table.
@@ -78,6 +79,7 @@ class History:
 
     step: int
     first_step: int
+    table_step: int
     num_runs: int
     num_numbers: int
     lengths_crc32: int
@@ -97,6 +99,7 @@ class SavedTable:
     slot_names: tuple[str, ...]
     record_floats: int
     record_words: int
+    keeps_ages: bool
     history: History
     initial_rows: InitialRows
     parts: tuple[RowsPart | SegmentPart, ...]

@@ -62,28 +62,15 @@ class CheckpointReader:
             for _, part in self.parts(index)
         )
 
-    def saved_rule(self, index):
-        """Returns the `ops.SavedRule` of a table, or `None` if its records need none."""
+    def history(self, index):
+        """Returns the `ops.RuleHistory` of a table."""
         table = self.manifest.tables[index]
-        if table.record_words == table.record_floats:
-            return None
-        history = table.history
-        shape = (history.num_runs, history.num_numbers)
+        saved = table.history
+        shape = (saved.num_runs, saved.num_numbers)
         with self._open_group(table) as group:
-            lengths = read_array(
-                group, "history_lengths", np.int64, shape[:1], history.lengths_crc32
-            )
-            numbers = read_array(group, "history_numbers", np.float32, shape, history.numbers_crc32)
-        return ops.SavedRule(
-            table.rule,
-            table.rule_constants,
-            table.rule_weight_decay,
-            table.output_dim,
-            history.step,
-            history.first_step,
-            lengths,
-            numbers,
-        )
+            lengths = read_array(group, "history_lengths", np.int64, shape[:1], saved.lengths_crc32)
+            numbers = read_array(group, "history_numbers", np.float32, shape, saved.numbers_crc32)
+        return ops.RuleHistory(saved.step, saved.first_step, saved.table_step, lengths, numbers)
 
     @contextlib.contextmanager
     def _open_group(self, table):
@@ -140,7 +127,7 @@ class CheckpointReader:
                     progress.add(len(keys))
             for _ in self.read_filter(index):
                 pass
-            self.saved_rule(index)
+            self.history(index)
 
 
 def _read_base(folder, base, delta):

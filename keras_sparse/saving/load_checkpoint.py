@@ -6,11 +6,9 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
-from keras_sparse.saving.load_table import check_fits
-from keras_sparse.saving.load_table import has_same_slots
-from keras_sparse.saving.load_table import may_load_filter
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
+from keras_sparse.saving.table_loader import TableLoader
 from keras_sparse.saving.tables_elsewhere import tables_elsewhere
 
 
@@ -63,11 +61,12 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         optimizer.build(model.trainable_variables)
     with tables_elsewhere() as tables:
         model.load_weights(reader.weights)
+    loaders = [TableLoader(variable, index, reader) for variable, index in tables]
     progress = Progress(reader.num_records(), "thousand rows", 1000, verbose)
-    for variable, index in tables:
-        _load(variable, index, reader, progress)
+    for loader in loaders:
+        loader.load(progress)
     progress.close()
-    _mark_loaded(tables, reader)
+    _mark_loaded(tables, loaders, reader)
     manifest = reader.manifest
     return CheckpointInfo(
         reader.folder, manifest.step, manifest.training, manifest.base is not None
@@ -90,28 +89,7 @@ def _check_tables(model, reader):
         )
 
 
-def _load(variable, index, reader, progress):
-    table = reader.manifest.tables[index]
-    check_fits(variable, table)
-    same_slots = has_same_slots(variable, table)
-    variable.set_initial_rows(table.initial_rows)
-    if variable.is_dynamic or not same_slots:
-        ops.clear_tables([variable])
-    rule = reader.saved_rule(index)
-    for folder, part in reader.parts(index):
-        erased = reader.read_erased(folder, part)
-        if len(erased) > 0:
-            ops.erase_rows([variable], [erased])
-        for keys, raw in reader.read(index, folder, part):
-            records = raw if rule is None else rule.catch_up(raw)
-            variable.import_(keys, records if same_slots else records[:, : variable.output_dim])
-            progress.add(len(keys))
-    if may_load_filter(variable, table):
-        for keys, counts in reader.read_filter(index):
-            ops.import_filter([variable], [keys], [counts])
-
-
-def _mark_loaded(tables, reader):
+def _mark_loaded(tables, loaders, reader):
     """Lets changes count from here, so that what was loaded need not be saved again."""
     if not tables:
         return
@@ -119,9 +97,9 @@ def _mark_loaded(tables, reader):
     with tf.init_scope():
         versions, _ = ops.snapshot_versions(variables)
         ops.mark_saved(variables, versions)
-    for variable, index in tables:
-        if has_same_slots(variable, reader.manifest.tables[index], warn=False):
+    for (variable, index), loader in zip(tables, loaders, strict=True):
+        # Records that were made anew from those saved are not in its files.
+        variable.saved_state = None
+        if loader.is_exact:
             parts = tuple(reader.parts(index))
             variable.saved_state = SavedState(reader.folder, reader.manifest.id, parts, False)
-        else:
-            variable.saved_state = None

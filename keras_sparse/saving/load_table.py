@@ -84,18 +84,17 @@ def _load(variable, store, load):
             ops.import_filter([variable], [keys], [counts])
 
 
-def has_same_slots(variable, saved, warn=True):
+def has_same_slots(variable, saved):
     """Whether a table keeps the slots of a saved one, with a warning if these are lost.
 
     Args:
         variable: `EmbeddingVariable`.
         saved: `TableHeader` or `SavedTable`.
-        warn: Boolean.
     """
     same_slots = _family(saved.rule) == _family(variable.rule) and (
         saved.slot_names == variable.slot_names
     )
-    if warn and saved.slot_names and variable.rule is not None and not same_slots:
+    if saved.slot_names and variable.rule is not None and not same_slots:
         warnings.warn(
             f"The slots saved with '{variable.path}' are those of rule '{saved.rule}', "
             f"{saved.slot_names}; the optimizer's rule '{variable.rule}' starts with fresh ones.",

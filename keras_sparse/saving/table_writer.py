@@ -73,6 +73,7 @@ class TableWriter:
             slot_names=variable.slot_names,
             record_floats=variable.record_floats,
             record_words=self._record_words,
+            keeps_ages=variable.eviction is not None and variable.eviction.needs_ages,
             initial_rows=variable.initial_rows,
             history=self._write_history(),
             parts=parts,
@@ -82,12 +83,15 @@ class TableWriter:
 
     def _write_history(self):
         with tf.init_scope():
-            steps, first_steps, lengths, numbers = ops.export_history([self._variable])
-        lengths, numbers = lengths[0].numpy(), numbers[0].numpy()
+            (history,) = ops.export_history([self._variable])
+        lengths, numbers = history.run_lengths.numpy(), history.numbers.numpy()
+        num_runs, num_numbers = numbers.shape
         return History(
-            int(steps[0]),
-            int(first_steps[0]),
-            *numbers.shape,
+            int(history.step),
+            int(history.first_step),
+            int(history.table_step),
+            num_runs,
+            num_numbers,
             self._put("history_lengths", lengths),
             self._put("history_numbers", numbers),
         )

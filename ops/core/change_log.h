@@ -29,7 +29,8 @@ class ChangeLog {
 
   void AddDemoted(int64_t key) { Add(key, &demoted_); }
   void AddErased(int64_t key) { Add(key, &erased_); }
-  // Keys come in no order, each once. A demoted row may have come up again.
+  // Keys come in no order, each once. A demoted row may have come up again, an erased one be there
+  // again, or still where erasing it failed.
   // Each gives the next keys, about `max_keys`, from cursor 0 on, and returns the next cursor, or
   // -1.
   int64_t AppendDemoted(int64_t cursor, int64_t max_keys, std::vector<int64_t>* keys) const {

@@ -47,6 +47,12 @@ void DenseRule::ForgetSteps() {
   if (moves_ != nullptr) moves_->Forget();
 }
 
+void DenseRule::StartAt(int64_t step) {
+  UpdateRule::StartAt(step);
+  log_keep_.StartAt(step);
+  if (moves_ != nullptr) moves_->StartAt(step);
+}
+
 DenseRule::Missed DenseRule::After(int64_t first, int64_t from) const {
   Missed missed = {from, step(), 0, {}};
   if (moves_ != nullptr && from - first < moves_->reach()) {

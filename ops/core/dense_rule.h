@@ -33,6 +33,7 @@ class DenseRule : public UpdateRule {
   }
   int64_t history_bytes() const override;
   void ForgetSteps() override;
+  void StartAt(int64_t step) override;
 
  protected:
   // One float an element.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <shared_mutex>
 #include <utility>
 
 #include "ops/core/id_partition.h"
 #include "ops/core/row_access.h"
+#include "ops/core/saved_rule.h"
 
 namespace keras_sparse {
 namespace {
@@ -87,6 +89,23 @@ Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
   return Status::Ok();
 }
 
+Status EmbeddingTable::CheckRecords(const float* records, int64_t n, int64_t width) const {
+  const RowSchema& schema = rule_->schema();
+  const int64_t words = schema.record_bytes() / 4;
+  if (width == dim() || width == schema.record_floats()) return Status::Ok();
+  if (width != words) {
+    return InvalidArgument(
+        "`records` of table '" + name() + "' must be " + std::to_string(dim()) + " wide (rows), " +
+        std::to_string(schema.record_floats()) + " (rows and slots of rule '" + rule_->name() +
+        "') or " + std::to_string(words) + " (with steps). Received: " + std::to_string(width));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float* record = records + i * width;
+    if (!rule_->RemembersLastStep(record)) return rule_->ForgottenStep(record, i);
+  }
+  return Status::Ok();
+}
+
 Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
                               Executor* executor, const uint32_t* ages) {
   if (n >= (int64_t{1} << 32)) {
@@ -95,16 +114,12 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   const RowSchema& schema = rule_->schema();
-  if (width != schema.record_floats() && width != dim()) {
-    return InvalidArgument("`records` of table '" + name() + "' must be " + std::to_string(dim()) +
-                           " wide (rows) or " + std::to_string(schema.record_floats()) +
-                           " (rows and slots of rule '" + rule_->name() +
-                           "'). Received: " + std::to_string(width));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
   // Whole records need nothing of those they replace, which might not even be readable.
-  const bool replaces = width == schema.record_floats();
+  const bool replaces = width != dim() || width == schema.record_floats();
+  const bool has_steps = width > schema.record_floats();
   std::vector<FetchedRecords> fetched(1);
   if (!replaces) {
     KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
@@ -115,29 +130,31 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   const IdPartition& partition = partitions[0];
   std::mutex mutex;
   Status status;
-  executor->ParallelFor(partition.num_parts(), kNanosecondsPerPart,
-                        [&](int64_t begin, int64_t end) {
-                          RowWriter writer(this, fetched[0]);
-                          for (int64_t part = begin; part < end; ++part) {
-                            const int64_t* ids = partition.ids(part);
-                            const uint32_t* positions = partition.positions(part);
-                            for (int64_t i = 0; i < partition.num_ids(part); ++i) {
-                              float* record = nullptr;
-                              bool created = false;
-                              const Status located = writer.Locate(ids + i, 1, &record, &created);
-                              if (!located.ok()) {
-                                std::lock_guard<std::mutex> lock(mutex);
-                                status = located;
-                                return;
-                              }
-                              writer.Prepare(ids + i, 1, &record, &created);
-                              const int64_t position = positions == nullptr ? i : positions[i];
-                              std::copy_n(records + position * width, width, record);
-                              const uint32_t age = ages == nullptr ? 0 : ages[position];
-                              schema.SetGradientStep(record, num_steps_ - age);
-                            }
-                          }
-                        });
+  executor->ParallelFor(
+      partition.num_parts(), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
+        RowWriter writer(this, fetched[0]);
+        for (int64_t part = begin; part < end; ++part) {
+          const int64_t* ids = partition.ids(part);
+          const uint32_t* positions = partition.positions(part);
+          for (int64_t i = 0; i < partition.num_ids(part); ++i) {
+            float* record = nullptr;
+            bool created = false;
+            const Status located = writer.Locate(ids + i, 1, &record, &created);
+            if (!located.ok()) {
+              std::lock_guard<std::mutex> lock(mutex);
+              status = located;
+              return;
+            }
+            writer.Prepare(ids + i, 1, &record, &created);
+            const int64_t position = positions == nullptr ? i : positions[i];
+            // By memcpy: steps are no floats.
+            std::memcpy(record, records + position * width, static_cast<size_t>(4 * width));
+            if (has_steps) continue;
+            const uint32_t age = ages == nullptr ? 0 : ages[position];
+            schema.SetGradientStep(record, num_steps_ - age);
+          }
+        }
+      });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
   KERAS_SPARSE_RETURN_IF_ERROR(replaces ? EraseBelow(keys, n) : fetched[0].EraseBelow(this));
   FinishChange(executor);
@@ -156,6 +173,19 @@ Status EmbeddingTable::SetInitializer(const std::string& initializer, float a, f
 
 Status EmbeddingTable::Clear(Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  return ClearRows(executor);
+}
+
+Status EmbeddingTable::Restore(const RuleHistory& history, Executor* executor) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (rule_generation_ > 0) {
+    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
+  }
+  num_steps_ = history.table_step;
+  return ClearRows(executor);
+}
+
+Status EmbeddingTable::ClearRows(Executor* executor) {
   ++version_;
   staged_.Clear();
   change_log_.SetEverything();
@@ -187,7 +217,9 @@ int64_t EmbeddingTable::rule_generation() const {
 
 RuleHistory EmbeddingTable::history() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return rule_->history();
+  RuleHistory history = rule_->history();
+  history.table_step = num_steps_;
+  return history;
 }
 
 void EmbeddingTable::WaitForWrites() const {

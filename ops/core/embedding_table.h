@@ -159,9 +159,11 @@ class EmbeddingTable {
   // Writes rows, creating those that are not there. Of a repeated key the last row stays.
   //   keys     (n)
   //   records  (n, width): row and slots if width is record_floats, only the row if it is dim;
-  //            slots then stay, or are the initial ones in a new row
+  //            slots then stay, or are the initial ones in a new row; with the steps of RowSchema
+  //            if it is all of a record's words
   //   ages     (n), or null for ages of 0; nothing to a table that does not keep them
-  // InvalidArgument for another width or a key outside a static table; nothing is changed then.
+  // InvalidArgument for another width, a key outside a static table, or steps that the rule does
+  // not remember; nothing is changed then.
   Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
                 Executor* executor, const uint32_t* ages = nullptr);
 
@@ -175,6 +177,9 @@ class EmbeddingTable {
 
   // Back to the state before training: no rows and no waiting keys, or every row its initial one.
   Status Clear(Executor* executor);
+  // The same, and then goes on after the steps of a saved table with the same rule, so that its
+  // records can be imported with their steps. InvalidArgument if that cannot be its history.
+  Status Restore(const RuleHistory& history, Executor* executor);
 
   // Drops the rows of these keys from all tiers; what waits in the filter stays. After an error
   // every row is still there, or gone from the lower tiers and there in the first one.
@@ -237,6 +242,10 @@ class EmbeddingTable {
   // The finest cut of an update into parts.
   int max_part_bits() const;
   Status CheckCursor(int64_t cursor) const;
+  // Drops the rows of these keys, of which the first `num_above` may be in the first tier.
+  Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
+  Status CheckRecords(const float* records, int64_t n, int64_t width) const;
+  Status ClearRows(Executor* executor);
   Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;

@@ -78,6 +78,13 @@ class MissedMoves {
     return frozen_[i < frozen_.size() ? i : frozen_.size() - 1];
   }
 
+  // Numbers the steps from here on.
+  // REQUIRES: there is none
+  void StartAt(int64_t step) {
+    num_steps_ = step;
+    Forget();
+  }
+
   // Forgets the steps so far; they keep their numbers.
   void Forget();
   int64_t bytes() const;

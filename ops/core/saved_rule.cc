@@ -60,39 +60,34 @@ Status CheckNumbers(const UpdateRule& rule, const RuleHistory& history) {
 
 }  // namespace
 
-Status SavedRule::Open(const RuleOptions& options, const RuleHistory& history,
-                       std::unique_ptr<SavedRule>* rule) {
+Status SavedRule::Replay(const RuleOptions& options, const RuleHistory& history,
+                         std::unique_ptr<UpdateRule>* rule) {
   if (options.dim < 1 || options.dim > kMaxOutputDim) {
     return InvalidArgument("`output_dim` must be in [1, " + std::to_string(kMaxOutputDim) +
                            "]. Received: output_dim=" + std::to_string(options.dim));
   }
-  std::unique_ptr<UpdateRule> created;
-  KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
+  std::unique_ptr<UpdateRule> replayed;
+  KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &replayed));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckRunLengths(history));
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumbers(*created, history));
-  std::unique_ptr<SavedRule> result(new SavedRule(std::move(created), history));
-  result->TakeSteps(history);
-  *rule = std::move(result);
-  return Status::Ok();
-}
-
-void SavedRule::TakeSteps(const RuleHistory& history) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumbers(*replayed, history));
+  replayed->StartAt(history.first_step);
   for (size_t r = 0; r < history.run_lengths.size(); ++r) {
     const std::vector<float> numbers = NumbersOf(history, r);
     for (int64_t i = 0; i < history.run_lengths[r]; ++i) {
-      rule_->BeginStep(numbers);
-      rule_->FinishStep();
+      replayed->BeginStep(numbers);
+      replayed->FinishStep();
     }
   }
+  *rule = std::move(replayed);
+  return Status::Ok();
 }
 
-bool SavedRule::Renumber(float* record) const {
-  if (!rule_->lazy()) return true;
-  // Modulo 2^32, as the record has it.
-  const auto last = static_cast<uint32_t>(schema().LastStep(record) - first_step_);
-  if (last > rule_->step()) return false;
-  schema().SetLastStep(record, last);
-  return true;
+Status SavedRule::Open(const RuleOptions& options, const RuleHistory& history,
+                       std::unique_ptr<SavedRule>* rule) {
+  std::unique_ptr<UpdateRule> replayed;
+  KERAS_SPARSE_RETURN_IF_ERROR(Replay(options, history, &replayed));
+  rule->reset(new SavedRule(std::move(replayed)));
+  return Status::Ok();
 }
 
 Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* records,
@@ -109,7 +104,7 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
     for (int64_t i = begin; i < end; ++i) {
       // By memcpy, since words that are no floats must come through as they are.
       std::memcpy(record.data(), raw + i * width, static_cast<size_t>(4 * width));
-      if (!Renumber(record.data())) {
+      if (!rule_->RemembersLastStep(record.data())) {
         int64_t least = wrong.load();
         while (i < least && !wrong.compare_exchange_weak(least, i)) {
         }
@@ -121,11 +116,7 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
     }
   });
   if (wrong == n) return Status::Ok();
-  return InvalidArgument("the last step of a record must be in [" + std::to_string(first_step_) +
-                         ", " + std::to_string(step_) +
-                         "] modulo 2^32, the steps that the saved rule remembers. Received: raw[" +
-                         std::to_string(wrong) + "] of step " +
-                         std::to_string(schema().LastStep(raw + wrong * width)));
+  return rule_->ForgottenStep(raw + wrong * width, wrong);
 }
 
 }  // namespace keras_sparse

@@ -29,6 +29,10 @@ class SavedRule {
   static Status Open(const RuleOptions& options, const RuleHistory& history,
                      std::unique_ptr<SavedRule>* rule);
 
+  // The rule itself, after these steps.
+  static Status Replay(const RuleOptions& options, const RuleHistory& history,
+                       std::unique_ptr<UpdateRule>* rule);
+
   const RowSchema& schema() const { return rule_->schema(); }
   int64_t record_words() const { return schema().record_bytes() / 4; }
 
@@ -41,17 +45,9 @@ class SavedRule {
                  Executor* executor) const;
 
  private:
-  SavedRule(std::unique_ptr<UpdateRule> rule, const RuleHistory& history)
-      : rule_(std::move(rule)), first_step_(history.first_step), step_(history.step) {}
-
-  void TakeSteps(const RuleHistory& history);
-  // Numbers the record's last step as rule_ does, which began at the first one remembered. False
-  // if it is not one of the history's.
-  bool Renumber(float* record) const;
+  explicit SavedRule(std::unique_ptr<UpdateRule> rule) : rule_(std::move(rule)) {}
 
   std::unique_ptr<UpdateRule> rule_;
-  int64_t first_step_;
-  int64_t step_;
 };
 
 }  // namespace keras_sparse

@@ -18,6 +18,10 @@ class StepSums {
            sums_[static_cast<size_t>(from - forgotten_)];
   }
 
+  // Numbers the steps from here on.
+  // REQUIRES: there is none
+  void StartAt(int64_t step) { forgotten_ = step; }
+
   // Forgets the steps so far; they keep their numbers.
   void Forget() {
     forgotten_ += static_cast<int64_t>(sums_.size()) - 1;

@@ -23,8 +23,6 @@ class TableEvictor {
   void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
   // Whether a tier above this lower one has each of the keys.
   std::vector<bool> AreAbove(size_t tier, const std::vector<int64_t>& keys) const;
-  Status EraseBelow();
-  void EraseFromFirstTier(size_t n);
 
   EmbeddingTable& table_;
   const UpdateRule& rule_;
@@ -108,29 +106,6 @@ Status TableEvictor::JudgeLowerTier(size_t tier) {
   return Status::Ok();
 }
 
-Status TableEvictor::EraseBelow() {
-  if (!table_.HasRowsBelow()) return Status::Ok();
-  for (CountedStore* store : table_.counted_) store->CountErasures(false);
-  Status status;
-  for (size_t begin = 0; begin < keys_.size() && status.ok(); begin += kErasedKeys) {
-    const size_t n = std::min(kErasedKeys, keys_.size() - begin);
-    status = table_.EraseBelow(&keys_[begin], static_cast<int64_t>(n));
-    table_.WaitForWrites();
-  }
-  for (CountedStore* store : table_.counted_) store->CountErasures(true);
-  return status;
-}
-
-void TableEvictor::EraseFromFirstTier(size_t n) {
-  constexpr auto kAhead = static_cast<size_t>(kBlockRows);
-  for (size_t i = 0; i < n; ++i) {
-    if (i % kAhead == 0 && i + kAhead < n) {
-      table_.first_tier_->PrefetchIndex(&keys_[i + kAhead], std::min(kAhead, n - i - kAhead));
-    }
-    (void)table_.first_tier_->Erase(keys_[i]);
-  }
-}
-
 Status TableEvictor::Run(int64_t* num_evicted) {
   JudgeFirstTier();
   const size_t num_above = keys_.size();
@@ -138,10 +113,7 @@ Status TableEvictor::Run(int64_t* num_evicted) {
     KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
   }
   if (keys_.empty()) return Status::Ok();
-  ++table_.version_;
-  // Of all keys, and first: a row above may have an old copy below, which must not come up.
-  KERAS_SPARSE_RETURN_IF_ERROR(EraseBelow());
-  EraseFromFirstTier(num_above);
+  KERAS_SPARSE_RETURN_IF_ERROR(table_.EraseEverywhere(keys_, num_above));
   if (table_.filter_ != nullptr) {
     for (const int64_t key : keys_) table_.filter_->Forget(key);
   }
@@ -149,6 +121,44 @@ Status TableEvictor::Run(int64_t* num_evicted) {
   table_.evicted_rows_ += *num_evicted;
   // There may be room now for what the last change left to do.
   table_.FinishChange(executor_);
+  return Status::Ok();
+}
+
+Status EmbeddingTable::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above) {
+  ++version_;
+  for (const int64_t key : keys) change_log_.AddErased(key);
+  // Of all keys, and below first: a row above may have an old copy there, which must not come up.
+  if (HasRowsBelow()) {
+    for (CountedStore* store : counted_) store->CountErasures(false);
+    Status status;
+    for (size_t begin = 0; begin < keys.size() && status.ok(); begin += kErasedKeys) {
+      const size_t n = std::min(kErasedKeys, keys.size() - begin);
+      status = EraseBelow(&keys[begin], static_cast<int64_t>(n));
+      WaitForWrites();
+    }
+    for (CountedStore* store : counted_) store->CountErasures(true);
+    KERAS_SPARSE_RETURN_IF_ERROR(status);
+  }
+  constexpr auto kAhead = static_cast<size_t>(kBlockRows);
+  for (size_t i = 0; i < num_above; ++i) {
+    if (i % kAhead == 0 && i + kAhead < num_above) {
+      first_tier_->PrefetchIndex(&keys[i + kAhead], std::min(kAhead, num_above - i - kAhead));
+    }
+    (void)first_tier_->Erase(keys[i]);
+  }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* executor) {
+  if (!is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "static table '" + name() + "' keeps all its rows; only a dynamic one drops any");
+  }
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
+  // There may be room now for what the last change left to do.
+  FinishChange(executor);
   return Status::Ok();
 }
 

@@ -40,7 +40,7 @@ class TableSnapshot {
   // Cursors are as in EmbeddingTable::Export.
   Status Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
                 RawRows* rows) const;
-  // The keys whose rows have gone since the last MarkSaved. Some may have rows again.
+  // The keys whose rows have gone since the last MarkSaved, and that have none again.
   std::vector<int64_t> ErasedKeys() const;
 
   // Links the files of the lower tiers: see RowStore::LinkFiles. After an error some may be there.

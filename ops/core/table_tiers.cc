@@ -150,23 +150,6 @@ Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
   return Status::Ok();
 }
 
-Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* executor) {
-  if (!is_dynamic()) {
-    return Status(StatusCode::kUnimplemented,
-                  "static table '" + name() + "' keeps all its rows; only a dynamic one drops any");
-  }
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
-  ++version_;
-  // Below first: what is left there must not be seen once the row is gone above.
-  KERAS_SPARSE_RETURN_IF_ERROR(EraseBelow(keys, n));
-  for (int64_t i = 0; i < n; ++i) {
-    (void)first_tier_->Erase(keys[i]);
-    change_log_.AddErased(keys[i]);
-  }
-  return Status::Ok();
-}
-
 Status EmbeddingTable::BeginChange(Executor* executor) {
   if (!is_unfinished_) return Status::Ok();
   ++version_;  // rows may move even where the change is refused

@@ -76,6 +76,14 @@ Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
   return Status::Ok();
 }
 
+Status UpdateRule::ForgottenStep(const float* record, int64_t i) const {
+  return InvalidArgument("the last step of a record must be in [" +
+                         std::to_string(step_ - log_.num_steps()) + ", " + std::to_string(step_) +
+                         "] modulo 2^32, the steps that rule '" + name() +
+                         "' remembers. Received: records[" + std::to_string(i) + "] of step " +
+                         std::to_string(schema_.LastStep(record)));
+}
+
 void UpdateRule::BeginStep(const std::vector<float>& numbers) {
   learning_rate_ = numbers[0];
   decay_ = static_cast<float>(weight_decay() * static_cast<double>(learning_rate_));
@@ -96,7 +104,7 @@ void UpdateRule::FinishStep() {
 }
 
 RuleHistory UpdateRule::history() const {
-  return {step_ - log_.num_steps(), step_, num_numbers(), log_.run_lengths(), log_.numbers()};
+  return {step_ - log_.num_steps(), step_, 0, num_numbers(), log_.run_lengths(), log_.numbers()};
 }
 
 void UpdateRule::Read(const float* record, float* row) const { std::copy_n(record, dim(), row); }

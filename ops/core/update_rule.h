@@ -56,6 +56,7 @@ class UpdateRule {
 
   virtual ~UpdateRule() = default;
 
+  const RuleOptions& options() const { return options_; }
   const std::string& name() const { return options_.rule; }
   const RowSchema& schema() const { return schema_; }
   // How many steps have been finished.
@@ -80,6 +81,12 @@ class UpdateRule {
   virtual bool moves_rows() const { return lazy(); }
   // Whether a record has no moves to make.
   bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
+  // Whether it remembers all steps that a record, which may come from anywhere, has missed.
+  bool RemembersLastStep(const float* record) const {
+    return !lazy() || MissedSteps(record) <= log_.num_steps();
+  }
+  // InvalidArgument that names record `i`, whose last step it does not.
+  Status ForgottenStep(const float* record, int64_t i) const;
   // Makes the moves that a record has missed, and marks it so.
   virtual void CatchUp(float* /*record*/) const {}
   // The bytes that a lazy rule remembers past steps in. They grow with the steps.
@@ -87,6 +94,9 @@ class UpdateRule {
   // Lets the steps so far be forgotten.
   // REQUIRES: every record IsCurrent
   virtual void ForgetSteps() { log_.Forget(); }
+  // Counts steps on from those of a rule before it, which it knows nothing of.
+  // REQUIRES: no step was begun
+  virtual void StartAt(int64_t step) { step_ = step; }
   // What it was given in the steps that it remembers. A rule that is not lazy remembers none.
   RuleHistory history() const;
   // What the row reads as; the record stays as it is.

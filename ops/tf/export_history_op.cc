@@ -14,17 +14,17 @@ REGISTER_OP("KerasSparseExportHistory")
     .Input("handles: N * resource")
     .Output("steps: int64")
     .Output("first_steps: int64")
+    .Output("table_steps: uint32")
     .Output("run_lengths: N * int64")
     .Output("numbers: N * float")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       int n = 0;
       TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
-      c->set_output(0, c->Vector(n));
-      c->set_output(1, c->Vector(n));
+      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(n));
       for (int i = 0; i < n; ++i) {
-        c->set_output(2 + i, c->Vector(c->UnknownDim()));
-        c->set_output(2 + n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+        c->set_output(3 + i, c->Vector(c->UnknownDim()));
+        c->set_output(3 + n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
       }
       return absl::OkStatus();
     });
@@ -39,10 +39,12 @@ class ExportHistoryOp : public tf::OpKernel {
     const auto n = static_cast<int64_t>(tables.size());
     tf::Tensor* steps = nullptr;
     tf::Tensor* first_steps = nullptr;
+    tf::Tensor* table_steps = nullptr;
     tf::OpOutputList run_lengths;
     tf::OpOutputList numbers;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("steps", {n}, &steps));
     OP_REQUIRES_OK(ctx, ctx->allocate_output("first_steps", {n}, &first_steps));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output("table_steps", {n}, &table_steps));
     OP_REQUIRES_OK(ctx, ctx->output_list("run_lengths", &run_lengths));
     OP_REQUIRES_OK(ctx, ctx->output_list("numbers", &numbers));
     for (int i = 0; i < n; ++i) {
@@ -50,6 +52,7 @@ class ExportHistoryOp : public tf::OpKernel {
       const auto num_runs = static_cast<int64_t>(history.run_lengths.size());
       steps->flat<int64_t>()(i) = history.step;
       first_steps->flat<int64_t>()(i) = history.first_step;
+      table_steps->flat<uint32_t>()(i) = history.table_step;
       OP_REQUIRES_OK(ctx, Copy(history.run_lengths, {num_runs}, i, &run_lengths));
       OP_REQUIRES_OK(ctx, Copy(history.numbers, {num_runs, history.num_numbers}, i, &numbers));
     }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/tf/binding.h"
+#include "ops/tf/history_inputs.h"
 #include "ops/tf/saved_rule_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
@@ -17,10 +18,12 @@ REGISTER_OP("KerasSparseOpenSavedRule")
     .Attr("rule: string")
     .Attr("constant_names: list(string)")
     .Attr("output_dim: int")
+    .Attr("keeps_gradient_step: bool")
     .Input("constants: double")
     .Input("weight_decay: double")
     .Input("step: int64")
     .Input("first_step: int64")
+    .Input("table_step: uint32")
     .Input("run_lengths: int64")
     .Input("numbers: float")
     .Output("handle: resource")
@@ -33,6 +36,7 @@ class OpenSavedRuleOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rule", &rule_.rule));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_names", &constant_names_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dim", &rule_.dim));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("keeps_gradient_step", &rule_.keeps_gradient_step));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -65,31 +69,6 @@ class OpenSavedRuleOp : public tf::OpKernel {
       rule->constants[constant_names_[static_cast<size_t>(i)]] = constants->flat<double>()(i);
     }
     rule->weight_decay = weight_decay->flat<double>()(0);
-    return absl::OkStatus();
-  }
-
-  static absl::Status ReadHistory(tf::OpKernelContext* ctx, RuleHistory* history) {
-    const tf::Tensor* step = nullptr;
-    const tf::Tensor* first_step = nullptr;
-    const tf::Tensor* run_lengths = nullptr;
-    const tf::Tensor* numbers = nullptr;
-    TF_RETURN_IF_ERROR(ctx->input("step", &step));
-    TF_RETURN_IF_ERROR(ctx->input("first_step", &first_step));
-    TF_RETURN_IF_ERROR(ctx->input("run_lengths", &run_lengths));
-    TF_RETURN_IF_ERROR(ctx->input("numbers", &numbers));
-    if (step->NumElements() != 1 || first_step->NumElements() != 1 || numbers->dims() != 2) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`step` and `first_step` must be one number each, `numbers` a matrix. Received: ",
-          step->NumElements(), ", ", first_step->NumElements(),
-          " and numbers.shape=", numbers->shape().DebugString()));
-    }
-    history->step = step->flat<int64_t>()(0);
-    history->first_step = first_step->flat<int64_t>()(0);
-    history->num_numbers = numbers->dim_size(1);
-    const int64_t* lengths = run_lengths->flat<int64_t>().data();
-    history->run_lengths.assign(lengths, lengths + run_lengths->NumElements());
-    const float* values = numbers->flat<float>().data();
-    history->numbers.assign(values, values + numbers->NumElements());
     return absl::OkStatus();
   }
 

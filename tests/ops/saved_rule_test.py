@@ -16,7 +16,7 @@ RULES = {  # constants, and numbers beside the learning rate
     "sgd": ({}, 0),
 }
 # Ten steps after the hundredth: three at a rate of 1, seven at 2.
-TEN_STEPS = {"step": 110, "first_step": 100, "run_lengths": [3, 7], "numbers": [[1.0], [2.0]]}
+TEN_STEPS = ops.RuleHistory(110, 100, 0, [3, 7], [[1.0], [2.0]])
 
 
 def make_table(rule, weight_decay=0.0):
@@ -47,13 +47,8 @@ def raw(records, last_step=None):
 
 
 def history_of(table):
-    steps, first_steps, run_lengths, numbers = ops.export_history([table])
-    return {
-        "step": int(steps[0]),
-        "first_step": int(first_steps[0]),
-        "run_lengths": run_lengths[0].numpy(),
-        "numbers": numbers[0].numpy(),
-    }
+    (history,) = ops.export_history([table])
+    return history
 
 
 def saved_rule_of(table):
@@ -62,13 +57,14 @@ def saved_rule_of(table):
         table.rule_constants,
         table.rule_weight_decay,
         table.output_dim,
-        **history_of(table),
+        history_of(table),
     )
 
 
 def momentum_rule(**kwargs):
-    arguments = {**TEN_STEPS, "rule": "momentum", "constants": MOMENTUM, "weight_decay": 0.0}
-    return ops.SavedRule(**{**arguments, "output_dim": 1, **kwargs})
+    history = {name: kwargs.pop(name) for name in ops.RuleHistory._fields if name in kwargs}
+    arguments = {"rule": "momentum", "constants": MOMENTUM, "weight_decay": 0.0, "output_dim": 1}
+    return ops.SavedRule(**{**arguments, **kwargs}, history=TEN_STEPS._replace(**history))
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
@@ -92,13 +88,31 @@ def test_history_is_what_the_rule_was_given():
     for rate in (1.0, 1.0, 2.0):
         step(tables[0], rate, [1])
     step(tables[1], 1.0, [1])
-    steps, first_steps, run_lengths, numbers = ops.export_history(tables)
-    np.testing.assert_array_equal(steps, [3, 1, 0])
-    np.testing.assert_array_equal(first_steps, [0, 1, 0])
-    np.testing.assert_array_equal(run_lengths[0], [2, 1])
-    np.testing.assert_array_equal(numbers[0], [[1], [2]])
-    assert [len(lengths) for lengths in run_lengths] == [2, 0, 0]
-    assert [each.shape for each in numbers] == [(2, 1), (0, 1), (0, 2)]
+    histories = ops.export_history(tables)
+    assert [int(history.step) for history in histories] == [3, 1, 0]
+    assert [int(history.first_step) for history in histories] == [0, 1, 0]
+    assert [int(history.table_step) for history in histories] == [3, 1, 0]
+    assert [history.run_lengths.numpy().tolist() for history in histories] == [[2, 1], [], []]
+    np.testing.assert_array_equal(histories[0].numbers, [[1], [2]])
+    assert [history.numbers.shape for history in histories] == [(2, 1), (0, 1), (0, 2)]
+
+
+def test_a_restored_table_goes_on_as_the_saved_one():
+    saved = make_table("adam", 0.1)
+    for rate in (0.1, 0.2, 0.3):
+        step(saved, rate, [0, 1])
+    raw_keys, raw_records, _ = ops.export_raw(saved, 0, 10)
+    step(saved, 0.1, [2])
+    restored = make_table("adam", 0.1)
+    step(restored, 0.5, [1])
+    ops.restore(restored, history_of(saved))
+    restored.import_(raw_keys, raw_records)
+    restored.import_([2], records_of(saved)[[2]])
+    for table in (saved, restored):
+        step(table, 0.2, [0])
+    np.testing.assert_array_equal(records_of(restored), records_of(saved))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the steps that rule 'adam' rememb"):
+        make_table("adam", 0.1).import_(raw_keys, raw_records)
 
 
 def test_a_table_says_what_its_rule_was_made_from():
@@ -133,7 +147,7 @@ def test_no_records_are_none():
         ({"first_step": -1}, "`first_step` must be at least 0"),
         ({"run_lengths": [11, -1]}, r"Received: run_lengths\[1\] = -1"),
         ({"numbers": [[1.0]]}, r"must be \(2, 1\), one row a run. Received: 1 numbers"),
-        ({"numbers": [1.0, 2.0]}, r"`numbers` a matrix. Received: 1, 1 and numbers.shape=\[2\]"),
+        ({"numbers": [1.0, 2.0]}, r"`numbers` a matrix. Received: 1, 1, 1 and numbers.shape=\[2\]"),
     ],
 )
 def test_refuses_what_cannot_be_a_history_of_the_rule(arguments, words):
@@ -146,8 +160,8 @@ def test_refuses_what_cannot_be_a_history_of_the_rule(arguments, words):
     [
         (np.zeros((2, 4), "float32"), "`raw` must be 3 words wide.*Received: 4"),
         (np.zeros(3, "float32"), r"`raw` must be \(n, record_words\)|must be rank 2"),
-        (raw(np.zeros((2, 2), "float32"), 99), r"in \[100, 110\].*raw\[0\] of step 99"),
-        (raw(np.zeros((2, 2), "float32"), 111), r"in \[100, 110\].*raw\[0\] of step 111"),
+        (raw(np.zeros((2, 2), "float32"), 99), r"in \[100, 110\].*records\[0\] of step 99"),
+        (raw(np.zeros((2, 2), "float32"), 111), r"in \[100, 110\].*records\[0\] of step 111"),
     ],
 )
 def test_refuses_records_that_are_not_the_rules(records, words):

@@ -34,6 +34,10 @@ class Lion : public DenseRule {
     DenseRule::ForgetSteps();
     rates_.Forget();
   }
+  void StartAt(int64_t step) override {
+    DenseRule::StartAt(step);
+    rates_.StartAt(step);
+  }
 
  protected:
   void UpdateRecords(float* const* records, const float* const* gradients,
