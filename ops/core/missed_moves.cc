@@ -10,6 +10,7 @@ namespace {
 constexpr double kNegligible = 1e-9;
 constexpr double kSeriesError = 1e-7;
 constexpr double kGreatestScale = 1e6;
+constexpr double kGreatestReach = 1e18;
 // Far from what a float holds.
 constexpr double kGreatest = 1e30;
 // Each step renews all live pieces.
@@ -17,7 +18,7 @@ constexpr int64_t kMaxLength = 1024;
 
 int64_t Reach(double mu, double nu, double epsilon) {
   if (mu == 0) return 0;
-  double reach = 1e18;
+  double reach = kGreatestReach;
   // A move shrinks by mu / nu a step while the scale is large beside epsilon ...
   if (mu < nu) reach = std::log(kNegligible) / std::log(mu / nu);
   // ... and by mu once it is small. Until then it may even grow.
@@ -25,7 +26,9 @@ int64_t Reach(double mu, double nu, double epsilon) {
     const double small = std::min(1.0, epsilon / kGreatestScale);
     reach = std::min(reach, std::log(kNegligible * small) / std::log(mu));
   }
-  return static_cast<int64_t>(std::ceil(reach));
+  // Constants that are damaged make no sense, but must not be taken for a size of memory.
+  return reach >= 0 && reach < kGreatestReach ? static_cast<int64_t>(std::ceil(reach))
+                                              : static_cast<int64_t>(kGreatestReach);
 }
 
 }  // namespace

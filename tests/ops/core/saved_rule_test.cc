@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -129,6 +130,29 @@ TEST_P(EverySavedRule, CatchesUpFromWhereTheRuleHasForgottenWhatWasBefore) {
   EXPECT_EQ(Bits(training.CaughtUpBy(*saved)), Bits(training.CaughtUp()));
 }
 
+// Their rows make no sense either.
+TEST_P(EverySavedRule, OutlivesConstantsThatMakeNoSense) {
+  RuleHistory history = {5, 105, 0, {60, 40}, {}};
+  for (const int64_t step : {1, 2}) {
+    const std::vector<float> numbers = GetParam().Numbers({step, 0.1});
+    history.num_numbers = static_cast<int64_t>(numbers.size());
+    history.numbers.insert(history.numbers.end(), numbers.begin(), numbers.end());
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& constant : GetParam().options.constants) {
+    for (const double value : {-0.5, 0.0, 2.0, -infinity, infinity, std::nan("")}) {
+      RuleOptions options = GetParam().options;
+      options.constants[constant.first] = value;
+      const auto saved = OpenSaved(options, history);
+      std::vector<float> raw(static_cast<size_t>(saved->record_words()), 1.0f);
+      saved->schema().SetLastStep(raw.data(), 6);
+      std::vector<float> record(static_cast<size_t>(saved->schema().record_floats()));
+      EXPECT_TRUE(
+          IsOk(saved->CatchUp(raw.data(), 1, saved->record_words(), record.data(), Inline())));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rules, EverySavedRule, ::testing::ValuesIn(AllRuleCases()),
                          [](const auto& rule_case) { return rule_case.param.name; });
 
@@ -232,8 +256,7 @@ TEST(SavedRule, RefusesWhatCannotBeAHistoryOfTheRule) {
 
 TEST(SavedRule, TakesMillionsOfStepsOfTheSameNumbers) {
   const int64_t steps = 3000000;
-  RuleOptions adam = AdamRule();
-  const auto saved = OpenSaved(adam, {0, steps, 2, {steps}, {0.1f, 0.1f}});
+  const auto saved = OpenSaved(AdamRule(), {0, steps, 2, {steps}, {0.1f, 0.1f}});
   EXPECT_EQ(saved->record_words(), 4);
 }
 
