@@ -46,12 +46,12 @@ class StepLog {
 
 // All that a rule needs to take again the steps that it remembers: see SavedRule.
 struct RuleHistory {
-  int64_t first_step = 0;   // the steps after this one ...
-  int64_t step = 0;         // ... up to this one
-  uint32_t table_step = 0;  // what the table counts itself, for the ages of rows
+  int64_t first_step = 0;  // the steps after this one ...
+  int64_t step = 0;        // ... up to this one
   int64_t num_numbers = 0;
   std::vector<int64_t> run_lengths;  // (r)
   std::vector<float> numbers;        // (r, num_numbers)
+  uint32_t table_step = 0;           // what the table counts itself, for the ages of rows
 };
 
 }  // namespace keras_sparse

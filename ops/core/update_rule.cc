@@ -104,7 +104,7 @@ void UpdateRule::FinishStep() {
 }
 
 RuleHistory UpdateRule::history() const {
-  return {step_ - log_.num_steps(), step_, 0, num_numbers(), log_.run_lengths(), log_.numbers()};
+  return {step_ - log_.num_steps(), step_, num_numbers(), log_.run_lengths(), log_.numbers(), 0};
 }
 
 void UpdateRule::Read(const float* record, float* row) const { std::copy_n(record, dim(), row); }

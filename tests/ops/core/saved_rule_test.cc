@@ -188,7 +188,7 @@ TEST(SavedRule, KnowsStepsAcrossTheEndOfTheStepWord) {
     EXPECT_EQ(record[0], row);
   }
   const std::vector<float> raw = RawRecord(saved->schema(), first + 5);
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: raw[0] of step 3",
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: records[0] of step 3",
                         saved->CatchUp(raw.data(), 1, 3, record.data(), Inline())));
 }
 
@@ -204,7 +204,7 @@ TEST(SavedRule, RefusesTheFirstRecordOfAStepItDoesNotKnow) {
     std::vector<float> records(80);
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
                           "the last step of a record must be in [100, 110] modulo 2^32, the steps "
-                          "that the saved rule remembers. Received: raw[17] of step " +
+                          "that rule 'momentum' remembers. Received: records[17] of step " +
                               std::to_string(step),
                           saved->CatchUp(raw.data(), 40, 3, records.data(), &executor)));
   }
