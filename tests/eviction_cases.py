@@ -26,7 +26,7 @@ class PolicyCase:
 
 CASES = [
     PolicyCase(lambda **kwargs: GlobalStepEvict(3, **kwargs)),
-    PolicyCase(lambda **kwargs: L2WeightEvict(1e-3, **kwargs)),
+    PolicyCase(lambda **kwargs: L2WeightEvict(1.7e-3, **kwargs)),
 ]
 each_policy = pytest.mark.parametrize("case", CASES, ids=str)
 

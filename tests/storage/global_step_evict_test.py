@@ -74,15 +74,6 @@ def test_a_table_without_it_keeps_no_ages():
     np.testing.assert_array_equal(records, same_records)
 
 
-def test_a_row_takes_four_bytes_more():
-    sizes = []
-    for eviction in (None, GlobalStepEvict(2)):
-        variable, optimizer = make_table(eviction)
-        step(variable, optimizer, np.arange(100_000))
-        sizes.append(variable.stats()["bytes"])
-    assert 4 * 100_000 <= sizes[1] - sizes[0] <= 4.5 * 100_000
-
-
 class Model:
     """What a table of rows of zeros does, in dicts."""
 

@@ -1,0 +1,105 @@
+import keras
+import numpy as np
+import pytest
+
+import checks
+import keras_sparse
+from eviction_cases import each_policy
+from eviction_cases import fit
+from eviction_cases import make_model
+from eviction_cases import table_of
+from keras_sparse.callbacks import EvictRows
+
+
+class Record(keras.callbacks.Callback):
+    """Notes at which steps rows had gone by the end of a batch or an epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps, self._evicted = [], 0
+
+    def _look(self):
+        evicted = table_of(self.model).stats()["evicted_rows"]
+        if evicted > self._evicted:
+            self.steps.append(int(self.model.optimizer.iterations))
+        self._evicted = evicted
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._look()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._look()
+
+
+# 16 steps an epoch. By then there are always some rows of that age.
+def steps_of(callback, **kwargs):
+    model = make_model(keras_sparse.GlobalStepEvict(1), **kwargs)
+    record = Record()
+    fit(model, 0, 256, epochs=2, callbacks=[callback, record])
+    return record.steps
+
+
+def test_evicts_after_each_epoch():
+    assert steps_of(EvictRows()) == [16, 32]
+
+
+def test_evicts_every_so_many_steps():
+    assert steps_of(EvictRows(every=5)) == [5, 10, 15, 20, 25, 30]
+    assert steps_of(EvictRows(every=100)) == []
+
+
+def test_evicts_when_the_steps_of_one_execution_are_done():
+    assert steps_of(EvictRows(every=5), steps_per_execution=4) == [8, 12, 16, 20, 28, 32]
+
+
+@each_policy
+def test_a_model_that_goes_on_from_its_file_evicts_at_the_same_steps(case, tmp_path):
+    whole, model = make_model(case.make(at_save=False)), make_model(case.make(at_save=False))
+    fit(whole, 0, 256, callbacks=[EvictRows(every=3)])
+    fit(model, 0, 112, callbacks=[EvictRows(every=3)])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    fit(loaded, 112, 256, callbacks=[EvictRows(every=3)])
+    checks.assert_same_tables(table_of(loaded), table_of(whole))
+    assert table_of(whole).stats()["evicted_rows"] > 50
+
+
+def test_tells_what_went_if_asked_to(capsys):
+    model = make_model(keras_sparse.GlobalStepEvict(1))
+    fit(model, 0, 64, callbacks=[EvictRows(verbose=1)])
+    stats = table_of(model).stats()
+    assert capsys.readouterr().out == (
+        f"Step 4: {stats['evicted_rows']:,} rows of 'items/embeddings' evicted, "
+        f"{stats['rows']:,} left\n"
+    )
+
+
+def test_leaves_tables_without_a_policy_alone():
+    ids = keras.Input((2,), dtype="int64")
+    layers = [
+        keras_sparse.layers.Embedding(None, 2, "sum", eviction=eviction)
+        for eviction in (keras_sparse.L2WeightEvict(1e9), None)
+    ]
+    model = keras.Model(ids, keras.layers.Dense(1)(layers[0](ids) + layers[1](ids)))
+    model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[EvictRows()])
+    assert [layer.embeddings.num_rows for layer in layers] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"every": 0}, ValueError, "`every` must be above 0"),
+        ({"every": "batch"}, TypeError, "`every` must be an integer"),
+        ({"verbose": 2}, ValueError, "`verbose` must be one of"),
+    ],
+)
+def test_refuses(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        EvictRows(**kwargs)
+
+
+def test_refuses_a_model_without_a_policy():
+    model = make_model(None)
+    with pytest.raises(ValueError, match="must be given to a model with an eviction policy"):
+        fit(model, 0, 16, callbacks=[EvictRows()])
