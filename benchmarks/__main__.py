@@ -19,6 +19,7 @@ from importlib import metadata
 from benchmarks import bandwidth
 from benchmarks import dlrm
 from benchmarks import dynamic_table
+from benchmarks import eviction
 from benchmarks import memory
 from benchmarks import optimizers
 from benchmarks import pooled_bags
@@ -42,6 +43,7 @@ OTHERS = {
     "memory": memory,
     "saving": saving,
     "storage tiers": storage_tiers,
+    "eviction": eviction,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

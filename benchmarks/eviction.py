@@ -1,0 +1,111 @@
+"""How long does an eviction take, and what does remembering ages cost a training step?
+
+    python -m benchmarks.eviction
+
+A dynamic table of 1,000,000 x 64 with Adagrad's slot, in memory alone and over an SSD tier with a
+tenth of its rows in memory. An eviction looks at every row: of `none` all stay, of `half` every
+second one goes. A step updates 26 x 8192 keys, drawn as in W3, of a table in memory that keeps ages
+and of one that does not, in turn.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+
+import numpy as np
+
+from benchmarks import workloads
+from benchmarks.memory import CHUNK
+from benchmarks.memory import DIM
+from benchmarks.memory import touch_all
+
+TITLE = "Eviction from a table of 1,000,000 x 64 with Adagrad's slot"
+BATCH = 26 * 8192
+ROUNDS = 40
+
+
+def make_table(eviction, storage=None):
+    import keras_sparse
+
+    table = keras_sparse.EmbeddingVariable(None, DIM, eviction=eviction, storage=storage)
+    optimizer = keras_sparse.optimizers.Adagrad(0.01)
+    optimizer.build([table])
+    return table, optimizer
+
+
+def seconds_of(call, *arguments):
+    begin = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - begin
+
+
+def measure(storage, by_age, goes, num_rows):
+    """Seconds of one eviction from a table all of whose rows have been trained."""
+    import keras_sparse
+
+    eviction = keras_sparse.GlobalStepEvict(5) if by_age else keras_sparse.L2WeightEvict(1.0)
+    table, optimizer = make_table(eviction, storage)
+    keys = workloads.scramble(np.random.default_rng(workloads.SEED).permutation(num_rows))
+    touch_all(optimizer, table, keys)
+    for first in range(0, num_rows, CHUNK):
+        part = keys[first : first + CHUNK]
+        odd = (np.arange(len(part)) % 2 == 0) & (goes == "half")
+        rows = np.where(odd, 0.0, 1.0)[:, np.newaxis] * np.ones((1, DIM), "float32")
+        table.import_(part, rows, np.where(odd, 9, 0))
+    table.stats()  # waits for rows on their way down
+    seconds = seconds_of(table.evict)
+    assert table.num_rows == (num_rows if goes == "none" else num_rows // 2)
+    return seconds
+
+
+def measure_steps(num_rows):
+    """Medians of a step's seconds, without ages and with them."""
+    import tensorflow as tf
+
+    import keras_sparse
+
+    tables = [make_table(eviction) for eviction in (None, keras_sparse.GlobalStepEvict(5))]
+    keys = workloads.scramble(np.arange(num_rows))
+    for table, optimizer in tables:
+        touch_all(optimizer, table, keys)
+    rng = np.random.default_rng(workloads.SEED)
+    times = ([], [])
+    for _ in range(ROUNDS):
+        ids = tf.constant(keys[(rng.zipf(1.2, BATCH) - 1) % num_rows])
+        grads = tf.IndexedSlices(tf.fill((BATCH, DIM), 0.01), ids, (2**63 - 1, DIM))
+        for (table, optimizer), mine in zip(tables, times, strict=True):
+            mine.append(seconds_of(optimizer.apply, [grads], [table]))
+    return [statistics.median(mine) for mine in times]
+
+
+def main(arguments=None):
+    """Measures all cells and returns a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    num_rows = parser.parse_known_args(arguments)[0].rows
+    import keras_sparse
+
+    lines = ["| ms | by age, none | by age, half | by weight, none | by weight, half |", "|---" * 5]
+    lines[1] += "|"
+    for name in ("DRAM", "DRAM_SSDHASH"):
+        cells = []
+        for by_age in (True, False):
+            for goes in ("none", "half"):
+                with tempfile.TemporaryDirectory() as folder:
+                    storage = None
+                    if name == "DRAM_SSDHASH":
+                        sizes = [num_rows * DIM * 8 // 10, num_rows * DIM * 32]
+                        storage = keras_sparse.StorageOption(name, folder, sizes)
+                    seconds = measure(storage, by_age, goes, num_rows)
+                    cells.append(f"{seconds * 1e3:.0f}")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    without, with_ages = measure_steps(num_rows)
+    step = (
+        f"A step takes {without * 1e3:.2f} ms without ages and {with_ages * 1e3:.2f} ms with them."
+    )
+    return "\n".join([*lines, "", step])
+
+
+if __name__ == "__main__":
+    print(main())
