@@ -10,8 +10,8 @@
 
 namespace keras_sparse {
 
-// The first tier knows which of its rows have changed. Here are the changed rows that it gave to a
-// lower tier, and the keys whose rows are gone.
+// The first tier knows which of its rows have changed. Here are the keys of the changed rows that
+// it gave to a lower tier, and the keys whose rows are gone.
 //
 // Before the first checkpoint, and after what concerns all rows, every row counts as changed, and
 // nothing is kept.
@@ -29,10 +29,10 @@ class ChangeLog {
 
   void AddDemoted(int64_t key) { Add(key, &demoted_); }
   void AddErased(int64_t key) { Add(key, &erased_); }
-  // Keys come in no order, each once. A demoted row may have come up again, an erased one be there
-  // again, or still where erasing it failed.
-  // Each gives the next keys, about `max_keys`, from cursor 0 on, and returns the next cursor, or
-  // -1.
+
+  // The walks over both: each appends the next keys, about `max_keys`, from cursor 0 on, and
+  // returns the next cursor, or -1. Keys come in no order, each once. A demoted row may have come
+  // up again, or be gone; an erased one may be there again, or still, where erasing it failed.
   int64_t AppendDemoted(int64_t cursor, int64_t max_keys, std::vector<int64_t>* keys) const {
     return Append(demoted_, cursor, max_keys, keys);
   }
@@ -43,7 +43,7 @@ class ChangeLog {
   int64_t bytes() const { return demoted_.bytes() + erased_.bytes(); }
 
  private:
-  void Add(int64_t key, HashIndex* keys) const {
+  void Add(int64_t key, HashIndex* keys) {
     if (!is_everything_) (void)keys->Exchange(HashKey(key), key, 0);
   }
   static int64_t Append(const HashIndex& index, int64_t cursor, int64_t max_keys,
