@@ -84,8 +84,11 @@ class RowStore {
                       std::vector<char>* records, int64_t* next) const = 0;
 
   // For a checkpoint: a store whose rows lie in files that only grow links them instead of having
-  // its rows copied. Every file is named `path_prefix` and a name of its own. WalkUnlinked is then
-  // the walk over the rows that are in none of the files.
+  // its rows copied. Every file is named `path_prefix` and a name of its own. After an error some
+  // of the files may be there.
+  //
+  // Until the next change WalkUnlinked is the walk over the rows that are in none of the files.
+  // REQUIRES: LinkFiles has succeeded
   virtual Status LinkFiles(const std::string& /*path_prefix*/, std::vector<LinkedFile>* /*files*/) {
     return Status::Ok();
   }

@@ -54,6 +54,7 @@ Status SsdSegment::Flush() {
 }
 
 Status SsdSegment::Seal() {
+  if (is_sealed_) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(Flush());
   buffer_ = std::vector<char>();
   is_sealed_ = true;

@@ -178,6 +178,50 @@ TEST(BufferedStore, TakesRowsAwayFromAStoreThatIsFull) {
   EXPECT_EQ(store.num_rows(), 10);
 }
 
+TEST(BufferedStore, LinksWhatWasQueued) {
+  const TempFolder folder;
+  BackgroundPool pool(1);
+  BufferedStore store(OpenSsd(folder / "store", kRecordBytes), &pool, kMuch);
+  EXPECT_TRUE(store.links_all());
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 100), 1)));
+  ASSERT_TRUE(IsOk(store.Flush()));
+  Gate gate(&pool);
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(50, 150), 2)));
+  const std::vector<int64_t> erased = Range(0, 10);
+  ASSERT_TRUE(IsOk(store.Erase(erased.data(), 10)));
+  std::vector<LinkedFile> files;
+  std::future<StoredRecords> linked =
+      std::async(std::launch::async, [&] { return LinkStore(&store, folder / "x-", &files); });
+  EXPECT_EQ(linked.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  gate.Open();
+  StoredRecords expected = Records(Range(10, 50), 1, kRecordBytes);
+  expected.merge(Records(Range(50, 150), 2, kRecordBytes));
+  EXPECT_EQ(linked.get(), expected);
+}
+
+TEST(BufferedStore, LinksNothingWhileItCannotWrite) {
+  const TempFolder folder;
+  FaultyEnv env;
+  BackgroundPool pool(1);
+  BufferedStore store(OpenSsd(folder / "store", kRecordBytes, &env), &pool, kMuch);
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 1)));
+  ASSERT_TRUE(IsOk(store.Flush()));
+  env.writes_left = 3;
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(500, 1500), 2)));
+  std::vector<LinkedFile> files;
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
+                        store.LinkFiles(folder / "x-", &files)));
+  EXPECT_TRUE(files.empty());
+  for (const std::string& path : folder.Contents()) EXPECT_EQ(path.find("store"), 0u) << path;
+  // All rows can still be copied, and linked once there is room.
+  StoredRecords expected = Records(Range(0, 500), 1, kRecordBytes);
+  expected.merge(Records(Range(500, 1500), 2, kRecordBytes));
+  EXPECT_EQ(WalkStore(store, 100), expected);
+  env.writes_left = INT64_MAX;
+  ASSERT_TRUE(IsOk(PutRecords(&store, {0}, 1)));
+  EXPECT_EQ(LinkStore(&store, folder / "y-", &files), expected);
+}
+
 TEST(BufferedStore, WorksOnOnceItsPoolHasStopped) {
   BackgroundPool pool(1);
   BufferedStore store = OverDram(&pool);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,7 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/env.h"
 #include "ops/core/row_store.h"
+#include "ops/core/ssd_segment.h"
+#include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/testing.h"
 #include "tests/ops/core/thread_executor.h"
 
@@ -48,18 +53,72 @@ inline Status PutRecords(RowStore* store, const std::vector<int64_t>& keys, int6
   return store->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
 }
 
-inline StoredRecords WalkStore(const RowStore& store, int64_t max_rows) {
+// Walk, or WalkUnlinked.
+using StoreWalk = Status (RowStore::*)(int64_t, int64_t, std::vector<int64_t>*, std::vector<char>*,
+                                       int64_t*) const;
+
+inline StoredRecords WalkStore(const RowStore& store, int64_t max_rows,
+                               StoreWalk walk = &RowStore::Walk) {
   StoredRecords all;
   const auto record_bytes = static_cast<size_t>(store.record_bytes());
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<char> records;
-    EXPECT_TRUE(IsOk(store.Walk(cursor, max_rows, &keys, &records, &cursor)));
+    const Status status = (store.*walk)(cursor, max_rows, &keys, &records, &cursor);
+    EXPECT_TRUE(IsOk(status));
+    if (!status.ok()) break;
     EXPECT_EQ(records.size(), keys.size() * record_bytes);
     for (size_t i = 0; i < keys.size(); ++i) {
       const std::string record(records.data() + i * record_bytes, record_bytes);
       EXPECT_TRUE(all.emplace(keys[i], record).second) << keys[i] << " came twice";
     }
+  }
+  return all;
+}
+
+inline bool IsAlive(const LinkedFile& file, int64_t entry) {
+  return (file.alive[static_cast<size_t>(entry / 8)] >> (entry % 8) & 1) != 0;
+}
+
+// The rows in files that a store has linked, each once.
+inline StoredRecords ReadLinked(const std::vector<LinkedFile>& files, int64_t record_bytes) {
+  constexpr int64_t kPiece = 50;
+  const auto width = static_cast<size_t>(record_bytes);
+  StoredRecords all;
+  for (const LinkedFile& file : files) {
+    const auto num_bits = static_cast<int64_t>(8 * file.alive.size());
+    EXPECT_EQ(num_bits, (file.num_entries + 7) / 8 * 8) << file.path;
+    for (int64_t entry = file.num_entries; entry < num_bits; ++entry) {
+      EXPECT_FALSE(IsAlive(file, entry)) << file.path;
+    }
+    for (int64_t first = 0; first < file.num_entries; first += kPiece) {
+      const int64_t n = std::min(kPiece, file.num_entries - first);
+      std::array<bool, kPiece> is_alive;
+      for (int64_t i = 0; i < n; ++i) is_alive[static_cast<size_t>(i)] = IsAlive(file, first + i);
+      std::vector<int64_t> keys;
+      std::vector<char> records;
+      EXPECT_TRUE(IsOk(ReadSegment(Env::Posix(), file.path, record_bytes, first, is_alive.data(), n,
+                                   &keys, &records)));
+      EXPECT_EQ(records.size(), keys.size() * width);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        EXPECT_TRUE(all.emplace(keys[i], std::string(records.data() + i * width, width)).second)
+            << keys[i] << " came twice";
+      }
+    }
+  }
+  return all;
+}
+
+// All rows as a checkpoint takes them: linked, and copied where a store does not link them.
+inline StoredRecords LinkStore(RowStore* store, const std::string& path_prefix,
+                               std::vector<LinkedFile>* files) {
+  EXPECT_TRUE(IsOk(store->LinkFiles(path_prefix, files)));
+  for (const LinkedFile& file : *files) EXPECT_EQ(file.path.find(path_prefix), 0u);
+  StoredRecords all = WalkStore(*store, 30, &RowStore::WalkUnlinked);
+  EXPECT_TRUE(all.empty() || !store->links_all());
+  const StoredRecords linked = ReadLinked(*files, store->record_bytes());
+  for (const auto& [key, record] : linked) {
+    EXPECT_TRUE(all.emplace(key, record).second) << key << " is linked and walked";
   }
   return all;
 }
@@ -91,8 +150,8 @@ inline void CheckEmptyStore(RowStore* store) {
   EXPECT_TRUE(IsOk(store->Erase(ExtremeKeys().data(), 5)));
 }
 
-// Random puts and erasures, in batches with repeats, against a map.
-inline void CheckStoreAgainstAMap(RowStore* store) {
+// Random puts and erasures, in batches with repeats, against a map. Files are linked to a folder.
+inline void CheckStoreAgainstAMap(RowStore* store, const TempFolder& links) {
   StoredRecords expected;
   for (int64_t batch = 0; batch < 40; ++batch) {
     std::vector<int64_t> keys = RandomIds(200, -400, 400, static_cast<uint64_t>(batch));
@@ -106,6 +165,10 @@ inline void CheckStoreAgainstAMap(RowStore* store) {
     }
     ASSERT_EQ(store->num_rows(), static_cast<int64_t>(expected.size()));
     ExpectStored(*store, RandomIds(300, -500, 500, 99), expected);
+    if (batch % 8 == 4) {
+      std::vector<LinkedFile> files;
+      ASSERT_EQ(LinkStore(store, links / (std::to_string(batch) + "-"), &files), expected);
+    }
   }
   for (const int64_t max_rows : {1, 7, 100000}) EXPECT_EQ(WalkStore(*store, max_rows), expected);
   EXPECT_GE(store->bytes(), static_cast<int64_t>(expected.size()) * store->record_bytes());
@@ -125,7 +188,12 @@ inline void CheckStore(const OpenStore& open) {
     EXPECT_EQ(store->record_bytes(), record_bytes);
     EXPECT_STRNE(store->tier(), "");
     CheckEmptyStore(store.get());
-    CheckStoreAgainstAMap(store.get());
+    const TempFolder links;
+    CheckStoreAgainstAMap(store.get(), links);
+    // What is linked stays, whatever becomes of the store.
+    std::vector<LinkedFile> files;
+    (void)LinkStore(store.get(), links / "last-", &files);
+    const StoredRecords linked = ReadLinked(files, record_bytes);
 
     // Of a repeated key the last record stays.
     const std::string twice = MakeRecord(1, 1, record_bytes) + MakeRecord(1, 2, record_bytes);
@@ -135,6 +203,10 @@ inline void CheckStore(const OpenStore& open) {
 
     ASSERT_TRUE(IsOk(store->Clear()));
     CheckEmptyStore(store.get());
+    EXPECT_EQ(ReadLinked(files, record_bytes), linked);
+    files.clear();
+    EXPECT_TRUE(LinkStore(store.get(), links / "empty-", &files).empty());
+    EXPECT_TRUE(files.empty());
     ASSERT_TRUE(IsOk(PutRecords(store.get(), {5}, 3)));
     ExpectStored(*store, {5, 6}, {{5, MakeRecord(5, 3, record_bytes)}});
   }

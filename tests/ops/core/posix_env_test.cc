@@ -46,6 +46,32 @@ TEST(PosixEnv, SaysWhereAFileEnds) {
                         file->Read(3, 8, text.data())));
 }
 
+TEST(PosixEnv, GivesAFileASecondName) {
+  const TempFolder folder;
+  const auto file = Create(folder / "a");
+  ASSERT_TRUE(IsOk(file->Write(0, "12345", 5)));
+  ASSERT_TRUE(IsOk(kEnv->LinkFile(folder / "a", folder / "b")));
+  ASSERT_TRUE(IsOk(kEnv->RemoveFile(folder / "a")));
+  std::unique_ptr<File> linked;
+  ASSERT_TRUE(IsOk(kEnv->OpenFile(folder / "b", &linked)));
+  std::string text(5, '?');
+  ASSERT_TRUE(IsOk(linked->Read(0, 5, text.data())));
+  EXPECT_EQ(text, "12345");
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "could not write at byte 0 of",
+                        linked->Write(0, "x", 1)))
+      << "what is opened is to be read";
+  // A name that is taken stays what it is.
+  (void)Create(folder / "c");
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition,
+                        "could not link '" + (folder / "c") + "' to '" + (folder / "b") + "'",
+                        kEnv->LinkFile(folder / "c", folder / "b")));
+  ASSERT_TRUE(IsOk(linked->Read(0, 5, text.data())));
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "could not link",
+                        kEnv->LinkFile(folder / "none", folder / "d")));
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "could not open '" + (folder / "a") + "'",
+                        kEnv->OpenFile(folder / "a", &linked)));
+}
+
 TEST(PosixEnv, NamesThePathOfWhatFails) {
   const TempFolder folder;
   std::unique_ptr<File> file;
