@@ -96,7 +96,12 @@ Status CascadeStore::MakeRoom(int64_t num_rows) {
     KERAS_SPARSE_RETURN_IF_ERROR(
         upper_->Oldest(std::min(num_rows - room, chunk), &oldest.keys, &oldest.records));
     if (oldest.keys.empty()) break;
-    KERAS_SPARSE_RETURN_IF_ERROR(oldest.PutInto(lower_.get()));
+    const Status put = oldest.PutInto(lower_.get());
+    if (!put.ok()) {
+      // What has come down all the same would be out of date once it is replaced above.
+      (void)lower_->Erase(oldest.keys.data(), oldest.size());
+      return put;
+    }
     KERAS_SPARSE_RETURN_IF_ERROR(upper_->Erase(oldest.keys.data(), oldest.size()));
   }
   return Status::Ok();

@@ -8,9 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/ssd_hash_store.h"
 #include "tests/ops/core/check_moving_rows.h"
 #include "tests/ops/core/check_store.h"
+#include "tests/ops/core/faulty_env.h"
 #include "tests/ops/core/small_store.h"
+#include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
 namespace {
@@ -190,6 +193,51 @@ TEST(CascadeStore, ReportsATierThatFailsAndLosesNothing) {
     const int64_t key = 0;
     EXPECT_EQ(cascade.store->Get(&key, 1, record.data(), &found).code(), StatusCode::kDataLoss);
   }
+}
+
+// A few rows in memory over an SSD.
+std::unique_ptr<RowStore> OverSsd(const std::string& folder, int64_t upper_rows, Env* env) {
+  SsdHashOptions options;
+  options.env = env;
+  options.folder = folder;
+  options.record_bytes = kBytes;
+  options.segment_bytes = 512;
+  std::unique_ptr<RowStore> lower;
+  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &lower)));
+  std::unique_ptr<RowStore> store;
+  EXPECT_TRUE(IsOk(CascadeStore::Open(std::make_unique<SmallStore>(kBytes, upper_rows),
+                                      std::move(lower), &store)));
+  return store;
+}
+
+TEST(CascadeStore, LinksTheRowsBelowAndWalksThoseAbove) {
+  const TempFolder folder;
+  const auto store = OverSsd(folder / "store", 30, Env::Posix());
+  EXPECT_FALSE(store->links_all());
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 1)));
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), {5, 80, 99}, 2)));
+  StoredRecords expected = Records(Range(0, 100), 1, kBytes);
+  for (const auto& [key, record] : Records({5, 80, 99}, 2, kBytes)) expected[key] = record;
+  std::vector<LinkedFile> files;
+  EXPECT_EQ(LinkStore(store.get(), folder / "x-", &files), expected);
+  EXPECT_EQ(ReadLinked(files, kBytes).size(), 70u);
+  EXPECT_EQ(WalkStore(*store, 7, &RowStore::WalkUnlinked).size(), 30u);
+  EXPECT_EQ(WalkStore(*store, 7), expected) << "the other walk stays what it is";
+}
+
+TEST(CascadeStore, LinksNoOldRowAfterAMoveThatFailed) {
+  const TempFolder folder;
+  FaultyEnv env;
+  const auto store = OverSsd(folder / "store", 100, &env);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 1)));
+  env.writes_left = 2;  // some rows get down before the disk is full
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
+                        PutRecords(store.get(), Range(100, 200), 1)));
+  env.writes_left = INT64_MAX;
+  EXPECT_EQ(store->num_rows(), 100);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 2)));
+  std::vector<LinkedFile> files;
+  EXPECT_EQ(LinkStore(store.get(), folder / "x-", &files), Records(Range(0, 100), 2, kBytes));
 }
 
 TEST(CascadeStore, ShowsEveryRowWhileItMoves) {
