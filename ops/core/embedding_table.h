@@ -224,12 +224,16 @@ class EmbeddingTable {
                         const std::vector<std::unique_ptr<RowStore>>& stores) const;
   // Moves what the first tier holds beyond its size to the next one.
   Status DemoteExcess(Executor* executor);
+  // Copies rows of the first tier to the next one, for them to leave it. If that fails, the next
+  // one has none of them.
+  Status PutBelow(const std::vector<int64_t>& keys, const std::vector<char>& records);
   // Before and after rows are changed. What has been changed stays, so a lower tier that fails
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
   // Keeps which of these rows have changed, before they leave the first tier.
   void LogDemoted(const std::vector<int64_t>& keys);
+  bool IsInFirstTier(int64_t key) const;
   bool HasRowsBelow() const;
   // Until lower tiers have what is on its way to them.
   void WaitForWrites() const;

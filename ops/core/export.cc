@@ -73,9 +73,7 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
       lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
     // What an erase that failed has left below is not the row.
-    float* above = nullptr;
-    first_tier_->Find(&keys[i], 1, &above);
-    if (above != nullptr) continue;
+    if (IsInFirstTier(keys[i])) continue;
     const char* record = records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
     AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
   }

@@ -113,22 +113,34 @@ int64_t EmbeddingTable::first_tier_bytes() const {
 int64_t EmbeddingTable::CountInFirstTier(const int64_t* keys, int64_t n) const {
   std::shared_lock<TableMutex> lock(mutex_);
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    float* record = nullptr;
-    first_tier_->Find(keys + i, 1, &record);
-    count += record != nullptr ? 1 : 0;
-  }
+  for (int64_t i = 0; i < n; ++i) count += IsInFirstTier(keys[i]) ? 1 : 0;
   return count;
+}
+
+bool EmbeddingTable::IsInFirstTier(int64_t key) const {
+  float* record = nullptr;
+  first_tier_->Find(&key, 1, &record);
+  return record != nullptr;
 }
 
 Status EmbeddingTable::DemoteExcess(Executor* executor) {
   return first_tier_->DemoteExcess(
       executor, [this](const std::vector<int64_t>& keys, const std::vector<char>& records) {
-        staged_.Clear();
-        LogDemoted(keys);
-        const WaitTimer timer(&waited_ns_);
-        return lower_tiers_[0]->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
+        return PutBelow(keys, records);
       });
+}
+
+Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys,
+                                const std::vector<char>& records) {
+  staged_.Clear();
+  LogDemoted(keys);
+  const WaitTimer timer(&waited_ns_);
+  const auto n = static_cast<int64_t>(keys.size());
+  const Status put = lower_tiers_[0]->Put(keys.data(), n, records.data());
+  // The rows stay above. What has come down all the same would be out of date with their next
+  // update, and a file that is linked then has nothing above it.
+  if (!put.ok()) (void)lower_tiers_[0]->Erase(keys.data(), n);
+  return put;
 }
 
 void EmbeddingTable::LogDemoted(const std::vector<int64_t>& keys) {
@@ -203,11 +215,8 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
     records.insert(records.end(), bytes, bytes + record_bytes);
   }
   ++version_;
-  staged_.Clear();
-  LogDemoted(held);
   // Erased above only once it is safe below.
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_tiers_[0]->Put(held.data(), static_cast<int64_t>(held.size()), records.data()));
+  KERAS_SPARSE_RETURN_IF_ERROR(PutBelow(held, records));
   for (const int64_t key : held) first_tier_->Erase(key);
   return Status::Ok();
 }

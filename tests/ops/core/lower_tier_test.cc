@@ -7,9 +7,13 @@
 
 #include "ops/core/dram_store.h"
 #include "ops/core/embedding_table.h"
+#include "ops/core/ssd_hash_store.h"
 #include "tests/ops/core/check_store.h"
+#include "tests/ops/core/faulty_env.h"
 #include "tests/ops/core/small_store.h"
+#include "tests/ops/core/snapshot_testing.h"
 #include "tests/ops/core/table_testing.h"
+#include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
@@ -164,6 +168,34 @@ TEST(LowerTier, ThatKeepsARowItShouldDropDoesNotBringItBack) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {7}, {1})));
   // ExportAll fails if a key comes twice.
   EXPECT_EQ(ExportAll(*table).at(7).record, Lookup(table.get(), {7}));
+}
+
+TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
+  const TempFolder folder;
+  FaultyEnv env;
+  const auto table = OpenWithRule(Dynamic(8), SgdRule());
+  SsdHashOptions options;
+  options.env = &env;
+  options.folder = folder / "store";
+  options.record_bytes = 32;
+  options.segment_bytes = 2048;
+  std::unique_ptr<RowStore> store;
+  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  const RowStore* below = store.get();
+  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(store))));
+  const std::vector<int64_t> ids = Range(0, 1000);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(8000, 1))));
+  env.writes_left = 7;
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
+                        table->Demote(ids.data(), 1000)));
+  env.writes_left = INT64_MAX;
+  EXPECT_EQ(below->num_rows(), 0);
+  EXPECT_EQ(table->size(), 1000);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(8000, 2))));
+  ASSERT_TRUE(IsOk(table->Demote(ids.data() + 900, 100)));
+  SavedTable saved;
+  saved.LinkAll(table.get());
+  EXPECT_EQ(saved.Load(), ExportRaw(table.get()));
 }
 
 }  // namespace
