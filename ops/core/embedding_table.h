@@ -181,8 +181,9 @@ class EmbeddingTable {
   // records can be imported with their steps. InvalidArgument if that cannot be its history.
   Status Restore(const RuleHistory& history, Executor* executor);
 
-  // Drops the rows of these keys from all tiers; what waits in the filter stays. After an error
-  // every row is still there, or gone from the lower tiers and there in the first one.
+  // Drops the rows of these keys from all tiers; what waits in the filter stays. Keys may be
+  // repeated, or have no row. After an error those of the first tier are still there, of the others
+  // some may have gone.
   // Unimplemented for a static table.
   Status EraseRows(const int64_t* keys, int64_t n, Executor* executor);
 
