@@ -56,6 +56,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
     return FailedPrecondition("the rule of table '" + name() +
                               "' must be set before a lower tier is added to it");
   }
+  ++version_;  // records may move even where the rule is refused
   // Rows read as they do now: a lazy rule's pending moves are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   std::vector<std::unique_ptr<RowStore>> stores;
@@ -70,7 +71,6 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   change_log_.SetEverything();
   rule_ = std::move(created);
   ++rule_generation_;
-  ++version_;
   if (layout != nullptr) {
     *layout = {rule_generation_, {}, rule_->schema().record_floats()};
     for (const Slot& slot : rule_->schema().slots()) layout->slot_names.push_back(slot.name);

@@ -7,10 +7,23 @@
 #include "ops/core/table_cursor.h"
 
 namespace keras_sparse {
+namespace {
+
+void Append(int64_t key, const char* record, RawRows* rows) {
+  rows->keys.push_back(key);
+  rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
+}
+
+}  // namespace
+
+// Both only grow, so that the sum stays only where both do.
+int64_t TableSnapshot::VersionOf(const EmbeddingTable& table) {
+  return table.version_ + table.num_saves_;
+}
 
 int64_t TableSnapshot::version() const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
-  return table_->version_;
+  return VersionOf(*table_);
 }
 
 bool TableSnapshot::is_everything_changed() const {
@@ -31,15 +44,14 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
   }
   if (TierOf(cursor) > 0) return ExportBelow(selection, cursor, max_rows, rows);
   const FirstTier& tier = *table_->first_tier_;
+  std::vector<int64_t> keys;
   std::vector<const float*> records;
   const int64_t next = selection.only_changed
-                           ? tier.WalkChanged(PositionOf(cursor), max_rows, &rows->keys, &records)
-                           : tier.Walk(PositionOf(cursor), max_rows, &rows->keys, &records);
-  const auto record_bytes = static_cast<size_t>(rows->record_bytes);
-  rows->records.reserve(1 + records.size() * record_bytes);
-  for (const float* record : records) {
-    const char* bytes = reinterpret_cast<const char*>(record);
-    rows->records.insert(rows->records.end(), bytes, bytes + record_bytes);
+                           ? tier.WalkChanged(PositionOf(cursor), max_rows, &keys, &records)
+                           : tier.Walk(PositionOf(cursor), max_rows, &keys, &records);
+  rows->records.reserve(keys.size() * static_cast<size_t>(rows->record_bytes));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Append(keys[i], reinterpret_cast<const char*>(records[i]), rows);
   }
   const bool has_more = next >= 0 || !table_->lower_tiers_.empty();
   if (has_more) {
@@ -60,45 +72,35 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
   if (selection.only_unlinked && store.links_all()) {
     // None.
   } else if (selection.only_changed) {
-    std::vector<int64_t> logged;
     next = table_->change_log_.AppendDemoted(PositionOf(cursor), std::max<int64_t>(1, max_rows),
-                                             &logged);
-    records.resize(logged.size() * static_cast<size_t>(rows->record_bytes));
-    const auto found = std::make_unique<bool[]>(logged.size());
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        store.Get(logged.data(), static_cast<int64_t>(logged.size()), records.data(), found.get()));
-    size_t kept = 0;
-    for (size_t i = 0; i < logged.size(); ++i) {
-      if (!found[i]) continue;
-      keys.push_back(logged[i]);
-      std::copy_n(records.begin() + static_cast<int64_t>(i) * rows->record_bytes,
-                  rows->record_bytes,
-                  records.begin() + static_cast<int64_t>(kept++) * rows->record_bytes);
+                                             &keys);
+    // Those that have come up again need not be read.
+    keys.erase(std::remove_if(keys.begin(), keys.end(),
+                              [this](int64_t key) { return table_->IsInFirstTier(key); }),
+               keys.end());
+    const auto n = static_cast<int64_t>(keys.size());
+    records.resize(keys.size() * static_cast<size_t>(rows->record_bytes));
+    const auto found = std::make_unique<bool[]>(keys.size());
+    KERAS_SPARSE_RETURN_IF_ERROR(store.Get(keys.data(), n, records.data(), found.get()));
+    for (int64_t i = 0; i < n; ++i) {
+      if (found[i]) Append(keys[i], records.data() + i * rows->record_bytes, rows);
     }
   } else {
     const auto walk = selection.only_unlinked ? &RowStore::WalkUnlinked : &RowStore::Walk;
     KERAS_SPARSE_RETURN_IF_ERROR(
         (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
+    for (size_t i = 0; i < keys.size(); ++i) {
+      // What an erase that failed has left below is not the row.
+      if (table_->IsInFirstTier(keys[i])) continue;
+      Append(keys[i], records.data() + static_cast<int64_t>(i) * rows->record_bytes, rows);
+    }
   }
-  AppendBelow(keys, records, rows);
   if (next >= 0) {
     rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor), next);
   } else if (tier + 1 < stores.size()) {
     rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor) + 1, 0);
   }
   return Status::Ok();
-}
-
-void TableSnapshot::AppendBelow(const std::vector<int64_t>& keys, const std::vector<char>& records,
-                                RawRows* rows) const {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    float* above = nullptr;
-    table_->first_tier_->Find(&keys[i], 1, &above);
-    if (above != nullptr) continue;
-    rows->keys.push_back(keys[i]);
-    const auto record = records.begin() + static_cast<int64_t>(i) * rows->record_bytes;
-    rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
-  }
 }
 
 std::vector<int64_t> TableSnapshot::ErasedKeys() const {
@@ -136,13 +138,15 @@ Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
                                 const std::vector<int64_t>& versions) {
   const TableLocks locks(tables, TableLocks::Mode::kExclusive);
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (tables[i]->version_ == versions[i]) continue;
+    if (VersionOf(*tables[i]) == versions[i]) continue;
     return FailedPrecondition("table '" + tables[i]->name() +
-                              "' must not change while it is saved; save again");
+                              "' must not change while it is saved, nor be saved twice at a time; "
+                              "save again");
   }
   for (EmbeddingTable* table : tables) {
     table->first_tier_->TrackChanges();
     table->change_log_.Begin();
+    ++table->num_saves_;
   }
   return Status::Ok();
 }

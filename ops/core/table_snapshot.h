@@ -12,8 +12,10 @@ namespace keras_sparse {
 
 // Which rows of a table.
 struct RawSelection {
-  bool only_changed = false;   // since the last MarkSaved
-  bool only_unlinked = false;  // that are in no file of LinkFiles
+  bool only_changed = false;  // since the last MarkSaved
+  // That are in no file of LinkFiles, which has succeeded just before. Of the rows that have
+  // changed too, those of a store that links some of its rows only come all the same.
+  bool only_unlinked = false;
 };
 
 // Records as they lie in the tiers: with their step words, and moves that are pending.
@@ -25,14 +27,15 @@ struct RawRows {
 };
 
 // The state that a table is in, for as long as its version stays the same. Everything that is read
-// of it belongs together if the version before the first call is that of MarkSaved after the last
-// one.
+// of it belongs together if the version before the first call is still that after the last one,
+// which MarkSaved makes sure of.
 //
 // Thread safety: every method may be called from any thread.
 class TableSnapshot {
  public:
   explicit TableSnapshot(EmbeddingTable* table) : table_(table) {}
 
+  // Moves on with what may have changed a row, and with MarkSaved.
   int64_t version() const;
   // Whether every row counts as changed.
   bool is_everything_changed() const;
@@ -47,16 +50,14 @@ class TableSnapshot {
   Status LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) const;
 
   // Says that all tables have been saved: from now on changes count from here.
-  // FailedPrecondition if one of them has changed since it had this version; then nothing is done.
+  // FailedPrecondition if one of them is no more at its version; then nothing is done.
   static Status MarkSaved(const std::vector<EmbeddingTable*>& tables,
                           const std::vector<int64_t>& versions);
 
  private:
   Status ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
                      RawRows* rows) const;
-  // Drops what the first tier has too: an erase that failed has left it below.
-  void AppendBelow(const std::vector<int64_t>& keys, const std::vector<char>& records,
-                   RawRows* rows) const;
+  static int64_t VersionOf(const EmbeddingTable& table);
 
   EmbeddingTable* table_;
 };
