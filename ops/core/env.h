@@ -68,6 +68,8 @@ class Env {
   class Lock {
    public:
     virtual ~Lock() = default;
+    // Whether the file is where it was. Without it the lock keeps nobody out.
+    virtual bool IsInPlace() const = 0;
   };
   virtual Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) = 0;
 

@@ -19,7 +19,8 @@ namespace keras_sparse {
 namespace {
 
 Status Failure(const std::string& what, const std::string& path, int error) {
-  const bool is_full = error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE;
+  const bool is_full =
+      error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE || error == ENFILE;
   const StatusCode code = is_full        ? StatusCode::kResourceExhausted
                           : error == EIO ? StatusCode::kDataLoss
                                          : StatusCode::kFailedPrecondition;
@@ -72,10 +73,18 @@ class PosixFile : public File {
 // flock belongs to the open file, so that it goes with the process however that ends.
 class PosixLock : public Env::Lock {
  public:
-  explicit PosixLock(int descriptor) : descriptor_(descriptor) {}
+  PosixLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   ~PosixLock() override { ::close(descriptor_); }
 
+  bool IsInPlace() const override {
+    struct stat there;
+    struct stat ours;
+    return ::stat(path_.c_str(), &there) == 0 && ::fstat(descriptor_, &ours) == 0 &&
+           there.st_ino == ours.st_ino && there.st_dev == ours.st_dev;
+  }
+
  private:
+  std::string path_;
   int descriptor_;
 };
 
@@ -155,14 +164,13 @@ class PosixEnv : public Env {
     while (true) {
       const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
       if (descriptor < 0) return Failure("open", path, errno);
+      auto taken = std::make_unique<PosixLock>(path, descriptor);
       const int error = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-      // Whoever had it may have removed the file between the two calls: a lock on a file that
-      // nobody finds keeps nobody out.
-      if (error == 0 && IsAt(path, descriptor)) {
-        *lock = std::make_unique<PosixLock>(descriptor);
+      // Whoever had it may have removed the file between the two calls.
+      if (error == 0 && taken->IsInPlace()) {
+        *lock = std::move(taken);
         return Status::Ok();
       }
-      ::close(descriptor);
       if (error == EWOULDBLOCK) break;
       if (error != 0) return Failure("lock", path, error);
     }
@@ -182,13 +190,6 @@ class PosixEnv : public Env {
   bool IsForked() const { return ::getpid() != process_; }
   static Status NotOurs(const std::string& path) {
     return FailedPrecondition("'" + path + "' is for the process to remove that made it");
-  }
-
-  static bool IsAt(const std::string& path, int descriptor) {
-    struct stat there;
-    struct stat ours;
-    return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &ours) == 0 &&
-           there.st_ino == ours.st_ino && there.st_dev == ours.st_dev;
   }
 
   const pid_t process_;

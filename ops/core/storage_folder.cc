@@ -35,13 +35,21 @@ std::mutex* Mutex() {
 
 // A storage path that this process has locked.
 struct StorageFolder::Root {
-  Env* env;
-  int64_t process;  // a child that is forked from it must leave the files alone
-  std::unique_ptr<Env::Lock> lock;
-  bool is_made = false;  // and not a folder that was there
+  Env* const env;
+  const std::string path;
+  const bool is_made;     // and not a folder that was there
+  const int64_t process;  // a child that is forked from it must leave the files alone
+  std::unique_ptr<Env::Lock> lock = nullptr;
   bool is_gone = false;
   int64_t num_made = 0;
-  std::set<std::string> folders;  // of the tables
+  std::set<std::string> folders = {};  // of the tables
+
+  // Who removes the path under the process lets others have it: then it is taken anew, and what
+  // they have left there goes.
+  Status HoldLock();
+  Status MakeFolder(std::string* folder);
+  // Leaves the path to others.
+  void Leave();
 
   static std::map<std::string, std::shared_ptr<Root>>& All() {
     static auto* roots = new std::map<std::string, std::shared_ptr<Root>>();
@@ -65,13 +73,46 @@ const RemoveFoldersAtExit kRemoveFoldersAtExit;
 
 void StorageFolder::RemoveAll() {
   std::lock_guard<std::mutex> one_at_a_time(*Mutex());
-  for (const auto& [path, root] : Root::All()) {
+  for (const auto& [_, root] : Root::All()) {
     if (root->process != ::getpid()) continue;
-    for (const std::string& folder : root->folders) (void)root->env->RemoveFolder(folder);
+    if (root->HoldLock().ok()) {
+      for (const std::string& folder : root->folders) (void)root->env->RemoveFolder(folder);
+    }
     root->is_gone = true;  // what stands there from now on may be another process's
-    (void)root->env->RemoveFile(path + kLockName);
-    if (root->is_made) (void)root->env->RemoveEmptyFolder(path);
+    root->Leave();
   }
+}
+
+Status StorageFolder::Root::HoldLock() {
+  if (lock != nullptr && lock->IsInPlace()) return Status::Ok();
+  lock.reset();
+  KERAS_SPARSE_RETURN_IF_ERROR(env->LockFile(path + kLockName, &lock));
+  std::vector<std::string> names;
+  KERAS_SPARSE_RETURN_IF_ERROR(env->List(path, &names));
+  for (const std::string& name : names) {
+    const std::string folder = path + "/" + name;
+    if (!IsTableFolder(name) || folders.count(folder) > 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(folder));
+  }
+  return Status::Ok();
+}
+
+Status StorageFolder::Root::MakeFolder(std::string* folder) {
+  KERAS_SPARSE_RETURN_IF_ERROR(HoldLock());
+  std::array<char, 48> name;
+  std::snprintf(name.data(), name.size(), "/%s%06lld", kTablePrefix,
+                static_cast<long long>(num_made));
+  *folder = path + name.data();
+  KERAS_SPARSE_RETURN_IF_ERROR(env->MakeFolder(*folder));
+  ++num_made;
+  folders.insert(*folder);
+  return Status::Ok();
+}
+
+void StorageFolder::Root::Leave() {
+  if (lock != nullptr) (void)env->RemoveFile(path + kLockName);
+  lock.reset();
+  if (is_made) (void)env->RemoveEmptyFolder(path);
 }
 
 Status StorageFolder::Make(Env* env, const std::string& storage_path,
@@ -88,28 +129,15 @@ Status StorageFolder::Make(Env* env, const std::string& storage_path,
                               "' is used by the process that this one was forked from; give this "
                               "one a folder of its own");
   }
-  if (root == nullptr) {
-    root = std::make_shared<Root>();
-    root->is_made = !is_there;
-    root->env = env;
-    root->process = ::getpid();
-    KERAS_SPARSE_RETURN_IF_ERROR(env->LockFile(resolved + kLockName, &root->lock));
-    std::vector<std::string> names;
-    KERAS_SPARSE_RETURN_IF_ERROR(env->List(resolved, &names));
-    for (const std::string& name : names) {
-      if (!IsTableFolder(name)) continue;
-      KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(resolved + "/" + name));
-    }
+  if (root == nullptr) root.reset(new Root{env, resolved, !is_there, ::getpid()});
+  std::string path;
+  const Status made = root->MakeFolder(&path);
+  if (!made.ok()) {
+    if (root->folders.empty()) root->Leave();
+    return made;
   }
-  std::array<char, 48> name;
-  std::snprintf(name.data(), name.size(), "/%s%06lld", kTablePrefix,
-                static_cast<long long>(root->num_made));
-  const std::string path = resolved + name.data();
-  KERAS_SPARSE_RETURN_IF_ERROR(env->MakeFolder(path));
-  ++root->num_made;
-  root->folders.insert(path);
   Root::All()[resolved] = root;
-  folder->reset(new StorageFolder(env, std::move(root), path));
+  folder->reset(new StorageFolder(std::move(root), path));
   return Status::Ok();
 }
 
@@ -117,14 +145,11 @@ StorageFolder::~StorageFolder() {
   std::lock_guard<std::mutex> one_at_a_time(*Mutex());
   if (root_->process != ::getpid() || root_->is_gone) return;
   // What cannot be removed now is removed by the next process that locks the path.
-  (void)env_->RemoveFolder(path_);
+  if (root_->HoldLock().ok()) (void)root_->env->RemoveFolder(path_);
   root_->folders.erase(path_);
   if (!root_->folders.empty()) return;
-  const std::string root_path = path_.substr(0, path_.rfind('/'));
-  Root::All().erase(root_path);
-  (void)env_->RemoveFile(root_path + kLockName);
-  root_->lock.reset();
-  if (root_->is_made) (void)env_->RemoveEmptyFolder(root_path);
+  Root::All().erase(root_->path);
+  root_->Leave();
 }
 
 }  // namespace keras_sparse

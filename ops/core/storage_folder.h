@@ -17,7 +17,8 @@ namespace keras_sparse {
 // is empty then.
 //
 // A process locks a storage path with its first table there. What it finds below it in folders of
-// tables was left behind by a process that was killed, and is removed.
+// tables was left behind by a process that was killed, and is removed. Where the path has been
+// removed under the process and another one has it since, the files there are that one's.
 //
 // Thread safety: Make and the destructor may be called from any thread.
 class StorageFolder {
@@ -37,10 +38,9 @@ class StorageFolder {
  private:
   struct Root;
 
-  StorageFolder(Env* env, std::shared_ptr<Root> root, std::string path)
-      : env_(env), root_(std::move(root)), path_(std::move(path)) {}
+  StorageFolder(std::shared_ptr<Root> root, std::string path)
+      : root_(std::move(root)), path_(std::move(path)) {}
 
-  Env* env_;
   std::shared_ptr<Root> root_;
   std::string path_;
 };

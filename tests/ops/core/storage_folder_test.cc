@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -97,6 +98,44 @@ TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
   ::waitpid(child, &state, 0);
   EXPECT_EQ(WEXITSTATUS(state), 0);
   EXPECT_TRUE(std::filesystem::exists(folder->path())) << "the child left the files alone";
+}
+
+TEST(StorageFolder, LeavesThePathToWhomeverHasItSince) {
+  const TempFolder temp;
+  const std::string path = temp / "ssd";
+  std::unique_ptr<StorageFolder> first;
+  std::unique_ptr<StorageFolder> second;
+  ASSERT_TRUE(IsOk(Make(path, &first)));
+  ASSERT_TRUE(IsOk(Make(path, &second)));
+  std::filesystem::remove_all(path);
+  // Another open file stands for another process.
+  std::filesystem::create_directories(path + "/keras_sparse-table-000000");
+  std::unique_ptr<Env::Lock> theirs;
+  ASSERT_TRUE(IsOk(Env::Posix()->LockFile(path + "/keras_sparse.lock", &theirs)));
+  first.reset();
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "another has it", Make(path, &first)));
+  EXPECT_EQ(temp.Contents(),
+            (Contents{"ssd", "ssd/keras_sparse.lock", "ssd/keras_sparse-table-000000"}));
+  theirs.reset();
+  ASSERT_TRUE(IsOk(Make(path, &first)));
+  EXPECT_EQ(temp.Contents(),
+            (Contents{"ssd", "ssd/keras_sparse.lock", "ssd/keras_sparse-table-000002"}));
+  first.reset();
+  second.reset();
+  EXPECT_TRUE(temp.Contents().empty());
+}
+
+TEST(StorageFolder, LeavesNothingWhereItCannotBeMade) {
+  const TempFolder temp;
+  // With a folder for the table, longer than a path may be.
+  std::string path = temp / "rows";
+  while (path.size() < 4060)
+    path += "/" + std::string(std::min<size_t>(200, 4070 - path.size()), 'x');
+  std::unique_ptr<StorageFolder> folder;
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kFailedPrecondition, "File name too long", Make(path, &folder)));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(path).parent_path()));
 }
 
 TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {
