@@ -4,6 +4,7 @@
 #include <leveldb/write_batch.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -65,7 +66,10 @@ Status LevelDbStore::ToStatus(const leveldb::Status& status) const {
   if (status.ok()) return Status::Ok();
   const std::string message = "LevelDB in '" + options_.folder + "': " + status.ToString();
   if (status.IsCorruption()) return Status(StatusCode::kDataLoss, message);
-  if (message.find("No space left") != std::string::npos) return ResourceExhausted(message);
+  for (const int error : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE}) {
+    // LevelDB passes on the words alone.
+    if (message.find(std::strerror(error)) != std::string::npos) return ResourceExhausted(message);
+  }
   return FailedPrecondition(message);
 }
 
@@ -170,18 +174,19 @@ Status LevelDbStore::MakeRoom(int64_t num_records) {
 
 Status LevelDbStore::Erase(const int64_t* keys, int64_t n) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
-  return EraseLocked(keys, n);
+  EraseLocked(keys, n);
+  return Status::Ok();
 }
 
-Status LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
+void LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
   leveldb::WriteBatch batch;
   for (int64_t i = 0; i < n; ++i) {
-    if (keys_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow) batch.Delete(SliceOf(keys[i]));
+    if (keys_.Erase(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow) batch.Delete(SliceOf(keys[i]));
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Write(leveldb::WriteOptions(), &batch)));
-  most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
-  for (int64_t i = 0; i < n; ++i) (void)keys_.Erase(HashKey(keys[i]), keys[i]);
-  return Status::Ok();
+  // keys_ says what is held: what the database does not erase takes room, and no more.
+  if (database_->Write(leveldb::WriteOptions(), &batch).ok()) {
+    most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
+  }
 }
 
 Status LevelDbStore::Clear() {
@@ -189,7 +194,7 @@ Status LevelDbStore::Clear() {
   std::vector<int64_t> keys;
   std::vector<uint32_t> unused;
   for (int64_t at = 0; at >= 0;) at = keys_.AppendSegment(at, &keys, &unused);
-  KERAS_SPARSE_RETURN_IF_ERROR(EraseLocked(keys.data(), static_cast<int64_t>(keys.size())));
+  EraseLocked(keys.data(), static_cast<int64_t>(keys.size()));
   database_->CompactRange(nullptr, nullptr);
   return Status::Ok();
 }

@@ -42,7 +42,7 @@ class LevelDbStore : public RowStore {
 
   Status OpenDatabase();
   // These need mutex_ alone.
-  Status EraseLocked(const int64_t* keys, int64_t n);
+  void EraseLocked(const int64_t* keys, int64_t n);
   Status MakeRoom(int64_t num_records);
 
   Status Read(const leveldb::ReadOptions& options, int64_t key, char* record) const;
