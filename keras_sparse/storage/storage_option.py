@@ -45,7 +45,7 @@ class StorageOption:
     ):
         names = tuple(str(each) for each in StorageType)
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type"))
-        self.storage_path = None if storage_path is None else os.fspath(storage_path)
+        self.storage_path = _check_path(storage_path)
         self.storage_size = _check_sizes(storage_size)
         self.cache_strategy = checks.one_of(cache_strategy, ("LRU", "LFU"), "cache_strategy")
         self._check_tiers()
@@ -100,6 +100,20 @@ class StorageOption:
     def from_config(cls, config):
         """Makes the option that `get_config` describes."""
         return cls(**config)
+
+
+def _check_path(path):
+    """Returns `storage_path` as a string, or `None`."""
+    if path is None:
+        return None
+    path = os.fsdecode(path)
+    # TensorFlow hands strings over as UTF-8, and to the system a name ends with its first NUL.
+    if "\0" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
+        raise ValueError(
+            "`storage_path` must be a path of UTF-8 text without NUL. Received: "
+            f"storage_path={path!r}"
+        )
+    return path
 
 
 def _check_sizes(sizes):

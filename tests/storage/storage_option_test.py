@@ -1,3 +1,5 @@
+import pathlib
+
 import keras
 import pytest
 
@@ -25,6 +27,11 @@ def test_fills_up_sizes_with_a_gibibyte():
     assert StorageOption(StorageType.DRAM_SSDHASH, "ssd").sizes == [1 << 30, 1 << 30]
 
 
+def test_takes_a_path_of_any_kind():
+    for path in ("rows", b"rows", pathlib.Path("rows")):
+        assert StorageOption("DRAM_SSDHASH", path).storage_path == "rows"
+
+
 def test_survives_its_config():
     option = StorageOption("DRAM_SSDHASH", "ssd", [1 << 20], "LFU")
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(option))
@@ -46,6 +53,9 @@ def test_survives_its_config():
             "needs a build of keras_sparse for GPU",
         ),
         ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
+        ({"storage_path": "a\0b"}, ValueError, "UTF-8 text without NUL. Received: .*'a.x00b'"),
+        ({"storage_path": b"\xff"}, ValueError, "UTF-8 text without NUL. Received: .*'.udcff'"),
+        ({"storage_path": 5}, TypeError, "not int"),
         ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
         ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
