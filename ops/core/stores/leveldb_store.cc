@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,20 +36,23 @@ leveldb::Slice SliceOf(const int64_t& key) {
 
 Status LevelDbStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
   std::unique_ptr<LevelDbStore> made(new LevelDbStore(options));
-  KERAS_SPARSE_RETURN_IF_ERROR(made->OpenDatabase());
+  KERAS_SPARSE_RETURN_IF_ERROR(made->OpenDatabase(options.folder, &made->database_));
   *store = std::move(made);
   return Status::Ok();
 }
 
 LevelDbStore::LevelDbStore(const StoreOptions& options)
-    : options_(options), filter_(leveldb::NewBloomFilterPolicy(kFilterBitsPerKey)) {}
+    : options_(options),
+      filter_(leveldb::NewBloomFilterPolicy(kFilterBitsPerKey)),
+      folder_(options.folder) {}
 
 LevelDbStore::~LevelDbStore() {
   database_.reset();
-  (void)leveldb::DestroyDB(options_.folder, leveldb::Options());
+  (void)leveldb::DestroyDB(folder_, leveldb::Options());
 }
 
-Status LevelDbStore::OpenDatabase() {
+Status LevelDbStore::OpenDatabase(const std::string& folder,
+                                  std::unique_ptr<leveldb::DB>* database) const {
   leveldb::Options options;
   options.create_if_missing = true;
   options.error_if_exists = true;
@@ -56,15 +61,15 @@ Status LevelDbStore::OpenDatabase() {
   options.max_file_size = kFileBytes;
   options.filter_policy = filter_.get();
   options.compression = leveldb::kNoCompression;  // trained floats hardly shrink
-  leveldb::DB* database = nullptr;
-  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(leveldb::DB::Open(options, options_.folder, &database)));
-  database_.reset(database);
+  leveldb::DB* opened = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(leveldb::DB::Open(options, folder, &opened)));
+  database->reset(opened);
   return Status::Ok();
 }
 
 Status LevelDbStore::ToStatus(const leveldb::Status& status) const {
   if (status.ok()) return Status::Ok();
-  const std::string message = "LevelDB in '" + options_.folder + "': " + status.ToString();
+  const std::string message = "LevelDB in '" + folder_ + "': " + status.ToString();
   if (status.IsCorruption()) return Status(StatusCode::kDataLoss, message);
   for (const int error : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE}) {
     // LevelDB passes on the words alone.
@@ -81,12 +86,12 @@ int64_t LevelDbStore::num_rows() const {
 int64_t LevelDbStore::bytes() const {
   leveldb::Env* env = leveldb::Env::Default();
   std::vector<std::string> names;
-  if (!env->GetChildren(options_.folder, &names).ok()) return 0;
+  if (!env->GetChildren(folder_, &names).ok()) return 0;
   int64_t bytes = 0;
   for (const std::string& name : names) {
     uint64_t size = 0;
     // A file may go while we look.
-    if (env->GetFileSize(options_.folder + "/" + name, &size).ok()) {
+    if (env->GetFileSize(folder_ + "/" + name, &size).ok()) {
       bytes += static_cast<int64_t>(size);
     }
   }
@@ -131,8 +136,7 @@ Status LevelDbStore::Read(const leveldb::ReadOptions& options, int64_t key, char
   static thread_local std::string value;
   KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Get(options, SliceOf(key), &value)));
   if (value.size() != static_cast<size_t>(options_.record_bytes)) {
-    return Status(StatusCode::kDataLoss, "LevelDB in '" + options_.folder +
-                                             "' must hold records of " +
+    return Status(StatusCode::kDataLoss, "LevelDB in '" + folder_ + "' must hold records of " +
                                              std::to_string(options_.record_bytes) +
                                              " bytes. Received: " + std::to_string(value.size()));
   }
@@ -152,11 +156,58 @@ Status LevelDbStore::Put(const int64_t* keys, int64_t n, const char* records) {
       batch.Put(SliceOf(keys[i]),
                 leveldb::Slice(records + i * record_bytes, static_cast<size_t>(record_bytes)));
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Write(leveldb::WriteOptions(), &batch)));
+    KERAS_SPARSE_RETURN_IF_ERROR(Write(&batch));
     most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
     for (int64_t i = begin; i < end; ++i) (void)keys_.Exchange(HashKey(keys[i]), keys[i], 0);
   }
   return Status::Ok();
+}
+
+Status LevelDbStore::Write(leveldb::WriteBatch* batch) {
+  const Status status = ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+  if (status.code() != StatusCode::kResourceExhausted) return status;
+  // A database whose background work has once found the disk full takes nothing any more, and
+  // whether that is so it does not say.
+  const int64_t needed = keys_.size() * (options_.record_bytes + int64_t{sizeof(int64_t)}) +
+                         2 * static_cast<int64_t>(kWriteBufferBytes);
+  std::error_code error;
+  const auto room = std::filesystem::space(folder_, error);
+  if (error || room.available < static_cast<uintmax_t>(needed)) {
+    return ResourceExhausted(status.message() + "; to go on it may need " + std::to_string(needed) +
+                             " bytes, for a new database");
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
+  return ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+}
+
+Status LevelDbStore::CopyDatabase() {
+  const std::string folder = options_.folder + "-copy-" + std::to_string(num_copies_++);
+  std::unique_ptr<leveldb::DB> copy;
+  Status status = OpenDatabase(folder, &copy);
+  const int64_t chunk = std::max<int64_t>(1, kBatchBytes / options_.record_bytes);
+  for (int64_t at = 0; at >= 0 && status.ok();) {
+    std::vector<int64_t> keys;
+    std::vector<uint32_t> unused;
+    at = keys_.AppendSegments(at, chunk, &keys, &unused);
+    leveldb::WriteBatch batch;
+    std::string value;
+    for (const int64_t key : keys) {
+      if (status.ok()) {
+        status = ToStatus(database_->Get(leveldb::ReadOptions(), SliceOf(key), &value));
+      }
+      batch.Put(SliceOf(key), value);
+    }
+    if (status.ok()) status = ToStatus(copy->Write(leveldb::WriteOptions(), &batch));
+  }
+  const std::string left = status.ok() ? folder_ : folder;
+  if (status.ok()) {
+    database_.swap(copy);
+    folder_ = folder;
+  }
+  copy.reset();
+  (void)leveldb::DestroyDB(left, leveldb::Options());
+  most_bytes_ = bytes();
+  return status;
 }
 
 Status LevelDbStore::MakeRoom(int64_t num_records) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
+#include <string>
 
 #include "ops/core/hash_index.h"
 #include "ops/core/row_store.h"
@@ -40,20 +41,25 @@ class LevelDbStore : public RowStore {
  private:
   explicit LevelDbStore(const StoreOptions& options);
 
-  Status OpenDatabase();
+  Status OpenDatabase(const std::string& folder, std::unique_ptr<leveldb::DB>* database) const;
   // These need mutex_ alone.
   void EraseLocked(const int64_t* keys, int64_t n);
   Status MakeRoom(int64_t num_records);
+  Status Write(leveldb::WriteBatch* batch);
+  // Moves to a new database, with all rows; the old one stays where that fails.
+  Status CopyDatabase();
 
   Status Read(const leveldb::ReadOptions& options, int64_t key, char* record) const;
   Status ToStatus(const leveldb::Status& status) const;
 
   const StoreOptions options_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
+  std::string folder_;  // of the database
   std::unique_ptr<leveldb::DB> database_;
 
   mutable std::shared_mutex mutex_;
   HashIndex keys_{0};
+  int64_t num_copies_ = 0;
   // At most what the files take: what they were found to take, and what was written since.
   int64_t most_bytes_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "ops/core/stores/leveldb_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <chrono>
 #include <cstdint>
@@ -103,6 +104,31 @@ TEST(LevelDbStore, NamesAFolderThatIsTaken) {
   std::unique_ptr<RowStore> second;
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, folder / "store",
                         RowStore::Open(options, &second)));
+}
+
+TEST(LevelDbStore, GoesOnWhenAFullDiskHasRoomAgain) {
+  const TempFolder folder;
+  // Of two files of 32 MB, one is written in the background, and finds no room.
+  if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=40m") != 0) {
+    GTEST_SKIP() << "this user may not mount a small disk";
+  }
+  auto store = Open(folder / "store", 4000);
+  Status status;
+  int64_t end = 0;
+  for (; end < 20000 && status.ok(); end += status.ok() ? 500 : 0) {
+    status = PutRecords(store.get(), Range(end, end + 500), 1);
+  }
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "for a new database", status));
+  ASSERT_TRUE(IsOk(store->Erase(Range(0, 100).data(), 100)));
+  const StoredRecords expected = Records(Range(100, end), 1, 4000);
+  EXPECT_EQ(WalkStore(*store, 1000), expected);
+  ASSERT_EQ(::mount("tmpfs", folder.path().c_str(), "tmpfs", MS_REMOUNT, "size=400m"), 0);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(end, end + 500), 1)));
+  EXPECT_EQ(WalkStore(*store, 1000), Records(Range(100, end + 500), 1, 4000));
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, end), 2)));
+  store.reset();
+  EXPECT_TRUE(folder.Contents().empty());
+  EXPECT_EQ(::umount(folder.path().c_str()), 0);
 }
 
 TEST(LevelDbStore, IsATierBelowMemory) {
