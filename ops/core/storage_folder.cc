@@ -1,5 +1,6 @@
 #include "ops/core/storage_folder.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -50,6 +51,8 @@ struct StorageFolder::Root {
   Status MakeFolder(std::string* folder);
   // Leaves the path to others.
   void Leave();
+  // Forked children would hold the locks, too, and for longer than this process where it is killed.
+  static void UnlockInChildren();
 
   static std::map<std::string, std::shared_ptr<Root>>& All() {
     static auto* roots = new std::map<std::string, std::shared_ptr<Root>>();
@@ -115,8 +118,19 @@ void StorageFolder::Root::Leave() {
   if (is_made) (void)env->RemoveEmptyFolder(path);
 }
 
+void StorageFolder::Root::UnlockInChildren() {
+  static const int kIsRegistered =
+      ::pthread_atfork([] { Mutex()->lock(); }, [] { Mutex()->unlock(); },
+                       [] {
+                         for (const auto& [_, root] : All()) root->lock.reset();
+                         Mutex()->unlock();
+                       });
+  (void)kIsRegistered;
+}
+
 Status StorageFolder::Make(Env* env, const std::string& storage_path,
                            std::unique_ptr<StorageFolder>* folder) {
+  Root::UnlockInChildren();
   std::lock_guard<std::mutex> one_at_a_time(*Mutex());
   std::string resolved;
   const bool is_there = env->Resolve(storage_path, &resolved).ok();

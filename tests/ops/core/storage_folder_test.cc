@@ -100,6 +100,32 @@ TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
   EXPECT_TRUE(std::filesystem::exists(folder->path())) << "the child left the files alone";
 }
 
+TEST(StorageFolder, IsNotHeldByForkedChildrenOfAKilledProcess) {
+  const TempFolder temp;
+  int ends[2];
+  int begun[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::pipe(begun), 0);
+  char byte = 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::unique_ptr<StorageFolder> folder;
+    if (!Make(temp.path(), &folder).ok()) ::_exit(1);
+    if (::fork() == 0) {
+      ::close(ends[1]);
+      if (::write(begun[1], &byte, 1) != 1) ::_exit(1);
+      ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));  // when the test closes its end
+    }
+    ::_exit(::read(begun[0], &byte, 1) == 1 ? 0 : 1);
+  }
+  int state = 0;
+  ::waitpid(child, &state, 0);
+  ASSERT_EQ(WEXITSTATUS(state), 0);
+  std::unique_ptr<StorageFolder> folder;
+  EXPECT_TRUE(IsOk(Make(temp.path(), &folder)));
+  for (const int each : {ends[0], ends[1], begun[0], begun[1]}) ::close(each);
+}
+
 TEST(StorageFolder, LeavesThePathToWhomeverHasItSince) {
   const TempFolder temp;
   const std::string path = temp / "ssd";
