@@ -4,8 +4,8 @@
 
 A dynamic table of 1,000,000 x 64 with Adagrad's slot, in memory alone and over an SSD tier with a
 tenth of its rows in memory. An eviction looks at every row: of `none` all stay, of `half` every
-second one goes. A step updates 26 x 8192 keys, drawn as in W3, of a table in memory that keeps ages
-and of one that does not, in turn.
+second one goes; the best of three. A step updates 26 x 8192 keys, few of them often (Zipf, 1.2), of
+a table in memory that keeps ages and of one that does not, in turn.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from benchmarks.memory import touch_all
 
 TITLE = "Eviction from a table of 1,000,000 x 64 with Adagrad's slot"
 BATCH = 26 * 8192
+EVICTIONS = 3
 ROUNDS = 40
 
 
@@ -41,21 +42,26 @@ def seconds_of(call, *arguments):
 
 
 def measure(storage, by_age, goes, num_rows):
-    """Seconds of one eviction from a table all of whose rows have been trained."""
+    """Seconds of the fastest eviction from a table all of whose rows have been trained."""
     import keras_sparse
 
     eviction = keras_sparse.GlobalStepEvict(5) if by_age else keras_sparse.L2WeightEvict(1.0)
     table, optimizer = make_table(eviction, storage)
     keys = workloads.scramble(np.random.default_rng(workloads.SEED).permutation(num_rows))
     touch_all(optimizer, table, keys)
-    for first in range(0, num_rows, CHUNK):
+    return min(measure_one(table, keys, goes) for _ in range(EVICTIONS))
+
+
+def measure_one(table, keys, goes):
+    """Seconds of one eviction, of rows that are written before."""
+    for first in range(0, len(keys), CHUNK):
         part = keys[first : first + CHUNK]
-        odd = (np.arange(len(part)) % 2 == 0) & (goes == "half")
-        rows = np.where(odd, 0.0, 1.0)[:, np.newaxis] * np.ones((1, DIM), "float32")
-        table.import_(part, rows, np.where(odd, 9, 0))
+        leaves = (np.arange(len(part)) % 2 == 0) & (goes == "half")
+        rows = np.repeat(np.where(leaves, 0.0, 1.0)[:, np.newaxis], DIM, axis=1)
+        table.import_(part, rows, np.where(leaves, 9, 0))
     table.stats()  # waits for rows on their way down
     seconds = seconds_of(table.evict)
-    assert table.num_rows == (num_rows if goes == "none" else num_rows // 2)
+    assert table.num_rows == len(keys) // (1 if goes == "none" else 2)
     return seconds
 
 
