@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/embedding_table.h"
+#include "tests/ops/core/eviction_testing.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/thread_executor.h"
@@ -45,6 +46,11 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
         ASSERT_TRUE(IsOk(
             table->Import(read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
       }
+    }
+    if (step % 15 == 0) {
+      const int64_t num_evicted = Evict(plain.get(), WeightBelow(0.5));
+      ASSERT_GT(num_evicted, 0);
+      ASSERT_EQ(Evict(tiered.get(), WeightBelow(0.5), &executor), num_evicted);
     }
     ASSERT_EQ(tiered->size(), plain->size());
     ASSERT_EQ(tiered->stats().created_rows, plain->stats().created_rows);
