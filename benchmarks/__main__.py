@@ -17,6 +17,7 @@ import time
 from importlib import metadata
 
 from benchmarks import bandwidth
+from benchmarks import checkpoints
 from benchmarks import dlrm
 from benchmarks import dynamic_table
 from benchmarks import eviction
@@ -41,6 +42,7 @@ OTHERS = {
     "table rows": table_rows,
     "bandwidth": bandwidth,
     "memory": memory,
+    "checkpoints": checkpoints,
     "saving": saving,
     "storage tiers": storage_tiers,
     "eviction": eviction,

@@ -6,8 +6,8 @@ from keras_sparse.ops.create_tables import create_tables as create_tables
 from keras_sparse.ops.erase_rows import erase_rows as erase_rows
 from keras_sparse.ops.evict_rows import evict_rows as evict_rows
 from keras_sparse.ops.export_filter import export_filter as export_filter
-from keras_sparse.ops.export_history import RuleHistory as RuleHistory
 from keras_sparse.ops.export_history import export_history as export_history
+from keras_sparse.ops.export_history import RuleHistory as RuleHistory
 from keras_sparse.ops.export_rows import export_rows as export_rows
 from keras_sparse.ops.import_filter import import_filter as import_filter
 from keras_sparse.ops.import_rows import import_rows as import_rows

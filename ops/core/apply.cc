@@ -176,6 +176,7 @@ Status GradientApplier::Run() {
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   for (const ApplyRequest& request : requests_) {
+    request.table->is_restoring_ = false;
     KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
   }
   std::vector<FetchedRecords> fetched;

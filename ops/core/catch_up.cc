@@ -61,6 +61,7 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
 }
 
 Status EmbeddingTable::BoundHistory(Executor* executor) {
+  if (is_restoring_) return Status::Ok();
   const int64_t history_bytes = rule_->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.

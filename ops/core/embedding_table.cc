@@ -94,10 +94,13 @@ Status EmbeddingTable::CheckRecords(const float* records, int64_t n, int64_t wid
   const int64_t words = schema.record_bytes() / 4;
   if (width == dim() || width == schema.record_floats()) return Status::Ok();
   if (width != words) {
+    const bool has_steps = words > schema.record_floats();
     return InvalidArgument(
-        "`records` of table '" + name() + "' must be " + std::to_string(dim()) + " wide (rows), " +
-        std::to_string(schema.record_floats()) + " (rows and slots of rule '" + rule_->name() +
-        "') or " + std::to_string(words) + " (with steps). Received: " + std::to_string(width));
+        "`records` of table '" + name() + "' must be " + std::to_string(dim()) +
+        " wide (rows) or " + std::to_string(schema.record_floats()) + " (rows and slots of rule '" +
+        rule_->name() + "')" +
+        (has_steps ? " or " + std::to_string(words) + " (their steps too)" : "") +
+        ". Received: " + std::to_string(width));
   }
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records + i * width;
@@ -182,6 +185,7 @@ Status EmbeddingTable::Restore(const RuleHistory& history, Executor* executor) {
     KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
   }
   num_steps_ = history.table_step;
+  is_restoring_ = true;
   return ClearRows(executor);
 }
 

@@ -280,6 +280,7 @@ class EmbeddingTable {
   mutable StagedRecords staged_;
   ChangeLog change_log_;
   int64_t num_saves_ = 0;       // that TableSnapshot::MarkSaved has been told of
+  bool is_restoring_ = false;   // records that come may be as old as the history
   bool is_unfinished_ = false;  // the last change left something to do
   int64_t version_ = 0;
   uint32_t num_steps_ = 0;  // updates so far, whatever the rule; wraps
