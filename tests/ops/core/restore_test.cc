@@ -43,8 +43,9 @@ void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece
   std::vector<float> words;
   const auto import_piece = [&] {
     const auto n = static_cast<int64_t>(keys.size());
-    const int64_t width = n == 0 ? 0 : static_cast<int64_t>(words.size()) / n;
-    if (n > 0) ASSERT_TRUE(IsOk(table->Import(keys.data(), n, words.data(), width, &executor)));
+    if (n == 0) return;
+    const int64_t width = static_cast<int64_t>(words.size()) / n;
+    ASSERT_TRUE(IsOk(table->Import(keys.data(), n, words.data(), width, &executor)));
     keys.clear();
     words.clear();
   };
