@@ -27,10 +27,12 @@ def storage(storage_type, path):
     return keras_sparse.StorageOption(storage_type, storage_path=path, storage_size=sizes)
 
 
-def make_model(storage=None, optimizer="Adagrad", admission=None, compiled=True):
+def make_model(
+    storage=None, optimizer="Adagrad", admission=None, eviction=None, compiled=True, **compile_with
+):
     """A model of a dynamic and a static table."""
     inputs = keras.Input((2,), dtype="int64")
-    options = {"storage": storage, "admission": admission, "seed": 1}
+    options = {"storage": storage, "admission": admission, "eviction": eviction, "seed": 1}
     dynamic = Embedding(None, 4, "sum", **options)(inputs)
     static = Embedding(NUM_KEYS, 2, "mean", seed=2)(inputs)
     joined = keras.layers.Concatenate()([dynamic, static])
@@ -38,7 +40,7 @@ def make_model(storage=None, optimizer="Adagrad", admission=None, compiled=True)
     model = keras.Model(inputs, outputs)
     if compiled:
         optimizer = getattr(keras_sparse.optimizers, optimizer)(0.05)
-        model.compile(optimizer, loss="mse", run_eagerly=True)
+        model.compile(optimizer, **{"loss": "mse", "run_eagerly": True, **compile_with})
         optimizer.build(model.trainable_variables)
     return model
 

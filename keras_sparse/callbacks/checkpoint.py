@@ -1,38 +1,41 @@
 import os
 import pathlib
-import re
-import shutil
 import warnings
+from typing import Any
 
 import keras
 
 from keras_sparse import checks
-from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
-from keras_sparse.saving.checkpoint_writer import remove_partial
+from keras_sparse import ops
+from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
+from keras_sparse.saving.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.load_checkpoint import load_checkpoint
 from keras_sparse.saving.save_checkpoint import save_checkpoint
+from keras_sparse.saving.save_delta import find_base
 from keras_sparse.saving.save_delta import save_delta
-
-_NAMES = re.compile(r"step-(\d{9,})(-delta)?")
+from keras_sparse.saving.verify import verify
 
 
 class Checkpoint(keras.callbacks.Callback):
     """Saves checkpoints while a model trains, and goes on from the last one.
 
     Checkpoints are folders `step-000001000` below `path`, deltas `step-000001100-delta`, named
-    after the optimizer's steps. The first training loads the last one there, if that is ahead of
-    the model, and begins with the epoch that it was saved in; so the same script, run again, goes
-    on where it was cut off. A damaged one is put aside under a name that ends in `.damaged`, and
-    the one before it is loaded. Of an epoch that was cut off, all batches come again.
+    after the optimizer's steps. The callback's first training loads the last one there, if that is
+    ahead of the model, and begins with the epoch that it was saved in; so the same script, run
+    again, goes on where it was cut off. A damaged one is put aside under a name with `.damaged`,
+    and the one before it is loaded. Of an epoch that was cut off, all batches come again.
 
     Args:
         path: Folder for the checkpoints, made if it is not there.
         every_steps: Integer: a checkpoint is saved when the optimizer's steps come to a multiple of
-            it. Defaults to `None`, at the end of each epoch. One more is saved when training ends.
+            it. Defaults to `None`, at the end of each epoch. What is left is saved at the end.
         keep: Integer: how many checkpoints stay; older ones are removed, with their deltas.
             Defaults to `None`, all.
         delta_every: Integer: a delta is saved when the steps come to a multiple of it, for the
-            first time a checkpoint. Defaults to `None`, no deltas.
+            first time a checkpoint, and so if the model was saved elsewhere in between. Defaults to
+            `None`, no deltas.
         resume: Boolean. Whether to go on from what is at `path`. `False` refuses a folder with
             checkpoints in it. Defaults to `True`.
         verbose: Boolean. Whether to show a bar where saving takes long. Defaults to `True`.
@@ -60,11 +63,13 @@ class Checkpoint(keras.callbacks.Callback):
                 "`delta_every` must be below `every_steps`: deltas are saved between checkpoints. "
                 f"Received: delta_every={delta_every}, every_steps={every_steps}"
             )
+        self._folder: Any = None  # a `CheckpointFolder` once training begins
+        self._is_first = True  # training with this callback
         self._epoch = 0
-        self._batch = 0
-        self._saved_step = 0  # of the last checkpoint or delta
+        self._epoch_step = 0  # at the beginning of the epoch
         self._checkpoint_step = 0
-        self._has_checkpoint = False  # that a delta may go on from
+        self._saved: Any = None  # what `_state` was at the last checkpoint or delta
+        self._saved_path: Any = None
 
     def on_train_begin(self, logs=None):
         if self.model.optimizer is None:
@@ -72,91 +77,116 @@ class Checkpoint(keras.callbacks.Callback):
                 "Checkpoint must be given to a model with an optimizer, whose steps it counts. "
                 f"Received: model '{self.model.name}' without one"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._clean_up()
-        saved = _list(self.path)
+        self._folder = CheckpointFolder(self.path)
+        saved = self._folder.list()
         if saved and not self.resume:
             raise ValueError(
                 "`path` must be a folder without checkpoints if `resume` is off. Give another "
                 f"one, or remove them. Received: path='{self.path}' with {len(saved)} checkpoints"
             )
-        self._saved_step = self._checkpoint_step = self._step()
-        if saved and max(saved)[0] > self._step():
-            self._resume()
+        self._saved = None
+        self._checkpoint_step = self._step()
+        if saved and saved[-1].step > self._step():
+            if not self._is_first:
+                raise ValueError(
+                    "Checkpoint must be given to a model that is as far as the checkpoints at "
+                    "`path`; a model that was compiled again counts its steps anew. Give another "
+                    f"callback and folder. Received: path='{self.path}' with a checkpoint of step "
+                    f"{saved[-1].step}, model at step {self._step()}"
+                )
+            self._resume(saved)
+        self._is_first = False
 
-    def _resume(self):
+    def _resume(self, saved):
         if not self.model.built:
             raise ValueError(
                 "Checkpoint must be given to a built model, so that there are variables to load. "
                 f"Call the model once before `fit`. Received: unbuilt model '{self.model.name}'"
             )
-        saved = sorted(_list(self.path))
-        while saved and saved[-1][0] > self._step():
-            _, is_delta, path = saved.pop()
+        while saved and saved[-1].step > self._step():
+            last = saved.pop()
             try:
-                info = load_checkpoint(self.model, path, verbose=self.verbose)
-            except (FileNotFoundError, ValueError) as error:
-                path.rename(path.with_name(f"{path.name}.damaged"))
+                verify(last.path)
+            except (CheckpointDamagedError, FileNotFoundError) as error:
+                self._folder.put_aside(last.path)
                 warnings.warn(f"A checkpoint was put aside: {error}", stacklevel=2)
                 continue
+            # Errors from here on are of the model, and no reason to go further back.
+            info = load_checkpoint(self.model, last.path, verify=False, verbose=self.verbose)
+            self.model.optimizer.iterations.assign(info.step)  # also for another optimizer
             self.model._initial_epoch = info.training.get("epoch", 0)  # as BackupAndRestore does
-            self._saved_step = info.step
-            earlier = [step for step, delta, _ in saved if not delta]
-            self._checkpoint_step = max(earlier, default=0) if is_delta else info.step
-            self._has_checkpoint = True
+            checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
+            self._checkpoint_step = max(checkpoints, default=0)
+            self._saved, self._saved_path = self._state(), last.path
+            if self.verbose:
+                print(f"Going on from {last.path.name}, epoch {self.model._initial_epoch + 1}")
             return
+        if not saved:
+            raise RuntimeError(
+                "Checkpoint must find a whole checkpoint to go on from. All were damaged and have "
+                "been put aside; train again to begin anew, or bring one back. Received: "
+                f"path='{self.path}'"
+            )
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._epoch, self._batch = epoch, 0
+        self.model._initial_epoch = None  # or each later `fit` began there
+        self._epoch, self._epoch_step = epoch, self._step()
 
     def on_train_batch_end(self, batch, logs=None):
-        self._batch = batch + 1
-        if self._batch == self.params.get("steps"):
-            self._epoch, self._batch = self._epoch + 1, 0
         step = self._step()
+        saved_step = self._checkpoint_step if self._saved is None else self._saved[0]
         if _passed_multiple(self.every_steps, self._checkpoint_step, step):
             self._save()
-        elif _passed_multiple(self.delta_every, self._saved_step, step):
+        elif _passed_multiple(self.delta_every, saved_step, step):
             self._save(is_delta=True)
 
     def on_epoch_end(self, epoch, logs=None):
-        self._epoch, self._batch = epoch + 1, 0
+        self._epoch, self._epoch_step = epoch + 1, self._step()
         if self.every_steps is None:
             self._save()
+        elif self._saved == self._state():
+            self._write_training()
 
     def on_train_end(self, logs=None):
+        self.model._initial_epoch = None
         self._save()
 
     def _save(self, is_delta=False):
         step = self._step()
-        if step == self._saved_step and (is_delta or step == self._checkpoint_step):
+        if self._saved == self._state():
+            self._write_training()
             return
-        is_delta = is_delta and self._has_checkpoint
-        path = self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"
-        training = {"epoch": self._epoch, "batch": self._batch}
+        # Rows may have been evicted since the checkpoint of this step.
+        is_delta = is_delta or self._folder.path_of(step, False).exists()
+        base = find_base(self.model) if is_delta else None
+        is_delta = base is not None and base.folder.parent == self._folder.path
         save = save_delta if is_delta else save_checkpoint
-        save(self.model, path, training, self.verbose)
-        self._saved_step = step
+        path = self._folder.path_of(step, is_delta)
+        if path.exists():
+            return
+        save(self.model, path, self._training(), self.verbose)
+        self._saved, self._saved_path = self._state(), path
         if not is_delta:
             self._checkpoint_step = step
-            self._has_checkpoint = True
-            self._remove_old()
+            if self.keep is not None:
+                self._folder.remove_old(self.keep)
 
-    def _remove_old(self):
-        saved = sorted(_list(self.path))
-        kept = [step for step, is_delta, _ in saved if not is_delta][-(self.keep or len(saved)) :]
-        for step, _, path in saved:
-            if step < kept[0]:
-                # Without its manifest it is no checkpoint any more, should this be cut off.
-                (path / MANIFEST).unlink()
-                shutil.rmtree(path, ignore_errors=True)
+    def _write_training(self):
+        """The epoch may have ended since the checkpoint was saved."""
+        if self._saved_path is not None:
+            Manifest.read(self._saved_path).replace_training(self._saved_path, self._training())
 
-    def _clean_up(self):
-        """Removes what a process that was killed has left half written or half removed."""
-        remove_partial(self.path)
-        for path in self.path.iterdir():
-            if _NAMES.fullmatch(path.name) and not (path / MANIFEST).exists():
-                shutil.rmtree(path, ignore_errors=True)
+    def _training(self):
+        batch = self._step() - self._epoch_step
+        if batch == self.params.get("steps"):
+            return {"epoch": self._epoch + 1, "batch": 0}
+        return {"epoch": self._epoch, "batch": batch}
+
+    def _state(self):
+        """The optimizer's steps, and the versions of the tables."""
+        tables = [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+        versions = ops.snapshot_versions(tables)[0].numpy().tolist() if tables else []
+        return self._step(), versions
 
     def _step(self):
         return int(self.model.optimizer.iterations)
@@ -165,9 +195,3 @@ class Checkpoint(keras.callbacks.Callback):
 def _passed_multiple(number, before, now):
     """Whether there is a multiple of a number, if it is not `None`, after `before` up to `now`."""
     return number is not None and now // number > before // number
-
-
-def _list(folder):
-    """Returns `(step, is_delta, path)` of each checkpoint in a folder."""
-    matches = ((_NAMES.fullmatch(path.name), path) for path in folder.iterdir())
-    return [(int(match[1]), match[2] is not None, path) for match, path in matches if match]

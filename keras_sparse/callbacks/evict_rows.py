@@ -40,7 +40,7 @@ class EvictRows(keras.callbacks.Callback):
             checks.positive(every, "every")
         self.every = every
         self.verbose = checks.one_of(verbose, (0, 1), "verbose")
-        self._seen = 0  # the last step that was looked at
+        self._seen = None  # the last step that was looked at
 
     def on_train_begin(self, logs=None):
         if not self._tables():
@@ -49,7 +49,11 @@ class EvictRows(keras.callbacks.Callback):
                 "one: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "
                 f"Received: model '{self.model.name}' without any"
             )
-        self._seen = self._step()
+        self._seen = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._seen is None:  # by now a checkpoint to go on from is loaded
+            self._seen = self._step()
 
     def on_train_batch_end(self, batch, logs=None):
         if self.every == "epoch":

@@ -21,7 +21,7 @@ def read_segment(path, record_words, first, is_alive):
     """
     return _native.lib.keras_sparse_read_segment(
         path=path,
-        record_floats=tf.constant(record_words, tf.int64),
+        record_words=tf.constant(record_words, tf.int64),
         first=tf.constant(first, tf.int64),
         is_alive=is_alive,
     )

@@ -1,6 +1,9 @@
 """Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
 from keras_sparse.saving import load_weights as _load_weights  # noqa: F401  (for its effect)
+from keras_sparse.saving.checkpoint_damaged_error import (
+    CheckpointDamagedError as CheckpointDamagedError,
+)
 from keras_sparse.saving.load_checkpoint import CheckpointInfo as CheckpointInfo
 from keras_sparse.saving.load_checkpoint import load_checkpoint as load_checkpoint
 from keras_sparse.saving.load_table import load_table as load_table

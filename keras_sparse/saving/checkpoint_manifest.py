@@ -1,9 +1,11 @@
 import dataclasses
 import json
+import os
 import pathlib
 import zlib
 
 from keras_sparse.initial_rows import InitialRows
+from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.table_header import FilterHeader
 
 FORMAT = "keras_sparse checkpoint"
@@ -47,6 +49,7 @@ class SegmentPart:
     Args:
         file: String. Name of the segment.
         num_entries: Integer. Records in it, rows or not.
+        num_rows: Integer. Rows among them.
         alive_file: String. Name of the HDF5 file that tells which of them are rows.
         alive_path: String. The dataset in it: uint8, a bit an entry, the lowest first.
         alive_crc32: Integer. Its CRC-32.
@@ -54,6 +57,7 @@ class SegmentPart:
 
     file: str
     num_entries: int
+    num_rows: int
     alive_file: str
     alive_path: str
     alive_crc32: int
@@ -142,7 +146,22 @@ class Manifest:
     file_bytes: dict[str, int]
     tables: tuple[SavedTable, ...]
 
-    def write(self, folder):
+    @property
+    def data_file(self):
+        """Name of the HDF5 file with what was copied by this checkpoint."""
+        return f"rows-{self.id}.h5"
+
+    def replace_training(self, folder, training):
+        """Changes `training` in a manifest that lies in a folder, at once."""
+        if training == self.training:
+            return
+        target = pathlib.Path(folder, NAME)
+        changed = target.with_name(f"{NAME}.new")
+        dataclasses.replace(self, training=training).write(folder, changed.name)
+        sync(changed)
+        changed.replace(target)
+
+    def write(self, folder, name=NAME):
         """Writes the manifest into a folder."""
         fields = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
         for table, saved in zip(self.tables, fields["tables"], strict=True):
@@ -150,7 +169,7 @@ class Manifest:
                 saved_part["kind"] = _KINDS[type(part)]
         text = json.dumps(fields, indent=1)
         content = {"crc32": zlib.crc32(text.encode()), "manifest": text.splitlines()}
-        pathlib.Path(folder, NAME).write_text(json.dumps(content, indent=1) + "\n")
+        pathlib.Path(folder, name).write_text(json.dumps(content, indent=1) + "\n")
 
     @classmethod
     def read(cls, folder):
@@ -158,7 +177,8 @@ class Manifest:
 
         Raises:
             FileNotFoundError: There is no checkpoint.
-            ValueError: It is damaged, or of a later version.
+            CheckpointDamagedError: It is damaged.
+            ValueError: It is of a later version.
         """
         path = pathlib.Path(folder, NAME)
         try:
@@ -175,7 +195,7 @@ class Manifest:
         except (ValueError, KeyError, TypeError):
             is_whole = False
         if not is_whole:
-            raise ValueError(
+            raise CheckpointDamagedError(
                 f"A checkpoint's manifest must match its checksum. It is damaged. Received: {path}"
             )
         return cls._from_fields(json.loads(text), path)
@@ -194,6 +214,15 @@ class Manifest:
 
 _KINDS = {RowsPart: "rows", SegmentPart: "segment"}
 _CLASSES = {kind: part for part, kind in _KINDS.items()}
+
+
+def sync(path):
+    """Returns when a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _tuples(value):

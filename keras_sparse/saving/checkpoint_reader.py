@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import RowsPart
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
@@ -25,11 +26,11 @@ class CheckpointReader:
 
     Raises:
         FileNotFoundError: There is no checkpoint, or not all that a delta goes back to.
-        ValueError: A manifest is damaged, or a file is not as long as it was.
+        CheckpointDamagedError: A manifest is damaged, or a file is not as long as it was.
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(path).absolute()
+        self.folder = pathlib.Path(path).resolve()
         self.manifest = Manifest.read(self.folder)
         chain = [(self.folder, self.manifest)]
         while (base := chain[0][1].base) is not None:
@@ -48,19 +49,17 @@ class CheckpointReader:
         """Returns the parts of a table, as pairs of folder and part, in the order to read them."""
         parts: list = []
         for folder, manifest in self._chain:
-            for part in manifest.tables[index].parts:
+            # A table that is new in a delta is complete there.
+            for part in manifest.tables[index].parts if index < len(manifest.tables) else ():
                 if isinstance(part, RowsPart) and part.is_complete:
                     parts.clear()
                 parts.append((folder, part))
         return parts
 
     def num_records(self):
-        """Returns how many records reading all tables gives, at most."""
-        return sum(
-            part.num_rows if isinstance(part, RowsPart) else part.num_entries
-            for index in range(len(self.manifest.tables))
-            for _, part in self.parts(index)
-        )
+        """Returns how many records reading all tables gives."""
+        indexes = range(len(self.manifest.tables))
+        return sum(part.num_rows for index in indexes for _, part in self.parts(index))
 
     def history(self, index):
         """Returns the `ops.RuleHistory` of a table."""
@@ -74,7 +73,7 @@ class CheckpointReader:
 
     @contextlib.contextmanager
     def _open_group(self, table):
-        with _open(self.folder / f"rows-{self.manifest.id}.h5") as file:
+        with _open(self.folder / self.manifest.data_file) as file:
             yield file[table.group]
 
     def read_erased(self, folder, part):
@@ -114,10 +113,10 @@ class CheckpointReader:
             progress: `Progress` that counts records.
 
         Raises:
-            ValueError: A file is damaged.
+            CheckpointDamagedError: A file is damaged.
         """
         if zlib.crc32(self.weights.read_bytes()) != self.manifest.weights_crc32:
-            raise ValueError(
+            raise CheckpointDamagedError(
                 f"A checkpoint's files must match their checksums. Received: {self.weights}"
             )
         for index in range(len(self.manifest.tables)):
@@ -149,7 +148,7 @@ def _check_files(folder, manifest):
         path = folder / name
         there = path.stat().st_size if path.exists() else None
         if there != size:
-            raise ValueError(
+            raise CheckpointDamagedError(
                 "A checkpoint must have all its files, as long as they were. Received: "
                 f"{path} of {there} bytes, saved with {size}"
             )
@@ -161,7 +160,7 @@ def _open(path):
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{error}. File: {path}") from error
+        raise CheckpointDamagedError(f"{error}. File: {path}") from error
 
 
 def _read_segment(folder, part, words):
@@ -178,5 +177,7 @@ def _read_segment(folder, part, words):
             with tf.init_scope():
                 keys, records = ops.read_segment(str(folder / part.file), words, first, wanted)
         except tf.errors.OpError as error:
-            raise ValueError(error.message) from error
+            # Without the words that TensorFlow puts around it.
+            message = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
+            raise CheckpointDamagedError(message) from error
         yield keys.numpy(), records.numpy()

@@ -1,23 +1,27 @@
+import json
 import os
 import pathlib
+import re
 import shutil
 import uuid
 import zlib
 
 import h5py
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint_manifest import sync
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_writer import TableWriter
 from keras_sparse.saving.tables_elsewhere import tables_elsewhere
 
-_PARTIAL = ".partial"
+_PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 
 
 def write_checkpoint(model, path, base=None, training=None, verbose=True):
@@ -34,30 +38,60 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     Returns:
         Path of the folder.
     """
-    path = pathlib.Path(path).absolute()
+    check_model(model)
+    path = pathlib.Path(path)
+    path = path.parent.resolve() / path.name
+    training = _checked(training or {})
     if path.exists():
         raise FileExistsError(
             "`path` must be new: a checkpoint takes no other's place, so that there is always a "
             f"whole one. Remove it first, or choose another name. Received: path='{path}'"
         )
+    new_folders = [each for each in path.parents if not each.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(path.parent, f"{path.name}.")
+    remove_partial(path.parent, re.compile(re.escape(path.name)))
     checkpoint_id = uuid.uuid4().hex[:16]
-    folder = path.with_name(f".{path.name}.{checkpoint_id}{_PARTIAL}")
+    folder = path.with_name(f".{path.name}.{checkpoint_id}.partial")
     folder.mkdir()
     try:
         written = _Written(model, folder, checkpoint_id)
-        written.write_tables(is_delta=base is not None, verbose=verbose)
-        written.write_manifest(_relative(base, path), training or {})
+        written.write_tables(base, verbose)
+        written.write_manifest(_relative(base, path), training)
         _sync(folder)
         written.check_unchanged()
         folder.rename(path)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    _sync_one(path.parent)
+    for each in {path.parent, *(new.parent for new in new_folders)}:
+        sync(each)
     written.mark_saved(path, is_delta=base is not None)
     return path
+
+
+def check_model(model):
+    """Raises TypeError unless this is a Keras model, and RuntimeError unless it is built."""
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"`model` must be a keras.Model. Received: {type(model).__name__}")
+    if not model.built:
+        raise RuntimeError(
+            "`model` must be built, so that there are variables to save or load. Call it once "
+            f"first. Received: unbuilt model '{model.name}'"
+        )
+
+
+def _checked(training):
+    """Raises ValueError unless JSON gives this dict back."""
+    try:
+        is_same = isinstance(training, dict) and json.loads(json.dumps(training)) == training
+    except (TypeError, ValueError):
+        is_same = False
+    if not is_same:
+        raise ValueError(
+            "`training` must be a dict that JSON gives back as it was: keys are strings, values "
+            f"are numbers, strings, lists and dicts. Received: training={training!r}"
+        )
+    return training
 
 
 class _Written:
@@ -79,14 +113,14 @@ class _Written:
         with tf.init_scope():
             return [tensor.numpy() for tensor in ops.snapshot_versions(self._tables)]
 
-    def write_tables(self, is_delta, verbose):
+    def write_tables(self, base, verbose):
         num_rows = sum(variable.num_rows for variable in self._tables)
         progress = Progress(num_rows, "thousand rows", 1000, verbose)
         with h5py.File(self._folder / f"rows-{self._id}.h5", "w") as data:
             for index, variable in enumerate(self._tables):
                 writer = TableWriter(variable, index, self._folder, data, self._id, progress)
                 everything = bool(self._is_everything_changed[index])
-                self._saved.append(writer.write(everything, is_delta))
+                self._saved.append(writer.write(everything, base))
         progress.close()
 
     def write_manifest(self, base, training):
@@ -118,12 +152,13 @@ class _Written:
                 ops.mark_saved(self._tables, self._versions)
         except tf.errors.FailedPreconditionError:
             return  # they go on to count from where they did
-        for variable, (table, is_linked) in zip(self._tables, self._saved, strict=True):
+        pairs = zip(self._tables, self._saved, strict=True)
+        for index, (variable, (table, is_linked)) in enumerate(pairs):
             # Segments of the table's own tiers are linked anew each time.
             parts = [(path, part) for part in table.parts if not self._is_own_segment(part)]
             if is_delta and not any(part.is_complete for _, part in parts):
                 parts = [*variable.saved_state.parts, *parts]
-            variable.saved_state = SavedState(path, self._id, tuple(parts), is_linked)
+            variable.saved_state = SavedState(path, self._id, index, tuple(parts), is_linked)
 
     def _is_own_segment(self, part):
         return part.file.startswith(f"{self._id}-")
@@ -138,28 +173,21 @@ def _relative(base, path):
     return base and Base(os.path.relpath(base.folder, path.parent), base.id)
 
 
-def remove_partial(folder, name=""):
+def remove_partial(folder, names):
     """Removes what killed processes have left of checkpoints.
 
     Args:
         folder: Path of the folder that they were written in.
-        name: String, that of one checkpoint. Defaults to `""`, all of them.
+        names: Pattern of their names.
     """
     for path in pathlib.Path(folder).iterdir():
-        if path.name.startswith(f".{name}") and path.name.endswith(_PARTIAL):
+        match = _PARTIAL_NAME.fullmatch(path.name)
+        if match and names.fullmatch(match[1]):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _sync(folder):
     """Sees to it that the files are on disk before the folder gets its name."""
     for path in folder.iterdir():
-        _sync_one(path)
-    _sync_one(folder)
-
-
-def _sync_one(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path)
+    sync(folder)

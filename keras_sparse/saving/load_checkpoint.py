@@ -5,7 +5,9 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.checkpoint_writer import check_model
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_loader import TableLoader
@@ -28,6 +30,18 @@ class CheckpointInfo:
     training: dict
     is_delta: bool
 
+    @classmethod
+    def read(cls, path):
+        """Reads what a checkpoint or delta says of itself, without loading it.
+
+        Raises:
+            FileNotFoundError: There is no checkpoint at `path`.
+            ValueError: It is damaged, or of a later version.
+        """
+        manifest = Manifest.read(path)
+        path = pathlib.Path(path).resolve()
+        return cls(path, manifest.step, manifest.training, manifest.base is not None)
+
 
 def load_checkpoint(model, path, verify=True, verbose=True):
     """Loads a checkpoint, or a delta with all that it goes back to, into a model.
@@ -37,7 +51,8 @@ def load_checkpoint(model, path, verify=True, verbose=True):
     tables, and what a filter remembers if it is of the same kind and size.
 
     Args:
-        model: A built `keras.Model` of the same layers. If it is compiled, its optimizer is built.
+        model: A built `keras.Model` of the same layers. Where it is compiled and its optimizer is
+            not built yet, this builds it.
         path: Path of the folder.
         verify: Boolean. Whether to read everything once before anything in the model changes, so
             that a damaged checkpoint leaves it as it is. Defaults to `True`.
@@ -48,8 +63,10 @@ def load_checkpoint(model, path, verify=True, verbose=True):
 
     Raises:
         FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
-        ValueError: It is damaged, or of another model.
+        CheckpointDamagedError: It is damaged.
+        ValueError: It is of another model, or of a later version.
     """
+    check_model(model)
     reader = CheckpointReader(path)
     _check_tables(model, reader)
     if verify:
@@ -67,10 +84,7 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         loader.load(progress)
     progress.close()
     _mark_loaded(tables, loaders, reader)
-    manifest = reader.manifest
-    return CheckpointInfo(
-        reader.folder, manifest.step, manifest.training, manifest.base is not None
-    )
+    return CheckpointInfo.read(path)
 
 
 def _check_tables(model, reader):
@@ -102,4 +116,6 @@ def _mark_loaded(tables, loaders, reader):
         variable.saved_state = None
         if loader.is_exact:
             parts = tuple(reader.parts(index))
-            variable.saved_state = SavedState(reader.folder, reader.manifest.id, parts, False)
+            variable.saved_state = SavedState(
+                reader.folder, reader.manifest.id, index, parts, False
+            )

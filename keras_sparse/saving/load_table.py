@@ -66,8 +66,9 @@ def _load(variable, store, load):
         return
     if "header" not in names:
         raise ValueError(
-            f"The weights of '{variable.path}' must be those of a table. Received: datasets "
-            f"{sorted(names)}"
+            f"The weights of '{variable.path}' must be those of a table. A file that is in a "
+            "checkpoint is loaded with it: `keras_sparse.saving.load_checkpoint(model, folder)`. "
+            f"Received: datasets {sorted(names)}"
         )
     header = TableHeader.read(store)
     check_fits(variable, header)

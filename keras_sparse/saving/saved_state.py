@@ -12,6 +12,7 @@ class SavedState:
     Args:
         folder: Path of the checkpoint or delta that the table was last saved to or loaded from.
         id: String, that of its manifest.
+        index: Integer: the table's number there.
         parts: Tuple of pairs of a folder and a `RowsPart` or `SegmentPart` there, in the order to
             read them in.
         is_linked: Boolean. Whether rows in SSD tiers are in none of the parts: each checkpoint
@@ -20,5 +21,6 @@ class SavedState:
 
     folder: pathlib.Path
     id: str
+    index: int
     parts: tuple[tuple[pathlib.Path, RowsPart | SegmentPart], ...]
     is_linked: bool

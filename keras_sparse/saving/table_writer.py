@@ -33,27 +33,31 @@ class TableWriter:
 
     def __init__(self, variable, index, folder, data, checkpoint_id, progress):
         self._variable = variable
+        self._index = index
         self._folder = folder
         self._data_file = pathlib.Path(data.filename).name
         self._group = data.create_group(str(index))
         self._link_prefix = f"{checkpoint_id}-{index}-"
         self._progress = progress
-        self._record_words = variable.record_floats
+        self._record_words = variable.record_floats  # more if the table keeps steps
 
-    def write(self, is_everything_changed, is_delta):
+    def write(self, is_everything_changed, base):
         """Writes the table's files.
 
         Args:
             is_everything_changed: Boolean. Whether nothing that was saved before is of use.
-            is_delta: Boolean. Whether to write changed rows alone, where that is possible.
+            base: `SavedState` of what a delta goes on from, which then has changed rows alone, if
+                this table was there. `None` for a checkpoint.
 
         Returns:
             `(SavedTable, is_linked)`: what the manifest says of the table, and the state's.
         """
         state = None if is_everything_changed else self._variable.saved_state
-        if is_delta and state is not None:
-            parts = (self._write_rows(is_complete=False, is_linked=False),)
-            return self._describe(parts), state.is_linked
+        if base is not None:
+            if state is not None and (state.id, state.index) == (base.id, self._index):
+                parts = (self._write_rows(is_complete=False, is_linked=False),)
+                return self._describe(parts), state.is_linked
+            state = None
         segments = self._link_segments()
         is_linked = segments is not None
         old_parts = self._take_over(state, is_linked)
@@ -153,7 +157,8 @@ class TableWriter:
             dataset = f"alive_{len(parts):06d}"
             checksum = self._put(dataset, alive[begin:end])
             alive_path = f"{self._group.name}/{dataset}"
-            parts.append(SegmentPart(name, number, self._data_file, alive_path, checksum))
+            num_rows = int(np.unpackbits(alive[begin:end]).sum())
+            parts.append(SegmentPart(name, number, num_rows, self._data_file, alive_path, checksum))
             begin = end
         return tuple(parts)
 
@@ -161,20 +166,22 @@ class TableWriter:
         """Links the files of the last checkpoint, and returns its parts, if they are of use."""
         if not self._is_of_use(state, is_linked):
             return None
+        linked: list[pathlib.Path] = []
         try:
             for folder, part in state.parts:
                 for name in part.files:
                     if not (self._folder / name).exists():
                         os.link(folder / name, self._folder / name)
+                        linked.append(self._folder / name)
         except OSError:  # gone, or on another file system
+            for path in linked:
+                path.unlink()
             return None
         return tuple(part for _, part in state.parts)
 
     def _is_of_use(self, state: SavedState | None, is_linked):
         if state is None or (state.is_linked and not is_linked):
             return False
-        num_rows = sum(part.num_rows for _, part in state.parts if isinstance(part, RowsPart))
-        return (
-            len(state.parts) <= _MOST_PARTS
-            and num_rows <= _MOST_OLD_SHARE * self._variable.num_rows
-        )
+        num_rows = sum(part.num_rows for _, part in state.parts)
+        copied = [part for _, part in state.parts if isinstance(part, RowsPart)]
+        return len(copied) <= _MOST_PARTS and num_rows <= _MOST_OLD_SHARE * self._variable.num_rows

@@ -32,7 +32,9 @@ def verify(filepath):
     path = pathlib.Path(filepath)
     if path.is_dir():
         reader = CheckpointReader(path)
-        reader.check(Progress(reader.num_records(), "thousand rows checked", 1000))
+        progress = Progress(reader.num_records(), "thousand rows checked", 1000)
+        reader.check(progress)
+        progress.close()
         return len(reader.manifest.tables)
     if path.suffix == ".json":
         return _verify_shards(path)

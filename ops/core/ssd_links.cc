@@ -10,6 +10,11 @@ Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<Linke
   {
     // Alone: a compaction in the background must not move a row between the two.
     std::unique_lock<std::shared_mutex> lock(mutex_);
+    for (const auto& segment : segments_) {
+      if (segment == nullptr || !segment->is_damaged || segment->num_alive == 0) continue;
+      return Status(StatusCode::kDataLoss,
+                    "rows of '" + segment->path() + "' cannot be read, and so cannot be saved");
+    }
     if (!segments_.empty()) KERAS_SPARSE_RETURN_IF_ERROR(segments_[newest_]->Seal());
     std::vector<std::vector<uint8_t>> alive(segments_.size());
     for (size_t s = 0; s < segments_.size(); ++s) {

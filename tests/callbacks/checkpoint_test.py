@@ -1,10 +1,15 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import keras_sparse
 from checkpoint_cases import content
 from checkpoint_cases import make_model
+from checkpoint_cases import tables
 from keras_sparse.callbacks import Checkpoint
+from keras_sparse.saving import CheckpointInfo
+from keras_sparse.saving import save_checkpoint
 
 IDS = np.random.default_rng(0).integers(0, 3000, (80, 2))
 TARGETS = np.random.default_rng(1).normal(size=(80, 1))
@@ -39,9 +44,11 @@ def test_saves_each_epoch_and_at_the_end(tmp_path):
 def test_saves_every_few_steps_with_deltas_between_and_removes_old_ones(tmp_path):
     fit(make_model(), [Checkpoint(tmp_path, every_steps=8, delta_every=3, keep=2)])
     assert names(tmp_path) == [
+        "step-000000016",
+        "step-000000018-delta",
+        "step-000000021-delta",
         "step-000000024",
         "step-000000027-delta",
-        "step-000000030",
         "step-000000030-delta",
     ]
 
@@ -112,11 +119,143 @@ def test_a_damaged_checkpoint_is_put_aside(tmp_path):
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-    (tmp_path / ".step-000000020.0123.partial").mkdir()
+    (tmp_path / ".step-000000020.0123456789abcdef.partial").mkdir()
     (tmp_path / "step-000000005").mkdir()  # its manifest was removed first
     (tmp_path / "notes").mkdir()
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
     assert names(tmp_path) == ["notes", "step-000000010"]
+
+
+def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)])
+    before = names(tmp_path)
+    inputs = keras.Input((2,), dtype="int64")
+    other = keras.Model(inputs, keras_sparse.layers.Embedding(None, 1, "sum")(inputs))
+    other.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    with pytest.raises(ValueError, match="tables of the same shapes"):
+        fit(other, [Checkpoint(tmp_path)])
+    assert names(tmp_path) == before
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # Keras' own
+@pytest.mark.filterwarnings("ignore:The slots saved with")
+def test_another_optimizer_goes_on_counting(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path, keep=2)], epochs=2)
+    other = make_model(optimizer="SGD")
+    fit(other, [Checkpoint(tmp_path, keep=2, delta_every=4)], epochs=3)
+    assert int(other.optimizer.iterations) == 30
+    assert names(tmp_path) == [
+        "step-000000024",
+        "step-000000028-delta",
+        "step-000000030",
+    ]
+
+
+def test_a_model_that_counts_anew_is_refused_by_the_same_callback(tmp_path):
+    model, callback = make_model(), Checkpoint(tmp_path)
+    fit(model, [callback], epochs=1)
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", run_eagerly=True)
+    with pytest.raises(ValueError, match="compiled again counts its steps anew"):
+        fit(model, [callback], epochs=1)
+
+
+def test_deltas_go_back_to_the_callbacks_own_checkpoints(tmp_path):
+    class Elsewhere(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 4:
+                save_checkpoint(self.model, tmp_path / "elsewhere")
+
+    fit(make_model(), [Elsewhere(), Checkpoint(tmp_path / "own", delta_every=3)], epochs=1)
+    assert names(tmp_path / "own") == [
+        "step-000000003",
+        "step-000000006",
+        "step-000000009-delta",
+        "step-000000010",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
+@pytest.mark.parametrize("every_steps", [4, 10])
+def test_an_epoch_of_unknown_length_is_not_done_again(every_steps, tmp_path):
+    def batches():
+        for first in range(0, 80, 8):
+            yield IDS[first : first + 8], TARGETS[first : first + 8]
+
+    def train(model):
+        spec = (
+            tf.TensorSpec((None, 2), tf.int64),
+            tf.TensorSpec((None, 1), tf.float64),
+        )
+        dataset = tf.data.Dataset.from_generator(batches, output_signature=spec)
+        callback = Checkpoint(tmp_path, every_steps=every_steps)
+        return model.fit(dataset, epochs=2, shuffle=False, verbose=0, callbacks=[callback])
+
+    train(model := make_model())
+    assert train(again := make_model()).epoch == []
+    assert content(again) == content(model)
+
+
+def test_steps_per_execution_do_not_confuse_the_epoch(tmp_path):
+    model = make_model(run_eagerly=False, steps_per_execution=4)
+    fit(model, [Checkpoint(tmp_path, every_steps=4)], epochs=1)
+    assert CheckpointInfo.read(tmp_path / names(tmp_path)[-1]).training == {"epoch": 1, "batch": 0}
+    assert CheckpointInfo.read(tmp_path / names(tmp_path)[0]).training == {"epoch": 0, "batch": 4}
+
+
+def test_a_later_fit_begins_where_it_is_told(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    resumed = make_model()
+    fit(resumed, [Checkpoint(tmp_path)], epochs=3)
+    assert fit(resumed, epochs=2).epoch == [0, 1]
+
+
+def test_what_is_evicted_after_the_last_save_is_saved(tmp_path):
+    class Erase(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 9:
+                keras_sparse.ops.erase_rows([tables(self.model)[0]], [IDS[0]])
+
+    model = make_model()
+    fit(model, [Checkpoint(tmp_path, every_steps=10), Erase()], epochs=1)
+    assert names(tmp_path) == ["step-000000010", "step-000000010-delta"]
+    resumed = make_model()
+    fit(resumed, [Checkpoint(tmp_path, every_steps=10)], epochs=1)
+    assert content(resumed) == content(model)
+
+
+def test_a_step_that_is_damaged_again_is_put_aside_again(tmp_path):
+    for _ in range(2):
+        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+        (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
+        with pytest.warns(UserWarning, match="put aside"):
+            fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    assert names(tmp_path)[2:] == ["step-000000020.damaged", "step-000000020.damaged1"]
+
+
+def test_nothing_whole_is_an_error(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
+    (tmp_path / "step-000000010" / "model.weights.h5").unlink()
+    with (
+        pytest.warns(UserWarning, match="aside"),
+        pytest.raises(RuntimeError, match="must find a whole check"),
+    ):
+        fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
+
+
+def test_evictions_come_at_the_same_steps_after_a_resume(tmp_path):
+    seen = []
+
+    class Steps(keras_sparse.callbacks.EvictRows):
+        def _evict(self, step):
+            seen.append(step)
+
+    def model():
+        return make_model(eviction=keras_sparse.GlobalStepEvict(100))
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(model(), [Steps(8), Checkpoint(tmp_path, every_steps=5), PowerCut(12)])
+    fit(model(), [Steps(8), Checkpoint(tmp_path, every_steps=5)])
+    assert seen == [8, 16, 24]
 
 
 def test_bad_arguments_are_refused(tmp_path):

@@ -35,7 +35,7 @@ def test_a_delta_needs_a_checkpoint(model, tmp_path):
         save_delta(model, tmp_path / "delta")
     path = save_checkpoint(model, tmp_path / "saved")
     shutil.rmtree(path)
-    with pytest.raises(RuntimeError, match="that is not there any more"):
+    with pytest.raises(RuntimeError, match="that is still there"):
         save_delta(model, tmp_path / "delta")
 
 
@@ -61,6 +61,61 @@ def test_a_delta_finds_what_it_goes_back_to(model, tmp_path):
     save_checkpoint(model, tmp_path / "there" / "saved")
     with pytest.raises(FileNotFoundError, match="another checkpoint is there"):
         load_checkpoint(loaded, tmp_path / "there" / "delta")
+
+
+def test_a_delta_needs_all_that_it_goes_back_to(model, tmp_path):
+    first = save_checkpoint(model, tmp_path / "saved")
+    save_delta(model, tmp_path / "delta")
+    shutil.rmtree(first)
+    with pytest.raises(RuntimeError, match="with all that it goes back to"):
+        save_delta(model, tmp_path / "second")
+
+
+def test_tables_of_another_model_are_whole_in_a_delta(model, tmp_path):
+    """Numbers are those of a model: what is not at its place is written anew."""
+    first, second = (layer for layer in model.layers if hasattr(layer, "embeddings"))
+    inputs = keras.Input((2,), dtype="int64")
+    turned = keras.Model(inputs, [second(inputs), first(inputs)])
+    save_checkpoint(model, tmp_path / "saved")
+    train(model, 3)
+    delta = save_delta(turned, tmp_path / "delta")
+    loaded = make_model()
+    other = [layer for layer in loaded.layers if hasattr(layer, "embeddings")]
+    load_checkpoint(keras.Model(inputs, [other[1](inputs), other[0](inputs)]), delta)
+    assert content(loaded)[:2] == content(model)[:2]
+
+
+def test_a_path_may_be_a_symbolic_link(model, tmp_path):
+    (tmp_path / "real" / "run").mkdir(parents=True)
+    (tmp_path / "run").symlink_to(tmp_path / "real" / "run")
+    save_checkpoint(model, tmp_path / "saved")
+    train(model, 1)
+    save_delta(model, tmp_path / "run" / "delta")
+    (tmp_path / "latest").symlink_to(tmp_path / "run" / "delta")
+    load_checkpoint(loaded := make_model(), tmp_path / "latest")
+    assert content(loaded) == content(model)
+
+
+@pytest.mark.parametrize("training", ["x", {1: 2}, {"a": float("nan")}, {"a": object()}])
+def test_training_must_come_back_from_json(training, model, tmp_path):
+    with pytest.raises(ValueError, match="`training` must be a dict that JSON gives back"):
+        save_checkpoint(model, tmp_path / "saved", training)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_must_be_one_and_built(model, tmp_path):
+    with pytest.raises(TypeError, match=r"`model` must be a keras\.Model\. Received: Embedding"):
+        save_checkpoint(model.layers[1], tmp_path / "saved")
+    path = save_checkpoint(model, tmp_path / "saved")
+    with pytest.raises(RuntimeError, match="`model` must be built"):
+        load_checkpoint(keras.Sequential([keras_sparse.layers.Embedding(None, 4)]), path)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping nested container")  # Keras' own
+def test_keras_file_of_a_checkpoint_names_what_loads_it(model, tmp_path):
+    path = save_checkpoint(model, tmp_path / "saved")
+    with pytest.raises(ValueError, match=r"load_checkpoint\(model, folder\)"):
+        model.load_weights(path / "model.weights.h5")
 
 
 def test_there_must_be_a_checkpoint(model, tmp_path):
@@ -90,13 +145,16 @@ def test_tables_of_another_shape_are_refused(model, tmp_path):
 
 
 def test_what_a_killed_process_left_goes_with_the_next_save(model, tmp_path):
-    left = tmp_path / ".saved.0123.partial"
+    left = tmp_path / ".saved.0123456789abcdef.partial"
     left.mkdir()
     (left / "model.weights.h5").write_text("half")
-    other = tmp_path / ".other.0123.partial"
+    other = tmp_path / ".saved.other.0123456789abcdef.partial"
     other.mkdir()
     save_checkpoint(model, tmp_path / "saved")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.0123.partial", "saved"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".saved.other.0123456789abcdef.partial",
+        "saved",
+    ]
 
 
 def test_a_failed_save_leaves_nothing_and_loses_no_change(model, tmp_path, monkeypatch):

@@ -1,0 +1,2 @@
+class CheckpointDamagedError(ValueError):
+    """A file of a checkpoint is missing, or its bytes are not those that were saved."""

@@ -1,0 +1,71 @@
+import pathlib
+import re
+import shutil
+from typing import NamedTuple
+
+from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
+from keras_sparse.saving.checkpoint_writer import remove_partial
+
+_NAMES = re.compile(r"step-(\d{9,})(-delta)?")
+
+
+class SavedStep(NamedTuple):
+    """A checkpoint or delta in a `CheckpointFolder`. They sort in the order they were saved in.
+
+    Args:
+        step: Integer. The optimizer's steps.
+        is_delta: Boolean.
+        path: `pathlib.Path`.
+    """
+
+    step: int
+    is_delta: bool
+    path: pathlib.Path
+
+
+class CheckpointFolder:
+    """The checkpoints of one training, named after its steps.
+
+    Args:
+        path: Path, made if it is not there. What processes that were killed have left in it half
+            written or half removed is removed.
+    """
+
+    def __init__(self, path):
+        path = pathlib.Path(path)
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path.resolve()
+        remove_partial(self.path, _NAMES)
+        for other in self.path.iterdir():
+            if _NAMES.fullmatch(other.name) and not (other / MANIFEST).exists():
+                shutil.rmtree(other, ignore_errors=True)
+
+    def list(self):
+        """Returns the `SavedStep` of each checkpoint and delta, sorted."""
+        matches = ((_NAMES.fullmatch(path.name), path) for path in self.path.iterdir())
+        return sorted(
+            SavedStep(int(match[1]), match[2] is not None, path)
+            for match, path in matches
+            if match and (path / MANIFEST).exists()
+        )
+
+    def path_of(self, step, is_delta):
+        """Returns the path that a checkpoint or delta of this step has."""
+        return self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"
+
+    def put_aside(self, path):
+        """Gives a damaged checkpoint a name that nobody looks for."""
+        number = 0
+        while (aside := path.with_name(f"{path.name}.damaged{number or ''}")).exists():
+            number += 1
+        path.rename(aside)
+
+    def remove_old(self, keep):
+        """Removes all but the last checkpoints, and the deltas that go back to them."""
+        saved = self.list()
+        kept = [each.step for each in saved if not each.is_delta][-keep:]
+        for each in saved:
+            if each.step < kept[0]:
+                # Without its manifest it is no checkpoint any more, should this be cut off.
+                (each.path / MANIFEST).unlink(missing_ok=True)
+                shutil.rmtree(each.path, ignore_errors=True)
