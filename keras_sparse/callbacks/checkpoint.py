@@ -1,3 +1,4 @@
+import contextlib
 import os
 import pathlib
 import warnings
@@ -114,12 +115,14 @@ class Checkpoint(keras.callbacks.Callback):
             # Errors from here on are of the model, and no reason to go further back.
             info = load_checkpoint(self.model, last.path, verify=False, verbose=self.verbose)
             self.model.optimizer.iterations.assign(info.step)  # also for another optimizer
-            self.model._initial_epoch = info.training.get("epoch", 0)  # as BackupAndRestore does
+            self._epoch = info.training.get("epoch", 0)
+            self._epoch_step = info.step - info.training.get("batch", 0)
+            self.model._initial_epoch = self._epoch  # as BackupAndRestore does
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
             self._saved, self._saved_path = self._state(), last.path
             if self.verbose:
-                print(f"Going on from {last.path.name}, epoch {self.model._initial_epoch + 1}")
+                print(f"Going on from {last.path.name}, epoch {self._epoch + 1}")
             return
         if not saved:
             raise RuntimeError(
@@ -173,7 +176,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _write_training(self):
         """The epoch may have ended since the checkpoint was saved."""
-        if self._saved_path is not None:
+        with contextlib.suppress(FileNotFoundError):  # it may have been removed
             Manifest.read(self._saved_path).replace_training(self._saved_path, self._training())
 
     def _training(self):
