@@ -208,6 +208,8 @@ class EmbeddingTable {
   void LogDemoted(const std::vector<int64_t>& keys);
   bool IsInFirstTier(int64_t key) const;
   bool HasRowsBelow() const;
+  // Whether the first tier, or one of this many lower ones, has each of the keys.
+  std::vector<bool> AreAbove(size_t tier, const std::vector<int64_t>& keys) const;
   // Until lower tiers have what is on its way to them.
   void WaitForWrites() const;
   // Drops the rows of these keys from all lower tiers.

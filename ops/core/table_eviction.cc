@@ -1,6 +1,5 @@
 // EmbeddingTable::Evict: rows that leave all tiers.
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "ops/core/embedding_table.h"
@@ -21,8 +20,6 @@ class TableEvictor {
   Status JudgeLowerTier(size_t tier);
   // Takes the keys of the records that the policy lets go.
   void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
-  // Whether a tier above this lower one has each of the keys.
-  std::vector<bool> AreAbove(size_t tier, const std::vector<int64_t>& keys) const;
 
   EmbeddingTable& table_;
   const UpdateRule& rule_;
@@ -71,20 +68,6 @@ void TableEvictor::JudgeFirstTier() {
   }
 }
 
-std::vector<bool> TableEvictor::AreAbove(size_t tier, const std::vector<int64_t>& keys) const {
-  const auto n = static_cast<int64_t>(keys.size());
-  std::vector<float*> records(keys.size());
-  table_.first_tier_->Find(keys.data(), n, records.data());
-  std::vector<bool> above(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) above[i] = records[i] != nullptr;
-  const auto found = std::make_unique<bool[]>(keys.size());
-  for (size_t t = 0; t < tier; ++t) {
-    table_.lower_tiers_[t]->Contains(keys.data(), n, found.get());
-    for (size_t i = 0; i < keys.size(); ++i) above[i] = above[i] || found[i];
-  }
-  return above;
-}
-
 Status TableEvictor::JudgeLowerTier(size_t tier) {
   const RowStore& store = *table_.lower_tiers_[tier];
   for (int64_t cursor = 0; cursor >= 0;) {
@@ -92,7 +75,7 @@ Status TableEvictor::JudgeLowerTier(size_t tier) {
     std::vector<char> bytes;
     KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &walked, &bytes, &cursor));
     // What an erase that failed has left below is not the row.
-    const std::vector<bool> above = AreAbove(tier, walked);
+    const std::vector<bool> above = table_.AreAbove(tier, walked);
     std::vector<int64_t> keys;
     std::vector<const float*> records;
     for (size_t i = 0; i < walked.size(); ++i) {

@@ -107,16 +107,7 @@ std::vector<int64_t> TableSnapshot::ErasedKeys() const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
   std::vector<int64_t> keys;
   (void)table_->change_log_.AppendErased(0, INT64_MAX, &keys);
-  std::vector<bool> has_row(keys.size());
-  std::vector<float*> records(keys.size());
-  const auto n = static_cast<int64_t>(keys.size());
-  table_->first_tier_->Find(keys.data(), n, records.data());
-  for (size_t i = 0; i < keys.size(); ++i) has_row[i] = records[i] != nullptr;
-  const auto found = std::make_unique<bool[]>(keys.size());
-  for (const auto& store : table_->lower_tiers_) {
-    store->Contains(keys.data(), n, found.get());
-    for (size_t i = 0; i < keys.size(); ++i) has_row[i] = has_row[i] || found[i];
-  }
+  const std::vector<bool> has_row = table_->AreAbove(table_->lower_tiers_.size(), keys);
   size_t num_gone = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!has_row[i]) keys[num_gone++] = keys[i];

@@ -155,6 +155,20 @@ bool EmbeddingTable::HasRowsBelow() const {
                      [](const auto& store) { return store->num_rows() > 0; });
 }
 
+std::vector<bool> EmbeddingTable::AreAbove(size_t tier, const std::vector<int64_t>& keys) const {
+  const auto n = static_cast<int64_t>(keys.size());
+  std::vector<float*> records(keys.size());
+  first_tier_->Find(keys.data(), n, records.data());
+  std::vector<bool> above(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) above[i] = records[i] != nullptr;
+  const auto found = std::make_unique<bool[]>(keys.size());
+  for (size_t t = 0; t < tier; ++t) {
+    lower_tiers_[t]->Contains(keys.data(), n, found.get());
+    for (size_t i = 0; i < keys.size(); ++i) above[i] = above[i] || found[i];
+  }
+  return above;
+}
+
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
   staged_.Clear();
   const WaitTimer timer(&waited_ns_);

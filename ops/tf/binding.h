@@ -3,6 +3,7 @@
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -59,6 +60,16 @@ class TableList {
  private:
   std::vector<tf::core::RefCountPtr<TableResource>> resources_;
 };
+
+// Makes element `i` of a list output from a vector.
+template <typename T>
+absl::Status CopyToOutput(const std::vector<T>& values, const tf::TensorShape& shape, int i,
+                          tf::OpOutputList* outputs) {
+  tf::Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(outputs->allocate(i, shape, &output));
+  std::copy(values.begin(), values.end(), output->flat<T>().data());
+  return absl::OkStatus();
+}
 
 // Reads `combiners` in an op's constructor.
 absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>* combiners);

@@ -1,6 +1,5 @@
 // KerasSparseExportHistory: what each table's rule was given in the steps that rows may have
 // missed.
-#include <algorithm>
 #include <vector>
 
 #include "ops/tf/binding.h"
@@ -53,19 +52,10 @@ class ExportHistoryOp : public tf::OpKernel {
       steps->flat<int64_t>()(i) = history.step;
       first_steps->flat<int64_t>()(i) = history.first_step;
       table_steps->flat<uint32_t>()(i) = history.table_step;
-      OP_REQUIRES_OK(ctx, Copy(history.run_lengths, {num_runs}, i, &run_lengths));
-      OP_REQUIRES_OK(ctx, Copy(history.numbers, {num_runs, history.num_numbers}, i, &numbers));
+      OP_REQUIRES_OK(ctx, CopyToOutput(history.run_lengths, {num_runs}, i, &run_lengths));
+      OP_REQUIRES_OK(ctx,
+                     CopyToOutput(history.numbers, {num_runs, history.num_numbers}, i, &numbers));
     }
-  }
-
- private:
-  template <typename T>
-  static absl::Status Copy(const std::vector<T>& values, const tf::TensorShape& shape, int i,
-                           tf::OpOutputList* outputs) {
-    tf::Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(outputs->allocate(i, shape, &output));
-    std::copy(values.begin(), values.end(), output->flat<T>().data());
-    return absl::OkStatus();
   }
 };
 

@@ -1,5 +1,4 @@
 // KerasSparseExport: the next rows of each table, with slots, from a cursor on.
-#include <algorithm>
 #include <vector>
 
 #include "ops/tf/binding.h"
@@ -58,21 +57,12 @@ class ExportOp : public tf::OpKernel {
       OP_REQUIRES_OK(ctx, ToTf(tables[i]->Export(cursors->flat<int64_t>()(i),
                                                  max_rows->flat<int64_t>()(0), &rows)));
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
-      OP_REQUIRES_OK(ctx, Copy(rows.keys, {num_rows}, i, &keys));
-      OP_REQUIRES_OK(ctx, Copy(rows.records, {num_rows, rows.record_floats}, i, &records));
-      OP_REQUIRES_OK(ctx, Copy(rows.ages, {static_cast<int64_t>(rows.ages.size())}, i, &ages));
+      OP_REQUIRES_OK(ctx, CopyToOutput(rows.keys, {num_rows}, i, &keys));
+      OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));
+      OP_REQUIRES_OK(ctx,
+                     CopyToOutput(rows.ages, {static_cast<int64_t>(rows.ages.size())}, i, &ages));
       next_cursors->flat<int64_t>()(i) = rows.next_cursor;
     }
-  }
-
- private:
-  template <typename T>
-  static absl::Status Copy(const std::vector<T>& values, const tf::TensorShape& shape, int i,
-                           tf::OpOutputList* outputs) {
-    tf::Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(outputs->allocate(i, shape, &output));
-    std::copy(values.begin(), values.end(), output->flat<T>().data());
-    return absl::OkStatus();
   }
 };
 
