@@ -4,12 +4,28 @@
 #include <utility>
 
 namespace keras_sparse {
+namespace {
 
-HashIndex::HashIndex(int skip_bits) : skip_bits_(skip_bits) {
-  owners_.emplace_back();
-  owners_[0].buckets = std::make_unique<Bucket[]>(1);
-  num_buckets_ = 1;
-  directory_.push_back({owners_[0].buckets.get(), 1, 0});
+// Keys whose cache lines are on their way at once.
+constexpr int64_t kAhead = 16;
+// Of a segment: it takes as many again as chance may give it before it splits.
+constexpr int64_t kMostExpected = 1536;
+// Buckets of a segment that gives no memory back when its keys go.
+constexpr uint32_t kLeastShrunk = 8;
+
+}  // namespace
+
+HashIndex::HashIndex(int skip_bits, int64_t expected_keys) : skip_bits_(skip_bits) {
+  while (expected_keys >> depth_ > kMostExpected) ++depth_;
+  const auto num_buckets = BucketsFor(static_cast<uint32_t>(expected_keys >> depth_));
+  for (uint32_t id = 0; id < uint32_t{1} << depth_; ++id) {
+    Owner owner;
+    owner.buckets = std::make_unique<Bucket[]>(num_buckets);
+    owner.depth = depth_;
+    directory_.push_back({owner.buckets.get(), num_buckets, id});
+    owners_.push_back(std::move(owner));
+    num_buckets_ += num_buckets;
+  }
 }
 
 int64_t HashIndex::bytes() const {
@@ -18,8 +34,8 @@ int64_t HashIndex::bytes() const {
          static_cast<int64_t>(owners_.capacity() * sizeof(Owner));
 }
 
-void HashIndex::Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
-                      uint32_t row) {
+uint32_t HashIndex::Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
+                          uint32_t row) {
   uint32_t at = ReduceHash(static_cast<uint32_t>(hash), num_buckets);
   while (buckets[at].count == kBucketSlots) {
     buckets[at].overflowed = 1;
@@ -29,16 +45,16 @@ void HashIndex::Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int6
   bucket.keys[bucket.count] = key;
   bucket.rows[bucket.count] = row;
   ++bucket.count;
+  return bucket.overflowed ? 0 : 1;
 }
 
 void HashIndex::Insert(uint64_t hash, int64_t key, uint32_t row) {
   while (true) {
     const Segment& segment = directory_[DirectorySlot(hash)];
     Owner& owner = owners_[segment.id];
-    if (owner.num_placed < Room(segment.num_buckets)) {
-      Place(segment.buckets, segment.num_buckets, hash, key, row);
+    if (owner.num_used < Room(segment.num_buckets)) {
+      owner.num_used += Place(segment.buckets, segment.num_buckets, hash, key, row);
       ++owner.num_keys;
-      ++owner.num_placed;
       ++size_;
       return;
     }
@@ -73,8 +89,13 @@ uint32_t HashIndex::Erase(uint64_t hash, int64_t key) {
       --bucket.count;
       bucket.keys[i] = bucket.keys[bucket.count];
       bucket.rows[i] = bucket.rows[bucket.count];
-      --owners_[segment.id].num_keys;
+      Owner& owner = owners_[segment.id];
+      --owner.num_keys;
+      if (!bucket.overflowed) --owner.num_used;
       --size_;
+      if (owner.num_keys < Room(segment.num_buckets) / 4 && segment.num_buckets > kLeastShrunk) {
+        Rebuild(hash);
+      }
       return row;
     }
     if (!bucket.overflowed) return kNoRow;
@@ -90,23 +111,29 @@ void HashIndex::Publish(uint64_t hash, uint32_t id, uint32_t num_buckets) {
 }
 
 void HashIndex::Grow(uint64_t hash) {
-  const Segment old = directory_[DirectorySlot(hash)];
-  Owner& owner = owners_[old.id];
+  const Owner& owner = owners_[directory_[DirectorySlot(hash)].id];
   if (owner.num_keys >= Room(kMaxBuckets) && MaySplit(owner)) {
     Split(hash);
-    return;
+  } else {
+    Rebuild(hash);
   }
+}
+
+void HashIndex::Rebuild(uint64_t hash) {
+  const Segment old = directory_[DirectorySlot(hash)];
+  Owner& owner = owners_[old.id];
   const uint32_t num_buckets = BucketsFor(owner.num_keys);
   auto buckets = std::make_unique<Bucket[]>(num_buckets);
+  owner.num_used = 0;
   for (uint32_t b = 0; b < old.num_buckets; ++b) {
     const Bucket& bucket = old.buckets[b];
     for (uint32_t i = 0; i < bucket.count; ++i) {
-      Place(buckets.get(), num_buckets, HashKey(bucket.keys[i]), bucket.keys[i], bucket.rows[i]);
+      owner.num_used += Place(buckets.get(), num_buckets, HashKey(bucket.keys[i]), bucket.keys[i],
+                              bucket.rows[i]);
     }
   }
   num_buckets_ += int64_t{num_buckets} - old.num_buckets;
   owner.buckets = std::move(buckets);
-  owner.num_placed = owner.num_keys;
   Publish(hash, old.id, num_buckets);
 }
 
@@ -147,7 +174,7 @@ void HashIndex::Split(uint64_t hash) {
     Owner& owner = owners_[ids[half]];
     num_buckets[half] = BucketsFor(owner.num_keys);
     owner.buckets = std::make_unique<Bucket[]>(num_buckets[half]);
-    owner.num_placed = owner.num_keys;
+    owner.num_used = 0;
     num_buckets_ += num_buckets[half];
   }
   num_buckets_ -= old.num_buckets;
@@ -156,8 +183,9 @@ void HashIndex::Split(uint64_t hash) {
     for (uint32_t i = 0; i < bucket.count; ++i) {
       const uint64_t key_hash = HashKey(bucket.keys[i]);
       const size_t half = (key_hash & bit) != 0;
-      Place(owners_[ids[half]].buckets.get(), num_buckets[half], key_hash, bucket.keys[i],
-            bucket.rows[i]);
+      Owner& owner = owners_[ids[half]];
+      owner.num_used +=
+          Place(owner.buckets.get(), num_buckets[half], key_hash, bucket.keys[i], bucket.rows[i]);
     }
   }
   Publish(hash & ~bit, old.id, num_buckets[0]);
@@ -185,8 +213,18 @@ int64_t HashIndex::AppendSegments(int64_t position, int64_t max_keys, std::vecto
   return position;
 }
 
+void HashIndex::PrefetchAhead(const int64_t* keys, int64_t n, int64_t i) const {
+  if (i == 0) {
+    for (int64_t first = 0; first < std::min(n, kAhead); ++first) Prefetch(HashKey(keys[first]));
+  }
+  if (i + kAhead < n) Prefetch(HashKey(keys[i + kAhead]));
+}
+
 void HashIndex::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  for (int64_t i = 0; i < n; ++i) found[i] = Find(HashKey(keys[i]), keys[i]) != kNoRow;
+  for (int64_t i = 0; i < n; ++i) {
+    PrefetchAhead(keys, n, i);
+    found[i] = Find(HashKey(keys[i]), keys[i]) != kNoRow;
+  }
 }
 
 }  // namespace keras_sparse

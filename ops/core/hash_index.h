@@ -19,8 +19,8 @@ namespace keras_sparse {
 //
 // A full segment grows by an eighth until it has 512 buckets, then splits in two, so no insertion
 // ever moves more than a few thousand keys however large the table is, and over 60 % of the slots
-// of a large index are used. One that is full of the traces of erased keys is made anew instead, in
-// the size that its keys need.
+// of a large index are used. One that is full of the traces of erased keys, or has lost most of its
+// keys, is made anew instead, in the size that its keys need.
 //
 // Every int64 is a key: how full a bucket is stands in a count, not in a reserved key.
 //
@@ -29,8 +29,9 @@ class HashIndex {
  public:
   static constexpr uint32_t kNoRow = 0xFFFFFFFFu;
 
-  // `skip_bits` top bits of a hash have chosen the shard and are the same for all keys here.
-  explicit HashIndex(int skip_bits);
+  // `skip_bits` top bits of a hash have chosen the shard and are the same for all keys here. Up to
+  // `expected_keys` of them are taken without growing much.
+  explicit HashIndex(int skip_bits, int64_t expected_keys = 0);
 
   int64_t size() const { return size_; }
   int64_t bytes() const;
@@ -60,6 +61,11 @@ class HashIndex {
   // Whether each key is there.
   //   keys, found  (n)
   void Contains(const int64_t* keys, int64_t n, bool* found) const;
+
+  // Asks for the cache lines in which the next few of `n` keys will be looked for, which makes a
+  // loop over keys several times as fast once the index outgrows the cache. To be called with each
+  // `i` in turn, before what is done with key `i`.
+  void PrefetchAhead(const int64_t* keys, int64_t n, int64_t i) const;
 
   // REQUIRES: the key is not there.
   void Insert(uint64_t hash, int64_t key, uint32_t row);
@@ -100,9 +106,10 @@ class HashIndex {
   struct Owner {
     std::unique_ptr<Bucket[]> buckets;
     uint32_t num_keys = 0;
-    // Keys placed since the buckets were made, erased ones too. Fewer than there are slots, so one
-    // bucket at least was never full and has not overflowed: there each search ends.
-    uint32_t num_placed = 0;
+    // Slots in use, where a bucket that has overflowed counts as full: it stays on the way of
+    // searches when its keys are erased. Fewer than there are slots, so one bucket at least has not
+    // overflowed: there each search ends.
+    uint32_t num_used = 0;
     int depth = 0;  // how many prefix bits its keys share
   };
 
@@ -113,13 +120,16 @@ class HashIndex {
     const Segment& segment = directory_[DirectorySlot(hash)];
     return segment.buckets + ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
   }
-  static void Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
-                    uint32_t row);
+  // Returns how many slots more are in use.
+  static uint32_t Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
+                        uint32_t row);
   static uint32_t Room(uint32_t num_buckets) { return num_buckets * kBucketSlots * 4 / 5; }
   // An eighth more than the keys need at once.
   static uint32_t BucketsFor(uint32_t num_keys) { return num_keys / 4 * 9 / 8 + 1; }
   // Makes room for one more key in the segment of `hash`.
   void Grow(uint64_t hash);
+  // Makes the segment of `hash` anew, in the size that its keys need.
+  void Rebuild(uint64_t hash);
   bool MaySplit(const Owner& owner) const;
   void Split(uint64_t hash);
   // Each slot is written twice; segments stay where they are.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -122,6 +123,61 @@ TEST(HashIndex, GivesMemoryBackAsItEmpties) {
     ASSERT_EQ(Erase(&index, key), 1u);
   }
   EXPECT_LT(index.bytes(), bytes / 4);
+}
+
+TEST(HashIndex, GivesMemoryBackWhenItHasLostMostOfItsKeys) {
+  HashIndex index(0);
+  for (int64_t key = 0; key < 200000; ++key) Insert(&index, key, static_cast<uint32_t>(key));
+  const int64_t bytes = index.bytes();
+  for (int64_t key = 0; key < 200000; ++key) {
+    if (key % 100 == 0) continue;
+    ASSERT_EQ(Erase(&index, key), key);
+  }
+  for (int64_t key = 0; key < 200000; key += 100) ASSERT_EQ(Find(index, key), key);
+  EXPECT_LT(index.bytes(), bytes / 8);
+}
+
+TEST(HashIndex, StaysInItsSizeWhileKeysComeAndGo) {
+  HashIndex index(0);
+  for (int64_t key = 0; key < 100000; ++key) Insert(&index, key, 1);
+  const int64_t bytes = index.bytes();
+  for (int64_t key = 100000; key < 2000000; ++key) {
+    ASSERT_EQ(Erase(&index, key - 100000), 1u);
+    Insert(&index, key, 1);
+  }
+  EXPECT_EQ(WalkAll(index).size(), 100000u);
+  EXPECT_LT(index.bytes(), bytes * 5 / 4);
+}
+
+TEST(HashIndex, TakesTheKeysItExpectsWithoutGrowing) {
+  for (const int64_t n : {0, 1, 5, 1500, 1600, 100000}) {
+    HashIndex index(6, n);
+    const int64_t bytes = index.bytes();
+    for (int64_t key = 0; key < n; ++key) {
+      Insert(&index, KeyOfHash(HashKey(key) >> 6), static_cast<uint32_t>(key));
+    }
+    EXPECT_LT(index.bytes(), bytes * 11 / 10 + 1) << n;
+    EXPECT_LT(bytes, 23 * n + 200) << n;
+    for (int64_t key = 0; key < n; ++key) {
+      ASSERT_EQ(Find(index, KeyOfHash(HashKey(key) >> 6)), static_cast<uint32_t>(key));
+    }
+    for (int64_t key = n; key < 2 * n + 9; ++key) {
+      Insert(&index, KeyOfHash(HashKey(key) >> 6), static_cast<uint32_t>(key));
+    }
+    EXPECT_EQ(static_cast<int64_t>(WalkAll(index).size()), 2 * n + 9);
+  }
+}
+
+TEST(HashIndex, FindsManyKeysAsItFindsEach) {
+  HashIndex index(0);
+  for (int64_t key = 0; key < 5000; ++key) Insert(&index, 3 * key, static_cast<uint32_t>(key));
+  for (const int64_t n : {0, 1, 15, 16, 17, 4000}) {
+    const std::vector<int64_t> keys = RandomIds(n, 0, 15000, static_cast<uint64_t>(n));
+    const auto found = std::make_unique<bool[]>(keys.size());
+    index.Contains(keys.data(), n, found.get());
+    for (size_t i = 0; i < keys.size(); ++i)
+      EXPECT_EQ(found[i], keys[i] % 3 == 0 && keys[i] < 15000);
+  }
 }
 
 TEST(HashIndex, UsesMostOfItsSlotsAtAnySize) {
