@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "ops/core/hash.h"
@@ -9,30 +10,20 @@
 namespace keras_sparse {
 namespace {
 
-// Numbers of changes wrap here, below what an index takes for none.
-constexpr uint32_t kNumberMask = 0x7FFFFFFFu;
+// Numbers of entries wrap here, below what an index takes for none.
+constexpr uint64_t kNumberMask = 0x7FFFFFFF;
 
 }  // namespace
 
 struct BufferedStore::Change {
-  Change(const int64_t* first_key, int64_t n) : keys(first_key, first_key + n) {
-    for (int64_t i = 0; i < n; ++i) {
-      (void)index.Exchange(HashKey(first_key[i]), first_key[i], static_cast<uint32_t>(i));
-    }
-  }
+  Change(const int64_t* first_key, int64_t n) : keys(first_key, first_key + n) {}
 
-  bool is_erasure() const { return records.empty(); }
-  int64_t bytes() const {
-    return static_cast<int64_t>(8 * keys.size() + records.size()) + index.bytes();
-  }
-  // Whether this place has the last record of its key.
-  bool IsLast(size_t place) const {
-    return index.Find(HashKey(keys[place]), keys[place]) == static_cast<uint32_t>(place);
-  }
+  int64_t size() const { return static_cast<int64_t>(keys.size()); }
+  bool is_erasure() const { return records == nullptr; }
 
   std::vector<int64_t> keys;
-  std::vector<char> records;
-  HashIndex index{0};  // key -> its last place in `keys`
+  std::unique_ptr<char[]> records;
+  uint64_t begin = 0;  // the entries of all changes before
 };
 
 BufferedStore::BufferedStore(std::unique_ptr<RowStore> store, BackgroundPool* pool,
@@ -52,27 +43,63 @@ bool BufferedStore::MakeNextChange() {
   std::unique_lock<std::mutex> lock(mutex_);
   if (queue_.empty() || IsStuck()) return false;
   const std::shared_ptr<const Change> change = queue_.front();
+  std::shared_ptr<const Change> left = change;
+  std::vector<int64_t> erased;  // before it
+  if (has_failed_ && !change->is_erasure()) {
+    left = WithoutReplaced(*change);
+    for (const auto& later : queue_) {
+      if (later->is_erasure()) erased.insert(erased.end(), later->keys.begin(), later->keys.end());
+    }
+  }
   is_writing_ = true;
   lock.unlock();
-  const auto n = static_cast<int64_t>(change->keys.size());
-  const Status status = change->is_erasure()
-                            ? store_->Erase(change->keys.data(), n)
-                            : store_->Put(change->keys.data(), n, change->records.data());
+  Status status;
+  if (!erased.empty()) {
+    status = store_->Erase(erased.data(), static_cast<int64_t>(erased.size()));
+  }
+  if (status.ok()) {
+    status = left->is_erasure() ? store_->Erase(left->keys.data(), left->size())
+                                : store_->Put(left->keys.data(), left->size(), left->records.get());
+  }
   lock.lock();
   is_writing_ = false;
   error_ = status;
+  has_failed_ = !status.ok();
   if (status.ok()) {
-    for (const int64_t key : change->keys) {
-      const uint64_t hash = HashKey(key);
-      if (newest_.Find(hash, key) == first_number_) (void)newest_.Erase(hash, key);
+    queued_bytes_ -= BytesOf(*change);
+    if (queue_.size() == 1) {
+      newest_ = HashIndex(0);
+    } else {
+      for (int64_t i = 0; i < change->size(); ++i) {
+        const int64_t key = change->keys[static_cast<size_t>(i)];
+        const uint64_t hash = HashKey(key);
+        newest_.PrefetchAhead(change->keys.data(), change->size(), i);
+        const uint32_t number = newest_.Find(hash, key);
+        if (number != HashIndex::kNoRow && EntryOf(number) < change->begin + change->keys.size()) {
+          (void)newest_.Erase(hash, key);
+        }
+      }
     }
-    first_number_ = (first_number_ + 1) & kNumberMask;
-    queued_bytes_ -= change->bytes();
     queue_.pop_front();
-    if (queue_.empty()) newest_ = HashIndex(0);
   }
   changed_.notify_all();
   return !queue_.empty() && !IsStuck();
+}
+
+std::shared_ptr<const BufferedStore::Change> BufferedStore::WithoutReplaced(
+    const Change& change) const {
+  const int64_t bytes = record_bytes();
+  auto left = std::make_shared<Change>(nullptr, 0);
+  left->records.reset(new char[static_cast<size_t>(change.size() * bytes)]);
+  for (int64_t i = 0; i < change.size(); ++i) {
+    const int64_t key = change.keys[static_cast<size_t>(i)];
+    const uint32_t number = newest_.Find(HashKey(key), key);
+    if (EntryOf(number) != change.begin + static_cast<uint64_t>(i)) continue;
+    std::memcpy(left->records.get() + left->size() * bytes, change.records.get() + i * bytes,
+                static_cast<size_t>(bytes));
+    left->keys.push_back(key);
+  }
+  return left;
 }
 
 bool BufferedStore::WaitUntilWritten() const {
@@ -101,12 +128,25 @@ Status BufferedStore::Flush() {
   return store_->Flush();
 }
 
+int64_t BufferedStore::BytesOf(const Change& change) const {
+  return change.size() * (8 + (change.is_erasure() ? 0 : record_bytes()));
+}
+
+uint64_t BufferedStore::EntryOf(uint32_t number) const {
+  const uint64_t first = queue_.front()->begin;
+  return first + ((number - first) & kNumberMask);
+}
+
 bool BufferedStore::FindQueued(int64_t key, const char** record) const {
   const uint32_t number = newest_.Find(HashKey(key), key);
   if (number == HashIndex::kNoRow) return false;
-  const Change& change = *queue_[(number - first_number_) & kNumberMask];
-  const uint32_t place = change.index.Find(HashKey(key), key);
-  *record = change.is_erasure() ? nullptr : change.records.data() + place * record_bytes();
+  const uint64_t entry = EntryOf(number);
+  const auto after =
+      std::upper_bound(queue_.begin(), queue_.end(), entry,
+                       [](uint64_t e, const auto& change) { return e < change->begin; });
+  const Change& change = **std::prev(after);
+  const auto place = static_cast<int64_t>(entry - change.begin);
+  *record = change.is_erasure() ? nullptr : change.records.get() + place * record_bytes();
   return true;
 }
 
@@ -121,81 +161,68 @@ int64_t BufferedStore::memory_bytes() const {
   return bytes + queued_bytes_ + newest_.bytes();
 }
 
-void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  std::vector<int64_t> others;  // that are not queued
-  std::vector<int64_t> places;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (int64_t i = 0; i < n; ++i) {
-      const char* record = nullptr;
-      if (FindQueued(keys[i], &record)) {
-        found[i] = record != nullptr;
-      } else {
-        others.push_back(keys[i]);
-        places.push_back(i);
-      }
+template <typename Use>
+std::vector<int64_t> BufferedStore::VisitQueued(const int64_t* keys, int64_t n,
+                                                const Use& use) const {
+  std::vector<int64_t> others;
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (int64_t i = 0; i < n; ++i) {
+    newest_.PrefetchAhead(keys, n, i);
+    const char* record = nullptr;
+    if (FindQueued(keys[i], &record)) {
+      use(i, record);
+    } else {
+      others.push_back(i);
     }
   }
+  return others;
+}
+
+void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  const std::vector<int64_t> places =
+      VisitQueued(keys, n, [&](int64_t i, const char* record) { found[i] = record != nullptr; });
+  std::vector<int64_t> others;
+  for (const int64_t place : places) others.push_back(keys[place]);
   const auto is_below = std::make_unique<bool[]>(others.size());
   store_->Contains(others.data(), static_cast<int64_t>(others.size()), is_below.get());
   for (size_t i = 0; i < others.size(); ++i) found[places[i]] = is_below[i];
 }
 
-Status BufferedStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
-  const auto bytes = static_cast<size_t>(record_bytes());
-  std::vector<int64_t> others;  // places of the keys that are not queued
-  {
-    // Before the store is asked: what is not queued now is there.
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (int64_t i = 0; i < n; ++i) {
-      const char* record = nullptr;
-      if (!FindQueued(keys[i], &record)) {
-        others.push_back(i);
-        continue;
-      }
-      found[i] = record != nullptr;
-      if (found[i]) std::memcpy(records + static_cast<size_t>(i) * bytes, record, bytes);
-    }
-  }
-  if (static_cast<int64_t>(others.size()) == n) return store_->Get(keys, n, records, found);
-  return store_->GetPlaces(others, keys, records, found);
-}
-
-void BufferedStore::CountKeys(const Change& change, int64_t* missing, int64_t* present) const {
-  const auto is_there = std::make_unique<bool[]>(change.keys.size());
-  Contains(change.keys.data(), static_cast<int64_t>(change.keys.size()), is_there.get());
-  *missing = *present = 0;
-  for (size_t i = 0; i < change.keys.size(); ++i) {
-    if (change.IsLast(i)) ++*(is_there[i] ? present : missing);
-  }
+Status BufferedStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  // Before the store is asked: what is not queued now is there.
+  const std::vector<int64_t> others = VisitQueued(keys, n, [&](int64_t i, const char* record) {
+    found[i] = record != nullptr;
+    if (found[i]) std::memcpy(to[i], record, static_cast<size_t>(record_bytes()));
+  });
+  if (static_cast<int64_t>(others.size()) == n) return store_->GetTo(keys, n, to, found);
+  return store_->GetPlaces(others, keys, to, found);
 }
 
 Status BufferedStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  const auto bytes = static_cast<size_t>(n * record_bytes());
+  std::unique_ptr<char[]> copied(new char[bytes]);  // not make_unique, which writes zeros first
+  if (bytes > 0) std::memcpy(copied.get(), records, bytes);
+  return PutOwned(keys, n, std::move(copied));
+}
+
+Status BufferedStore::PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<char[]> records) {
   if (n == 0) return Status::Ok();
   auto change = std::make_shared<Change>(keys, n);
-  change->records.assign(records, records + n * record_bytes());
-  KERAS_SPARSE_RETURN_IF_ERROR(WaitForRoom(change->bytes()));
-  int64_t missing = 0;
-  int64_t present = 0;
-  CountKeys(*change, &missing, &present);
-  Enqueue(std::move(change), missing);
+  change->records = std::move(records);
+  KERAS_SPARSE_RETURN_IF_ERROR(WaitForRoom(BytesOf(*change)));
+  const auto is_there = std::make_unique<bool[]>(static_cast<size_t>(n));
+  Contains(keys, n, is_there.get());
+  Enqueue(std::move(change), is_there.get());
   return Status::Ok();
 }
 
 Status BufferedStore::Erase(const int64_t* keys, int64_t n) {
-  if (n == 0) return Status::Ok();
-  auto change = std::make_shared<Change>(keys, n);
-  int64_t missing = 0;
-  int64_t present = 0;
-  CountKeys(*change, &missing, &present);
-  if (present == 0) return Status::Ok();
-  bool is_stuck = false;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    is_stuck = IsStuck();
+  const auto is_there = std::make_unique<bool[]>(static_cast<size_t>(n));
+  Contains(keys, n, is_there.get());
+  if (std::find(is_there.get(), is_there.get() + n, true) == is_there.get() + n) {
+    return Status::Ok();
   }
-  if (is_stuck) KERAS_SPARSE_RETURN_IF_ERROR(store_->Erase(keys, n));
-  Enqueue(std::move(change), -present);
+  Enqueue(std::make_shared<Change>(keys, n), is_there.get());
   return Status::Ok();
 }
 
@@ -212,14 +239,23 @@ Status BufferedStore::WaitForRoom(int64_t bytes) {
   return error_;
 }
 
-void BufferedStore::Enqueue(std::shared_ptr<const Change> change, int64_t added_rows) {
+void BufferedStore::Enqueue(std::shared_ptr<Change> change, const bool* is_there) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto number = (first_number_ + static_cast<uint32_t>(queue_.size())) & kNumberMask;
-    for (const int64_t key : change->keys) (void)newest_.Exchange(HashKey(key), key, number);
-    queued_bytes_ += change->bytes();
-    num_rows_ += added_rows;
-    queue_.push_back(std::move(change));
+    const int64_t n = change->size();
+    if (queue_.empty()) newest_ = HashIndex(0, n);
+    change->begin = num_queued_;
+    num_queued_ += change->keys.size();
+    queued_bytes_ += BytesOf(*change);
+    queue_.push_back(change);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t key = change->keys[static_cast<size_t>(i)];
+      const auto number = (change->begin + static_cast<uint64_t>(i)) & kNumberMask;
+      newest_.PrefetchAhead(change->keys.data(), n, i);
+      const uint32_t old = newest_.Exchange(HashKey(key), key, static_cast<uint32_t>(number));
+      if (old != HashIndex::kNoRow && EntryOf(old) >= change->begin) continue;  // repeated
+      num_rows_ += change->is_erasure() ? -int64_t{is_there[i]} : int64_t{!is_there[i]};
+    }
   }
   writer_.Schedule();
 }
@@ -234,41 +270,8 @@ Status BufferedStore::Clear() {
   queued_bytes_ = 0;
   num_rows_ = 0;
   error_ = Status::Ok();
+  has_failed_ = false;
   changed_.notify_all();
-  return Status::Ok();
-}
-
-Status BufferedStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
-                           std::vector<char>* records, int64_t* next) const {
-  if (!WaitUntilWritten()) return store_->Walk(cursor, max_rows, keys, records, next);
-  // What is stuck comes first, then the store without what the queue replaces.
-  const auto bytes = static_cast<size_t>(record_bytes());
-  const auto append = [&](int64_t key, const char* record) {
-    keys->push_back(key);
-    records->insert(records->end(), record, record + bytes);
-  };
-  if (cursor == 0) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<int64_t> queued;
-    std::vector<uint32_t> numbers;
-    (void)newest_.AppendSegments(0, INT64_MAX, &queued, &numbers);
-    for (const int64_t key : queued) {
-      const char* record = nullptr;
-      (void)FindQueued(key, &record);
-      if (record != nullptr) append(key, record);
-    }
-    *next = 1;
-    return Status::Ok();
-  }
-  std::vector<int64_t> walked;
-  std::vector<char> walked_records;
-  KERAS_SPARSE_RETURN_IF_ERROR(store_->Walk(cursor - 1, max_rows, &walked, &walked_records, next));
-  if (*next >= 0) ++*next;
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (size_t i = 0; i < walked.size(); ++i) {
-    const char* replaced = nullptr;
-    if (!FindQueued(walked[i], &replaced)) append(walked[i], walked_records.data() + i * bytes);
-  }
   return Status::Ok();
 }
 

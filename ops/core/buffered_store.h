@@ -23,9 +23,10 @@ namespace keras_sparse {
 // `max_queued_bytes`; a change that is longer by itself waits until it is the only one.
 //
 // A change that fails stays in the queue with those after it, and nothing is lost. The next Put
-// tries again, and fails with the error, before it takes anything, if that does not help. An Erase
-// in the meantime is queued too, but made at once as well: its rows may take the room that the
-// change lacks. Walk waits until the queue is empty, and sees through it where it is stuck.
+// tries again, and fails with the error, before it takes anything, if that does not help. What was
+// to be erased after the change is erased before it then: those rows may take the room that it
+// lacks, or be in the change itself, which goes without them. Walk waits until the
+// queue is empty, and sees through it where it is stuck.
 //
 // With the object goes the store, and what is queued is dropped.
 //
@@ -42,8 +43,9 @@ class BufferedStore : public RowStore {
   int64_t memory_bytes() const override;
   int64_t compacted_bytes() const override { return store_->compacted_bytes(); }
   void Contains(const int64_t* keys, int64_t n, bool* found) const override;
-  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<char[]> records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
   Status Flush() override;
@@ -72,13 +74,20 @@ class BufferedStore : public RowStore {
   Status TryToWrite();
   // Waits until the queue has room for a change, or is empty.
   Status WaitForRoom(int64_t bytes);
-  // `change` brings so many rows more.
-  void Enqueue(std::shared_ptr<const Change> change, int64_t added_rows);
-  // How many of the distinct keys of a change are not there, and how many are.
-  void CountKeys(const Change& change, int64_t* missing, int64_t* present) const;
+  //   is_there  (n), whether each key of the change is there before it
+  void Enqueue(std::shared_ptr<Change> change, const bool* is_there);
+  int64_t BytesOf(const Change& change) const;
+  // Calls use(i, record) for each key that is queued, with a null record if it is erased there.
+  // Returns the places of the other keys.
+  template <typename Use>
+  std::vector<int64_t> VisitQueued(const int64_t* keys, int64_t n, const Use& use) const;
 
   // These need mutex_.
   bool IsStuck() const { return !error_.ok(); }
+  // The entry that has a number in the index.
+  uint64_t EntryOf(uint32_t number) const;
+  // The records of the first change that no later one replaces or erases.
+  std::shared_ptr<const Change> WithoutReplaced(const Change& change) const;
   // What the queue leaves of a key: false if it does not have the key, a null record if it is
   // erased there.
   bool FindQueued(int64_t key, const char** record) const;
@@ -89,12 +98,13 @@ class BufferedStore : public RowStore {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::deque<std::shared_ptr<const Change>> queue_;
-  uint32_t first_number_ = 0;  // of the changes, which are numbered as they come
-  HashIndex newest_{0};        // key -> number of the last change that has it
+  uint64_t num_queued_ = 0;  // entries so far: keys of changes, numbered as they come
+  HashIndex newest_{0};      // key -> its last entry, as a number of 31 bits
   int64_t queued_bytes_ = 0;
   int64_t num_rows_ = 0;     // once all changes are made
   bool is_writing_ = false;  // the first change
   Status error_;             // of the first change; nothing is written until it is cleared
+  bool has_failed_ = false;  // the first change
 
   BackgroundTask writer_;  // last: it ends before what it works with
 };

@@ -44,13 +44,13 @@ void CascadeStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   for (int64_t i = 0; i < n; ++i) found[i] |= is_below[static_cast<size_t>(i)];
 }
 
-Status CascadeStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
-  KERAS_SPARSE_RETURN_IF_ERROR(upper_->Get(keys, n, records, found));
+Status CascadeStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  KERAS_SPARSE_RETURN_IF_ERROR(upper_->GetTo(keys, n, to, found));
   std::vector<int64_t> missing;  // places in `keys`
   for (int64_t i = 0; i < n; ++i) {
     if (!found[i]) missing.push_back(i);
   }
-  return lower_->GetPlaces(missing, keys, records, found);
+  return lower_->GetPlaces(missing, keys, to, found);
 }
 
 Status CascadeStore::Put(const int64_t* keys, int64_t n, const char* records) {

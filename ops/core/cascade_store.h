@@ -39,7 +39,7 @@ class CascadeStore : public RowStore {
   int64_t bytes() const override { return upper_->bytes() + lower_->bytes(); }
   int64_t memory_bytes() const override { return upper_->memory_bytes() + lower_->memory_bytes(); }
   void Contains(const int64_t* keys, int64_t n, bool* found) const override;
-  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;

@@ -21,8 +21,8 @@ void CountedStore::CountAnew() {
   compacted_before_ = compacted_bytes();
 }
 
-Status CountedStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
-  KERAS_SPARSE_RETURN_IF_ERROR(store_->Get(keys, n, records, found));
+Status CountedStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  KERAS_SPARSE_RETURN_IF_ERROR(store_->GetTo(keys, n, to, found));
   const int64_t hits = std::count(found, found + n, true);
   hits_ += hits;
   misses_ += n - hits;
@@ -30,8 +30,17 @@ Status CountedStore::Get(const int64_t* keys, int64_t n, char* records, bool* fo
 }
 
 Status CountedStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  return CountPut(n, [&] { return store_->Put(keys, n, records); });
+}
+
+Status CountedStore::PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<char[]> records) {
+  return CountPut(n, [&] { return store_->PutOwned(keys, n, std::move(records)); });
+}
+
+template <typename PutRows>
+Status CountedStore::CountPut(int64_t n, const PutRows& put) {
   const int64_t rows = store_->num_rows();
-  const Status status = store_->Put(keys, n, records);
+  const Status status = put();
   added_rows_ += store_->num_rows() - rows;
   if (status.ok()) put_rows_ += n;
   return status;

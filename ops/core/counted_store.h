@@ -44,8 +44,9 @@ class CountedStore : public RowStore {
   void Contains(const int64_t* keys, int64_t n, bool* found) const override {
     store_->Contains(keys, n, found);
   }
-  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<char[]> records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override { return store_->Clear(); }
   Status Flush() override { return store_->Flush(); }
@@ -67,6 +68,9 @@ class CountedStore : public RowStore {
   }
 
  private:
+  template <typename PutRows>
+  Status CountPut(int64_t n, const PutRows& put);
+
   const std::unique_ptr<RowStore> store_;
   mutable std::atomic<int64_t> hits_{0};
   mutable std::atomic<int64_t> misses_{0};

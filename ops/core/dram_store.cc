@@ -36,14 +36,13 @@ void DramStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   index_->Contains(keys, n, found);
 }
 
-Status DramStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+Status DramStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t row = index_->Find(HashKey(keys[i]), keys[i]);
     found[i] = row != HashIndex::kNoRow;
     if (!found[i]) continue;
-    std::memcpy(records + i * record_bytes_, rows_->Record(row),
-                static_cast<size_t>(record_bytes_));
+    std::memcpy(to[i], rows_->Record(row), static_cast<size_t>(record_bytes_));
   }
   return Status::Ok();
 }

@@ -199,7 +199,7 @@ class EmbeddingTable {
   Status DemoteExcess(Executor* executor);
   // Copies rows of the first tier to the next one, for them to leave it. If that fails, the next
   // one has none of them.
-  Status PutBelow(const std::vector<int64_t>& keys, const std::vector<char>& records);
+  Status PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records);
   // Before and after rows are changed. What has been changed stays, so a lower tier that fails
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);

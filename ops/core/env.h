@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,14 +25,6 @@ class File {
   virtual Status Write(int64_t offset, const char* data, int64_t bytes) = 0;
   // DataLoss if the file ends before.
   virtual Status Read(int64_t offset, int64_t bytes, char* to) const = 0;
-};
-
-// One read among many.
-struct FileRead {
-  const File* file;
-  int64_t offset;
-  int64_t bytes;
-  char* to;
 };
 
 // Errors name the path and, where there is one, the offset.
@@ -73,9 +66,9 @@ class Env {
   };
   virtual Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) = 0;
 
-  // Reads with many in flight. Returns the first error in the order of `reads`; the other reads are
-  // done all the same.
-  virtual Status ReadMany(const std::vector<FileRead>& reads) = 0;
+  // Calls read(0) to read(n - 1), which read a file each, on any threads and with many in flight.
+  // Returns the first error in this order; the other reads are done all the same.
+  virtual Status ReadMany(size_t n, const std::function<Status(size_t)>& read) = 0;
 };
 
 }  // namespace keras_sparse

@@ -59,7 +59,7 @@ class FirstTier {
   // A tier may hold more until then: an update must have all its rows here. If `put` fails, all
   // rows stay.
   using PutRecords =
-      std::function<Status(const std::vector<int64_t>& keys, const std::vector<char>& records)>;
+      std::function<Status(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records)>;
   virtual Status DemoteExcess(Executor* /*executor*/, const PutRecords& /*put*/) {
     return Status::Ok();
   }

@@ -199,17 +199,19 @@ Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
     keys.insert(keys.end(), each.keys.begin(), each.keys.end());
   }
   const int64_t record_bytes = schema_.record_bytes();
-  std::vector<char> records(keys.size() * static_cast<size_t>(record_bytes));
+  if (keys.empty()) return Status::Ok();
+  // Not make_unique, which writes zeros first.
+  std::unique_ptr<char[]> records(new char[keys.size() * static_cast<size_t>(record_bytes)]);
   executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
     for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
-      char* to = records.data() + begins[s] * record_bytes;
+      char* to = records.get() + begins[s] * record_bytes;
       for (const uint32_t row : excess[s].rows) {
         std::memcpy(to, shards_[s]->rows.Record(row), static_cast<size_t>(record_bytes));
         to += record_bytes;
       }
     }
   });
-  if (!keys.empty()) KERAS_SPARSE_RETURN_IF_ERROR(put(keys, records));
+  KERAS_SPARSE_RETURN_IF_ERROR(put(keys, std::move(records)));
   executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
     for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
       Drop(excess[s], shards_[s].get());

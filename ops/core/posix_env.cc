@@ -179,10 +179,8 @@ class PosixEnv : public Env {
                               "each process a folder of its own");
   }
 
-  Status ReadMany(const std::vector<FileRead>& reads) override {
-    return IoPool::Shared()->Run(reads.size(), [&reads](size_t i) {
-      return reads[i].file->Read(reads[i].offset, reads[i].bytes, reads[i].to);
-    });
+  Status ReadMany(size_t n, const std::function<Status(size_t)>& read) override {
+    return IoPool::Shared()->Run(n, read);
   }
 
  private:

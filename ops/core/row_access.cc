@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "ops/core/hash.h"
+#include "ops/core/hash_index.h"
 #include "ops/core/wait_timer.h"
 
 namespace keras_sparse {
@@ -15,6 +17,21 @@ namespace {
 
 constexpr int64_t kIdsPerTask = 4096;
 constexpr int64_t kNanosecondsPerId = 20;
+
+// Each key once, in the order of its first occurrence: the stores see the same batch however the
+// threads were timed.
+std::vector<int64_t> Distinct(const std::vector<std::vector<int64_t>>& lists) {
+  size_t size = 0;
+  for (const auto& list : lists) size += list.size();
+  HashIndex seen(0, static_cast<int64_t>(size));
+  std::vector<int64_t> distinct;
+  for (const auto& list : lists) {
+    for (const int64_t key : list) {
+      if (seen.Exchange(HashKey(key), key, 0) == HashIndex::kNoRow) distinct.push_back(key);
+    }
+  }
+  return distinct;
+}
 
 }  // namespace
 
@@ -69,61 +86,63 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
     // looked up for it.
     if (!table.HasRowsBelow()) continue;
     const int64_t num_ids = lists[l].num_ids;
-    std::mutex mutex;
-    std::vector<int64_t> missing;
+    const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
+    std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
     executor->ParallelFor(
-        (num_ids + kIdsPerTask - 1) / kIdsPerTask, kIdsPerTask * kNanosecondsPerId,
-        [&](int64_t first, int64_t last) {
-          std::vector<int64_t> found_missing;
-          std::array<float*, kBlockRows> records;
-          const int64_t end = std::min(num_ids, last * kIdsPerTask);
-          const auto prefetch = [&](int64_t begin) {
-            const int64_t n = std::clamp<int64_t>(end - begin, 0, kBlockRows);
-            table.first_tier_->PrefetchIndex(lists[l].ids + std::min(begin, end), n);
-          };
-          prefetch(first * kIdsPerTask);
-          for (int64_t begin = first * kIdsPerTask; begin < end; begin += kBlockRows) {
-            const int64_t n = std::min(kBlockRows, end - begin);
-            const int64_t* ids = lists[l].ids + begin;
-            prefetch(begin + kBlockRows);
-            table.first_tier_->Find(ids, n, records.data());
-            for (int64_t i = 0; i < n; ++i) {
-              if (records[static_cast<size_t>(i)] == nullptr) found_missing.push_back(ids[i]);
-            }
+        num_tasks, kIdsPerTask * kNanosecondsPerId, [&](int64_t first, int64_t last) {
+          for (int64_t task = first; task < last; ++task) {
+            const int64_t begin = task * kIdsPerTask;
+            AppendMissing(table, lists[l].ids + begin, std::min(kIdsPerTask, num_ids - begin),
+                          &missing[static_cast<size_t>(task)]);
           }
-          std::lock_guard<std::mutex> lock(mutex);
-          missing.insert(missing.end(), found_missing.begin(), found_missing.end());
         });
-    // Sorted, so that the stores see the same batch however the threads were timed.
-    std::sort(missing.begin(), missing.end());
-    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(table, missing));
+    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(table, Distinct(missing)));
   }
   return Status::Ok();
+}
+
+void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
+                                   std::vector<int64_t>* missing) {
+  const auto prefetch = [&](int64_t begin) {
+    table.first_tier_->PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
+  };
+  std::array<float*, kBlockRows> records;
+  prefetch(0);
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t end = std::min(n, begin + kBlockRows);
+    prefetch(end);
+    table.first_tier_->Find(ids + begin, end - begin, records.data());
+    for (int64_t i = begin; i < end; ++i) {
+      if (records[static_cast<size_t>(i - begin)] == nullptr) missing->push_back(ids[i]);
+    }
+  }
 }
 
 Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
   batches_ = table.staged_.batches();
   std::vector<int64_t> missing;
   for (const int64_t key : keys) (Find(key) == nullptr ? missing : keys_).push_back(key);
-  const int64_t record_bytes = table.rule_->schema().record_bytes();
-  const auto read = std::make_shared<RecordBatch>(record_bytes);
   const WaitTimer timer(&table.waited_ns_);
+  const auto read =
+      std::make_shared<RecordBatch>(table.rule_->schema().record_bytes(), missing.size());
+  std::vector<char*> to;
+  for (size_t i = 0; i < missing.size(); ++i) to.push_back(read->Place(i));
+  const auto found = std::make_unique<bool[]>(missing.size());
+  std::vector<int64_t> places(missing.size());  // of keys that are still missing
+  std::iota(places.begin(), places.end(), 0);
   for (const auto& store : table.lower_tiers_) {
-    if (missing.empty()) break;
-    const size_t n = missing.size();
-    std::vector<char> records(n * static_cast<size_t>(record_bytes));
-    const std::unique_ptr<bool[]> found(new bool[n]);
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        store->Get(missing.data(), static_cast<int64_t>(n), records.data(), found.get()));
+    KERAS_SPARSE_RETURN_IF_ERROR(store->GetPlaces(places, missing.data(), to.data(), found.get()));
     std::vector<int64_t> still_missing;
-    for (size_t i = 0; i < n; ++i) {
-      if (found[i]) {
-        read->Add(missing[i], records.data() + static_cast<int64_t>(i) * record_bytes);
+    for (const int64_t place : places) {
+      const int64_t key = missing[static_cast<size_t>(place)];
+      if (!found[place]) {
+        still_missing.push_back(place);
+      } else {
+        read->Add(key, static_cast<size_t>(place));
+        keys_.push_back(key);
       }
-      (found[i] ? keys_ : still_missing).push_back(missing[i]);
     }
-    missing = std::move(still_missing);
+    places = std::move(still_missing);
   }
   if (read->size() > 0) {
     read_ = read;

@@ -51,6 +51,10 @@ class FetchedRecords {
   Status EraseBelow(EmbeddingTable* table) const;
 
  private:
+  // Appends the ids that the first tier does not have.
+  static void AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
+                            std::vector<int64_t>* missing);
+  //   keys  distinct, none of them in the first tier
   Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
 
   std::shared_ptr<const RecordBatch> read_;  // by this op

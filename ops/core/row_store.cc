@@ -1,6 +1,5 @@
 #include "ops/core/row_store.h"
 
-#include <cstring>
 #include <map>
 
 namespace keras_sparse {
@@ -26,22 +25,25 @@ Status RowStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* st
                          options.kind + "'");
 }
 
-Status RowStore::GetPlaces(const std::vector<int64_t>& places, const int64_t* keys, char* records,
+Status RowStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+  std::vector<char*> to(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) to[static_cast<size_t>(i)] = records + i * record_bytes();
+  return GetTo(keys, n, to.data(), found);
+}
+
+Status RowStore::GetPlaces(const std::vector<int64_t>& places, const int64_t* keys, char* const* to,
                            bool* found) const {
   if (places.empty()) return Status::Ok();
-  const auto bytes = static_cast<size_t>(record_bytes());
-  std::vector<int64_t> asked;
-  asked.reserve(places.size());
-  for (const int64_t place : places) asked.push_back(keys[place]);
-  std::vector<char> read(asked.size() * bytes);
-  const auto is_found = std::make_unique<bool[]>(asked.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      Get(asked.data(), static_cast<int64_t>(asked.size()), read.data(), is_found.get()));
-  for (size_t i = 0; i < places.size(); ++i) {
-    found[places[i]] = is_found[i];
-    if (!is_found[i]) continue;
-    std::memcpy(records + static_cast<size_t>(places[i]) * bytes, read.data() + i * bytes, bytes);
+  std::vector<int64_t> keys_there;
+  std::vector<char*> to_there;
+  for (const int64_t place : places) {
+    keys_there.push_back(keys[place]);
+    to_there.push_back(to[place]);
   }
+  const auto is_found = std::make_unique<bool[]>(places.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(GetTo(keys_there.data(), static_cast<int64_t>(places.size()),
+                                     to_there.data(), is_found.get()));
+  for (size_t i = 0; i < places.size(); ++i) found[places[i]] = is_found[i];
   return Status::Ok();
 }
 

@@ -57,17 +57,24 @@ class RowStore {
   //   keys, found  (n), repeats allowed
   virtual void Contains(const int64_t* keys, int64_t n, bool* found) const = 0;
 
-  // Copies the record of each key. A key that is not there is not an error: its record is left as
-  // it was and its `found` is false.
-  //   keys     (n), repeats allowed
+  // Copies the record of each key. A key that is not there is not an error: nothing is copied for
+  // it and its `found` is false.
+  //   keys   (n), repeats allowed
+  //   to     (n), where the records go
+  //   found  (n)
+  virtual Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const = 0;
+  // The same into one array.
   //   records  (n, record_bytes)
-  //   found    (n)
-  virtual Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const = 0;
+  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const;
 
   // Stores or replaces. After a failure each key has its old record or its new one, whole.
   //   keys     (n); of a repeated key the last record stays
   //   records  (n, record_bytes)
   virtual Status Put(const int64_t* keys, int64_t n, const char* records) = 0;
+  // The same for records that the store may keep where they are, which saves a copy.
+  virtual Status PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<char[]> records) {
+    return Put(keys, n, records.get());
+  }
 
   // A key that is not there is left out.
   virtual Status Erase(const int64_t* keys, int64_t n) = 0;
@@ -108,8 +115,8 @@ class RowStore {
   // not know the order.
   virtual Status Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const;
 
-  // Get of the keys at these places, to the same places of the arrays.
-  Status GetPlaces(const std::vector<int64_t>& places, const int64_t* keys, char* records,
+  // GetTo of the keys at these places of the arrays.
+  Status GetPlaces(const std::vector<int64_t>& places, const int64_t* keys, char* const* to,
                    bool* found) const;
 
  protected:

@@ -1,6 +1,5 @@
 // SsdHashStore: room for new entries where dead ones are.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "ops/core/hash.h"
@@ -61,22 +60,25 @@ Status SsdHashStore::CompactSegment(size_t number, const std::shared_ptr<SsdSegm
   const int64_t chunk = std::max<int64_t>(1, kCompactionBytes / stride);
   std::vector<char> entries;
   std::vector<bool> is_read;
+  std::vector<int64_t> keys;
   for (int64_t first = 0; first < segment->num_entries(); first += chunk) {
     const int64_t n = std::min(chunk, segment->num_entries() - first);
     entries.resize(static_cast<size_t>(n * stride));
     is_read.assign(static_cast<size_t>(n), true);
-    if (!options_.env->ReadMany({segment->ReadOf(first, n, entries.data())}).ok()) {
+    if (!segment->Read(first, n, entries.data()).ok()) {
       for (int64_t i = 0; i < n; ++i) {
-        const FileRead read = segment->ReadOf(first + i, 1, entries.data() + i * stride);
-        is_read[static_cast<size_t>(i)] = options_.env->ReadMany({read}).ok();
+        is_read[static_cast<size_t>(i)] =
+            segment->Read(first + i, 1, entries.data() + i * stride).ok();
       }
     }
+    keys.clear();
+    for (int64_t i = 0; i < n; ++i) keys.push_back(KeyOfEntry(entries.data() + i * stride));
     std::unique_lock<std::shared_mutex> lock(mutex_);
     for (int64_t i = 0; i < n; ++i) {
+      index_.PrefetchAhead(keys.data(), n, i);
       if (!is_read[static_cast<size_t>(i)]) continue;
       const char* entry = entries.data() + i * stride;
-      int64_t key;
-      std::memcpy(&key, entry, sizeof(key));
+      const int64_t key = keys[static_cast<size_t>(i)];
       if (number >= segments_.size() || segments_[number] != segment) return Status::Ok();
       const auto position =
           static_cast<Position>(static_cast<int64_t>(number) * entries_ + first + i);

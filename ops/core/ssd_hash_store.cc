@@ -34,14 +34,6 @@ const bool kRegistered = RowStore::Register("ssdhash", OpenSsdHash);
 
 }  // namespace
 
-// An entry that Get has located: the segment stays for as long as it is being read.
-struct SsdHashStore::Found {
-  Position position;
-  int64_t row;  // in the caller's arrays
-  int64_t key;
-  std::shared_ptr<const SsdSegment> segment;
-};
-
 Status SsdHashStore::Open(const SsdHashOptions& options, std::unique_ptr<RowStore>* store) {
   KERAS_SPARSE_RETURN_IF_ERROR(options.env->MakeFolder(options.folder));
   store->reset(new SsdHashStore(options, EntryLayout{options.record_bytes}));
@@ -95,51 +87,38 @@ void SsdHashStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   index_.Contains(keys, n, found);
 }
 
-Status SsdHashStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
-  const auto record_bytes = static_cast<size_t>(layout_.record_bytes);
-  std::vector<Found> located;
+Status SsdHashStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  struct Located {
+    Position position;
+    int64_t place;  // in the caller's arrays
+  };
+  std::vector<Located> located;
+  Segments segments;  // that stay for as long as they are read
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     for (int64_t i = 0; i < n; ++i) {
+      index_.PrefetchAhead(keys, n, i);
       const Position position = index_.Find(HashKey(keys[i]), keys[i]);
       found[i] = position != HashIndex::kNoRow;
       if (!found[i]) continue;
-      const std::shared_ptr<SsdSegment>& segment = segments_[SegmentOf(position)];
+      const SsdSegment& segment = *segments_[SegmentOf(position)];
       const int64_t entry = EntryOf(position);
-      if (segment->IsBuffered(entry)) {
-        std::memcpy(records + i * layout_.record_bytes, segment->BufferedRecord(entry),
-                    record_bytes);
+      if (segment.IsBuffered(entry)) {
+        std::memcpy(to[i], segment.BufferedRecord(entry),
+                    static_cast<size_t>(layout_.record_bytes));
       } else {
-        located.push_back({position, i, keys[i], segment});
+        located.push_back({position, i});
       }
     }
+    if (!located.empty()) segments = segments_;
   }
-  return ReadFound(located, records);
-}
-
-Status SsdHashStore::ReadFound(const std::vector<Found>& found, char* records) const {
-  if (found.empty()) return Status::Ok();
   // By position, so that the disk is asked in the order of its files.
-  std::vector<const Found*> sorted;
-  for (const Found& each : found) sorted.push_back(&each);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Found* a, const Found* b) { return a->position < b->position; });
-  const int64_t stride = layout_.stride();
-  const auto entries = std::make_unique<char[]>(found.size() * static_cast<size_t>(stride));
-  std::vector<FileRead> reads;
-  for (const Found* each : sorted) {
-    char* to = entries.get() + static_cast<int64_t>(reads.size()) * stride;
-    reads.push_back(each->segment->ReadOf(EntryOf(each->position), 1, to));
-  }
-  KERAS_SPARSE_RETURN_IF_ERROR(options_.env->ReadMany(reads));
-  const char* entry = entries.get();
-  for (const Found* each : sorted) {
-    KERAS_SPARSE_RETURN_IF_ERROR(each->segment->Check(EntryOf(each->position), entry, &each->key));
-    std::memcpy(records + each->row * layout_.record_bytes, entry + EntryLayout::kEntryHeaderBytes,
-                static_cast<size_t>(layout_.record_bytes));
-    entry += stride;
-  }
-  return Status::Ok();
+  std::sort(located.begin(), located.end(),
+            [](const Located& a, const Located& b) { return a.position < b.position; });
+  return options_.env->ReadMany(located.size(), [&](size_t i) {
+    const auto [position, place] = located[i];
+    return segments[SegmentOf(position)]->ReadRecord(EntryOf(position), keys[place], to[place]);
+  });
 }
 
 Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
@@ -147,6 +126,7 @@ Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
   for (int64_t begin = 0; begin < n; begin += kRecordsPerLock) {
     std::unique_lock<std::shared_mutex> lock(mutex_);
     for (int64_t i = begin; i < std::min(n, begin + kRecordsPerLock); ++i) {
+      index_.PrefetchAhead(keys, n, i);
       Position position = 0;
       KERAS_SPARSE_RETURN_IF_ERROR(Append(keys[i], records + i * layout_.record_bytes, &position));
       const Position old = index_.Exchange(HashKey(keys[i]), keys[i], position);
@@ -208,6 +188,7 @@ void SsdHashStore::Release(Position position) {
 Status SsdHashStore::Erase(const int64_t* keys, int64_t n) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
+    index_.PrefetchAhead(keys, n, i);
     const Position position = index_.Erase(HashKey(keys[i]), keys[i]);
     if (position != HashIndex::kNoRow) Release(position);
   }

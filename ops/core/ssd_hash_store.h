@@ -49,7 +49,7 @@ class SsdHashStore : public RowStore {
   int64_t memory_bytes() const override;
   int64_t compacted_bytes() const override;
   void Contains(const int64_t* keys, int64_t n, bool* found) const override;
-  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
@@ -68,7 +68,6 @@ class SsdHashStore : public RowStore {
   // The place of an entry: number of the segment times entries a segment, plus its number there.
   using Position = uint32_t;
   using Segments = std::vector<std::shared_ptr<SsdSegment>>;
-  struct Found;
 
   SsdHashStore(const SsdHashOptions& options, const EntryLayout& layout);
 
@@ -88,7 +87,6 @@ class SsdHashStore : public RowStore {
   // Needs compaction_mutex_, but not mutex_.
   Status CompactUntil(int64_t least_dead_percent, int64_t enough_bytes);
   Status CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment);
-  Status ReadFound(const std::vector<Found>& found, char* records) const;
 
   const SsdHashOptions options_;
   const EntryLayout layout_;

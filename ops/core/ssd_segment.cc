@@ -53,6 +53,17 @@ Status SsdSegment::Flush() {
   return Status::Ok();
 }
 
+Status SsdSegment::ReadRecord(int64_t entry, int64_t key, char* record) const {
+  // Checked and copied while it is in the cache of the core that has read it.
+  static thread_local std::vector<char> bytes;
+  bytes.resize(std::max(bytes.size(), static_cast<size_t>(layout_.stride())));
+  KERAS_SPARSE_RETURN_IF_ERROR(Read(entry, 1, bytes.data()));
+  KERAS_SPARSE_RETURN_IF_ERROR(Check(entry, bytes.data(), &key));
+  std::memcpy(record, bytes.data() + EntryLayout::kEntryHeaderBytes,
+              static_cast<size_t>(layout_.record_bytes));
+  return Status::Ok();
+}
+
 Status SsdSegment::Seal() {
   if (is_sealed_) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(Flush());

@@ -51,10 +51,13 @@ class SsdSegment {
            EntryLayout::kEntryHeaderBytes;
   }
 
-  // The read of `n` written entries to `to`, (n, stride).
-  FileRead ReadOf(int64_t entry, int64_t n, char* to) const {
-    return {file_.get(), layout_.offset(entry), n * layout_.stride(), to};
+  // Reads `n` written entries as they are.
+  //   to  (n, stride)
+  Status Read(int64_t entry, int64_t n, char* to) const {
+    return file_->Read(layout_.offset(entry), n * layout_.stride(), to);
   }
+  // Reads the record of `key`, which is that of a written entry. DataLoss as from Check.
+  Status ReadRecord(int64_t entry, int64_t key, char* record) const;
   // DataLoss, with path and offset, unless these bytes are the entry that was written, and its key
   // is `key`, if that is not null.
   Status Check(int64_t entry, const char* bytes, const int64_t* key) const {

@@ -14,29 +14,37 @@
 
 namespace keras_sparse {
 
-// Some records by key; it does not change once it is made.
+// Some records by key; it does not change once it is staged.
 class RecordBatch {
  public:
-  explicit RecordBatch(int64_t record_bytes) : record_bytes_(record_bytes) {}
+  // Room for so many records.
+  RecordBatch(int64_t record_bytes, size_t num_places)
+      : record_bytes_(record_bytes),
+        index_(0, static_cast<int64_t>(num_places)),
+        records_(new char[num_places * static_cast<size_t>(record_bytes)]) {}
 
+  // Where a record is to be read to, before it is added.
+  char* Place(size_t place) const {
+    return records_.get() + static_cast<int64_t>(place) * record_bytes_;
+  }
   // REQUIRES: the key is not there
-  void Add(int64_t key, const char* record) {
-    index_.Insert(HashKey(key), key, static_cast<uint32_t>(index_.size()));
-    records_.insert(records_.end(), record, record + record_bytes_);
+  void Add(int64_t key, size_t place) {
+    index_.Insert(HashKey(key), key, static_cast<uint32_t>(place));
   }
   // Null if the key is not there.
   const float* Find(int64_t key) const {
     const uint32_t row = index_.Find(HashKey(key), key);
     if (row == HashIndex::kNoRow) return nullptr;
-    return reinterpret_cast<const float*>(records_.data() + int64_t{row} * record_bytes_);
+    return reinterpret_cast<const float*>(Place(row));
   }
   int64_t size() const { return index_.size(); }
-  int64_t bytes() const { return static_cast<int64_t>(records_.capacity()) + index_.bytes(); }
+  // Of the places without a record nothing has been touched.
+  int64_t bytes() const { return size() * record_bytes_ + index_.bytes(); }
 
  private:
   int64_t record_bytes_;
-  HashIndex index_{0};
-  std::vector<char> records_;
+  HashIndex index_;  // key -> place
+  std::unique_ptr<char[]> records_;
 };
 
 // A training step looks its rows up and then updates them: what the lookup has read need not be

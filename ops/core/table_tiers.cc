@@ -1,5 +1,6 @@
 // EmbeddingTable: its tiers, and rows on their way down.
 #include <algorithm>
+#include <cstring>
 #include <shared_mutex>
 #include <utility>
 
@@ -125,18 +126,17 @@ bool EmbeddingTable::IsInFirstTier(int64_t key) const {
 
 Status EmbeddingTable::DemoteExcess(Executor* executor) {
   return first_tier_->DemoteExcess(
-      executor, [this](const std::vector<int64_t>& keys, const std::vector<char>& records) {
-        return PutBelow(keys, records);
+      executor, [this](const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
+        return PutBelow(keys, std::move(records));
       });
 }
 
-Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys,
-                                const std::vector<char>& records) {
+Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
   staged_.Clear();
   LogDemoted(keys);
   const WaitTimer timer(&waited_ns_);
   const auto n = static_cast<int64_t>(keys.size());
-  const Status put = lower_tiers_[0]->Put(keys.data(), n, records.data());
+  const Status put = lower_tiers_[0]->PutOwned(keys.data(), n, std::move(records));
   // The rows stay above. What has come down all the same would be out of date with their next
   // update, and a file that is linked then has nothing above it.
   if (!put.ok()) (void)lower_tiers_[0]->Erase(keys.data(), n);
@@ -219,18 +219,17 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   }
   const auto record_bytes = static_cast<size_t>(rule_->schema().record_bytes());
   std::vector<int64_t> held;
-  std::vector<char> records;
+  std::unique_ptr<char[]> records(new char[static_cast<size_t>(n) * record_bytes]);
   for (int64_t i = 0; i < n; ++i) {
     float* record = nullptr;
     first_tier_->Find(keys + i, 1, &record);
     if (record == nullptr) continue;
+    std::memcpy(records.get() + held.size() * record_bytes, record, record_bytes);
     held.push_back(keys[i]);
-    const char* bytes = reinterpret_cast<const char*>(record);
-    records.insert(records.end(), bytes, bytes + record_bytes);
   }
   ++version_;
   // Erased above only once it is safe below.
-  KERAS_SPARSE_RETURN_IF_ERROR(PutBelow(held, records));
+  KERAS_SPARSE_RETURN_IF_ERROR(PutBelow(held, std::move(records)));
   for (const int64_t key : held) first_tier_->Erase(key);
   return Status::Ok();
 }

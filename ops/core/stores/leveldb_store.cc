@@ -110,13 +110,13 @@ void LevelDbStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   keys_.Contains(keys, n, found);
 }
 
-Status LevelDbStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+Status LevelDbStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
   std::vector<int64_t> held;  // places in `keys`
   leveldb::ReadOptions options;
   options.verify_checksums = true;
   std::shared_lock<std::shared_mutex> lock(mutex_);
+  keys_.Contains(keys, n, found);
   for (int64_t i = 0; i < n; ++i) {
-    found[i] = keys_.Find(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow;
     if (found[i]) held.push_back(i);
   }
   if (held.empty()) return Status::Ok();
@@ -125,9 +125,8 @@ Status LevelDbStore::Get(const int64_t* keys, int64_t n, char* records, bool* fo
   std::sort(held.begin(), held.end(), [keys](int64_t a, int64_t b) {
     return SliceOf(keys[a]).compare(SliceOf(keys[b])) < 0;
   });
-  const Status status = IoPool::Shared()->Run(held.size(), [&](size_t i) {
-    return Read(options, keys[held[i]], records + held[i] * options_.record_bytes);
-  });
+  const Status status = IoPool::Shared()->Run(
+      held.size(), [&](size_t i) { return Read(options, keys[held[i]], to[held[i]]); });
   database_->ReleaseSnapshot(options.snapshot);
   return status;
 }

@@ -93,16 +93,16 @@ void PmemStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   index_.Contains(keys, n, found);
 }
 
-Status PmemStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {
+Status PmemStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
+    index_.PrefetchAhead(keys, n, i);
     const Position position = index_.Find(HashKey(keys[i]), keys[i]);
     found[i] = position != HashIndex::kNoRow;
     if (!found[i]) continue;
     const PmemExtent& extent = ExtentOf(position);
     KERAS_SPARSE_RETURN_IF_ERROR(extent.Check(EntryOf(position), &keys[i]));
-    std::memcpy(records + i * layout_.record_bytes,
-                extent.Entry(EntryOf(position)) + EntryLayout::kEntryHeaderBytes,
+    std::memcpy(to[i], extent.Entry(EntryOf(position)) + EntryLayout::kEntryHeaderBytes,
                 static_cast<size_t>(layout_.record_bytes));
   }
   return Status::Ok();

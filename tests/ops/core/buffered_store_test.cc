@@ -178,6 +178,24 @@ TEST(BufferedStore, TakesRowsAwayFromAStoreThatIsFull) {
   EXPECT_EQ(store.num_rows(), 10);
 }
 
+TEST(BufferedStore, NeedsNoRoomForStuckRowsThatAreErasedOrReplaced) {
+  BackgroundPool pool(1);
+  BufferedStore store(std::make_unique<SmallStore>(kRecordBytes, 10), &pool, kMuch);
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 8), 1)));
+  ASSERT_TRUE(IsOk(store.Flush()));
+  ASSERT_TRUE(IsOk(PutRecords(&store, Range(4, 15), 2)));  // seven more
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", store.Flush()));
+  const std::vector<int64_t> erased = Range(6, 14);
+  ASSERT_TRUE(IsOk(store.Erase(erased.data(), 8)));
+  ASSERT_TRUE(IsOk(PutRecords(&store, {6, 7, 8}, 3)));
+  ASSERT_TRUE(IsOk(store.Flush()));
+  StoredRecords expected = Records(Range(0, 4), 1, kRecordBytes);
+  expected.merge(Records({4, 5, 14}, 2, kRecordBytes));
+  expected.merge(Records({6, 7, 8}, 3, kRecordBytes));
+  EXPECT_EQ(WalkStore(store, 3), expected);
+  EXPECT_EQ(store.num_rows(), 10);
+}
+
 TEST(BufferedStore, LinksWhatWasQueued) {
   const TempFolder folder;
   BackgroundPool pool(1);

@@ -3,7 +3,9 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_FAULTY_ENV_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,7 +53,9 @@ class FaultyEnv : public Env {
   Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) override {
     return env_->LockFile(path, lock);
   }
-  Status ReadMany(const std::vector<FileRead>& reads) override { return env_->ReadMany(reads); }
+  Status ReadMany(size_t n, const std::function<Status(size_t)>& read) override {
+    return env_->ReadMany(n, read);
+  }
 
  private:
   class FaultyFile : public File {

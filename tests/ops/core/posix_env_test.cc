@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -117,11 +118,9 @@ TEST(PosixEnv, ReadsThousandsAtOnceFromSeveralThreads) {
       for (const int64_t n : {0, 1, 7, 8, 9, 100, 5000}) {
         const std::vector<int64_t> places = RandomIds(n, 0, 19999, seed);
         std::vector<int64_t> read(static_cast<size_t>(n));
-        std::vector<FileRead> reads;
-        for (size_t i = 0; i < places.size(); ++i) {
-          reads.push_back({file.get(), 8 * places[i], 8, reinterpret_cast<char*>(&read[i])});
-        }
-        EXPECT_TRUE(IsOk(kEnv->ReadMany(reads)));
+        EXPECT_TRUE(IsOk(kEnv->ReadMany(places.size(), [&](size_t i) {
+          return file->Read(8 * places[i], 8, reinterpret_cast<char*>(&read[i]));
+        })));
         for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(read[i], places[i] * places[i]);
       }
     });
@@ -134,11 +133,13 @@ TEST(PosixEnv, ReportsTheFirstOfManyReadsThatFails) {
   const auto file = Create(folder / "file");
   ASSERT_TRUE(IsOk(file->Write(0, std::string(1000, 'x').data(), 1000)));
   std::string to(1000, '?');
-  std::vector<FileRead> reads;
-  for (int64_t i = 0; i < 1000; ++i) reads.push_back({file.get(), i, 1, to.data() + i});
-  reads[300].offset = 7000;
-  reads[700].offset = 9000;
-  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "from byte 7000", kEnv->ReadMany(reads)));
+  std::vector<int64_t> offsets(1000);
+  std::iota(offsets.begin(), offsets.end(), 0);
+  offsets[300] = 7000;
+  offsets[700] = 9000;
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kDataLoss, "from byte 7000",
+                kEnv->ReadMany(1000, [&](size_t i) { return file->Read(offsets[i], 1, &to[i]); })));
   EXPECT_EQ(std::count(to.begin(), to.end(), 'x'), 998) << "the others are read all the same";
 }
 

@@ -23,9 +23,9 @@ class SmallStore : public DramStore {
   std::atomic<bool> fails_erase{false};
   std::atomic<int64_t> puts_left{INT64_MAX};
 
-  Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const override {
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override {
     if (fails_get) return Status(StatusCode::kDataLoss, "record 3 is damaged");
-    return DramStore::Get(keys, n, records, found);
+    return DramStore::GetTo(keys, n, to, found);
   }
   Status Put(const int64_t* keys, int64_t n, const char* records) override {
     if (puts_left-- <= 0) return ResourceExhausted("the disk is full");
