@@ -17,6 +17,7 @@ import time
 from importlib import metadata
 
 from benchmarks import bandwidth
+from benchmarks import beyond_memory
 from benchmarks import checkpoints
 from benchmarks import dlrm
 from benchmarks import dynamic_table
@@ -46,6 +47,7 @@ OTHERS = {
     "saving": saving,
     "storage tiers": storage_tiers,
     "eviction": eviction,
+    "beyond memory": beyond_memory,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -117,6 +119,8 @@ def main():
     names = [*TIMED, *OTHERS]
     parser.add_argument("--only", nargs="+", default=names, choices=names)
     options, arguments = parser.parse_known_args()
+    if "beyond memory" in options.only:
+        beyond_memory.parse(arguments)  # A disk that is too small is refused now.
     facts = [*machine_facts(), f"- Date: {time.strftime('%Y-%m-%d')}"]
     if arguments:
         facts.append(f"- Options: `{' '.join(arguments)}`")

@@ -1,8 +1,10 @@
-"""Runs a function in a fresh process, and reads what memory that process holds."""
+"""Runs a function in a fresh process, and reads and limits what memory that process holds."""
 
 import concurrent.futures
+import mmap
 import multiprocessing
 import os
+import resource
 
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 
@@ -33,6 +35,26 @@ def resident_bytes(field="RssAnon"):
 def forget_peak():
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
+
+
+def may_map(num_bytes):
+    """Whether the system would give this process so many bytes more."""
+    try:
+        mmap.mmap(-1, num_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        return False
+    return True
+
+
+def limit_memory(num_bytes):
+    """Lets this process have so many bytes of private memory, and sees that this holds."""
+    before = may_map(num_bytes)
+    resource.setrlimit(resource.RLIMIT_DATA, (num_bytes, num_bytes))
+    if not before or may_map(num_bytes):
+        raise RuntimeError(
+            "The limit must be all that keeps a process from more memory: take Linux, and a "
+            f"machine that has as much. Received: {num_bytes:,} bytes, given without it: {before}"
+        )
 
 
 def mib(num_bytes):
