@@ -5,13 +5,15 @@
 W3's batches drawn from more keys: rows of 64, Adagrad, 26 keys a sample, no batch twice. Every key
 has its row before the clock starts, and the first tier holds a tenth of them. The floor is the step
 in memory alone, and the cold rows of the step at the rate at which this disk gives as many bytes at
-random places, 32 reads at once. Both find what they read in the page cache, or not, alike; the last
-column reads past it.
+random places, 32 reads at once. Both go through the page cache, which may have what they read, or
+both past it (`KERAS_SPARSE_SSDHASH_DIRECT_IO`), where a read is of whole blocks and the disk has to
+give all of them.
 """
 
 import argparse
 import contextlib
 import ctypes
+import os
 import pathlib
 import statistics
 import subprocess
@@ -31,10 +33,11 @@ WARM_STEPS, STEPS = 60, 40
 CHUNK = 1 << 18
 DEPTH = 32
 READS = 200_000
+BLOCK_BYTES = 4096  # of direct I/O
 
 
 def raw_reads_a_second(folder, num_bytes, direct):
-    """The rate of random reads from the files of a folder; `None` where it cannot be had."""
+    """The rate of random reads from the files of a folder."""
     files = sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
     source = pathlib.Path(__file__).with_name("raw_reads.cc")
     with tempfile.TemporaryDirectory() as build:
@@ -47,7 +50,9 @@ def raw_reads_a_second(folder, num_bytes, direct):
     seconds = read(
         paths, len(files), ctypes.c_int64(num_bytes), ctypes.c_int64(READS), DEPTH, direct
     )
-    return READS / seconds if seconds > 0 else None
+    if seconds <= 0:
+        raise OSError(f"could not read the files of '{folder}'")
+    return READS / seconds
 
 
 def reads_so_far():
@@ -78,8 +83,9 @@ def make_table(storage_type, share, num_keys, folder):
     return keras_sparse.EmbeddingVariable(None, DIM, storage=storage)
 
 
-def measure(storage_type, share, num_keys, folder):
+def measure(storage_type, share, direct, num_keys, folder):
     """Returns the median step in ms, records read a step, and raw reads a second."""
+    os.environ["KERAS_SPARSE_SSDHASH_DIRECT_IO"] = str(int(direct))
     import tensorflow as tf
 
     import keras_sparse
@@ -109,12 +115,10 @@ def measure(storage_type, share, num_keys, folder):
         if number >= WARM_STEPS:
             times.append((time.perf_counter() - start) * 1e3)
             read.append(reads_so_far() - before)
-    stride = RECORD_BYTES + 12
-    rates = [None, None]
+    rate = None
     if storage_type == "DRAM_SSDHASH":
-        # Past the page cache a disk reads whole blocks.
-        rates = [raw_reads_a_second(folder, stride, False), raw_reads_a_second(folder, 4096, True)]
-    return statistics.median(times), statistics.median(read), *rates
+        rate = raw_reads_a_second(folder, BLOCK_BYTES if direct else RECORD_BYTES + 12, direct)
+    return statistics.median(times), statistics.median(read), rate
 
 
 def main(arguments=None):
@@ -123,36 +127,37 @@ def main(arguments=None):
     parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
     options, _ = parser.parse_known_args(arguments)
     cases = [
-        ("DRAM", 1.0),
-        ("DRAM_SSDHASH", 1.2),
-        ("DRAM_SSDHASH", 0.1),
-        ("DRAM_LEVELDB", 0.1),
+        ("DRAM", 1.0, False),
+        ("DRAM_SSDHASH", 1.2, False),
+        ("DRAM_SSDHASH", 0.1, False),
+        ("DRAM_LEVELDB", 0.1, False),
+        ("DRAM_SSDHASH", 0.1, True),
     ]
     lines = [
         f"{options.keys:,} keys.",
         "",
-        "| tiers | first tier holds | step | to DRAM | records read | raw reads a second | "
-        "step to floor | raw reads of 4 KiB past the page cache |",
+        "| tiers | first tier holds | page cache | step | to DRAM | records read | "
+        "raw reads a second | step to floor |",
         "|---" * 8 + "|",
     ]
     in_memory = None
-    for storage_type, share in cases:
+    for storage_type, share, direct in cases:
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
-            step, records, rate, direct = in_fresh_process(
-                measure, storage_type, share, options.keys, folder
+            step, records, rate = in_fresh_process(
+                measure, storage_type, share, direct, options.keys, folder
             )
         in_memory = in_memory or step
         floor = in_memory + records / rate * 1e3 if rate else None
         cells = [
             storage_type,
             f"{min(share, 1):.0%}",
+            "no" if direct else "yes",
             f"{step:.3g}",
             f"{step / in_memory:.2f}",
             f"{records:,.0f}" if rate else "",
             f"{rate:,.0f}" if rate else "",
             f"{step / floor:.2f}" if floor else "",
-            f"{direct:,.0f}" if direct else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
         print(lines[-1], flush=True)

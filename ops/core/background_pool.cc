@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "ops/core/environment.h"
+
 namespace keras_sparse {
 namespace {
 
@@ -24,24 +26,10 @@ std::mutex shared_mutex;
 SharedPool eviction = {"KERAS_SPARSE_EVICTION_THREADS", 64, 1};
 SharedPool compaction = {"KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", 1, 0};
 
-Status ReadThreads(const SharedPool& shared, int* num_threads) {
-  *num_threads = shared.usual_threads;
-  const char* text = std::getenv(shared.variable);
-  if (text == nullptr) return Status::Ok();
-  const std::string value = text;
-  if (!value.empty() && value.size() <= 2 &&
-      value.find_first_not_of("0123456789") == std::string::npos) {
-    *num_threads = std::atoi(text);
-    if (*num_threads <= shared.most_threads) return Status::Ok();
-  }
-  return InvalidArgument("the environment variable " + std::string(shared.variable) +
-                         " must be a number from 0 to " + std::to_string(shared.most_threads) +
-                         ". Received: '" + value + "'");
-}
-
 Status Get(SharedPool* shared, BackgroundPool** pool) {
   int num_threads = 0;
-  KERAS_SPARSE_RETURN_IF_ERROR(ReadThreads(*shared, &num_threads));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ReadEnvironment(shared->variable, shared->most_threads, shared->usual_threads, &num_threads));
   std::lock_guard<std::mutex> lock(shared_mutex);
   *pool = nullptr;
   if (num_threads == 0) return Status::Ok();

@@ -39,6 +39,9 @@ class Env {
 
   // An empty file. FailedPrecondition if the path is taken.
   virtual Status CreateFile(const std::string& path, std::unique_ptr<File>* file) = 0;
+  // The same for a file past the page cache, which is written in order (see DirectFile).
+  // FailedPrecondition also on a file system that has no direct I/O.
+  virtual Status CreateDirectFile(const std::string& path, std::unique_ptr<File>* file) = 0;
   // An existing file, to be read. FailedPrecondition if it is not there.
   virtual Status OpenFile(const std::string& path, std::unique_ptr<File>* file) = 0;
   virtual Status RemoveFile(const std::string& path) = 0;

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "ops/core/direct_file.h"
 #include "ops/core/env.h"
 #include "ops/core/io_pool.h"
 
@@ -99,9 +100,22 @@ class PosixEnv : public Env {
   }
 
   Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const int descriptor = ::open(path.c_str(), kCreate, 0644);
     if (descriptor < 0) return Failure("create", path, errno);
     *file = std::make_unique<PosixFile>(path, descriptor);
+    return Status::Ok();
+  }
+
+  Status CreateDirectFile(const std::string& path, std::unique_ptr<File>* file) override {
+    const int descriptor = ::open(path.c_str(), kCreate | O_DIRECT, 0644);
+    if (descriptor < 0) {
+      const int error = errno;
+      if (error != EINVAL) return Failure("create", path, error);
+      (void)::unlink(path.c_str());  // which is there, but not open
+      return FailedPrecondition("'" + path +
+                                "' must be on a file system with direct I/O (O_DIRECT)");
+    }
+    *file = std::make_unique<DirectFile>(std::make_unique<PosixFile>(path, descriptor));
     return Status::Ok();
   }
 
@@ -184,6 +198,8 @@ class PosixEnv : public Env {
   }
 
  private:
+  static constexpr int kCreate = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+
   // A forked child ends objects that it has not made; their files are its parent's.
   bool IsForked() const { return ::getpid() != process_; }
   static Status NotOurs(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/core/environment.h"
 #include "ops/core/hash.h"
 
 namespace keras_sparse {
@@ -27,6 +28,9 @@ Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store
   ssd.segment_bytes =
       std::clamp(options.capacity / kSegmentsOfATier, kLeastSegmentBytes, kGreatestSegmentBytes);
   KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForCompaction(&ssd.compaction_pool));
+  int direct_io = 0;
+  KERAS_SPARSE_RETURN_IF_ERROR(ReadEnvironment("KERAS_SPARSE_SSDHASH_DIRECT_IO", 1, 0, &direct_io));
+  ssd.direct_io = direct_io == 1;
   return SsdHashStore::Open(ssd, store);
 }
 
@@ -167,7 +171,8 @@ Status SsdHashStore::BeginSegment() {
                 static_cast<unsigned long long>(num_begun_));
   std::shared_ptr<SsdSegment> segment;
   KERAS_SPARSE_RETURN_IF_ERROR(SsdSegment::Create(options_.env, options_.folder + name.data(),
-                                                  num_begun_, layout_, &segment));
+                                                  num_begun_, layout_, options_.direct_io,
+                                                  &segment));
   ++num_begun_;
   if (number == segments_.size()) segments_.emplace_back();
   segments_[number] = std::move(segment);

@@ -27,6 +27,7 @@ struct SsdHashOptions {
   int64_t capacity = INT64_MAX;
   int64_t segment_bytes = int64_t{64} << 20;
   BackgroundPool* compaction_pool = nullptr;  // null: Put compacts before it returns
+  bool direct_io = false;                     // past the page cache of the system
 };
 
 // Put appends to the newest segment, by way of a buffer that is written when it is full (group

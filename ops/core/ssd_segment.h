@@ -19,9 +19,10 @@ namespace keras_sparse {
 // other call needs the segment alone. SsdHashStore's lock sees to it.
 class SsdSegment {
  public:
-  // Makes the file, with its header.
+  // Makes the file, with its header. With `direct`, its bytes go past the page cache.
   static Status Create(Env* env, const std::string& path, uint64_t number,
-                       const EntryLayout& layout, std::shared_ptr<SsdSegment>* segment);
+                       const EntryLayout& layout, bool direct,
+                       std::shared_ptr<SsdSegment>* segment);
   // Removes the file.
   ~SsdSegment();
 

@@ -1,6 +1,7 @@
 """A layer over memory and SSD: the same model, and no file left behind."""
 
 import gc
+import os
 import pathlib
 import signal
 import subprocess
@@ -107,10 +108,36 @@ def test_threads_change_no_number(threads, async_compaction, tmp_path, monkeypat
         np.testing.assert_array_equal(ours, expected)
 
 
-def test_a_number_of_threads_that_is_none_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_SPARSE_EVICTION_THREADS", "many")
+@pytest.mark.parametrize("storage_type", ["DRAM_SSDHASH", "DRAM_PMEM_SSDHASH"])
+def test_direct_io_changes_no_number(storage_type, tmp_path, monkeypatch):
+    try:
+        os.close(os.open(tmp_path / "direct", os.O_CREAT | os.O_DIRECT))
+    except OSError:
+        pytest.skip("no direct I/O on this file system")
+    monkeypatch.setenv("KERAS_SPARSE_SSDHASH_DIRECT_IO", "1")
+    storage = small(tmp_path / "ssd", storage_type=storage_type)
+    tiered = make_model(storage, keras_sparse.optimizers.Adam(0.05))
+    plain = make_model(None, keras_sparse.optimizers.Adam(0.05))
+    for model in (tiered, plain):
+        model.fit(data(0), shuffle=False, verbose=0)
+    # Linked files end with zeros.
+    keras_sparse.saving.save_checkpoint(tiered, tmp_path / "saved")
+    keras_sparse.saving.verify(tmp_path / "saved")
+    copy = make_model(None, keras_sparse.optimizers.Adam(0.05))
+    keras_sparse.saving.load_checkpoint(copy, tmp_path / "saved")
+    for model in (tiered, copy):
+        for ours, expected in zip(rows_of(model), rows_of(plain), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("variable", "bounds"),
+    [("EVICTION_THREADS", "0 to 64"), ("SSDHASH_DIRECT_IO", "0 to 1")],
+)
+def test_a_number_that_is_none_is_refused(variable, bounds, tmp_path, monkeypatch):
+    monkeypatch.setenv(f"KERAS_SPARSE_{variable}", "many")
     layer = keras_sparse.layers.Embedding(None, 8, storage=small(tmp_path / "ssd"))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="0 to 64"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{variable} .* {bounds}"):
         layer.build()
     assert list(tmp_path.iterdir()) == []
 

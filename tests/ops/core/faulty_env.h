@@ -25,11 +25,10 @@ class FaultyEnv : public Env {
   std::atomic<int64_t> links_left{INT64_MAX};
 
   Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
-    if (creations_left-- <= 0) return ResourceExhausted("could not create '" + path + "'");
-    std::unique_ptr<File> real;
-    KERAS_SPARSE_RETURN_IF_ERROR(env_->CreateFile(path, &real));
-    *file = std::make_unique<FaultyFile>(this, path, std::move(real));
-    return Status::Ok();
+    return Create(&Env::CreateFile, path, file);
+  }
+  Status CreateDirectFile(const std::string& path, std::unique_ptr<File>* file) override {
+    return Create(&Env::CreateDirectFile, path, file);
   }
   Status OpenFile(const std::string& path, std::unique_ptr<File>* file) override {
     return env_->OpenFile(path, file);
@@ -80,6 +79,15 @@ class FaultyEnv : public Env {
     std::string path_;
     std::unique_ptr<File> real_;
   };
+
+  using CreateMethod = Status (Env::*)(const std::string& path, std::unique_ptr<File>* file);
+  Status Create(CreateMethod create, const std::string& path, std::unique_ptr<File>* file) {
+    if (creations_left-- <= 0) return ResourceExhausted("could not create '" + path + "'");
+    std::unique_ptr<File> real;
+    KERAS_SPARSE_RETURN_IF_ERROR((env_->*create)(path, &real));
+    *file = std::make_unique<FaultyFile>(this, path, std::move(real));
+    return Status::Ok();
+  }
 
   Env* env_ = Env::Posix();
 };

@@ -20,22 +20,38 @@ namespace {
 
 constexpr int64_t kStride = 12;  // beside the record
 
-// Small segments, so that a few rows fill some.
-std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
-                               int64_t segment_bytes = 4096, Env* env = Env::Posix(),
-                               int64_t capacity = INT64_MAX) {
-  SsdHashOptions options;
-  options.env = env;
-  options.folder = folder;
-  options.record_bytes = record_bytes;
-  options.segment_bytes = segment_bytes;
-  options.capacity = capacity;
-  std::unique_ptr<RowStore> store;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
-  return store;
-}
+// Through the page cache of the system, and past it.
+class SsdHashStoreTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!GetParam()) return;
+    const TempFolder folder;
+    std::unique_ptr<File> file;
+    const Status made = Env::Posix()->CreateDirectFile(folder / "file", &file);
+    if (!made.ok()) GTEST_SKIP() << made.message();
+  }
 
-TEST(SsdHashStore, KeepsTheContractOfAStore) {
+  // Small segments, so that a few rows fill some.
+  static std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
+                                        int64_t segment_bytes = 4096, Env* env = Env::Posix(),
+                                        int64_t capacity = INT64_MAX) {
+    SsdHashOptions options;
+    options.env = env;
+    options.folder = folder;
+    options.record_bytes = record_bytes;
+    options.segment_bytes = segment_bytes;
+    options.capacity = capacity;
+    options.direct_io = GetParam();
+    std::unique_ptr<RowStore> store;
+    EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+    return store;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(DirectIo, SsdHashStoreTest, testing::Bool(),
+                         [](const auto& each) { return each.param ? "On" : "Off"; });
+
+TEST_P(SsdHashStoreTest, KeepsTheContractOfAStore) {
   const TempFolder folder;
   int64_t number = 0;
   CheckStore(
@@ -47,7 +63,7 @@ TEST(SsdHashStore, KeepsTheContractOfAStore) {
   EXPECT_TRUE(folder.Contents().empty()) << "a store leaves nothing behind";
 }
 
-TEST(SsdHashStore, ReadsRowsBackFromItsFiles) {
+TEST_P(SsdHashStoreTest, ReadsRowsBackFromItsFiles) {
   const TempFolder folder;
   const auto store = Open(folder / "store", 500, int64_t{1} << 20);
   const std::vector<int64_t> keys = Range(0, 10000);
@@ -57,7 +73,7 @@ TEST(SsdHashStore, ReadsRowsBackFromItsFiles) {
   ExpectStored(*store, RandomIds(5000, -100, 10100, 3), Records(keys, 1, 500));
 }
 
-TEST(SsdHashStore, TakesAtMost24BytesOfMemoryARow) {
+TEST_P(SsdHashStoreTest, TakesAtMost24BytesOfMemoryARow) {
   const TempFolder folder;
   const auto store = Open(folder / "store", 4, int64_t{64} << 20);
   for (int64_t first = 0; first < 1000000; first += 100000) {
@@ -66,7 +82,7 @@ TEST(SsdHashStore, TakesAtMost24BytesOfMemoryARow) {
   EXPECT_LE(store->memory_bytes() - (1 << 20), 24 * store->num_rows());
 }
 
-TEST(SsdHashStore, GivesTheRoomOfDeadEntriesBack) {
+TEST_P(SsdHashStoreTest, GivesTheRoomOfDeadEntriesBack) {
   const TempFolder folder;
   const auto store = Open(folder / "store", 100, 8192);
   const std::vector<int64_t> keys = Range(0, 1000);
@@ -86,7 +102,7 @@ TEST(SsdHashStore, GivesTheRoomOfDeadEntriesBack) {
   EXPECT_LE(store->bytes(), 8192);
 }
 
-TEST(SsdHashStore, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
+TEST_P(SsdHashStoreTest, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
   const TempFolder folder;
   const int64_t capacity = 400 * (100 + kStride);
   const auto store = Open(folder / "store", 100, 2048, Env::Posix(), capacity);
@@ -101,7 +117,7 @@ TEST(SsdHashStore, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
   }
 }
 
-TEST(SsdHashStore, LosesNothingWhenTheDiskIsFull) {
+TEST_P(SsdHashStoreTest, LosesNothingWhenTheDiskIsFull) {
   for (int64_t writes = 0; writes < 12; ++writes) {
     const TempFolder folder;
     FaultyEnv env;
@@ -137,7 +153,7 @@ TEST(SsdHashStore, LosesNothingWhenTheDiskIsFull) {
   }
 }
 
-TEST(SsdHashStore, TellsWhatTheDiskHasChanged) {
+TEST_P(SsdHashStoreTest, TellsWhatTheDiskHasChanged) {
   const TempFolder folder;
   const auto store = Open(folder / "store", 100, 100 * (100 + kStride) + 64);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 350), 1)));
@@ -160,11 +176,13 @@ TEST(SsdHashStore, TellsWhatTheDiskHasChanged) {
   const int64_t key = 142;
   std::string record(100, '?');
   bool found = false;
-  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "'" + path + "' must have 112 bytes from byte",
-                        store->Get(&key, 1, record.data(), &found)));
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kDataLoss,
+                "'" + path + "' must have " + (GetParam() ? "4096" : "112") + " bytes from byte",
+                store->Get(&key, 1, record.data(), &found)));
 }
 
-TEST(SsdHashStore, LeavesADamagedEntryWhereItIs) {
+TEST_P(SsdHashStoreTest, LeavesADamagedEntryWhereItIs) {
   const TempFolder folder;
   const auto store = Open(folder / "store", 100, 100 * (100 + kStride) + 64);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
@@ -187,7 +205,7 @@ TEST(SsdHashStore, LeavesADamagedEntryWhereItIs) {
   ExpectStored(*store, {42}, Records({42}, 3, 100));
 }
 
-TEST(SsdHashStore, TakesRecordsWhileOldOnesCannotBeRead) {
+TEST_P(SsdHashStoreTest, TakesRecordsWhileOldOnesCannotBeRead) {
   const TempFolder folder;
   FaultyEnv env;
   const auto store = Open(folder / "store", 100, 4096, &env);
@@ -205,7 +223,7 @@ TEST(SsdHashStore, TakesRecordsWhileOldOnesCannotBeRead) {
   }
 }
 
-TEST(SsdHashStore, FillsItsSizeWithRows) {
+TEST_P(SsdHashStoreTest, FillsItsSizeWithRows) {
   const TempFolder folder;
   // All but two segments, which hold what is being written and what compaction copies.
   constexpr int64_t kSegment = 64 + 20 * (100 + kStride);
@@ -218,7 +236,7 @@ TEST(SsdHashStore, FillsItsSizeWithRows) {
   EXPECT_EQ(store->num_rows(), 20 * 48);
 }
 
-TEST(SsdHashStore, ServesReadersWhileItIsWrittenAndCompacted) {
+TEST_P(SsdHashStoreTest, ServesReadersWhileItIsWrittenAndCompacted) {
   const TempFolder folder;
   constexpr int64_t kKeys = 300;
   constexpr int64_t kVersions = 120;

@@ -22,8 +22,8 @@ class ReadSegmentTest : public ::testing::Test {
  protected:
   ReadSegmentTest() : path_(folder_ / "linked.seg") {
     std::shared_ptr<SsdSegment> segment;
-    EXPECT_TRUE(IsOk(
-        SsdSegment::Create(Env::Posix(), folder_ / "own.seg", 7, EntryLayout{kBytes}, &segment)));
+    EXPECT_TRUE(IsOk(SsdSegment::Create(Env::Posix(), folder_ / "own.seg", 7, EntryLayout{kBytes},
+                                        false, &segment)));
     for (int64_t key = 1000; key < 1100; ++key) {
       EXPECT_TRUE(IsOk(segment->Append(key, MakeRecord(key, 1, kBytes).data())));
     }
