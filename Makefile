@@ -136,7 +136,7 @@ docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
 
 # `make bench BENCH=--write` also puts the results into docs/benchmarks.md.
-bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about 40 minutes).
+bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about an hour).
 	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:  ## Remove what was built; keeps .venv.

@@ -116,7 +116,7 @@ def measure(storage_type, share, direct, num_keys, folder):
             times.append((time.perf_counter() - start) * 1e3)
             read.append(reads_so_far() - before)
     rate = None
-    if storage_type == "DRAM_SSDHASH":
+    if storage_type == "DRAM_SSDHASH" and share < 1:
         rate = raw_reads_a_second(folder, BLOCK_BYTES if direct else RECORD_BYTES + 12, direct)
     return statistics.median(times), statistics.median(read), rate
 

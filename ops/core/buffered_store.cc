@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ops/core/bytes.h"
 #include "ops/core/hash.h"
 
 namespace keras_sparse {
@@ -45,16 +46,16 @@ bool BufferedStore::MakeNextChange() {
   const std::shared_ptr<const Change> change = queue_.front();
   std::shared_ptr<const Change> left = change;
   std::vector<int64_t> erased;  // before it
+  Status status;
   if (has_failed_ && !change->is_erasure()) {
-    left = WithoutReplaced(*change);
+    status = DropReplaced(*change, &left);
     for (const auto& later : queue_) {
       if (later->is_erasure()) erased.insert(erased.end(), later->keys.begin(), later->keys.end());
     }
   }
   is_writing_ = true;
   lock.unlock();
-  Status status;
-  if (!erased.empty()) {
+  if (status.ok() && !erased.empty()) {
     status = store_->Erase(erased.data(), static_cast<int64_t>(erased.size()));
   }
   if (status.ok()) {
@@ -86,11 +87,11 @@ bool BufferedStore::MakeNextChange() {
   return !queue_.empty() && !IsStuck();
 }
 
-std::shared_ptr<const BufferedStore::Change> BufferedStore::WithoutReplaced(
-    const Change& change) const {
+Status BufferedStore::DropReplaced(const Change& change,
+                                   std::shared_ptr<const Change>* left_over) const {
   const int64_t bytes = record_bytes();
   auto left = std::make_shared<Change>(nullptr, 0);
-  left->records.reset(new char[static_cast<size_t>(change.size() * bytes)]);
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(change.size() * bytes, &left->records));
   for (int64_t i = 0; i < change.size(); ++i) {
     const int64_t key = change.keys[static_cast<size_t>(i)];
     const uint32_t number = newest_.Find(HashKey(key), key);
@@ -99,7 +100,8 @@ std::shared_ptr<const BufferedStore::Change> BufferedStore::WithoutReplaced(
                 static_cast<size_t>(bytes));
     left->keys.push_back(key);
   }
-  return left;
+  *left_over = std::move(left);
+  return Status::Ok();
 }
 
 bool BufferedStore::WaitUntilWritten() const {
@@ -199,9 +201,10 @@ Status BufferedStore::GetTo(const int64_t* keys, int64_t n, char* const* to, boo
 }
 
 Status BufferedStore::Put(const int64_t* keys, int64_t n, const char* records) {
-  const auto bytes = static_cast<size_t>(n * record_bytes());
-  std::unique_ptr<char[]> copied(new char[bytes]);  // not make_unique, which writes zeros first
-  if (bytes > 0) std::memcpy(copied.get(), records, bytes);
+  if (n == 0) return Status::Ok();
+  std::unique_ptr<char[]> copied;
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * record_bytes(), &copied));
+  std::memcpy(copied.get(), records, static_cast<size_t>(n * record_bytes()));
   return PutOwned(keys, n, std::move(copied));
 }
 

@@ -86,8 +86,8 @@ class BufferedStore : public RowStore {
   bool IsStuck() const { return !error_.ok(); }
   // The entry that has a number in the index.
   uint64_t EntryOf(uint32_t number) const;
-  // The records of the first change that no later one replaces or erases.
-  std::shared_ptr<const Change> WithoutReplaced(const Change& change) const;
+  // Makes a change of the records of the first one that no later one replaces or erases.
+  Status DropReplaced(const Change& change, std::shared_ptr<const Change>* left_over) const;
   // What the queue leaves of a key: false if it does not have the key, a null record if it is
   // erased there.
   bool FindQueued(int64_t key, const char** record) const;

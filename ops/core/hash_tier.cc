@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "ops/core/bytes.h"
 #include "ops/core/hash.h"
 
 namespace keras_sparse {
@@ -200,8 +201,9 @@ Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
   }
   const int64_t record_bytes = schema_.record_bytes();
   if (keys.empty()) return Status::Ok();
-  // Not make_unique, which writes zeros first.
-  std::unique_ptr<char[]> records(new char[keys.size() * static_cast<size_t>(record_bytes)]);
+  std::unique_ptr<char[]> records;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      AllocateBytes(static_cast<int64_t>(keys.size()) * record_bytes, &records));
   executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
     for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
       char* to = records.get() + begins[s] * record_bytes;

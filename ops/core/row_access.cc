@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/core/bytes.h"
 #include "ops/core/hash.h"
 #include "ops/core/hash_index.h"
 #include "ops/core/wait_timer.h"
@@ -123,8 +124,11 @@ Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vect
   std::vector<int64_t> missing;
   for (const int64_t key : keys) (Find(key) == nullptr ? missing : keys_).push_back(key);
   const WaitTimer timer(&table.waited_ns_);
-  const auto read =
-      std::make_shared<RecordBatch>(table.rule_->schema().record_bytes(), missing.size());
+  const int64_t record_bytes = table.rule_->schema().record_bytes();
+  std::unique_ptr<char[]> records;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      AllocateBytes(static_cast<int64_t>(missing.size()) * record_bytes, &records));
+  const auto read = std::make_shared<RecordBatch>(record_bytes, missing.size(), std::move(records));
   std::vector<char*> to;
   for (size_t i = 0; i < missing.size(); ++i) to.push_back(read->Place(i));
   const auto found = std::make_unique<bool[]>(missing.size());

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "ops/core/hash.h"
@@ -17,11 +18,11 @@ namespace keras_sparse {
 // Some records by key; it does not change once it is staged.
 class RecordBatch {
  public:
-  // Room for so many records.
-  RecordBatch(int64_t record_bytes, size_t num_places)
+  //   records  (num_places, record_bytes)
+  RecordBatch(int64_t record_bytes, size_t num_places, std::unique_ptr<char[]> records)
       : record_bytes_(record_bytes),
         index_(0, static_cast<int64_t>(num_places)),
-        records_(new char[num_places * static_cast<size_t>(record_bytes)]) {}
+        records_(std::move(records)) {}
 
   // Where a record is to be read to, before it is added.
   char* Place(size_t place) const {

@@ -6,6 +6,7 @@
 
 #include "ops/core/background_pool.h"
 #include "ops/core/buffered_store.h"
+#include "ops/core/bytes.h"
 #include "ops/core/cascade_store.h"
 #include "ops/core/dense_tier.h"
 #include "ops/core/embedding_table.h"
@@ -219,7 +220,8 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   }
   const auto record_bytes = static_cast<size_t>(rule_->schema().record_bytes());
   std::vector<int64_t> held;
-  std::unique_ptr<char[]> records(new char[static_cast<size_t>(n) * record_bytes]);
+  std::unique_ptr<char[]> records;
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * static_cast<int64_t>(record_bytes), &records));
   for (int64_t i = 0; i < n; ++i) {
     float* record = nullptr;
     first_tier_->Find(keys + i, 1, &record);
