@@ -95,12 +95,13 @@ def make_rows(num_rows, grads, *trained):
         yield begin + len(ids)
 
 
-def watch(made, num_rows):
+def watch(made, num_rows, table):
     """Returns what memory the process had at so many rows, and how long all of them took."""
     memory, start = {}, time.perf_counter()
     every = 1 + num_rows // NEW_KEYS // 20
     for number, rows in enumerate(made, 1):
         if number % every == 0 or rows == num_rows:
+            table.stats()  # waits until what was demoted is written
             memory[rows] = resident_bytes()
             seconds = time.perf_counter() - start
             print(f"{rows:,} rows, {seconds:.0f} s, {mib(memory[rows])} MiB", flush=True)
@@ -155,7 +156,7 @@ def train_beyond(num_rows, limit, steps, path, folder):
     sizes = [limit // FIRST_TIER, capacity_of(num_rows)]
     trained = Trained(keras_sparse.StorageOption("DRAM_SSDHASH", folder, sizes))
     grads, sample = make_gradients(BATCH), Sample(sample_keys(num_rows))
-    memory, seconds = watch(make_rows(num_rows, grads, trained, sample), num_rows)
+    memory, seconds = watch(make_rows(num_rows, grads, trained, sample), num_rows, trained.table)
     tables = (trained, sample)
     with open(path, "rb") as batches:
         time_steps(batches, steps, grads, tables)

@@ -47,7 +47,7 @@ bool BufferedStore::MakeNextChange() {
   std::shared_ptr<const Change> left = change;
   std::vector<int64_t> erased;  // before it
   Status status;
-  if (has_failed_ && !change->is_erasure()) {
+  if (was_stuck_ && !change->is_erasure()) {
     status = DropReplaced(*change, &left);
     for (const auto& later : queue_) {
       if (later->is_erasure()) erased.insert(erased.end(), later->keys.begin(), later->keys.end());
@@ -58,14 +58,19 @@ bool BufferedStore::MakeNextChange() {
   if (status.ok() && !erased.empty()) {
     status = store_->Erase(erased.data(), static_cast<int64_t>(erased.size()));
   }
-  if (status.ok()) {
+  if (status.ok() && left->size() > 0) {
     status = left->is_erasure() ? store_->Erase(left->keys.data(), left->size())
                                 : store_->Put(left->keys.data(), left->size(), left->records.get());
   }
   lock.lock();
   is_writing_ = false;
+  if (!status.ok() && !was_stuck_) {
+    was_stuck_ = true;
+    const auto is_erasure = [](const auto& each) { return each->is_erasure(); };
+    // Once more at once, with what they erase out of the way.
+    if (std::any_of(queue_.begin(), queue_.end(), is_erasure)) return true;
+  }
   error_ = status;
-  has_failed_ = !status.ok();
   if (status.ok()) {
     queued_bytes_ -= BytesOf(*change);
     if (queue_.size() == 1) {
@@ -82,6 +87,7 @@ bool BufferedStore::MakeNextChange() {
       }
     }
     queue_.pop_front();
+    if (queue_.empty()) was_stuck_ = false;
   }
   changed_.notify_all();
   return !queue_.empty() && !IsStuck();
@@ -225,7 +231,13 @@ Status BufferedStore::Erase(const int64_t* keys, int64_t n) {
   if (std::find(is_there.get(), is_there.get() + n, true) == is_there.get() + n) {
     return Status::Ok();
   }
+  bool is_stuck = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_stuck = IsStuck();
+  }
   Enqueue(std::make_shared<Change>(keys, n), is_there.get());
+  if (is_stuck) (void)TryToWrite();  // there may be room now; if not, the next Put says so
   return Status::Ok();
 }
 
@@ -273,7 +285,7 @@ Status BufferedStore::Clear() {
   queued_bytes_ = 0;
   num_rows_ = 0;
   error_ = Status::Ok();
-  has_failed_ = false;
+  was_stuck_ = false;
   changed_.notify_all();
   return Status::Ok();
 }

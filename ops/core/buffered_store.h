@@ -23,10 +23,10 @@ namespace keras_sparse {
 // `max_queued_bytes`; a change that is longer by itself waits until it is the only one.
 //
 // A change that fails stays in the queue with those after it, and nothing is lost. The next Put
-// tries again, and fails with the error, before it takes anything, if that does not help. What was
-// to be erased after the change is erased before it then: those rows may take the room that it
-// lacks, or be in the change itself, which goes without them. Walk waits until the
-// queue is empty, and sees through it where it is stuck.
+// tries again, and fails with the error, before it takes anything, if that does not help; an Erase
+// tries again too. What was to be erased after the change is erased before it then: those rows may
+// take the room that it lacks, or be in the change itself, which goes without them. Walk waits
+// until the queue is empty, and sees through it where it is stuck.
 //
 // With the object goes the store, and what is queued is dropped.
 //
@@ -104,7 +104,7 @@ class BufferedStore : public RowStore {
   int64_t num_rows_ = 0;     // once all changes are made
   bool is_writing_ = false;  // the first change
   Status error_;             // of the first change; nothing is written until it is cleared
-  bool has_failed_ = false;  // the first change
+  bool was_stuck_ = false;   // since the queue was empty
 
   BackgroundTask writer_;  // last: it ends before what it works with
 };

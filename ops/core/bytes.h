@@ -18,7 +18,7 @@ inline Status AllocateBytes(int64_t num_bytes, std::unique_ptr<char[]>* bytes) {
   bytes->reset(new (std::nothrow) char[static_cast<size_t>(num_bytes)]);
   if (*bytes != nullptr) return Status::Ok();
   return ResourceExhausted("no memory is left for records of " + std::to_string(num_bytes) +
-                           " bytes; use smaller batches, or a smaller first tier");
+                           " bytes; give the process more, or tables a smaller first tier");
 }
 
 }  // namespace keras_sparse

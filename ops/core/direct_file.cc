@@ -42,14 +42,17 @@ Status NoMemory(int64_t bytes) {
 }  // namespace
 
 Status DirectFile::Write(int64_t offset, const char* data, int64_t bytes) {
+  if (bytes == 0) return Status::Ok();
   const int64_t begin = BlocksBegin(offset);
   const int64_t end = offset + bytes;
   char* blocks = thread_blocks.OfSize(BlocksEnd(end) - begin);
   if (blocks == nullptr) return NoMemory(BlocksEnd(end) - begin);
   const int64_t before = offset - begin;
-  if (begin == tail_begin_ && before <= static_cast<int64_t>(tail_.size())) {
+  if (before == 0) {
+    // Nothing stands before it in its block.
+  } else if (begin == tail_begin_ && before <= static_cast<int64_t>(tail_.size())) {
     std::memcpy(blocks, tail_.data(), static_cast<size_t>(before));
-  } else if (before > 0) {
+  } else {
     KERAS_SPARSE_RETURN_IF_ERROR(blocks_->Read(begin, kBlockBytes, blocks));
   }
   std::memcpy(blocks + before, data, static_cast<size_t>(bytes));
@@ -61,6 +64,7 @@ Status DirectFile::Write(int64_t offset, const char* data, int64_t bytes) {
 }
 
 Status DirectFile::Read(int64_t offset, int64_t bytes, char* to) const {
+  if (bytes == 0) return Status::Ok();
   const int64_t begin = BlocksBegin(offset);
   const int64_t size = BlocksEnd(offset + bytes) - begin;
   char* blocks = thread_blocks.OfSize(size);

@@ -24,7 +24,7 @@ class DirectFile : public File {
   // `blocks` is empty, and takes whole blocks alone.
   explicit DirectFile(std::unique_ptr<File> blocks) : blocks_(std::move(blocks)) {}
 
-  // Leaves nothing of what was written after `offset` before.
+  // Of what was written before, the bytes up to `offset` stay; those after it may be gone.
   // REQUIRES: all bytes before `offset` have been written
   Status Write(int64_t offset, const char* data, int64_t bytes) override;
   Status Read(int64_t offset, int64_t bytes, char* to) const override;

@@ -1,6 +1,7 @@
 #include "ops/core/hash_index.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace keras_sparse {
@@ -8,7 +9,7 @@ namespace {
 
 // Keys whose cache lines are on their way at once.
 constexpr int64_t kAhead = 16;
-// Of a segment: it takes as many again as chance may give it before it splits.
+// Keys of a segment, on average: the fullest one has room for what chance gives it.
 constexpr int64_t kMostExpected = 1536;
 // Buckets of a segment that gives no memory back when its keys go.
 constexpr uint32_t kLeastShrunk = 8;
@@ -123,7 +124,11 @@ void HashIndex::Rebuild(uint64_t hash) {
   const Segment old = directory_[DirectorySlot(hash)];
   Owner& owner = owners_[old.id];
   const uint32_t num_buckets = BucketsFor(owner.num_keys);
-  auto buckets = std::make_unique<Bucket[]>(num_buckets);
+  std::unique_ptr<Bucket[]> buckets(new (std::nothrow) Bucket[num_buckets]());
+  if (buckets == nullptr) {
+    if (num_buckets < old.num_buckets) return;  // nothing is given back then
+    throw std::bad_alloc();
+  }
   owner.num_used = 0;
   for (uint32_t b = 0; b < old.num_buckets; ++b) {
     const Bucket& bucket = old.buckets[b];

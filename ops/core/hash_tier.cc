@@ -160,7 +160,7 @@ void HashTier::Drop(const Excess& excess, Shard* shard) {
   std::vector<uint32_t> held;
   for (int64_t at = 0; at >= 0;) at = shard->index.AppendSegment(at, &keys, &held);
   // The index is made anew: it has room for all the keys that were here.
-  shard->index = HashIndex(shard_bits_);
+  shard->index = HashIndex(shard_bits_, static_cast<int64_t>(keys.size()));
   for (size_t i = 0; i < keys.size(); ++i) {
     uint32_t row = held[i];
     if (row >= rows.limit()) {
@@ -200,7 +200,6 @@ Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
     keys.insert(keys.end(), each.keys.begin(), each.keys.end());
   }
   const int64_t record_bytes = schema_.record_bytes();
-  if (keys.empty()) return Status::Ok();
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(
       AllocateBytes(static_cast<int64_t>(keys.size()) * record_bytes, &records));
@@ -213,7 +212,8 @@ Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
       }
     }
   });
-  KERAS_SPARSE_RETURN_IF_ERROR(put(keys, std::move(records)));
+  if (!keys.empty()) KERAS_SPARSE_RETURN_IF_ERROR(put(keys, std::move(records)));
+  // Also where nothing leaves: rows that were erased have made room for those beyond the limit.
   executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
     for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
       Drop(excess[s], shards_[s].get());

@@ -34,7 +34,8 @@ Status FailureAt(const std::string& what, const std::string& path, int64_t offse
 
 class PosixFile : public File {
  public:
-  PosixFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  PosixFile(std::string path, int descriptor, int64_t block_bytes = 1)
+      : path_(std::move(path)), descriptor_(descriptor), block_bytes_(block_bytes) {}
   ~PosixFile() override { ::close(descriptor_); }
 
   Status Write(int64_t offset, const char* data, int64_t bytes) override {
@@ -42,10 +43,15 @@ class PosixFile : public File {
       const ssize_t written =
           ::pwrite(descriptor_, data + done, static_cast<size_t>(bytes - done), offset + done);
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) {
-        return FailureAt("write", path_, offset + done, written < 0 ? errno : ENOSPC);
+      // Of blocks (see DirectFile) the rest is written from the last whole one on.
+      const int64_t taken = written / block_bytes_ * block_bytes_;
+      if (taken <= 0) {
+        int error = written < 0 ? errno : ENOSPC;
+        // The system cuts what goes beyond the greatest file to bytes that are no blocks.
+        if (error == EINVAL && IsBeyondLimit(offset + bytes)) error = EFBIG;
+        return FailureAt("write", path_, offset + done, error);
       }
-      done += written;
+      done += taken;
     }
     return Status::Ok();
   }
@@ -67,8 +73,14 @@ class PosixFile : public File {
   }
 
  private:
+  static bool IsBeyondLimit(int64_t end) {
+    rlimit limit;
+    return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(end);
+  }
+
   std::string path_;
   int descriptor_;
+  int64_t block_bytes_;
 };
 
 // flock belongs to the open file, so that it goes with the process however that ends.
@@ -112,10 +124,10 @@ class PosixEnv : public Env {
       const int error = errno;
       if (error != EINVAL) return Failure("create", path, error);
       (void)::unlink(path.c_str());  // which is there, but not open
-      return FailedPrecondition("'" + path +
-                                "' must be on a file system with direct I/O (O_DIRECT)");
+      return FailedPrecondition("'" + path + "' cannot be opened with O_DIRECT");
     }
-    *file = std::make_unique<DirectFile>(std::make_unique<PosixFile>(path, descriptor));
+    *file = std::make_unique<DirectFile>(
+        std::make_unique<PosixFile>(path, descriptor, DirectFile::kBlockBytes));
     return Status::Ok();
   }
 

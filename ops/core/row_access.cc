@@ -128,7 +128,7 @@ Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vect
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(
       AllocateBytes(static_cast<int64_t>(missing.size()) * record_bytes, &records));
-  const auto read = std::make_shared<RecordBatch>(record_bytes, missing.size(), std::move(records));
+  auto read = std::make_shared<RecordBatch>(record_bytes, missing.size(), std::move(records));
   std::vector<char*> to;
   for (size_t i = 0; i < missing.size(); ++i) to.push_back(read->Place(i));
   const auto found = std::make_unique<bool[]>(missing.size());
@@ -148,10 +148,13 @@ Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vect
     }
     places = std::move(still_missing);
   }
-  if (read->size() > 0) {
-    read_ = read;
-    batches_.push_back(read);
+  if (read->size() == 0) return Status::Ok();
+  // Many keys may be new: what is kept of the others takes the memory that it needs.
+  if (2 * read->size() < static_cast<int64_t>(missing.size())) {
+    KERAS_SPARSE_RETURN_IF_ERROR(read->Fit(&read));
   }
+  read_ = read;
+  batches_.push_back(read);
   return Status::Ok();
 }
 

@@ -34,12 +34,32 @@ Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store
   return SsdHashStore::Open(ssd, store);
 }
 
+// Some file systems refuse direct I/O as a file is made, others as it is written.
+Status TryDirectIo(Env* env, const std::string& folder) {
+  const std::string path = folder + "/direct";
+  std::unique_ptr<File> file;
+  Status status = env->CreateDirectFile(path, &file);
+  if (status.ok()) status = file->Write(0, "tried", 5);
+  if (status.ok()) return env->RemoveFile(path);
+  return Status(status.code(),
+                "`storage_path` must be on a file system with direct I/O; take another one, or "
+                "unset KERAS_SPARSE_SSDHASH_DIRECT_IO. Received: " +
+                    status.message());
+}
+
 const bool kRegistered = RowStore::Register("ssdhash", OpenSsdHash);
 
 }  // namespace
 
 Status SsdHashStore::Open(const SsdHashOptions& options, std::unique_ptr<RowStore>* store) {
   KERAS_SPARSE_RETURN_IF_ERROR(options.env->MakeFolder(options.folder));
+  if (options.direct_io) {
+    const Status tried = TryDirectIo(options.env, options.folder);
+    if (!tried.ok()) {
+      (void)options.env->RemoveFolder(options.folder);
+      return tried;
+    }
+  }
   store->reset(new SsdHashStore(options, EntryLayout{options.record_bytes}));
   return Status::Ok();
 }
@@ -126,6 +146,7 @@ Status SsdHashStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
 }
 
 Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  if (n == 0) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
   for (int64_t begin = 0; begin < n; begin += kRecordsPerLock) {
     std::unique_lock<std::shared_mutex> lock(mutex_);

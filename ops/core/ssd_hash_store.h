@@ -31,10 +31,10 @@ struct SsdHashOptions {
 };
 
 // Put appends to the newest segment, by way of a buffer that is written when it is full (group
-// commit). A segment that is full is sealed: nothing in it changes any more, so that it is read
-// without a lock. Entries whose key has moved on are dead; compaction copies what is alive out of
-// sealed segments that are half dead and removes them, at the end of a Put or in the background.
-// docs/formats/ssdhash.md has the bytes.
+// commit). What is written does not change any more, so that it is read without a lock; a segment
+// that is full is sealed and takes nothing more. Entries whose key has moved on are dead;
+// compaction copies what is alive out of sealed segments that are half dead and removes them, at
+// the end of a Put or in the background. docs/formats/ssdhash.md has the bytes.
 //
 // An entry has a checksum, and its key: what is read is what was written, or DataLoss.
 class SsdHashStore : public RowStore {

@@ -16,12 +16,12 @@ constexpr int64_t kBufferBytes = int64_t{1} << 20;
 }  // namespace
 
 Status SsdSegment::Create(Env* env, const std::string& path, uint64_t number,
-                          const EntryLayout& layout, bool direct,
+                          const EntryLayout& layout, bool direct_io,
                           std::shared_ptr<SsdSegment>* segment) {
   const auto header = MakeFileHeader(kMagic, kVersion, number, layout);
   std::shared_ptr<SsdSegment> made(new SsdSegment(env, path, layout));
-  KERAS_SPARSE_RETURN_IF_ERROR(direct ? env->CreateDirectFile(path, &made->file_)
-                                      : env->CreateFile(path, &made->file_));
+  KERAS_SPARSE_RETURN_IF_ERROR(direct_io ? env->CreateDirectFile(path, &made->file_)
+                                         : env->CreateFile(path, &made->file_));
   KERAS_SPARSE_RETURN_IF_ERROR(made->file_->Write(0, header.data(), header.size()));
   *segment = std::move(made);
   return Status::Ok();

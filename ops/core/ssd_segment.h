@@ -19,9 +19,9 @@ namespace keras_sparse {
 // other call needs the segment alone. SsdHashStore's lock sees to it.
 class SsdSegment {
  public:
-  // Makes the file, with its header. With `direct`, its bytes go past the page cache.
+  // Makes the file, with its header. With `direct_io`, its bytes go past the page cache.
   static Status Create(Env* env, const std::string& path, uint64_t number,
-                       const EntryLayout& layout, bool direct,
+                       const EntryLayout& layout, bool direct_io,
                        std::shared_ptr<SsdSegment>* segment);
   // Removes the file.
   ~SsdSegment();

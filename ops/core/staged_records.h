@@ -12,6 +12,7 @@
 
 #include "ops/core/hash.h"
 #include "ops/core/hash_index.h"
+#include "ops/core/status.h"
 
 namespace keras_sparse {
 
@@ -21,6 +22,7 @@ class RecordBatch {
   //   records  (num_places, record_bytes)
   RecordBatch(int64_t record_bytes, size_t num_places, std::unique_ptr<char[]> records)
       : record_bytes_(record_bytes),
+        num_places_(static_cast<int64_t>(num_places)),
         index_(0, static_cast<int64_t>(num_places)),
         records_(std::move(records)) {}
 
@@ -39,11 +41,14 @@ class RecordBatch {
     return reinterpret_cast<const float*>(Place(row));
   }
   int64_t size() const { return index_.size(); }
-  // Of the places without a record nothing has been touched.
-  int64_t bytes() const { return size() * record_bytes_ + index_.bytes(); }
+  int64_t bytes() const { return num_places_ * record_bytes_ + index_.bytes(); }
+  // Makes a batch of the same records without places to spare. ResourceExhausted if there is no
+  // memory.
+  Status Fit(std::shared_ptr<RecordBatch>* fitted) const;
 
  private:
   int64_t record_bytes_;
+  int64_t num_places_;
   HashIndex index_;  // key -> place
   std::unique_ptr<char[]> records_;
 };

@@ -120,8 +120,10 @@ def test_direct_io_changes_no_number(storage_type, tmp_path, monkeypatch):
     plain = make_model(None, keras_sparse.optimizers.Adam(0.05))
     for model in (tiered, plain):
         model.fit(data(0), shuffle=False, verbose=0)
-    # Linked files end with zeros.
     keras_sparse.saving.save_checkpoint(tiered, tmp_path / "saved")
+    linked = list((tmp_path / "saved").glob("**/*.seg"))
+    assert linked
+    assert all(file.stat().st_size % 4096 == 0 for file in linked), "zeros up to whole blocks"
     keras_sparse.saving.verify(tmp_path / "saved")
     copy = make_model(None, keras_sparse.optimizers.Adam(0.05))
     keras_sparse.saving.load_checkpoint(copy, tmp_path / "saved")

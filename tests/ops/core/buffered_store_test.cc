@@ -158,44 +158,6 @@ TEST(BufferedStore, KeepsWhatCannotBeWritten) {
   CheckEmptyStore(&store);
 }
 
-TEST(BufferedStore, TakesRowsAwayFromAStoreThatIsFull) {
-  BackgroundPool pool(1);
-  auto owned = std::make_unique<SmallStore>(kRecordBytes, 10);
-  BufferedStore store(std::move(owned), &pool, kMuch);
-  ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 10), 1)));
-  ASSERT_TRUE(IsOk(PutRecords(&store, Range(10, 14), 1)));
-  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", store.Flush()));
-  const std::vector<int64_t> erased = {2, 3, 4, 5, 12};  // 12 is stuck
-  ASSERT_TRUE(IsOk(store.Erase(erased.data(), 5)));
-  StoredRecords expected = Records(Range(0, 14), 1, kRecordBytes);
-  for (const int64_t key : erased) expected.erase(key);
-  EXPECT_EQ(WalkStore(store, 3), expected);
-  EXPECT_EQ(store.num_rows(), 9);
-  ASSERT_TRUE(IsOk(PutRecords(&store, {20}, 1)));
-  ASSERT_TRUE(IsOk(store.Flush()));
-  expected.merge(Records({20}, 1, kRecordBytes));
-  EXPECT_EQ(WalkStore(store, 3), expected);
-  EXPECT_EQ(store.num_rows(), 10);
-}
-
-TEST(BufferedStore, NeedsNoRoomForStuckRowsThatAreErasedOrReplaced) {
-  BackgroundPool pool(1);
-  BufferedStore store(std::make_unique<SmallStore>(kRecordBytes, 10), &pool, kMuch);
-  ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 8), 1)));
-  ASSERT_TRUE(IsOk(store.Flush()));
-  ASSERT_TRUE(IsOk(PutRecords(&store, Range(4, 15), 2)));  // seven more
-  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", store.Flush()));
-  const std::vector<int64_t> erased = Range(6, 14);
-  ASSERT_TRUE(IsOk(store.Erase(erased.data(), 8)));
-  ASSERT_TRUE(IsOk(PutRecords(&store, {6, 7, 8}, 3)));
-  ASSERT_TRUE(IsOk(store.Flush()));
-  StoredRecords expected = Records(Range(0, 4), 1, kRecordBytes);
-  expected.merge(Records({4, 5, 14}, 2, kRecordBytes));
-  expected.merge(Records({6, 7, 8}, 3, kRecordBytes));
-  EXPECT_EQ(WalkStore(store, 3), expected);
-  EXPECT_EQ(store.num_rows(), 10);
-}
-
 TEST(BufferedStore, LinksWhatWasQueued) {
   const TempFolder folder;
   BackgroundPool pool(1);

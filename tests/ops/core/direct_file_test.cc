@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "tests/ops/core/faulty_env.h"
 #include "tests/ops/core/temp_folder.h"
@@ -114,6 +115,18 @@ TEST(DirectFile, SaysWhereItEnds) {
   std::string read(10000, '?');
   EXPECT_TRUE(IsOk(file->Read(0, 3, read.data())));
   EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder / "file", file->Read(0, 5000, read.data())));
+}
+
+TEST(DirectFile, ReadsAndWritesNothingWithoutMemory) {
+  const TempFolder folder;
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(IsOk(Env::Posix()->CreateFile(folder / "file", &file)));
+  DirectFile direct(std::move(file));
+  std::thread([&] {  // which has had no blocks yet
+    EXPECT_TRUE(IsOk(direct.Write(0, nullptr, 0)));
+    EXPECT_TRUE(IsOk(direct.Read(0, 0, nullptr)));
+  })
+      .join();
 }
 
 }  // namespace

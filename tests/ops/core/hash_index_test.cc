@@ -137,18 +137,6 @@ TEST(HashIndex, GivesMemoryBackWhenItHasLostMostOfItsKeys) {
   EXPECT_LT(index.bytes(), bytes / 8);
 }
 
-TEST(HashIndex, StaysInItsSizeWhileKeysComeAndGo) {
-  HashIndex index(0);
-  for (int64_t key = 0; key < 100000; ++key) Insert(&index, key, 1);
-  const int64_t bytes = index.bytes();
-  for (int64_t key = 100000; key < 2000000; ++key) {
-    ASSERT_EQ(Erase(&index, key - 100000), 1u);
-    Insert(&index, key, 1);
-  }
-  EXPECT_EQ(WalkAll(index).size(), 100000u);
-  EXPECT_LT(index.bytes(), bytes * 5 / 4);
-}
-
 TEST(HashIndex, TakesTheKeysItExpectsWithoutGrowing) {
   for (const int64_t n : {0, 1, 5, 1500, 1600, 100000}) {
     HashIndex index(6, n);

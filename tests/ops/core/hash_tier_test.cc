@@ -10,6 +10,7 @@
 
 #include "ops/core/hash.h"
 #include "ops/core/initializer.h"
+#include "tests/ops/core/check_store.h"
 #include "tests/ops/core/check_tier.h"
 #include "tests/ops/core/testing.h"
 #include "tests/ops/core/thread_executor.h"
@@ -119,6 +120,21 @@ TEST(HashTier, NeedsAtMostAQuarterMoreThanRecordsOfTypicalWidth) {
     if (begin < 10000) continue;
     EXPECT_LE(tier.bytes(), tier.num_rows() * 512 * 125 / 100) << "at " << tier.num_rows();
   }
+}
+
+TEST(HashTier, GivesBackWhatWentBeyondTheLimitOnceRowsAreErased) {
+  std::unique_ptr<FirstTier> tier;
+  ASSERT_TRUE(IsOk(HashTier::Open(RowSchema(8, {}, false), {20000, "LRU"}, &tier)));
+  ThreadExecutor executor(2);
+  tier->BeginUpdate();
+  FindOrCreate(tier.get(), Range(0, 3000));
+  const auto fail = [](const auto&, const auto&) { return ResourceExhausted("the disk is full"); };
+  EXPECT_FALSE(tier->DemoteExcess(&executor, fail).ok());
+  for (int64_t key = 100; key < 3000; ++key) EXPECT_TRUE(tier->Erase(key));  // evicted
+  const auto put = [](const auto&, const auto&) { return Status::Ok(); };
+  ASSERT_TRUE(IsOk(tier->DemoteExcess(&executor, put)));
+  EXPECT_EQ(tier->num_rows(), 100);
+  EXPECT_LE(tier->bytes(), 21000);
 }
 
 }  // namespace

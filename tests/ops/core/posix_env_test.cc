@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -183,6 +185,25 @@ TEST(PosixEnv, LocksAFileAgainstOtherProcesses) {
   EXPECT_EQ(other_process_gets_it(), 0);
   lock.reset();
   EXPECT_EQ(other_process_gets_it(), 1);
+}
+
+TEST(PosixEnv, SaysThatADirectFileMayNotBeLonger) {
+  const TempFolder folder;
+  std::unique_ptr<File> file;
+  const Status made = kEnv->CreateDirectFile(folder / "file", &file);
+  if (!made.ok()) GTEST_SKIP() << made.message();
+  (void)std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit limit = before;
+  for (const rlim_t bytes : {20480, 20000}) {  // the second as in tests/storage/faults_test.py
+    limit.rlim_cur = bytes;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const std::string data(100000, 'x');
+    const Status status = file->Write(0, data.data(), 100000);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "File too large", status)) << bytes;
+  }
 }
 
 }  // namespace

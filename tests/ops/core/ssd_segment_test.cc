@@ -23,7 +23,7 @@ class ReadSegmentTest : public ::testing::Test {
   ReadSegmentTest() : path_(folder_ / "linked.seg") {
     std::shared_ptr<SsdSegment> segment;
     EXPECT_TRUE(IsOk(SsdSegment::Create(Env::Posix(), folder_ / "own.seg", 7, EntryLayout{kBytes},
-                                        false, &segment)));
+                                        /*direct_io=*/false, &segment)));
     for (int64_t key = 1000; key < 1100; ++key) {
       EXPECT_TRUE(IsOk(segment->Append(key, MakeRecord(key, 1, kBytes).data())));
     }

@@ -268,5 +268,24 @@ TEST(EvictionBelow, DropsWhatALookupHasRead) {
   EXPECT_EQ(Lookup(faulty.table.get(), {1}), Row({-7}));
 }
 
+TEST(EvictionBelow, CallsNoEvictedRowOfAFullSsdPromoted) {
+  const TempFolder folder;
+  TableOptions options = Aging(Dynamic(64));
+  options.storage = {{"ssdhash"}, {1 << 20, 1 << 20}, folder / "ssd", "LRU"};
+  const auto table = OpenWithRule(options, SgdRule());
+  uint64_t seed = 0;
+  const auto step = [&] {
+    ++seed;
+    return Apply(table.get(), {0.1f}, RandomIds(1000, 0, int64_t{1} << 60, seed),
+                 RandomFloats(64000, seed));
+  };
+  while (step().ok()) {
+  }
+  EXPECT_EQ(table->tier_stats()[0].promotions, 0) << "no key came twice";
+  EXPECT_GT(Evict(table.get(), OlderThan(2)), 1000);
+  ASSERT_TRUE(IsOk(step()));
+  EXPECT_EQ(table->tier_stats()[0].promotions, 0);
+}
+
 }  // namespace
 }  // namespace keras_sparse
