@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import os
 
 
 def positive(value, name):
@@ -70,6 +71,26 @@ def one_of(value, allowed, name):
     if value not in allowed:
         raise ValueError(f"`{name}` must be one of {tuple(allowed)}. Received: {name}={value!r}")
     return value
+
+
+def epoch_or_steps(value, name):
+    """Returns `value`; raises unless it is `"epoch"` or an integer above 0."""
+    if isinstance(value, bool) or not (value == "epoch" or isinstance(value, numbers.Integral)):
+        raise TypeError(
+            f'`{name}` must be "epoch", or an integer: a number of training steps. Received: '
+            f"{name}={value!r}"
+        )
+    return value if value == "epoch" else positive(value, name)
+
+
+def path(value, name):
+    """Returns `value` as a string; raises unless it is a path."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"`{name}` must be a path: a string or a `pathlib.Path`. Received: {name}={value!r} of "
+            f"type {type(value).__name__}"
+        )
+    return os.fsdecode(value)
 
 
 def same_length(lists):

@@ -1,6 +1,10 @@
+import pathlib
+
+import keras
 import numpy as np
 import pytest
 
+import keras_sparse
 from keras_sparse import checks
 
 
@@ -52,3 +56,30 @@ def test_lists_of_other_lengths_are_named():
     checks.same_length({"ids": [1, 2], "weights": [3, 4]})
     with pytest.raises(ValueError, match=r"`ids`, `weights` must have one element a table.*2.*1"):
         checks.same_length({"ids": [1, 2], "weights": [3]})
+
+
+def test_a_path_comes_back_as_a_string():
+    assert checks.path("a/b", "folder") == "a/b"
+    assert checks.path(pathlib.Path("a/b"), "folder") == "a/b"
+    assert checks.path(b"a/b", "folder") == "a/b"
+
+
+@pytest.mark.parametrize("value", [None, 3, ["a"], 1.5])
+def test_what_is_no_path_is_named_with_its_type(value):
+    with pytest.raises(TypeError, match=f"`folder` must be a path: .* type {type(value).__name__}"):
+        checks.path(value, "folder")
+
+
+@pytest.mark.parametrize("function", ["save_checkpoint", "load_checkpoint"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_checkpoints_name_the_path_that_is_none(function, value):
+    model = keras.Sequential(
+        [keras.Input((1,), dtype="int64"), keras_sparse.layers.Embedding(None, 2)]
+    )
+    model.compile("sgd", "mse")
+    with pytest.raises(TypeError, match=f"`path` must be a path: .*{value}"):
+        getattr(keras_sparse.saving, function)(model, value)
+    with pytest.raises(TypeError, match="`filepath` must be a path"):
+        keras_sparse.saving.verify(value)
+    with pytest.raises(TypeError, match="`path` must be a path"):
+        keras_sparse.callbacks.Checkpoint(value)

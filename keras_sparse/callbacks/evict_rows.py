@@ -36,9 +36,7 @@ class EvictRows(keras.callbacks.Callback):
 
     def __init__(self, every="epoch", verbose=0):
         super().__init__()
-        if every != "epoch":
-            checks.positive(every, "every")
-        self.every = every
+        self.every = checks.epoch_or_steps(every, "every")
         self.verbose = checks.one_of(verbose, (0, 1), "verbose")
         self._seen = None  # the last step that was looked at
 

@@ -1,5 +1,3 @@
-import os
-
 import keras
 import tensorflow as tf
 
@@ -31,10 +29,8 @@ class TierStats(keras.callbacks.Callback):
 
     def __init__(self, log_dir, update_freq="epoch"):
         super().__init__()
-        self.log_dir = os.fspath(log_dir)
-        if update_freq != "epoch":
-            checks.positive(update_freq, "update_freq")
-        self.update_freq = update_freq
+        self.log_dir = checks.path(log_dir, "log_dir")
+        self.update_freq = checks.epoch_or_steps(update_freq, "update_freq")
         self._writer = tf.summary.create_noop_writer()
         self._written = None  # the step of the last writing
         self._asked = {}  # by tag: hits and misses then

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
+from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
@@ -30,7 +31,7 @@ class CheckpointReader:
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(path).resolve()
+        self.folder = pathlib.Path(checks.path(path, "path")).resolve()
         self.manifest = Manifest.read(self.folder)
         chain = [(self.folder, self.manifest)]
         while (base := chain[0][1].base) is not None:

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_manifest import Manifest
@@ -39,7 +40,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         Path of the folder.
     """
     check_model(model)
-    path = pathlib.Path(path)
+    path = pathlib.Path(checks.path(path, "path"))
     path = path.parent.resolve() / path.name
     training = _checked(training or {})
     if path.exists():

@@ -5,6 +5,7 @@ import pathlib
 import h5py
 import numpy as np
 
+from keras_sparse import checks
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
@@ -29,7 +30,7 @@ def verify(filepath):
     """
     if isinstance(filepath, h5py.File):
         return _verify(filepath)
-    path = pathlib.Path(filepath)
+    path = pathlib.Path(checks.path(filepath, "filepath"))
     if path.is_dir():
         reader = CheckpointReader(path)
         progress = Progress(reader.num_records(), "thousand rows checked", 1000)

@@ -1,6 +1,9 @@
 import keras
+import numpy as np
 
 from keras_sparse import checks
+
+_GREATEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class AdmissionFilter:
@@ -27,6 +30,11 @@ class AdmissionFilter:
             )
         if value != "initializer":
             value = checks.number(value, "default_value_no_permission")
+            if abs(value) > _GREATEST_FLOAT:
+                raise ValueError(
+                    "`default_value_no_permission` must be a number that float32 has. Received: "
+                    f"default_value_no_permission={value}"
+                )
         self.default_value_no_permission = value
 
     def constants(self):

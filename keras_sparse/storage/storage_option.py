@@ -44,6 +44,8 @@ class StorageOption:
         self, storage_type="DRAM", storage_path=None, storage_size=None, cache_strategy="LRU"
     ):
         names = tuple(str(each) for each in StorageType)
+        if storage_type not in names:  # the error names those that this build may have
+            names = tuple(name for name in names if not name.startswith("HBM"))
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type"))
         self.storage_path = _check_path(storage_path)
         self.storage_size = _check_sizes(storage_size)
@@ -106,14 +108,19 @@ def _check_path(path):
     """Returns `storage_path` as a string, or `None`."""
     if path is None:
         return None
-    path = os.fsdecode(path)
+    path = checks.path(path, "storage_path")
     # TensorFlow hands strings over as UTF-8, and to the system a name ends with its first NUL.
     if "\0" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
         raise ValueError(
             "`storage_path` must be a path of UTF-8 text without NUL. Received: "
             f"storage_path={path!r}"
         )
-    return path
+    if "://" in path:
+        raise ValueError(
+            "`storage_path` must be a folder on a disk of this machine. Received: "
+            f"storage_path={path!r}"
+        )
+    return os.path.expanduser(path)
 
 
 def _check_sizes(sizes):
@@ -125,7 +132,13 @@ def _check_sizes(sizes):
             "`storage_size` must be a list of the bytes of each tier. Received: "
             f"storage_size={sizes!r}"
         )
-    return [checks.positive(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
+    for i, size in enumerate(sizes):
+        if checks.positive(size, f"storage_size[{i}]") >= 2**63:
+            raise ValueError(
+                f"`storage_size[{i}]` must be a number of bytes below 2**63. Received: "
+                f"storage_size[{i}]={size}"
+            )
+    return [int(size) for size in sizes]
 
 
 def check_storage(storage, input_dim):

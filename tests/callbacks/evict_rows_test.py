@@ -90,7 +90,9 @@ def test_leaves_tables_without_a_policy_alone():
     ("kwargs", "error", "message"),
     [
         ({"every": 0}, ValueError, "`every` must be above 0"),
-        ({"every": "batch"}, TypeError, "`every` must be an integer"),
+        ({"every": "batch"}, TypeError, "`every` must be \"epoch\", or an integer: .*'batch'"),
+        ({"every": True}, TypeError, '`every` must be "epoch", or an integer'),
+        ({"every": None}, TypeError, '`every` must be "epoch", or an integer: .*None'),
         ({"verbose": 2}, ValueError, "`verbose` must be one of"),
     ],
 )

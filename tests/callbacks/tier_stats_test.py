@@ -135,12 +135,13 @@ def test_memory_alone_is_one_tier():
     ("kwargs", "error", "message"),
     [
         ({"update_freq": 0}, ValueError, "`update_freq` must be above 0"),
-        ({"update_freq": "batch"}, TypeError, "`update_freq` must be an integer"),
+        ({"update_freq": "batch"}, TypeError, '`update_freq` must be "epoch", or an integer'),
+        ({"log_dir": None}, TypeError, "`log_dir` must be a path: .*None of type NoneType"),
     ],
 )
 def test_refuses(kwargs, error, message, tmp_path):
     with pytest.raises(error, match=message):
-        TierStats(tmp_path, **kwargs)
+        TierStats(**{"log_dir": tmp_path, **kwargs})
 
 
 def test_refuses_a_model_without_tables(tmp_path):

@@ -146,6 +146,11 @@ def test_survives_its_config():
             '`default_value_no_permission` must be a number or "initializer"',
         ),
         (
+            {"filter_freq": 2, "default_value_no_permission": 1e40},
+            ValueError,
+            "`default_value_no_permission` must be a number that float32 has",
+        ),
+        (
             {"filter_freq": 2, "default_value_no_permission": float("nan")},
             ValueError,
             "`default_value_no_permission` must be finite",

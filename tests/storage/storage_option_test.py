@@ -55,9 +55,16 @@ def test_survives_its_config():
         ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
         ({"storage_path": "a\0b"}, ValueError, "UTF-8 text without NUL. Received: .*'a.x00b'"),
         ({"storage_path": b"\xff"}, ValueError, "UTF-8 text without NUL. Received: .*'.udcff'"),
-        ({"storage_path": 5}, TypeError, "not int"),
+        ({"storage_path": 5}, TypeError, "`storage_path` must be a path: .*=5 of type int"),
+        ({"storage_path": [1 << 30]}, TypeError, "`storage_path` must be a path: .* type list"),
+        (
+            {"storage_path": "gs://a/b"},
+            ValueError,
+            "a folder on a disk of this machine.*'gs://a/b'",
+        ),
         ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
+        ({"storage_size": [1, 2**63]}, ValueError, "`storage_size\\[1\\]` must be .* below 2..63"),
         ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
         ({"storage_size": 1 << 30}, TypeError, "must be a list of the bytes of each tier"),
         ({"cache_strategy": "FIFO"}, ValueError, "`cache_strategy` must be one of"),
@@ -66,6 +73,11 @@ def test_survives_its_config():
 def test_refuses_what_it_cannot_be(arguments, error, words):
     with pytest.raises(error, match=words):
         StorageOption(**arguments)
+
+
+def test_a_path_may_begin_with_the_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert StorageOption("DRAM_SSDHASH", "~/rows").storage_path == "/home/me/rows"
 
 
 @pytest.mark.parametrize("make", [keras_sparse.layers.Embedding, keras_sparse.EmbeddingVariable])
