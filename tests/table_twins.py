@@ -12,13 +12,13 @@ DIM = 64
 RECORD_BYTES = 2 * 4 * DIM  # a row and Adagrad's accumulator
 
 
-def small(path, storage_type="DRAM_SSDHASH"):
+def small(path, storage_type="DRAM_SSDHASH", lower_sizes=None):
     """Tiers whose first one holds some 150 rows, whose lower ones write files of 64 KiB."""
     tiers = storage_type.split("_")
     missing = set(tiers[1:]) - set(_native.LOWER_TIERS)
     if missing:
         pytest.skip(f"this build has no {missing}")
-    sizes = [100_000] + [4 << 20] * (len(tiers) - 1)
+    sizes = [100_000, *(lower_sizes or [4 << 20] * (len(tiers) - 1))]
     return keras_sparse.StorageOption(storage_type, path, sizes)
 
 

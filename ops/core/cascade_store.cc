@@ -102,7 +102,7 @@ Status CascadeStore::MakeRoom(int64_t num_rows) {
       (void)lower_->Erase(oldest.keys.data(), oldest.size());
       return put;
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(upper_->Erase(oldest.keys.data(), oldest.size()));
+    KERAS_SPARSE_RETURN_IF_ERROR(upper_->EraseMoved(oldest.keys.data(), oldest.size()));
   }
   return Status::Ok();
 }

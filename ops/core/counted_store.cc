@@ -9,6 +9,7 @@ StoreCounts CountedStore::counts() const {
   counts.hits = hits_;
   counts.misses = misses_;
   counts.added_rows = added_rows_;
+  counts.moved_rows = moved_rows_;
   counts.erased_rows = erased_rows_;
   counts.read_bytes = hits_ * record_bytes();
   counts.write_bytes = put_rows_ * record_bytes();
@@ -17,7 +18,9 @@ StoreCounts CountedStore::counts() const {
 }
 
 void CountedStore::CountAnew() {
-  for (auto* count : {&hits_, &misses_, &added_rows_, &erased_rows_, &put_rows_}) *count = 0;
+  for (auto* count : {&hits_, &misses_, &added_rows_, &moved_rows_, &erased_rows_, &put_rows_}) {
+    *count = 0;
+  }
   compacted_before_ = compacted_bytes();
 }
 
@@ -50,6 +53,13 @@ Status CountedStore::Erase(const int64_t* keys, int64_t n) {
   const int64_t rows = store_->num_rows();
   const Status status = store_->Erase(keys, n);
   if (counts_erasures_) erased_rows_ += rows - store_->num_rows();
+  return status;
+}
+
+Status CountedStore::EraseMoved(const int64_t* keys, int64_t n) {
+  const int64_t rows = store_->num_rows();
+  const Status status = store_->EraseMoved(keys, n);
+  moved_rows_ += rows - store_->num_rows();
   return status;
 }
 

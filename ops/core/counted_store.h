@@ -19,7 +19,8 @@ struct StoreCounts {
   int64_t hits = 0;    // keys that Get was asked for and found
   int64_t misses = 0;  // and did not find
   int64_t added_rows = 0;
-  int64_t erased_rows = 0;  // but for those erased while erasures do not count
+  int64_t moved_rows = 0;   // erased by EraseMoved
+  int64_t erased_rows = 0;  // by Erase, but for those erased while erasures do not count
   int64_t read_bytes = 0;   // of records
   int64_t write_bytes = 0;  // of records
   int64_t compacted_bytes = 0;
@@ -48,6 +49,7 @@ class CountedStore : public RowStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<char[]> records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
+  Status EraseMoved(const int64_t* keys, int64_t n) override;
   Status Clear() override { return store_->Clear(); }
   Status Flush() override { return store_->Flush(); }
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
@@ -75,6 +77,7 @@ class CountedStore : public RowStore {
   mutable std::atomic<int64_t> hits_{0};
   mutable std::atomic<int64_t> misses_{0};
   std::atomic<int64_t> added_rows_{0};
+  std::atomic<int64_t> moved_rows_{0};
   std::atomic<int64_t> erased_rows_{0};
   std::atomic<bool> counts_erasures_{true};
   std::atomic<int64_t> put_rows_{0};

@@ -154,12 +154,11 @@ std::vector<TierStats> EmbeddingTable::tier_stats() const {
     tier.read_bytes = counts.read_bytes;
     tier.write_bytes = counts.write_bytes;
     tier.compacted_bytes = counts.compacted_bytes;
-    // What left the tier above for this one has not come up.
-    if (tiers.size() > 1) tiers.back().promotions -= counts.added_rows;
+    tiers[0].promotions += tier.promotions;
+    // A row that moved on from one lower tier to another came down from the first tier once.
+    tiers[0].demotions += counts.added_rows - counts.moved_rows;
     tiers.push_back(tier);
   }
-  for (size_t i = 1; i < tiers.size(); ++i) tiers[0].promotions += tiers[i].promotions;
-  if (tiers.size() > 1) tiers[0].demotions = tiers[1].demotions;
   return tiers;
 }
 

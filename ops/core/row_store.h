@@ -78,6 +78,8 @@ class RowStore {
 
   // A key that is not there is left out.
   virtual Status Erase(const int64_t* keys, int64_t n) = 0;
+  // The same for rows that a tier below has now.
+  virtual Status EraseMoved(const int64_t* keys, int64_t n) { return Erase(keys, n); }
 
   virtual Status Clear() = 0;
 

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
+import table_twins
 from keras_sparse.callbacks import TierStats
 
 
@@ -123,6 +124,26 @@ def test_numbers_of_tiers_add_up(tmp_path):
     assert after["tiers"]["SSDHASH"]["hits"] > second["hits"]
 
 
+def test_numbers_of_three_tiers_add_up(tmp_path):
+    model = make_model(
+        table_twins.small(tmp_path / "rows", "DRAM_PMEM_SSDHASH", [200_000, 4 << 20])
+    )
+    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
+    model.fit(ids, np.ones((640, 1)), 64, verbose=0)
+    stats = model.get_layer("items").stats()
+    first, *lower = stats["tiers"].values()
+    assert all(number >= 0 for tier in stats["tiers"].values() for number in tier.values())
+    assert all(tier["rows"] > 0 for tier in stats["tiers"].values())
+    assert first["promotions"] == sum(tier["promotions"] for tier in lower) > 0
+    assert first["rows"] == stats["created_rows"] - first["demotions"] + first["promotions"]
+    # Rows that move on from the second tier come down to the third one as well.
+    middle, last = lower
+    moved = middle["demotions"] - middle["promotions"] - middle["rows"]
+    assert moved > 0
+    assert first["demotions"] == middle["demotions"] + last["demotions"] - moved
+    assert last["rows"] == last["demotions"] - last["promotions"]
+
+
 def test_memory_alone_is_one_tier():
     model = make_model()
     model.predict(np.arange(4)[None], verbose=0)
@@ -137,6 +158,8 @@ def test_memory_alone_is_one_tier():
         ({"update_freq": 0}, ValueError, "`update_freq` must be above 0"),
         ({"update_freq": "batch"}, TypeError, '`update_freq` must be "epoch", or an integer'),
         ({"log_dir": None}, TypeError, "`log_dir` must be a path: .*None of type NoneType"),
+        ({"log_dir": ""}, ValueError, "`log_dir` must be a path; "),
+        ({"log_dir": __file__}, NotADirectoryError, "`log_dir` must be a folder"),
     ],
 )
 def test_refuses(kwargs, error, message, tmp_path):

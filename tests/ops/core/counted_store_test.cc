@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/cascade_store.h"
 #include "ops/core/dram_store.h"
 #include "tests/ops/core/check_store.h"
+#include "tests/ops/core/small_store.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/temp_folder.h"
 
@@ -42,6 +44,24 @@ TEST(CountedStore, CountsRowsAndNotCalls) {
   EXPECT_EQ(store.counts().added_rows, 0);
   EXPECT_EQ(store.counts().hits, 0);
   EXPECT_EQ(store.num_rows(), 8);
+}
+
+TEST(CountedStore, TellsRowsThatMovedOnFromThoseThatLeft) {
+  auto* upper = new CountedStore(std::make_unique<SmallStore>(100, 20));
+  auto* lower = new CountedStore(std::make_unique<DramStore>(100));
+  std::unique_ptr<RowStore> store;
+  ASSERT_TRUE(IsOk(CascadeStore::Open(std::unique_ptr<RowStore>(upper),
+                                      std::unique_ptr<RowStore>(lower), &store)));
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 15), 1)));
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(15, 45), 1)));  // 10 of them go past the upper one
+  const std::vector<int64_t> keys = {0, 3, 40};                  // two below, one above
+  ASSERT_TRUE(IsOk(store->Erase(keys.data(), 3)));
+  EXPECT_EQ(upper->counts().added_rows, 35);
+  EXPECT_EQ(upper->counts().moved_rows, 15);
+  EXPECT_EQ(upper->counts().erased_rows, 1);
+  EXPECT_EQ(lower->counts().added_rows, 25);
+  EXPECT_EQ(lower->counts().moved_rows, 0);
+  EXPECT_EQ(lower->counts().erased_rows, 2);
 }
 
 TEST(TierStatsOfATable, TellWhereRowsAreAndWhichWayTheyWent) {
