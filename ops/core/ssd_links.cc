@@ -4,6 +4,15 @@
 #include "ops/core/ssd_hash_store.h"
 
 namespace keras_sparse {
+namespace {
+
+Status CannotBeSaved(const std::string& received) {
+  return Status(
+      StatusCode::kDataLoss,
+      "rows must be read to be saved; go on from the last checkpoint. Received: " + received);
+}
+
+}  // namespace
 
 Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) {
   Segments linked;
@@ -12,8 +21,7 @@ Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<Linke
     std::unique_lock<std::shared_mutex> lock(mutex_);
     for (const auto& segment : segments_) {
       if (segment == nullptr || !segment->is_damaged || segment->num_alive == 0) continue;
-      return Status(StatusCode::kDataLoss,
-                    "rows of '" + segment->path() + "' cannot be read, and so cannot be saved");
+      return CannotBeSaved("some rows of '" + segment->path() + "' cannot");
     }
     if (!segments_.empty()) KERAS_SPARSE_RETURN_IF_ERROR(segments_[newest_]->Seal());
     std::vector<std::vector<uint8_t>> alive(segments_.size());
@@ -42,7 +50,10 @@ Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<Linke
   }
   const size_t first = files->size() - linked.size();
   for (size_t i = 0; i < linked.size(); ++i) {
-    KERAS_SPARSE_RETURN_IF_ERROR(linked[i]->Link((*files)[first + i].path));
+    const LinkedFile& file = (*files)[first + i];
+    const Status readable = linked[i]->CheckSuspects(file.alive);
+    if (!readable.ok()) return CannotBeSaved(readable.message());
+    KERAS_SPARSE_RETURN_IF_ERROR(linked[i]->Link(file.path));
   }
   return Status::Ok();
 }

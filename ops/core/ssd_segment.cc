@@ -59,10 +59,31 @@ Status SsdSegment::ReadRecord(int64_t entry, int64_t key, char* record) const {
   // Checked and copied while it is in the cache of the core that has read it.
   static thread_local std::vector<char> bytes;
   bytes.resize(std::max(bytes.size(), static_cast<size_t>(layout_.stride())));
-  KERAS_SPARSE_RETURN_IF_ERROR(Read(entry, 1, bytes.data()));
-  KERAS_SPARSE_RETURN_IF_ERROR(Check(entry, bytes.data(), &key));
+  Status status = Read(entry, 1, bytes.data());
+  if (status.ok()) status = Check(entry, bytes.data(), &key);
+  if (!status.ok()) {
+    std::lock_guard<std::mutex> lock(suspects_mutex_);
+    suspects_.insert(entry);
+    return status;
+  }
   std::memcpy(record, bytes.data() + EntryLayout::kEntryHeaderBytes,
               static_cast<size_t>(layout_.record_bytes));
+  return Status::Ok();
+}
+
+Status SsdSegment::CheckSuspects(const std::vector<uint8_t>& alive) const {
+  std::set<int64_t> suspects;
+  {
+    std::lock_guard<std::mutex> lock(suspects_mutex_);
+    suspects = suspects_;
+  }
+  std::vector<char> bytes(static_cast<size_t>(layout_.stride()));
+  for (const int64_t entry : suspects) {
+    const auto byte = static_cast<size_t>(entry / 8);
+    if (byte >= alive.size() || (alive[byte] >> (entry % 8) & 1) == 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(Read(entry, 1, bytes.data()));
+    KERAS_SPARSE_RETURN_IF_ERROR(Check(entry, bytes.data(), nullptr));
+  }
   return Status::Ok();
 }
 

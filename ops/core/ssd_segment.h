@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,8 +59,12 @@ class SsdSegment {
   Status Read(int64_t entry, int64_t n, char* to) const {
     return file_->Read(layout_.offset(entry), n * layout_.stride(), to);
   }
-  // Reads the record of `key`, which is that of a written entry. DataLoss as from Check.
+  // Reads the record of `key`, which is that of a written entry. DataLoss as from Check; then the
+  // entry is remembered as a suspect.
   Status ReadRecord(int64_t entry, int64_t key, char* record) const;
+  // The error of the first suspect among these entries that still cannot be read.
+  //   alive  a bit an entry, the lowest first: whether it is among them
+  Status CheckSuspects(const std::vector<uint8_t>& alive) const;
   // DataLoss, with path and offset, unless these bytes are the entry that was written, and its key
   // is `key`, if that is not null.
   Status Check(int64_t entry, const char* bytes, const int64_t* key) const {
@@ -79,6 +85,8 @@ class SsdSegment {
   int64_t num_written_ = 0;
   bool is_sealed_ = false;
   std::vector<char> buffer_;  // the entries after those written
+  mutable std::mutex suspects_mutex_;
+  mutable std::set<int64_t> suspects_;  // entries that could not be read
 };
 
 // Reads entries of a segment that was linked.

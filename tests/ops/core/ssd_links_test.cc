@@ -246,6 +246,39 @@ TEST(SsdLinks, FailWithTheDiskAndLeaveTheStoreAsItWas) {
   EXPECT_EQ(LinkStore(store.get(), folder / "d-", &files), Records(Range(0, 260), 1, kBytes));
 }
 
+TEST(SsdLinks, FailWhereARowCouldNotBeReadUntilItIsReplaced) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store");
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
+  const int64_t byte = 64 + 42 * kStride + 60;
+  FlipByte(folder / "store/000000.seg", byte);
+  // Nobody has met the damage so far, and links are made without reading.
+  std::vector<LinkedFile> files;
+  ASSERT_TRUE(IsOk(store->LinkFiles(folder / "a-", &files)));
+  const std::vector<int64_t> keys = Range(40, 45);
+  std::string records(5 * kBytes, '?');
+  bool found[5];
+  const auto get = [&] { return store->Get(keys.data(), 5, records.data(), found); };
+  const auto link = [&](const std::string& prefix) {
+    files.clear();
+    return store->LinkFiles(folder / prefix, &files);
+  };
+  EXPECT_EQ(get().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
+                        "rows must be read to be saved; go on from the last checkpoint. Received: "
+                        "the entry at byte " +
+                            std::to_string(byte - 60) + " of '" + (folder / "store/000000.seg"),
+                        link("b-")));
+  // What was a failure of the moment is none.
+  FlipByte(folder / "store/000000.seg", byte);
+  EXPECT_TRUE(IsOk(link("c-")));
+  FlipByte(folder / "store/000000.seg", byte);
+  EXPECT_EQ(link("d-").code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), {42}, 2)));
+  EXPECT_TRUE(IsOk(link("e-")));
+  EXPECT_TRUE(IsOk(get()));
+}
+
 TEST(SsdLinks, ShowEveryRowOnceWhileItIsWrittenReadAndCompacted) {
   const TempFolder folder;
   constexpr int64_t kKeys = 300;
