@@ -8,16 +8,15 @@ namespace keras_sparse {
 Status ReadEnvironment(const char* variable, int most, int usual, int* value) {
   *value = usual;
   const char* set = std::getenv(variable);
-  if (set == nullptr) return Status::Ok();
-  const std::string text = set;
-  if (!text.empty() && text.size() <= 2 &&
-      text.find_first_not_of("0123456789") == std::string::npos) {
+  const std::string text = set == nullptr ? "" : set;
+  if (text.empty()) return Status::Ok();
+  if (text.size() <= 2 && text.find_first_not_of("0123456789") == std::string::npos) {
     *value = std::atoi(set);
     if (*value <= most) return Status::Ok();
   }
   return InvalidArgument("the environment variable " + std::string(variable) +
-                         " must be a number from 0 to " + std::to_string(most) + ". Received: '" +
-                         text + "'");
+                         " must be a whole number from 0 to " + std::to_string(most) +
+                         ". Received: '" + text + "'");
 }
 
 }  // namespace keras_sparse

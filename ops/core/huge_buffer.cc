@@ -1,10 +1,12 @@
 #include "ops/core/huge_buffer.h"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -16,11 +18,25 @@ int64_t PageBytes() {
   return bytes;
 }
 
+// Memory and swap.
+int64_t MachineBytes() {
+  struct sysinfo info;
+  if (sysinfo(&info) != 0) return std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(info.totalram + info.totalswap) * info.mem_unit;
+}
+
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
 Status HugeBuffer::Allocate(int64_t bytes, HugeBuffer* buffer) {
+  // The mapping alone would succeed, and the process be killed once it is used.
+  static const int64_t kMachineBytes = MachineBytes();
+  if (bytes > kMachineBytes) {
+    return ResourceExhausted("a table's memory must fit the machine, which has " +
+                             std::to_string(kMachineBytes) +
+                             " bytes. Received: " + std::to_string(bytes) + " bytes");
+  }
   const bool huge = bytes >= kHugePageBytes;
   const int64_t usable = RoundUp(bytes, PageBytes());
   // One huge page more, so that an aligned start lies inside. What is not touched costs nothing.

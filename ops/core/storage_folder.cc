@@ -26,6 +26,13 @@ bool IsTableFolder(const std::string& name) {
          name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
+Status NoPlaceForFiles(const Status& status) {
+  return Status(status.code(),
+                "`storage_path` must be a folder in which this process, and no other one at the "
+                "same time, can make files. Received: " +
+                    status.message());
+}
+
 // Of all paths in use, and of making and ending their roots.
 std::mutex* Mutex() {
   static auto* mutex = new std::mutex();
@@ -134,21 +141,23 @@ Status StorageFolder::Make(Env* env, const std::string& storage_path,
   std::lock_guard<std::mutex> one_at_a_time(*Mutex());
   std::string resolved;
   const bool is_there = env->Resolve(storage_path, &resolved).ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(env->MakeFolder(storage_path));
-  KERAS_SPARSE_RETURN_IF_ERROR(env->Resolve(storage_path, &resolved));
+  Status status = env->MakeFolder(storage_path);
+  if (status.ok()) status = env->Resolve(storage_path, &resolved);
+  if (!status.ok()) return NoPlaceForFiles(status);
   const auto known = Root::All().find(resolved);
   std::shared_ptr<Root> root = known == Root::All().end() ? nullptr : known->second;
   if (root != nullptr && root->process != ::getpid()) {
-    return FailedPrecondition("'" + resolved +
-                              "' is used by the process that this one was forked from; give this "
-                              "one a folder of its own");
+    return FailedPrecondition(
+        "`storage_path` must be another one than that of the process that "
+        "this one was forked from. Received: '" +
+        resolved + "'");
   }
   if (root == nullptr) root.reset(new Root{env, resolved, !is_there, ::getpid()});
   std::string path;
   const Status made = root->MakeFolder(&path);
   if (!made.ok()) {
     if (root->folders.empty()) root->Leave();
-    return made;
+    return NoPlaceForFiles(made);
   }
   Root::All()[resolved] = root;
   folder->reset(new StorageFolder(std::move(root), path));

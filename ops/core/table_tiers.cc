@@ -140,8 +140,9 @@ Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_pt
   const Status put = lower_tiers_[0]->PutOwned(keys.data(), n, std::move(records));
   // The rows stay above. What has come down all the same would be out of date with their next
   // update, and a file that is linked then has nothing above it.
-  if (!put.ok()) (void)lower_tiers_[0]->Erase(keys.data(), n);
-  return put;
+  if (put.ok()) return put;
+  (void)lower_tiers_[0]->Erase(keys.data(), n);
+  return Status(put.code(), "table '" + name() + "': " + put.message());
 }
 
 void EmbeddingTable::LogDemoted(const std::vector<int64_t>& keys) {

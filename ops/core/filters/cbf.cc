@@ -47,8 +47,16 @@ class CountingBloomFilter : public AdmissionFilter {
           std::to_string(num_counters) + " counters");
     }
     created->shard_counters_ = static_cast<uint32_t>(shard_counters);
-    KERAS_SPARSE_RETURN_IF_ERROR(HugeBuffer::Allocate(
-        (shard_counters << bits) * static_cast<int64_t>(sizeof(Count)), &created->memory_));
+    const Status allocated = HugeBuffer::Allocate(
+        (shard_counters << bits) * static_cast<int64_t>(sizeof(Count)), &created->memory_);
+    if (!allocated.ok()) {
+      return Status(allocated.code(),
+                    "the counters of a CBFFilter must fit in memory. Take a smaller "
+                    "`max_element_size` or `counter_type`, or a larger "
+                    "`false_positive_probability`. Received: " +
+                        std::to_string(num_counters) + " counters of " +
+                        std::to_string(sizeof(Count)) + " bytes: " + allocated.message());
+    }
     *filter = std::move(created);
     return Status::Ok();
   }

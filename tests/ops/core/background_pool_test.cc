@@ -189,11 +189,13 @@ TEST(BackgroundPoolVariables, AreChecked) {
     ASSERT_EQ(::setenv(each.variable, "0", 1), 0);
     EXPECT_TRUE(IsOk(each.get(&pool)));
     EXPECT_EQ(pool, nullptr);
-    for (const std::string value : {"", "-1", "65", "100", "2x", " 1", "all"}) {
+    ASSERT_EQ(::setenv(each.variable, "", 1), 0);
+    EXPECT_TRUE(IsOk(each.get(&pool)));
+    for (const std::string value : {"-1", "65", "100", "2x", " 1", "all"}) {
       ASSERT_EQ(::setenv(each.variable, value.c_str(), 1), 0);
       EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
-                            std::string(each.variable) + " must be a number from " + each.bounds +
-                                ". Received: '" + value + "'",
+                            std::string(each.variable) + " must be a whole number from " +
+                                each.bounds + ". Received: '" + value + "'",
                             each.get(&pool)));
     }
     ASSERT_EQ(::unsetenv(each.variable), 0);

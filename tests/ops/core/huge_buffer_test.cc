@@ -1,6 +1,7 @@
 #include "ops/core/huge_buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -77,10 +78,25 @@ TEST(HugeBuffer, MovesItsMemory) {
   EXPECT_EQ(third.data()[7], 42);
 }
 
-TEST(HugeBuffer, SaysHowMuchTheSystemWouldNotGive) {
+TEST(HugeBuffer, RefusesMoreThanTheMachineHas) {
   HugeBuffer buffer;
-  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
-                        "bytes failed: ", HugeBuffer::Allocate(int64_t{1} << 60, &buffer)));
+  for (const int64_t bytes : {int64_t{1} << 50, INT64_MAX}) {
+    EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
+                          "bytes. Received: " + std::to_string(bytes) + " bytes",
+                          HugeBuffer::Allocate(bytes, &buffer)));
+  }
+  EXPECT_EQ(buffer.data(), nullptr);
+}
+
+TEST(HugeBuffer, SaysHowMuchTheSystemWouldNotGive) {
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlimit low = {1, limit.rlim_max};
+  HugeBuffer buffer;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+  const Status status = HugeBuffer::Allocate(int64_t{1} << 30, &buffer);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "bytes failed: Cannot allocate", status));
   EXPECT_EQ(buffer.data(), nullptr);
 }
 
