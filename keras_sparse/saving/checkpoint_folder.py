@@ -1,9 +1,12 @@
 import pathlib
 import re
 import shutil
+import uuid
+import warnings
 from typing import NamedTuple
 
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
+from keras_sparse.saving.checkpoint_writer import partial_path
 from keras_sparse.saving.checkpoint_writer import remove_partial
 
 _NAMES = re.compile(r"step-(\d{9,})(-delta)?")
@@ -28,7 +31,7 @@ class CheckpointFolder:
 
     Args:
         path: Path, made if it is not there. What processes that were killed have left in it half
-            written or half removed is removed.
+            written or half removed is removed, and what has lost its manifest is put aside.
     """
 
     def __init__(self, path):
@@ -36,9 +39,18 @@ class CheckpointFolder:
         path.mkdir(parents=True, exist_ok=True)
         self.path = path.resolve()
         remove_partial(self.path, _NAMES)
-        for other in self.path.iterdir():
+        self._put_others_aside()
+
+    def _put_others_aside(self):
+        """So that they are in nobody's way."""
+        for other in sorted(self.path.iterdir()):
             if _NAMES.fullmatch(other.name) and not (other / MANIFEST).exists():
-                shutil.rmtree(other, ignore_errors=True)
+                aside = self.put_aside(other)
+                warnings.warn(
+                    "A checkpoint must have its manifest. One without was put aside. Received: "
+                    f"{other}, now {aside.name}",
+                    stacklevel=2,
+                )
 
     def list(self):
         """Returns the `SavedStep` of each checkpoint and delta, sorted."""
@@ -54,11 +66,11 @@ class CheckpointFolder:
         return self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"
 
     def put_aside(self, path):
-        """Gives a damaged checkpoint a name that nobody looks for."""
+        """Gives a damaged checkpoint a name that nobody looks for, and returns its new path."""
         number = 0
         while (aside := path.with_name(f"{path.name}.damaged{number or ''}")).exists():
             number += 1
-        path.rename(aside)
+        return path.rename(aside)
 
     def remove_old(self, keep):
         """Removes all but the last checkpoints, and the deltas that go back to them."""
@@ -66,6 +78,6 @@ class CheckpointFolder:
         kept = [each.step for each in saved if not each.is_delta][-keep:]
         for each in saved:
             if each.step < kept[0]:
-                # Without its manifest it is no checkpoint any more, should this be cut off.
-                (each.path / MANIFEST).unlink(missing_ok=True)
-                shutil.rmtree(each.path, ignore_errors=True)
+                # By this name it is no checkpoint any more, should this be cut off.
+                removed = each.path.rename(partial_path(each.path, uuid.uuid4().hex[:16]))
+                shutil.rmtree(removed, ignore_errors=True)

@@ -107,6 +107,13 @@ class CheckpointReader:
             with self._open_group(table) as group:
                 yield from read_filter_chunks(table, group)
 
+    def check_weights(self):
+        """Raises CheckpointDamagedError unless Keras' file is as it was saved."""
+        if zlib.crc32(self.weights.read_bytes()) != self.manifest.weights_crc32:
+            raise CheckpointDamagedError(
+                f"A checkpoint's files must match their checksums. Received: {self.weights}"
+            )
+
     def check(self, progress):
         """Reads everything once.
 
@@ -116,10 +123,7 @@ class CheckpointReader:
         Raises:
             CheckpointDamagedError: A file is damaged.
         """
-        if zlib.crc32(self.weights.read_bytes()) != self.manifest.weights_crc32:
-            raise CheckpointDamagedError(
-                f"A checkpoint's files must match their checksums. Received: {self.weights}"
-            )
+        self.check_weights()
         for index in range(len(self.manifest.tables)):
             for folder, part in self.parts(index):
                 self.read_erased(folder, part)
@@ -147,7 +151,11 @@ def _read_base(folder, base, delta):
 def _check_files(folder, manifest):
     for name, size in manifest.file_bytes.items():
         path = folder / name
-        there = path.stat().st_size if path.exists() else None
+        if not path.exists():
+            raise CheckpointDamagedError(
+                f"A checkpoint must have all its files. Received: {folder} without {name}"
+            )
+        there = path.stat().st_size
         if there != size:
             raise CheckpointDamagedError(
                 "A checkpoint must have all its files, as long as they were. Received: "

@@ -48,11 +48,12 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
             "`path` must be new: a checkpoint takes no other's place, so that there is always a "
             f"whole one. Remove it first, or choose another name. Received: path='{path}'"
         )
+    checks.folder(path.parent, "path")
     new_folders = [each for each in path.parents if not each.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(path.parent, re.compile(re.escape(path.name)))
     checkpoint_id = uuid.uuid4().hex[:16]
-    folder = path.with_name(f".{path.name}.{checkpoint_id}.partial")
+    folder = partial_path(path, checkpoint_id)
     folder.mkdir()
     try:
         written = _Written(model, folder, checkpoint_id)
@@ -172,6 +173,11 @@ def _steps_of(model):
 
 def _relative(base, path):
     return base and Base(os.path.relpath(base.folder, path.parent), base.id)
+
+
+def partial_path(path, checkpoint_id):
+    """Returns the path that a checkpoint has until it is whole, and while it is removed."""
+    return path.with_name(f".{path.name}.{checkpoint_id}.partial")
 
 
 def remove_partial(folder, names):

@@ -76,8 +76,7 @@ def load_checkpoint(model, path, verify=True, verbose=True):
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
-    with tables_elsewhere() as tables:
-        model.load_weights(reader.weights)
+    tables = _load_weights(model, reader)
     loaders = [TableLoader(variable, index, reader) for variable, index in tables]
     progress = Progress(reader.num_records(), "thousand rows", 1000, verbose)
     for loader in loaders:
@@ -101,6 +100,25 @@ def _check_tables(model, reader):
             f"saved (input_dim, output_dim; 0: dynamic) {saved} in '{reader.folder}', model "
             f"'{model.name}' with {ours}"
         )
+
+
+def _load_weights(model, reader):
+    """Loads all but the tables, and returns these as pairs of a variable and its saved number."""
+    with tables_elsewhere() as tables:
+        try:
+            model.load_weights(reader.weights)
+        except Exception:
+            reader.check_weights()  # it may be damaged, or of another model
+            raise
+    saved = {variable.path: reader.manifest.tables[index].name for variable, index in tables}
+    if set(saved) == set(saved.values()) and any(path != name for path, name in saved.items()):
+        turned = next(path for path, name in saved.items() if path != name)
+        raise ValueError(
+            "A checkpoint must be loaded into a model whose layers come in the order of the saved "
+            "one's, as Keras finds them by it; its tables would change places. Received: "
+            f"table '{saved[turned]}' of '{reader.folder}' for '{turned}' of model '{model.name}'"
+        )
+    return tables
 
 
 def _mark_loaded(tables, loaders, reader):

@@ -126,10 +126,29 @@ def test_a_damaged_checkpoint_is_put_aside(tmp_path):
 def test_what_a_killed_process_left_is_removed(tmp_path):
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
     (tmp_path / ".step-000000020.0123456789abcdef.partial").mkdir()
-    (tmp_path / "step-000000005").mkdir()  # its manifest was removed first
     (tmp_path / "notes").mkdir()
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
     assert names(tmp_path) == ["notes", "step-000000010"]
+
+
+def test_a_checkpoint_that_lost_its_manifest_is_put_aside(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    (tmp_path / "step-000000020" / "manifest.json").unlink()
+    with pytest.warns(UserWarning, match="now step-000000020.damaged"):
+        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
+    assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
+
+
+def test_old_ones_lose_their_names_before_their_files(tmp_path, monkeypatch):
+    """So that one that is removed in part, should the process be killed, is no checkpoint."""
+    removed = []
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: removed.append(path))
+    fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
+    assert [path.name[:15] for path in removed] == [".step-000000010"]
+    monkeypatch.undo()
+    fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
+    assert names(tmp_path) == ["step-000000020"]
 
 
 def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
@@ -271,6 +290,12 @@ def test_bad_arguments_are_refused(tmp_path):
         Checkpoint(tmp_path, every_steps=0)
     with pytest.raises(ValueError, match="`keep` must be"):
         Checkpoint(tmp_path, keep=0)
+    with pytest.raises(ValueError, match=r"`path` must be a path; .* Received: path=''"):
+        Checkpoint("")
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(NotADirectoryError, match=r"`path` must be a folder.*/file' is a file"):
+            Checkpoint(path)
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
     with pytest.raises(ValueError, match="without checkpoints if `resume` is off"):
         fit(make_model(), [Checkpoint(tmp_path, resume=False)], epochs=1)

@@ -14,6 +14,7 @@ from keras_sparse.saving import checkpoint_writer
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
+from keras_sparse.saving import verify
 
 
 @pytest.fixture
@@ -123,6 +124,10 @@ def test_there_must_be_a_checkpoint(model, tmp_path):
     for name in ("nothing", "file"):
         with pytest.raises(FileNotFoundError, match="must be a folder with a manifest"):
             load_checkpoint(model, tmp_path / name)
+    with pytest.raises(NotADirectoryError, match="`path` must be a folder"):
+        save_checkpoint(model, tmp_path / "file" / "saved")
+    with pytest.raises(FileNotFoundError, match="`filepath` must be a weights file, or the folder"):
+        verify(tmp_path / "nothing")
 
 
 def test_training_meanwhile_is_refused(model, tmp_path, monkeypatch):
@@ -142,6 +147,23 @@ def test_tables_of_another_shape_are_refused(model, tmp_path):
     other = keras.Model(inputs, keras_sparse.layers.Embedding(None, 5, "sum")(inputs))
     with pytest.raises(ValueError, match="tables of the same shapes"):
         load_checkpoint(other, path)
+
+
+def named_model(names):
+    inputs = keras.Input((2,), dtype="int64")
+    rows = [keras_sparse.layers.Embedding(None, 4, "sum", name=name)(inputs) for name in names]
+    model = keras.Model(inputs, keras.layers.Concatenate()(rows))
+    model.compile(keras_sparse.optimizers.SGD(), "mse")
+    return model
+
+
+def test_tables_that_would_change_places_are_refused(tmp_path):
+    path = save_checkpoint(named_model(["users", "items"]), tmp_path / "saved")
+    words = "table 'users/embeddings' of '.*saved' for 'items/embeddings'"
+    with pytest.raises(ValueError, match=f"layers come in the order of .* Received: {words}"):
+        load_checkpoint(named_model(["items", "users"]), path)
+    for names in (["users", "items"], ["items", "others"], ["a", "b"]):  # Keras allows new names
+        load_checkpoint(named_model(names), path)
 
 
 def test_what_a_killed_process_left_goes_with_the_next_save(model, tmp_path):
