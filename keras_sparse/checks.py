@@ -3,12 +3,15 @@
 import math
 import numbers
 import os
+import pathlib
 
 
 def positive(value, name):
-    """Returns `value` as an int; raises unless it is an integer above 0."""
+    """Returns `value` as an int; raises unless it is an integer above 0 of 64 bits."""
     if integer(value, name) <= 0:
         raise ValueError(f"`{name}` must be above 0. Received: {name}={value}")
+    if value >= 2**63:
+        raise ValueError(f"`{name}` must be below 2**63. Received: {name}={value}")
     return int(value)
 
 
@@ -84,13 +87,31 @@ def epoch_or_steps(value, name):
 
 
 def path(value, name):
-    """Returns `value` as a string; raises unless it is a path."""
+    """Returns `value` as a string; raises unless it is a path, and not empty."""
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(
             f"`{name}` must be a path: a string or a `pathlib.Path`. Received: {name}={value!r} of "
             f"type {type(value).__name__}"
         )
+    if not os.fsdecode(value):
+        raise ValueError(
+            f"`{name}` must be a path; the folder that one is in is '.'. Received: {name}={value!r}"
+        )
     return os.fsdecode(value)
+
+
+def folder(value, name):
+    """Returns `value` as a string; raises unless it is a path at which a folder is or may be."""
+    folder_path = path(value, name)
+    there = pathlib.Path(folder_path).absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise NotADirectoryError(
+            f"`{name}` must be a folder, or one that can be made. Received: {name}={value!r}, "
+            f"where '{there}' is a file"
+        )
+    return folder_path
 
 
 def same_length(lists):

@@ -29,7 +29,7 @@ class TierStats(keras.callbacks.Callback):
 
     def __init__(self, log_dir, update_freq="epoch"):
         super().__init__()
-        self.log_dir = checks.path(log_dir, "log_dir")
+        self.log_dir = checks.folder(log_dir, "log_dir")
         self.update_freq = checks.epoch_or_steps(update_freq, "update_freq")
         self._writer = tf.summary.create_noop_writer()
         self._written = None  # the step of the last writing

@@ -47,7 +47,10 @@ def _open(path):
     try:
         return h5py.File(path, "r")
     except FileNotFoundError:
-        raise
+        raise FileNotFoundError(
+            "`filepath` must be a weights file, or the folder of a checkpoint. Received: "
+            f"filepath='{path}', where nothing is"
+        ) from None
     except OSError as error:
         raise OSError(
             "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "

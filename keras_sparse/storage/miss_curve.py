@@ -179,9 +179,12 @@ class MissCurve:
 
         Raises:
             ImportError: matplotlib is not installed.
+            TypeError: `ax` is something else.
         """
         if ax is None:
             ax = _pyplot().subplots(layout="constrained")[1]
+        elif not hasattr(ax, "plot"):
+            raise TypeError(f"`ax` must be Axes of matplotlib. Received: ax={ax!r}")
         rows = np.unique(np.geomspace(1, self.capacity_rows[-1], _PLOTTED_POINTS).astype(np.int64))
         ax.plot(rows, self._hit_rates(rows), drawstyle="steps-post")
         ax.set(xscale="log", ylim=(0, 1.02), xlabel="rows in the first tier", ylabel="hit rate")

@@ -132,13 +132,7 @@ def _check_sizes(sizes):
             "`storage_size` must be a list of the bytes of each tier. Received: "
             f"storage_size={sizes!r}"
         )
-    for i, size in enumerate(sizes):
-        if checks.positive(size, f"storage_size[{i}]") >= 2**63:
-            raise ValueError(
-                f"`storage_size[{i}]` must be a number of bytes below 2**63. Received: "
-                f"storage_size[{i}]={size}"
-            )
-    return [int(size) for size in sizes]
+    return [checks.positive(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
 
 
 def check_storage(storage, input_dim):

@@ -64,7 +64,7 @@ def test_survives_its_config():
         ),
         ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
-        ({"storage_size": [1, 2**63]}, ValueError, "`storage_size\\[1\\]` must be .* below 2..63"),
+        ({"storage_size": [1, 2**63]}, ValueError, "`storage_size\\[1\\]` must be below 2..63"),
         ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
         ({"storage_size": 1 << 30}, TypeError, "must be a list of the bytes of each tier"),
         ({"cache_strategy": "FIFO"}, ValueError, "`cache_strategy` must be one of"),
