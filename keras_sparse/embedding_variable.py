@@ -161,7 +161,9 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             read as zeros; `evicted_rows`, let go by the eviction policy; of the admission filter
             `filtered_ids`, gradients dropped, `waiting_keys` and `filter_bytes`, not among `bytes`:
             integers. `waited_seconds` that lookups and updates have waited for lower tiers: a
-            float. `tiers`: for each tier's name, from the first one down, a dict of integers:
+            float. `peak_first_tier_bytes`: the most that the first tier has held, also while an
+            update needed more than its size. `tiers`: for each tier's name, from the first one
+            down, a dict of integers and a float:
 
             - `rows` in it, `bytes` of everything there, and `memory_bytes` that a tier beyond
               memory takes of memory;
@@ -170,7 +172,9 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             - `promotions`: rows that came up into the first tier, or out of this one;
             - `demotions`: rows that went down out of the first tier, or into this one;
             - `read_bytes` and `write_bytes` of records, and `compacted_bytes` that compaction has
-              moved.
+              moved;
+            - `busy_seconds` that reads and changes of a lower tier have taken, in the background
+              too.
 
             What lower tiers have done is counted since the table got its optimizer.
         """
@@ -183,6 +187,8 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             tier.decode().upper(): dict(zip(ops.TIER_STATISTICS, numbers, strict=True))
             for tier, numbers in zip(tiers, tier_counts.tolist(), strict=True)
         }
+        for tier_stats in stats["tiers"].values():
+            tier_stats["busy_seconds"] = tier_stats.pop("busy_ns") / 1e9
         return stats
 
     def evict(self):

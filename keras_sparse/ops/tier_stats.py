@@ -11,6 +11,7 @@ TIER_STATISTICS = (
     "read_bytes",
     "write_bytes",
     "compacted_bytes",
+    "busy_ns",
 )
 
 
@@ -24,7 +25,7 @@ def tier_stats(variable):
 
     Returns:
         `(tiers, stats)`: string tensor of shape `(num_tiers,)`, the tiers' names from the first one
-        down, and int64 tensor of shape `(num_tiers, 10)`: the numbers that `TIER_STATISTICS` names,
+        down, and int64 tensor of shape `(num_tiers, 11)`: the numbers that `TIER_STATISTICS` names,
         in its order. `EmbeddingVariable.stats` says what they are.
     """
     return _native.lib.keras_sparse_tier_stats(handles=[variable.native])

@@ -7,6 +7,7 @@ from keras_sparse.ops import _native
 from keras_sparse.storage.storage_type import StorageType
 
 _DEFAULT_SIZE = 1 << 30
+_NO_LIMIT = 2**63 - 1
 # What the lower tiers need that are not in every build.
 _NEEDS = {
     "LEVELDB": "libleveldb (Debian: libleveldb-dev)",
@@ -30,7 +31,9 @@ class StorageOption:
             table. Needed for lower tiers.
         storage_size: List of integers. Bytes of each tier, the first one's with everything that it
             holds: rows, slots, keys and index. They are the table's, in this process. Tiers that it
-            does not reach have 1 GiB. Memory alone has no limit.
+            does not reach have 1 GiB; memory alone has no limit then. Where the last tier, which
+            may be the first, is full, the next update is an error before it changes the table; a
+            static table that does not fit is one as it is made or gets its optimizer.
         cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier: those whose last
             gradient lies furthest back, or those with the fewest training steps since they last
             came into it, where older steps count less. Defaults to `"LRU"`.
@@ -85,9 +88,10 @@ class StorageOption:
 
     @property
     def sizes(self):
-        """List of the bytes of all tiers."""
+        """List of the bytes of all tiers; `2**63 - 1` means no limit."""
         missing = len(self.storage_type.tiers) - len(self.storage_size)
-        return [*self.storage_size, *[_DEFAULT_SIZE] * missing]
+        default = _DEFAULT_SIZE if self.lower_tiers else _NO_LIMIT
+        return [*self.storage_size, *[default] * missing]
 
     def get_config(self):
         """Returns the arguments as a dict that can be saved."""

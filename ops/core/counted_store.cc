@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/core/wait_timer.h"
+
 namespace keras_sparse {
 
 StoreCounts CountedStore::counts() const {
@@ -13,18 +15,21 @@ StoreCounts CountedStore::counts() const {
   counts.erased_rows = erased_rows_;
   counts.read_bytes = hits_ * record_bytes();
   counts.write_bytes = put_rows_ * record_bytes();
+  counts.busy_ns = busy_ns_;
   counts.compacted_bytes = compacted_bytes() - compacted_before_;
   return counts;
 }
 
 void CountedStore::CountAnew() {
-  for (auto* count : {&hits_, &misses_, &added_rows_, &moved_rows_, &erased_rows_, &put_rows_}) {
+  for (auto* count :
+       {&hits_, &misses_, &added_rows_, &moved_rows_, &erased_rows_, &put_rows_, &busy_ns_}) {
     *count = 0;
   }
   compacted_before_ = compacted_bytes();
 }
 
 Status CountedStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  const WaitTimer timer(&busy_ns_);
   KERAS_SPARSE_RETURN_IF_ERROR(store_->GetTo(keys, n, to, found));
   const int64_t hits = std::count(found, found + n, true);
   hits_ += hits;
@@ -42,6 +47,7 @@ Status CountedStore::PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<ch
 
 template <typename PutRows>
 Status CountedStore::CountPut(int64_t n, const PutRows& put) {
+  const WaitTimer timer(&busy_ns_);
   const int64_t rows = store_->num_rows();
   const Status status = put();
   added_rows_ += store_->num_rows() - rows;
@@ -50,6 +56,7 @@ Status CountedStore::CountPut(int64_t n, const PutRows& put) {
 }
 
 Status CountedStore::Erase(const int64_t* keys, int64_t n) {
+  const WaitTimer timer(&busy_ns_);
   const int64_t rows = store_->num_rows();
   const Status status = store_->Erase(keys, n);
   if (counts_erasures_) erased_rows_ += rows - store_->num_rows();
@@ -57,6 +64,7 @@ Status CountedStore::Erase(const int64_t* keys, int64_t n) {
 }
 
 Status CountedStore::EraseMoved(const int64_t* keys, int64_t n) {
+  const WaitTimer timer(&busy_ns_);
   const int64_t rows = store_->num_rows();
   const Status status = store_->EraseMoved(keys, n);
   moved_rows_ += rows - store_->num_rows();

@@ -24,6 +24,7 @@ struct StoreCounts {
   int64_t read_bytes = 0;   // of records
   int64_t write_bytes = 0;  // of records
   int64_t compacted_bytes = 0;
+  int64_t busy_ns = 0;  // of all calls that read or change, those in the background with them
 };
 
 // REQUIRES: changes come one at a time, so that what one adds or erases can be told.
@@ -81,6 +82,7 @@ class CountedStore : public RowStore {
   std::atomic<int64_t> erased_rows_{0};
   std::atomic<bool> counts_erasures_{true};
   std::atomic<int64_t> put_rows_{0};
+  mutable std::atomic<int64_t> busy_ns_{0};
   std::atomic<int64_t> compacted_before_{0};  // bytes, before counting began
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace keras_sparse {
-namespace {}  // namespace
 
 Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
                             std::unique_ptr<EmbeddingTable>* table) {
@@ -47,6 +46,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
                               "' must be set before a lower tier is added to it");
   }
   ++version_;  // records may move even where the rule is refused
+  if (!is_dynamic()) KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(created->schema()));
   // Rows read as they do now: a lazy rule's pending moves are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   std::vector<std::unique_ptr<RowStore>> stores;
@@ -128,7 +128,8 @@ TableStats EmbeddingTable::stats() const {
           filter_ == nullptr ? 0 : filter_->num_waiting(),
           filter_ == nullptr ? 0 : filter_->bytes(),
           waited_ns_,
-          evicted_rows_};
+          evicted_rows_,
+          std::max(peak_first_tier_bytes_, first_tier_->bytes())};
 }
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {
@@ -154,6 +155,7 @@ std::vector<TierStats> EmbeddingTable::tier_stats() const {
     tier.read_bytes = counts.read_bytes;
     tier.write_bytes = counts.write_bytes;
     tier.compacted_bytes = counts.compacted_bytes;
+    tier.busy_ns = counts.busy_ns;
     tiers[0].promotions += tier.promotions;
     // A row that moved on from one lower tier to another came down from the first tier once.
     tiers[0].demotions += counts.added_rows - counts.moved_rows;

@@ -28,11 +28,11 @@ namespace keras_sparse {
 
 // The tiers of a dynamic table.
 struct StorageOptions {
-  // Below memory, from the fastest to the slowest; see RowStore::Open. None for memory alone,
-  // without a limit.
+  // Below memory, from the fastest to the slowest; see RowStore::Open. None for memory alone.
   std::vector<std::string> lower_tiers;
-  std::vector<int64_t> sizes;  // bytes a tier, memory first
-  std::string path;            // a folder for the lower tiers' files
+  // Bytes a tier, memory first. Memory alone may have none, or INT64_MAX: no limit.
+  std::vector<int64_t> sizes;
+  std::string path;  // a folder for the lower tiers' files
   std::string cache_strategy = "LRU";
 };
 
@@ -189,6 +189,11 @@ class EmbeddingTable {
 
   // All of these need the lock.
   Status OpenTiers(Executor* executor);
+  int64_t first_tier_size() const {
+    return options_.storage.sizes.empty() ? INT64_MAX : options_.storage.sizes[0];
+  }
+  // ResourceExhausted if a static table with such records is larger than memory may be.
+  Status CheckStaticSize(const RowSchema& schema) const;
   // Opens the lower tiers of the options for records of this size, as one store.
   Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores,
                     std::vector<CountedStore*>* counted);
@@ -256,6 +261,7 @@ class EmbeddingTable {
   int64_t num_saves_ = 0;       // that TableSnapshot::MarkSaved has been told of
   bool is_restoring_ = false;   // records that come may be as old as the history
   bool is_unfinished_ = false;  // the last change left something to do
+  int64_t peak_first_tier_bytes_ = 0;
   int64_t version_ = 0;
   uint32_t num_steps_ = 0;  // updates so far, whatever the rule; wraps
 

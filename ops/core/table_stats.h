@@ -19,6 +19,7 @@ struct TableStats {
   int64_t filter_bytes;  // of the filter; not among `bytes`
   int64_t waited_ns;     // nanoseconds that ops have waited for lower tiers
   int64_t evicted_rows;  // rows that a policy has let go
+  int64_t peak_first_tier_bytes;  // the most that the first tier has held, also within an update
 };
 
 // What is in one tier, and what it has done: the lower ones since the table was given its rule.
@@ -34,6 +35,7 @@ struct TierStats {
   int64_t read_bytes = 0;       // of records read from a lower tier
   int64_t write_bytes = 0;      // and written to it
   int64_t compacted_bytes = 0;  // that compaction has moved
+  int64_t busy_ns = 0;          // nanoseconds that a lower tier's reads and changes have taken
 };
 
 }  // namespace keras_sparse

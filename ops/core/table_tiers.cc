@@ -25,8 +25,10 @@ constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 Status EmbeddingTable::OpenTiers(Executor* executor) {
   const RowSchema& schema = rule_->schema();
   const StorageOptions& storage = options_.storage;
+  const TierLimit limit = {first_tier_size(), storage.cache_strategy};
   if (storage.lower_tiers.empty()) {
-    if (is_dynamic()) return HashTier::Open(schema, TierLimit(), &first_tier_);
+    if (is_dynamic()) return HashTier::Open(schema, limit, &first_tier_);
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(schema));
     return DenseTier::Open(input_dim(), schema, *initializer_, executor, &first_tier_);
   }
   if (!is_dynamic()) {
@@ -42,10 +44,18 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
                            std::to_string(storage.lower_tiers.size() + 1) + " tiers of table '" +
                            name() + "'");
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      HashTier::Open(schema, {storage.sizes[0], storage.cache_strategy}, &first_tier_));
+  KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(schema, limit, &first_tier_));
   KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(Env::Posix(), storage.path, &folder_));
   return OpenStores(schema.record_bytes(), &lower_tiers_, &counted_);
+}
+
+Status EmbeddingTable::CheckStaticSize(const RowSchema& schema) const {
+  if (input_dim() <= first_tier_size() / schema.record_bytes()) return Status::Ok();
+  return ResourceExhausted(
+      "`storage_size` must hold all rows of static table '" + name() +
+      "' with their slots; give it more. Received: " + std::to_string(first_tier_size()) +
+      " bytes for " + std::to_string(input_dim()) + " rows of " +
+      std::to_string(schema.record_bytes()) + " bytes");
 }
 
 Status EmbeddingTable::OpenStores(int64_t record_bytes,
@@ -133,6 +143,14 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 }
 
 Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
+  if (lower_tiers_.empty()) {
+    return ResourceExhausted("`storage_size` must hold all rows of table '" + name() +
+                             "', which has no lower tier; give it more, or a lower tier by "
+                             "`storage_type`, or evict rows. Received: " +
+                             std::to_string(first_tier_size()) + " bytes for " +
+                             std::to_string(first_tier_->num_rows()) + " rows of " +
+                             std::to_string(rule_->schema().record_bytes()) + " bytes");
+  }
   staged_.Clear();
   LogDemoted(keys);
   const WaitTimer timer(&waited_ns_);
@@ -188,6 +206,8 @@ Status EmbeddingTable::BeginChange(Executor* executor) {
 }
 
 void EmbeddingTable::FinishChange(Executor* executor) {
+  // Before rows leave it.
+  peak_first_tier_bytes_ = std::max(peak_first_tier_bytes_, first_tier_->bytes());
   const Status bounded = BoundHistory(executor);
   const Status demoted = DemoteExcess(executor);
   is_unfinished_ = !bounded.ok() || !demoted.ok();

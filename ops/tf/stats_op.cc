@@ -6,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 11;
+constexpr int64_t kNumStats = 12;
 
 }  // namespace
 
@@ -44,6 +44,7 @@ class StatsOp : public tf::OpKernel {
       rows(i, 8) = stats.filter_bytes;
       rows(i, 9) = stats.waited_ns;
       rows(i, 10) = stats.evicted_rows;
+      rows(i, 11) = stats.peak_first_tier_bytes;
     }
   }
 };

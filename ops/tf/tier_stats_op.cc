@@ -1,6 +1,6 @@
 // KerasSparseTierStats: what is in each tier of one table and what it has done, from the first tier
 // down: rows, bytes, memory_bytes, hits, misses, promotions, demotions, read_bytes, write_bytes,
-// compacted_bytes.
+// compacted_bytes, busy_ns.
 #include <vector>
 
 #include "ops/tf/binding.h"
@@ -10,7 +10,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 10;
+constexpr int64_t kNumStats = 11;
 
 }  // namespace
 
@@ -47,10 +47,10 @@ class TierStatsOp : public tf::OpKernel {
     for (int64_t i = 0; i < num_tiers; ++i) {
       const TierStats& tier = all[static_cast<size_t>(i)];
       names(i) = tier.tier;
-      const std::vector<int64_t> counts = {tier.rows,           tier.bytes,      tier.memory_bytes,
-                                           tier.hits,           tier.misses,     tier.promotions,
-                                           tier.demotions,      tier.read_bytes, tier.write_bytes,
-                                           tier.compacted_bytes};
+      const std::vector<int64_t> counts = {
+          tier.rows,        tier.bytes,           tier.memory_bytes, tier.hits,
+          tier.misses,      tier.promotions,      tier.demotions,    tier.read_bytes,
+          tier.write_bytes, tier.compacted_bytes, tier.busy_ns};
       for (size_t j = 0; j < counts.size(); ++j) rows(i, j) = counts[j];
     }
   }

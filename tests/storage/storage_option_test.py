@@ -2,10 +2,12 @@ import pathlib
 
 import keras
 import pytest
+import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import StorageOption
 from keras_sparse import StorageType
+from table_twins import Twins
 
 
 def test_lists_the_tiers_of_each_type():
@@ -25,6 +27,17 @@ def test_fills_up_sizes_with_a_gibibyte():
     option = StorageOption("DRAM_SSDHASH", "ssd", storage_size=[512])
     assert option.sizes == [512, 1 << 30]
     assert StorageOption(StorageType.DRAM_SSDHASH, "ssd").sizes == [1 << 30, 1 << 30]
+
+
+def test_memory_alone_has_no_limit_unless_it_is_given_one():
+    assert StorageOption().sizes == [2**63 - 1]
+    twins = Twins(StorageOption(storage_size=[1 << 20]))
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="hold all rows of table 'embed"):
+        twins.train_some(100)
+    twins.check()
+    assert 1500 < twins.tiered.stats()["rows"] < 2100
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="all rows of static table"):
+        keras_sparse.EmbeddingVariable(3000, 100, storage=StorageOption(storage_size=[1 << 20]))
 
 
 def test_takes_a_path_of_any_kind():
