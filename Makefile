@@ -29,7 +29,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test lint format test-cpp test-sanitize test-python test-wheel notebooks \
-    docs bench stress clean
+    docs bench stress clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ $(STAMPS)/%: $(STAMPS)/requirements-%.txt
 # Editable: Python files are used where they lie, the native library and _build_info.py from where
 # pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
 # cannot hide the installed library, and an edited Python file needs no new installation.
-$(STAMPS)/native: $(STAMPS)/build $(STAMPS)/stores CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
+$(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
     $(wildcard cmake/*) $(NATIVE_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.KERAS_SPARSE_WARNINGS_AS_ERRORS=$(NATIVE_WARNINGS_AS_ERRORS)
@@ -77,6 +77,14 @@ $(STAMPS)/stores: | $(STAMPS)/build
 	tools/install_debian_package.sh libleveldb-dev leveldb/db.h "The LEVELDB tier" || true
 	tools/install_debian_package.sh libpmem-dev libpmem.h "The PMEM tier" || true
 	@touch $@
+
+# Those that are there. It changes where a user installs one later, and the library is built anew.
+$(STAMPS)/store-headers: $(STAMPS)/stores FORCE
+	@for header in leveldb/db.h libpmem.h; do \
+	  echo "#include <$$header>" | $(CXX) -E -x c++ - > /dev/null 2>&1 && echo $$header; \
+	done > $@.new; true
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+FORCE:
 
 # No pip package has GoogleTest's headers and library: Debian's is installed where that needs no
 # password.
