@@ -1,17 +1,17 @@
 """What does a step cost when most rows are on disk?
 
-    python -m benchmarks.storage_tiers [--keys 20000000] [--folder FOLDER]
+    python -m benchmarks.storage_tiers [--keys 20000000] [--rounds 1] [--folder FOLDER]
 
 W3's batches drawn from more keys: rows of 64, Adagrad, 26 keys a sample, no batch twice. Every key
 has its row before the clock starts, and the first tier holds a tenth of them. The floor is the step
 in memory alone, and the cold rows of the step at the rate at which this disk gives as many bytes at
 random places, 32 reads at once. Both go through the page cache, which may have what they read, or
 both past it (`KERAS_SPARSE_SSDHASH_DIRECT_IO`), where a read is of whole blocks and the disk has to
-give all of them.
+give all of them. Beside these reads, which threads wait for, stands the rate of the same reads by
+io_uring, where there is liburing to build it with. With several rounds the cases take turns.
 """
 
 import argparse
-import contextlib
 import ctypes
 import os
 import pathlib
@@ -26,6 +26,14 @@ from benchmarks import workloads
 from benchmarks.process import in_fresh_process
 
 TITLE = "A step over memory and disk, ms"
+# Tiers, the share of the keys that the first one holds, and whether it goes past the page cache.
+CASES = [
+    ("DRAM", 1.0, False),
+    ("DRAM_SSDHASH", 1.2, False),
+    ("DRAM_SSDHASH", 0.1, False),
+    ("DRAM_LEVELDB", 0.1, False),
+    ("DRAM_SSDHASH", 0.1, True),
+]
 DIM = 64
 RECORD_BYTES = 4 * 2 * DIM
 BESIDE_A_ROW = 30  # key, index and order, in bytes
@@ -37,22 +45,30 @@ BLOCK_BYTES = 4096  # of direct I/O
 
 
 def raw_reads_a_second(folder, num_bytes, direct):
-    """The rate of random reads from the files of a folder."""
+    """Rates of random reads from the files of a folder, by threads and by io_uring or `None`."""
     files = sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    paths = (ctypes.c_char_p * len(files))(*(path.encode() for path in files))
+    library = raw_reads_library()
+    rates = []
+    for read in (library.RawReads, library.RawReadsByRing):
+        read.restype = ctypes.c_double
+        seconds = read(
+            paths, len(files), ctypes.c_int64(num_bytes), ctypes.c_int64(READS), DEPTH, direct
+        )
+        rates.append(READS / seconds if seconds > 0 else None)
+    if rates[0] is None:
+        raise OSError(f"could not read the files of '{folder}'")
+    return rates
+
+
+def raw_reads_library():
     source = pathlib.Path(__file__).with_name("raw_reads.cc")
     with tempfile.TemporaryDirectory() as build:
         library = pathlib.Path(build) / "raw_reads.so"
         command = ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-o", library, source]
-        subprocess.run([*command, "-lpthread"], check=True)
-        read = ctypes.CDLL(str(library)).RawReads
-    read.restype = ctypes.c_double
-    paths = (ctypes.c_char_p * len(files))(*(path.encode() for path in files))
-    seconds = read(
-        paths, len(files), ctypes.c_int64(num_bytes), ctypes.c_int64(READS), DEPTH, direct
-    )
-    if seconds <= 0:
-        raise OSError(f"could not read the files of '{folder}'")
-    return READS / seconds
+        if subprocess.run([*command, "-lpthread", "-luring"], stderr=subprocess.DEVNULL).returncode:
+            subprocess.run([*command, "-lpthread"], check=True)
+        return ctypes.CDLL(str(library))
 
 
 def has_direct_io(folder):
@@ -94,7 +110,7 @@ def make_table(storage_type, share, num_keys, folder):
 
 
 def measure(storage_type, share, direct, num_keys, folder):
-    """Returns the median step in ms, records read a step, and raw reads a second."""
+    """Returns steps in ms, records read a step, and raw reads a second: see above."""
     os.environ["KERAS_SPARSE_SSDHASH_DIRECT_IO"] = str(int(direct))
     import tensorflow as tf
 
@@ -125,57 +141,71 @@ def measure(storage_type, share, direct, num_keys, folder):
         if number >= WARM_STEPS:
             times.append((time.perf_counter() - start) * 1e3)
             read.append(reads_so_far() - before)
-    rate = None
+    rates = None
     if storage_type == "DRAM_SSDHASH" and share < 1:
-        rate = raw_reads_a_second(folder, BLOCK_BYTES if direct else RECORD_BYTES + 12, direct)
-    return statistics.median(times), statistics.median(read), rate
+        table.stats()  # when nothing is written any more, no file goes
+        rates = raw_reads_a_second(folder, BLOCK_BYTES if direct else RECORD_BYTES + 12, direct)
+    return times, statistics.median(read), rates
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keys", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=1, help="turns of every case (1)")
     parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
     options, _ = parser.parse_known_args(arguments)
-    cases = [
-        ("DRAM", 1.0, False),
-        ("DRAM_SSDHASH", 1.2, False),
-        ("DRAM_SSDHASH", 0.1, False),
-        ("DRAM_LEVELDB", 0.1, False),
-        ("DRAM_SSDHASH", 0.1, True),
-    ]
+    cases = CASES
     if not has_direct_io(options.folder or tempfile.gettempdir()):
-        cases.pop()
+        cases = [case for case in cases if not case[2]]
+    results = {case: [] for case in cases}
+    for number in range(options.rounds):
+        for case in cases:
+            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+                result = in_fresh_process(measure, *case, options.keys, folder)
+            results[case].append(result)
+            print(f"round {number + 1}, {case}: {statistics.median(result[0]):.3g} ms", flush=True)
+    text = table(results, options.keys)
+    print(f"{TITLE}\n\n{text}\n", flush=True)
+    return text
+
+
+def table(results, num_keys):
     lines = [
-        f"{options.keys:,} keys.",
+        f"{num_keys:,} keys. Step: median of all, and of each round the median.",
         "",
-        "| tiers | first tier holds | page cache | step | to DRAM | records read | "
-        "raw reads a second | step to floor |",
-        "|---" * 8 + "|",
+        "| tiers | first tier holds | page cache | step | rounds | to DRAM | records read | "
+        "raw reads a second | by io_uring | step to floor |",
+        "|---" * 10 + "|",
     ]
     in_memory = None
-    for storage_type, share, direct in cases:
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
-            step, records, rate = in_fresh_process(
-                measure, storage_type, share, direct, options.keys, folder
-            )
+    for (storage_type, share, direct), rounds in results.items():
+        step = statistics.median(time for times, _, _ in rounds for time in times)
         in_memory = in_memory or step
-        floor = in_memory + records / rate * 1e3 if rate else None
         cells = [
             storage_type,
             f"{min(share, 1):.0%}",
             "no" if direct else "yes",
             f"{step:.3g}",
+            " ".join(f"{statistics.median(times):.3g}" for times, _, _ in rounds),
             f"{step / in_memory:.2f}",
-            f"{records:,.0f}" if rate else "",
-            f"{rate:,.0f}" if rate else "",
-            f"{step / floor:.2f}" if floor else "",
+            *disk_cells(step, in_memory, rounds),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-        print(lines[-1], flush=True)
-    text = "\n".join(lines)
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+    return "\n".join(lines)
+
+
+def disk_cells(step, in_memory, rounds):
+    if rounds[0][2] is None:
+        return [""] * 4
+    records = statistics.median(read for _, read, _ in rounds)
+    rate = statistics.median(rates[0] for _, _, rates in rounds)
+    by_ring = [rates[1] for _, _, rates in rounds if rates[1] is not None]
+    return [
+        f"{records:,.0f}",
+        f"{rate:,.0f}",
+        f"{statistics.median(by_ring):,.0f}" if by_ring else "",
+        f"{step / (in_memory + records / rate * 1e3):.2f}",
+    ]
 
 
 if __name__ == "__main__":
