@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from keras_sparse import checks
 
+_BATCH_SIZE_OF_FIT = 32
+
 
 def steps_of_ids(ids, batch_size, ignore):
     """Yields what each training step touches.
@@ -12,7 +14,7 @@ def steps_of_ids(ids, batch_size, ignore):
     Args:
         ids: Array, tensor or RaggedTensor of integers, shape `(num_samples, ...)`; or an iterable
             of steps, each an array, tensor, RaggedTensor, SparseTensor or list of ids.
-        batch_size: Integer. Samples in a step; `None` for an iterable.
+        batch_size: Integer. Samples in a step, or `None`: 32 of an array, and for an iterable.
         ignore: Integer, an id that is left out, or `None`.
 
     Yields:
@@ -39,12 +41,7 @@ def _check_id(ignore):
 
 def _cut(ids, batch_size):
     """Yields the ids of `batch_size` samples at a time."""
-    if batch_size is None:
-        raise ValueError(
-            "`batch_size` must be given with one array of ids, as it says which ids a training "
-            f"step has. Received: batch_size=None with ids of shape {tuple(ids.shape)}"
-        )
-    batch_size = checks.positive(batch_size, "batch_size")
+    batch_size = checks.positive_or_none(batch_size, "batch_size") or _BATCH_SIZE_OF_FIT
     if isinstance(ids, tf.RaggedTensor):
         ends, *inner = (splits.numpy() for splits in ids.nested_row_splits)
         for splits in inner:

@@ -32,8 +32,8 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
             a `tf.data.Dataset`: each an array, tensor, RaggedTensor, SparseTensor or list of all
             ids that one step looks up in the table, of any shape. Any integer type. The ids of one
             epoch show what the first epoch reads; those of two, one after the other, what both do.
-        batch_size: Integer. Samples in a training step, as in `fit`. Needed for one array, where it
-            decides which touches fall together; `None` for an iterable.
+        batch_size: Integer. Samples in a training step, which decides what touches of one array
+            fall together; not for an iterable. Defaults to `None`, 32 for an array, as in `fit`.
         sample_rate: Float above 0, at most 1. Part of the ids that are followed, chosen by a hash
             of the id; all numbers are scaled to the whole (SHARDS: Waldspurger, Park, Garthwaite
             and Ahmad, "Efficient MRC construction with SHARDS", FAST 2015, with their correction

@@ -18,6 +18,11 @@ def test_cuts_an_array_into_distinct_ascending_keys(dtype):
     assert steps(tf.constant(ids), 3) == [[-1, 3], [7], [5]]
 
 
+def test_a_step_of_an_array_has_32_samples_if_it_is_not_said():
+    expected = [list(range(32)), list(range(32, 40))]
+    assert [step.tolist() for step in steps_of_ids(np.arange(40), None, None)] == expected
+
+
 def test_a_sample_of_an_array_is_a_row():
     assert steps(np.array([[2, 1], [1, 1], [0, 9]]), 2) == [[1, 2], [0, 9]]
 
@@ -79,8 +84,6 @@ LABELLED = tf.data.Dataset.from_tensors((1, 2))
         ({"ids": {"item": [1]}}, TypeError, "Received: ids of type dict"),
         ({"ids": LABELLED}, TypeError, "A step of `ids` must be ids alone; .* Received: a tuple"),
         ({"ids": LABELLED.repeat()}, ValueError, r"must come to an end; .*`ids\.take\(steps\)`"),
-        ({"ids": np.arange(3)}, ValueError, r"`batch_size` must be given .* shape \(3,\)"),
-        ({"ids": tf.ragged.constant([[1]])}, ValueError, "`batch_size` must be given"),
         ({"ids": np.array(3), "batch_size": 1}, ValueError, "must have an axis of samples"),
         ({"ids": np.arange(3), "batch_size": 0}, ValueError, "`batch_size` must be above 0"),
         ({"ids": np.arange(3), "batch_size": 1.5}, TypeError, "`batch_size` must be an integer"),
