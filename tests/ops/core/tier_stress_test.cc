@@ -1,7 +1,7 @@
-// Lookups, updates, demotions, evictions and compactions at once, over a first tier of a few rows.
-// Every update adds one to the rows it names, so that what a row must read is known exactly. Rows
-// of zeros are evicted: to a reader they are still there. KERAS_SPARSE_STRESS_SECONDS says for how
-// long, 1 if it is not set: `make stress` takes a minute.
+// Lookups, updates, demotions, evictions, compactions and checkpoints at once, over a first tier of
+// a few rows. Every update adds one to the rows it names, so that what a row must read is known
+// exactly. Rows of zeros are evicted: to a reader they are still there. KERAS_SPARSE_STRESS_SECONDS
+// says for how long, 0.4 if it is not set: `make stress` takes a minute.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -9,16 +9,19 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "ops/core/embedding_table.h"
+#include "ops/core/table_snapshot.h"
 #include "tests/ops/core/eviction_testing.h"
+#include "tests/ops/core/snapshot_testing.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/thread_executor.h"
@@ -33,35 +36,62 @@ constexpr int64_t kRisingKeys = 200;  // beyond those; their rows rise and fall 
 
 double Seconds() {
   const char* text = std::getenv("KERAS_SPARSE_STRESS_SECONDS");
-  return text == nullptr ? 1 : std::atof(text);
+  return text == nullptr ? 0.4 : std::atof(text);
 }
 
-// By cache strategy, and whether compaction is in the background.
-class TierStress : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+struct Case {
+  std::string name;
+  std::vector<std::string> lower_tiers;
+  std::vector<int64_t> lower_sizes;
+  std::string strategy = "LRU";
+  std::string async_compaction = "0";
+};
+
+void PrintTo(const Case& param, std::ostream* stream) { *stream << param.name; }
+
+class TierStress : public ::testing::TestWithParam<Case> {
  protected:
-  // The last tier is a few times what the rows need, so that compaction has to keep up.
-  TierStress() {
+  void SetUp() override {
     TableOptions options = Dynamic(kDim);
     options.initializer = "constant";
     options.initializer_a = 0;
-    const auto& [strategy, async_compaction] = GetParam();
-    options.storage = {{"ssdhash"}, {4000, int64_t{2} << 20}, folder_ / "rows", strategy};
-    ::setenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", async_compaction.c_str(), 1);
-    table_ = OpenWithRule(options, SgdRule());
+    std::vector<int64_t> sizes = {4000};
+    for (const int64_t size : GetParam().lower_sizes) sizes.push_back(size);
+    options.storage = {GetParam().lower_tiers, sizes, folder_ / "rows", GetParam().strategy};
+    ::setenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", GetParam().async_compaction.c_str(), 1);
+    const Status opened = EmbeddingTable::Open(options, Inline(), &table_);
     ::unsetenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION");
+    if (opened.code() == StatusCode::kInvalidArgument) GTEST_SKIP() << "not in this build";
+    ASSERT_TRUE(IsOk(opened));
+    ASSERT_TRUE(IsOk(table_->SetRule(SgdRule(), Inline())));
   }
 
-  // Runs all bodies at once, each again and again until the time is up.
+  // Runs all bodies at once, each again and again until the time is up; on a slow machine until
+  // all that is to be stressed has happened, so that a test does not pass idle.
   void RunAll(const std::vector<std::function<void(std::mt19937_64* random)>>& bodies) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(Seconds());
+    std::atomic<bool> is_over{false};
     std::vector<std::thread> threads;
     for (size_t i = 0; i < bodies.size(); ++i) {
-      threads.emplace_back([&bodies, i, end] {
+      threads.emplace_back([&bodies, &is_over, i] {
         std::mt19937_64 random(i);
-        while (std::chrono::steady_clock::now() < end && !HasFatalFailure()) bodies[i](&random);
+        while (!is_over && !HasFatalFailure()) bodies[i](&random);
       });
     }
+    std::this_thread::sleep_for(std::chrono::duration<double>(Seconds()));
+    for (int i = 0; i < 1000 && IdleTier() != "" && !HasFatalFailure(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    is_over = true;
     for (std::thread& thread : threads) thread.join();
+  }
+
+  // A tier that rows have not gone through both ways, or that has not compacted.
+  std::string IdleTier() const {
+    for (const TierStats& tier : table_->tier_stats()) {
+      if (tier.promotions == 0 || tier.demotions == 0) return tier.tier;
+      if (tier.tier == "ssdhash" && tier.compacted_bytes == 0) return tier.tier;
+    }
+    return "";
   }
 
   // One update of keys of a trainer, then a lookup of others of its keys.
@@ -130,6 +160,46 @@ class TierStress : public ::testing::TestWithParam<std::tuple<std::string, std::
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
+  // A checkpoint, or what there was of it before the table changed. In a whole one each row has all
+  // updates that were done before. Returns whether it is one.
+  bool Save() {
+    std::vector<int> done;
+    for (const auto& updates : updates_) done.insert(done.end(), updates.begin(), updates.end());
+    const TableSnapshot snapshot(table_.get());
+    const int64_t version = snapshot.version();
+    const TempFolder links;
+    std::vector<LinkedFile> files;
+    EXPECT_TRUE(IsOk(snapshot.LinkFiles(links / "x-", &files)));
+    StoredRecords saved = ReadLinked(files, 4 * kDim);
+    RawRows rows;
+    Status status;
+    for (int64_t cursor = 0; cursor >= 0 && status.ok(); cursor = rows.next_cursor) {
+      status = snapshot.Export(kUnlinked, cursor, 500, &rows);
+      for (size_t i = 0; i < rows.keys.size(); ++i) {
+        saved[rows.keys[i]] = std::string(rows.records.data() + i * 4 * kDim, 4 * kDim);
+      }
+    }
+    if (status.ok()) status = TableSnapshot::MarkSaved({table_.get()}, {version});
+    EXPECT_TRUE(status.ok() || status.code() == StatusCode::kFailedPrecondition);
+    for (const auto& [key, record] : saved) {
+      EXPECT_EQ(record, Repeated(record.substr(0, 4))) << "half an update of key " << key;
+    }
+    for (size_t key = 0; key < done.size() && status.ok(); ++key) {
+      if (done[key] == 0) continue;
+      const auto row = saved.find(static_cast<int64_t>(key));
+      float value = -1;  // of a row that is not there
+      if (row != saved.end()) std::memcpy(&value, row->second.data(), 4);
+      EXPECT_GE(value, static_cast<float>(done[key])) << "key " << key;
+    }
+    return status.ok();
+  }
+
+  static std::string Repeated(const std::string& value) {
+    std::string record;
+    for (int64_t i = 0; i < kDim; ++i) record += value;
+    return record;
+  }
+
   static std::vector<int64_t> SomeKeys(int64_t trainer, int64_t n, std::mt19937_64* random) {
     std::vector<int64_t> keys;
     for (int64_t i = 0; i < n; ++i) {
@@ -173,8 +243,14 @@ TEST_P(TierStress, LosesNoUpdate) {
     ThreadExecutor executor(2);
     EvictZeros(&executor);
   });
+  bodies.emplace_back([this](std::mt19937_64* /*random*/) {
+    (void)Save();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
   RunAll(bodies);
+  EXPECT_EQ(IdleTier(), "");
   EXPECT_GT(table_->stats().evicted_rows, 0);
+  EXPECT_TRUE(Save()) << "nothing changes any more";
   (void)Evict(table_.get(), WeightBelow(1));
 
   int64_t updated = 0;
@@ -190,13 +266,25 @@ TEST_P(TierStress, LosesNoUpdate) {
   EXPECT_EQ(static_cast<int64_t>(ExportAll(*table_).size()), updated);
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, TierStress,
-                         ::testing::Combine(::testing::Values("LRU", "LFU"),
-                                            ::testing::Values("0", "1")),
-                         [](const auto& param) {
-                           return std::get<0>(param.param) +
-                                  (std::get<1>(param.param) == "1" ? "_AsyncCompaction" : "");
-                         });
+// The last tier is a few times what the rows need, so that compaction has to keep up; a middle one
+// holds a third of them.
+std::vector<Case> Cases() {
+  constexpr int64_t kMuch = int64_t{1} << 30;  // LevelDB keeps what it has replaced for a while
+  return {
+      {"LRU", {"ssdhash"}, {2 << 20}},
+      {"LFU", {"ssdhash"}, {2 << 20}, "LFU"},
+      {"LRU_AsyncCompaction", {"ssdhash"}, {2 << 20}, "LRU", "1"},
+      {"LFU_AsyncCompaction", {"ssdhash"}, {2 << 20}, "LFU", "1"},
+      {"Pmem", {"pmem"}, {1 << 20}},
+      {"LevelDb", {"leveldb"}, {kMuch}, "LFU"},
+      {"PmemSsd", {"pmem", "ssdhash"}, {60000, 2 << 20}, "LFU"},
+      {"PmemSsd_AsyncCompaction", {"pmem", "ssdhash"}, {60000, 2 << 20}, "LRU", "1"},
+      {"PmemLevelDb", {"pmem", "leveldb"}, {60000, kMuch}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Stacks, TierStress, ::testing::ValuesIn(Cases()),
+                         [](const auto& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace keras_sparse
