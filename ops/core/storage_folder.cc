@@ -48,6 +48,7 @@ struct StorageFolder::Root {
   const bool is_made;     // and not a folder that was there
   const int64_t process;  // a child that is forked from it must leave the files alone
   std::unique_ptr<Env::Lock> lock = nullptr;
+  bool is_clear = false;  // of what others have left, since it was locked
   bool is_gone = false;
   int64_t num_made = 0;
   std::set<std::string> folders = {};  // of the tables
@@ -94,9 +95,12 @@ void StorageFolder::RemoveAll() {
 }
 
 Status StorageFolder::Root::HoldLock() {
-  if (lock != nullptr && lock->IsInPlace()) return Status::Ok();
-  lock.reset();
-  KERAS_SPARSE_RETURN_IF_ERROR(env->LockFile(path + kLockName, &lock));
+  if (lock == nullptr || !lock->IsInPlace()) {
+    is_clear = false;
+    lock.reset();
+    KERAS_SPARSE_RETURN_IF_ERROR(env->LockFile(path + kLockName, &lock));
+  }
+  if (is_clear) return Status::Ok();
   std::vector<std::string> names;
   KERAS_SPARSE_RETURN_IF_ERROR(env->List(path, &names));
   for (const std::string& name : names) {
@@ -104,6 +108,7 @@ Status StorageFolder::Root::HoldLock() {
     if (!IsTableFolder(name) || folders.count(folder) > 0) continue;
     KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(folder));
   }
+  is_clear = true;
   return Status::Ok();
 }
 

@@ -23,6 +23,11 @@ class FaultyEnv : public Env {
   std::atomic<int64_t> reads_left{INT64_MAX};
   std::atomic<int64_t> creations_left{INT64_MAX};
   std::atomic<int64_t> links_left{INT64_MAX};
+  std::atomic<int64_t> opens_left{INT64_MAX};
+  std::atomic<int64_t> removals_left{INT64_MAX};  // of files
+  std::atomic<int64_t> folders_left{INT64_MAX};   // to be made
+  std::atomic<int64_t> lists_left{INT64_MAX};
+  std::atomic<int64_t> locks_left{INT64_MAX};
 
   Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
     return Create(&Env::CreateFile, path, file);
@@ -31,14 +36,21 @@ class FaultyEnv : public Env {
     return Create(&Env::CreateDirectFile, path, file);
   }
   Status OpenFile(const std::string& path, std::unique_ptr<File>* file) override {
-    return env_->OpenFile(path, file);
+    if (opens_left-- <= 0) return FailedPrecondition("could not open '" + path + "'");
+    return Wrap(&Env::OpenFile, path, file);
   }
-  Status RemoveFile(const std::string& path) override { return env_->RemoveFile(path); }
+  Status RemoveFile(const std::string& path) override {
+    if (removals_left-- <= 0) return FailedPrecondition("could not remove '" + path + "'");
+    return env_->RemoveFile(path);
+  }
   Status LinkFile(const std::string& path, const std::string& second) override {
     if (links_left-- <= 0) return FailedPrecondition("could not link to '" + second + "'");
     return env_->LinkFile(path, second);
   }
-  Status MakeFolder(const std::string& path) override { return env_->MakeFolder(path); }
+  Status MakeFolder(const std::string& path) override {
+    if (folders_left-- <= 0) return ResourceExhausted("could not make folder '" + path + "'");
+    return env_->MakeFolder(path);
+  }
   Status RemoveFolder(const std::string& path) override { return env_->RemoveFolder(path); }
   Status RemoveEmptyFolder(const std::string& path) override {
     return env_->RemoveEmptyFolder(path);
@@ -47,9 +59,11 @@ class FaultyEnv : public Env {
     return env_->Resolve(path, resolved);
   }
   Status List(const std::string& path, std::vector<std::string>* names) override {
+    if (lists_left-- <= 0) return DataLoss("list", path);
     return env_->List(path, names);
   }
   Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) override {
+    if (locks_left-- <= 0) return FailedPrecondition("could not lock '" + path + "'");
     return env_->LockFile(path, lock);
   }
   Status ReadMany(size_t n, const std::function<Status(size_t)>& read) override {
@@ -70,8 +84,7 @@ class FaultyEnv : public Env {
     }
     Status Read(int64_t offset, int64_t bytes, char* to) const override {
       if (env_->reads_left-- > 0) return real_->Read(offset, bytes, to);
-      return Status(StatusCode::kDataLoss,
-                    "could not read at byte " + std::to_string(offset) + " of '" + path_ + "'");
+      return DataLoss("read at byte " + std::to_string(offset) + " of", path_);
     }
 
    private:
@@ -80,11 +93,18 @@ class FaultyEnv : public Env {
     std::unique_ptr<File> real_;
   };
 
-  using CreateMethod = Status (Env::*)(const std::string& path, std::unique_ptr<File>* file);
-  Status Create(CreateMethod create, const std::string& path, std::unique_ptr<File>* file) {
+  static Status DataLoss(const std::string& what, const std::string& path) {
+    return Status(StatusCode::kDataLoss, "could not " + what + " '" + path + "'");
+  }
+
+  using OpenMethod = Status (Env::*)(const std::string& path, std::unique_ptr<File>* file);
+  Status Create(OpenMethod create, const std::string& path, std::unique_ptr<File>* file) {
     if (creations_left-- <= 0) return ResourceExhausted("could not create '" + path + "'");
+    return Wrap(create, path, file);
+  }
+  Status Wrap(OpenMethod open, const std::string& path, std::unique_ptr<File>* file) {
     std::unique_ptr<File> real;
-    KERAS_SPARSE_RETURN_IF_ERROR((env_->*create)(path, &real));
+    KERAS_SPARSE_RETURN_IF_ERROR((env_->*open)(path, &real));
     *file = std::make_unique<FaultyFile>(this, path, std::move(real));
     return Status::Ok();
   }

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
 #include <string>
 
+#include "tests/ops/core/faulty_env.h"
 #include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/testing.h"
 
@@ -162,6 +164,66 @@ TEST(StorageFolder, LeavesNothingWhereItCannotBeMade) {
       FailsWith(StatusCode::kFailedPrecondition, "File name too long", Make(path, &folder)));
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(path).parent_path()));
+}
+
+// Each call of the file system in its turn.
+struct FailingCall {
+  std::atomic<int64_t> FaultyEnv::* calls_left;
+  int64_t succeed;
+  std::string error;
+};
+
+const FailingCall kFailingCalls[] = {{&FaultyEnv::folders_left, 0, "could not make folder"},
+                                     {&FaultyEnv::folders_left, 1, "could not make folder"},
+                                     {&FaultyEnv::locks_left, 0, "could not lock"},
+                                     {&FaultyEnv::lists_left, 0, "could not list"}};
+
+TEST(StorageFolder, LeavesNothingWhereTheFileSystemFails) {
+  for (const FailingCall& call : kFailingCalls) {
+    const TempFolder temp;
+    const std::string path = temp / "rows";
+    FaultyEnv env;
+    std::unique_ptr<StorageFolder> folder;
+    env.*call.calls_left = call.succeed;
+    const Status status = StorageFolder::Make(&env, path, &folder);
+    EXPECT_FALSE(status.ok());
+    EXPECT_TRUE(FailsWith(status.code(), "`storage_path` must be a folder in which", status));
+    EXPECT_TRUE(FailsWith(status.code(), call.error + " '" + path, status));
+    EXPECT_EQ(temp.Contents(), Contents{});
+    env.*call.calls_left = INT64_MAX;
+    ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &folder)));
+    // Another table: the first one has its folder whatever becomes of the second.
+    std::ofstream(folder->path() + "/file") << "rows";
+    const Contents before = temp.Contents();
+    std::unique_ptr<StorageFolder> second;
+    env.folders_left = 1;
+    EXPECT_FALSE(StorageFolder::Make(&env, path, &second).ok());
+    EXPECT_EQ(temp.Contents(), before);
+    env.folders_left = INT64_MAX;
+    EXPECT_TRUE(IsOk(StorageFolder::Make(&env, path, &second)));
+    folder.reset();
+    second.reset();
+    EXPECT_EQ(temp.Contents(), Contents{});
+  }
+}
+
+TEST(StorageFolder, IsClearOfWhatOthersLeftOnceItCouldBeListed) {
+  const TempFolder temp;
+  const std::string path = temp / "rows";
+  FaultyEnv env;
+  std::unique_ptr<StorageFolder> first;
+  std::unique_ptr<StorageFolder> second;
+  ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &first)));
+  // Another process has had the path, and was killed.
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path + "/keras_sparse-table-000001/ssdhash-0");
+  env.lists_left = 0;
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kDataLoss, "could not list", StorageFolder::Make(&env, path, &second)));
+  env.lists_left = INT64_MAX;
+  ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &second)));
+  EXPECT_EQ(temp.Contents(),
+            (Contents{"rows", "rows/keras_sparse.lock", "rows/keras_sparse-table-000001"}));
 }
 
 TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {
