@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "ops/core/embedding_table.h"
@@ -21,7 +22,10 @@ inline std::vector<float> NumbersOf(const RuleOptions& rule, int64_t step) {
 }
 
 //   storage  without a path
-inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {
+//   numbers  what a step of the rule is given
+inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule,
+                             int64_t num_steps,
+                             const std::function<std::vector<float>(int64_t step)>& numbers) {
   const TempFolder folder;
   TableOptions options = Dynamic(7);
   options.storage = storage;
@@ -29,7 +33,7 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
   const auto tiered = OpenWithRule(options, rule);
   const auto plain = OpenWithRule(Dynamic(7), rule);
   ThreadExecutor executor(3);
-  for (int64_t step = 1; step <= 60; ++step) {
+  for (int64_t step = 1; step <= num_steps; ++step) {
     const auto seed = static_cast<uint64_t>(step);
     const std::vector<int64_t> ids = RandomIds(400, -1500, 1500 + 100 * step, seed);
     const std::vector<float> grads = RandomFloats(400 * 7, seed);
@@ -37,7 +41,7 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
       ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
     }
     for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, NumbersOf(rule, step), ids, grads, &executor)));
+      ASSERT_TRUE(IsOk(Apply(table, numbers(step), ids, grads, &executor)));
     }
     const std::vector<int64_t> read = RandomIds(300, -2000, 8000, seed + 1);
     ASSERT_EQ(Bits(Lookup(tiered.get(), read, &executor)), Bits(Lookup(plain.get(), read)));
@@ -64,6 +68,10 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
   EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
   ASSERT_TRUE(IsOk(tiered->Clear(&executor)));
   EXPECT_EQ(tiered->size(), 0);
+}
+
+inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {
+  CheckTieredTable(storage, rule, 60, [&rule](int64_t step) { return NumbersOf(rule, step); });
 }
 
 }  // namespace keras_sparse

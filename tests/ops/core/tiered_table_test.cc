@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/embedding_table.h"
+#include "tests/ops/core/all_rule_cases.h"
 #include "tests/ops/core/check_tiered_table.h"
 #include "tests/ops/core/table_testing.h"
 #include "tests/ops/core/temp_folder.h"
@@ -40,6 +41,21 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TieredTable,
                            return std::get<0>(param.param) + "_" +
                                   std::to_string(std::get<1>(param.param));
                          });
+
+TEST(TieredTableRules, AllGiveTheTableInMemoryBitForBit) {
+  const std::vector<RuleCase> cases = AllRuleCases();
+  const size_t num_forms = cases.size() / 2;
+  for (size_t i = 0; i < num_forms; ++i) {
+    const bool is_odd = i % 2 == 1;
+    const RuleCase& rule_case = cases[is_odd ? num_forms + i : i];  // every second one decays
+    SCOPED_TRACE(rule_case.name);
+    const char* strategy = is_odd ? "LRU" : "LFU";
+    CheckTieredTable({{"ssdhash"}, {8000, int64_t{1} << 30}, "", strategy}, rule_case.options, 20,
+                     [&rule_case](int64_t step) {
+                       return rule_case.Numbers({step, 0.1 / static_cast<double>(step)});
+                     });
+  }
+}
 
 TEST(TieredTableSize, IsKeptWithinAFewPercent) {
   for (const int64_t first_bytes : {int64_t{1} << 20, int64_t{8} << 20, int64_t{40} << 20}) {
