@@ -160,6 +160,9 @@ std::vector<Case> Cases() {
       {"SsdAdam", ssd, {8000, kMuch}, "LRU", "adam"},
       {"SsdInTheStep", ssd, {8000, kMuch}, "LRU", "adagrad", "0"},
       {"SsdAsyncCompaction", ssd, {8000, kMuch}, "LFU", "adagrad", "3", "1"},
+      {"Pmem", {"pmem"}, {8000, 1 << 20}, "LFU"},
+      {"LevelDb", {"leveldb"}, {8000, kMuch}},
+      {"PmemLevelDb", {"pmem", "leveldb"}, {8000, 10000, kMuch}, "LFU", "adam"},
       {"PmemSsd", pmem_ssd, {8000, 10000, kMuch}},
       {"PmemSsdInTheStep", pmem_ssd, {1, 3000, kMuch}, "LFU", "adam", "0"},
   };
