@@ -1,5 +1,6 @@
 // One thread or many, the same bits.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 
 #include "ops/core/dram_store.h"
 #include "tests/ops/core/table_testing.h"
+#include "tests/ops/core/temp_folder.h"
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
@@ -98,6 +100,48 @@ TEST(ThreadCount, ChangesNoBitOverALowerTier) {
   };
   ThreadExecutor executor(4);
   EXPECT_EQ(train(&executor), train(Inline()));
+}
+
+// The keys that are in the first tier after every few of many steps over an SSD.
+using Held = std::vector<std::vector<int64_t>>;
+
+Held TrainOverSsd(const std::string& strategy, const char* eviction_threads, Executor* executor) {
+  constexpr int64_t kKeys = 30000;
+  const TempFolder folder;
+  TableOptions options = Dynamic(32);
+  // Eight shards, of some hundred rows each.
+  options.storage = {{"ssdhash"}, {2 << 20, int64_t{1} << 30}, folder / "rows", strategy};
+  ::setenv("KERAS_SPARSE_EVICTION_THREADS", eviction_threads, 1);
+  const auto table = OpenWithRule(options, AdagradRule(0.1));
+  ::unsetenv("KERAS_SPARSE_EVICTION_THREADS");
+  Held held;
+  for (int64_t step = 1; step <= 30; ++step) {
+    const auto seed = static_cast<uint64_t>(step);
+    std::vector<int64_t> ids = RandomIds(1000, 0, kKeys - 1, seed);
+    for (const int64_t id : RandomIds(500, 0, 3000, seed)) ids.push_back(id);
+    (void)Lookup(table.get(), ids, executor);
+    EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(1500 * 32, seed), executor)));
+    if (step % 6 != 0) continue;
+    const std::vector<float> rows = RandomFloats(1500 * 32, seed + 1);
+    EXPECT_TRUE(IsOk(table->Import(ids.data(), 1500, rows.data(), 32, executor)));
+    EXPECT_TRUE(IsOk(table->EraseRows(ids.data() + 900, 200, executor)));
+    held.emplace_back();
+    for (int64_t key = 0; key < kKeys; ++key) {
+      if (table->CountInFirstTier(&key, 1) == 1) held.back().push_back(key);
+    }
+  }
+  EXPECT_GT(table->size(), 2 * static_cast<int64_t>(held.back().size()));
+  return held;
+}
+
+TEST(ThreadCount, ChangesNoKeyOfTheFirstTier) {
+  for (const char* strategy : {"LRU", "LFU"}) {
+    const Held one = TrainOverSsd(strategy, "0", Inline());
+    EXPECT_GT(one.back().size(), 3000u);
+    ThreadExecutor four(4);
+    EXPECT_EQ(TrainOverSsd(strategy, "0", &four), one) << strategy;
+    EXPECT_EQ(TrainOverSsd(strategy, "2", &four), one) << strategy << ", in the background";
+  }
 }
 
 }  // namespace
