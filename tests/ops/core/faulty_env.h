@@ -28,6 +28,8 @@ class FaultyEnv : public Env {
   std::atomic<int64_t> folders_left{INT64_MAX};   // to be made
   std::atomic<int64_t> lists_left{INT64_MAX};
   std::atomic<int64_t> locks_left{INT64_MAX};
+  // Called before each read, so that a test can hold one up.
+  std::function<void()> before_read = [] {};
 
   Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
     return Create(&Env::CreateFile, path, file);
@@ -83,6 +85,7 @@ class FaultyEnv : public Env {
                                path_ + "'");
     }
     Status Read(int64_t offset, int64_t bytes, char* to) const override {
+      env_->before_read();
       if (env_->reads_left-- > 0) return real_->Read(offset, bytes, to);
       return DataLoss("read at byte " + std::to_string(offset) + " of", path_);
     }
