@@ -1,6 +1,5 @@
 // The segments of an SsdHashStore as files of a checkpoint.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,32 +13,12 @@
 
 #include "ops/core/ssd_hash_store.h"
 #include "tests/ops/core/check_store.h"
-#include "tests/ops/core/faulty_env.h"
 #include "tests/ops/core/gate.h"
+#include "tests/ops/core/linked_store.h"
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
 namespace {
-
-constexpr int64_t kBytes = 100;
-constexpr int64_t kStride = 12 + kBytes;
-constexpr int64_t kEntries = 100;  // of a segment
-constexpr int64_t kSegmentBytes = 64 + kEntries * kStride;
-
-std::unique_ptr<RowStore> Open(const std::string& folder, Env* env = Env::Posix(),
-                               BackgroundPool* compaction_pool = nullptr,
-                               int64_t capacity = INT64_MAX) {
-  SsdHashOptions options;
-  options.env = env;
-  options.folder = folder;
-  options.record_bytes = kBytes;
-  options.segment_bytes = kSegmentBytes;
-  options.compaction_pool = compaction_pool;
-  options.capacity = capacity;
-  std::unique_ptr<RowStore> store;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
-  return store;
-}
 
 Status Erase(RowStore* store, const std::vector<int64_t>& keys) {
   return store->Erase(keys.data(), static_cast<int64_t>(keys.size()));
@@ -60,7 +39,7 @@ std::vector<int64_t> AliveEntries(const LinkedFile& file) {
 
 TEST(SsdLinks, TellEntriesThatAreRowsFromThoseThatWere) {
   const TempFolder folder;
-  const auto store = Open(folder / "store");
+  const auto store = OpenLinked(folder / "store");
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(10, 20), 2)));
   ASSERT_TRUE(IsOk(Erase(store.get(), Range(195, 205))));
@@ -80,7 +59,7 @@ TEST(SsdLinks, TellEntriesThatAreRowsFromThoseThatWere) {
 
 TEST(SsdLinks, LeaveOutFilesWithoutRows) {
   const TempFolder folder;
-  const auto store = Open(folder / "store");
+  const auto store = OpenLinked(folder / "store");
   std::vector<LinkedFile> files;
   ASSERT_TRUE(IsOk(store->LinkFiles(folder / "a-", &files)));
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20), 1)));
@@ -94,7 +73,7 @@ TEST(SsdLinks, LeaveOutFilesWithoutRows) {
 
 TEST(SsdLinks, StayAsTheyWereWhateverTheStoreDoes) {
   const TempFolder folder;
-  auto store = Open(folder / "store");
+  auto store = OpenLinked(folder / "store");
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 1000), 1)));
   std::vector<LinkedFile> files;
   const StoredRecords first = LinkStore(store.get(), folder / "first-", &files);
@@ -120,7 +99,7 @@ TEST(SsdLinks, StayAsTheyWereWhateverTheStoreDoes) {
 
 TEST(SsdLinks, LetTheStoreWriteOnInANewSegment) {
   const TempFolder folder;
-  const auto store = Open(folder / "store");
+  const auto store = OpenLinked(folder / "store");
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 60), 1)));
   std::vector<LinkedFile> files;
   ASSERT_TRUE(IsOk(store->LinkFiles(folder / "links-", &files)));
@@ -133,7 +112,7 @@ TEST(SsdLinks, LetTheStoreWriteOnInANewSegment) {
 // Links after every few records, over and over, with records that are new or replace others.
 void CheckManyLinks(BackgroundPool* compaction_pool, bool adds_rows) {
   const TempFolder folder;
-  const auto store = Open(folder / "store", Env::Posix(), compaction_pool);
+  const auto store = OpenLinked(folder / "store", Env::Posix(), compaction_pool);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 1000), 0)));
   StoredRecords expected = Records(Range(0, 1000), 0, kBytes);
   std::mt19937_64 random(3);
@@ -166,7 +145,7 @@ TEST(SsdLinks, LeaveFewSegmentsHoweverManyThereAre) {
 TEST(SsdLinks, LetTheStoreFillItsSize) {
   const TempFolder folder;
   constexpr int64_t kRows = kEntries * 47;
-  const auto store = Open(folder / "store", Env::Posix(), nullptr, 50 * kSegmentBytes);
+  const auto store = OpenLinked(folder / "store", Env::Posix(), nullptr, 50 * kSegmentBytes);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kRows), 0)));
   std::mt19937_64 random(1);
   for (int64_t version = 1; version < 200; ++version) {
@@ -183,108 +162,12 @@ TEST(SsdLinks, LetTheStoreFillItsSize) {
   EXPECT_EQ(store->num_rows(), kRows);
 }
 
-TEST(SsdLinks, FailWhereThePathIsTakenAndLeaveThatFile) {
-  const TempFolder folder;
-  const auto store = Open(folder / "store");
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20), 1)));
-  std::vector<LinkedFile> files;
-  const StoredRecords linked = LinkStore(store.get(), folder / "x-", &files);
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 300), 2)));
-  std::vector<LinkedFile> others;
-  EXPECT_TRUE(IsOk(store->LinkFiles(folder / "x-", &others))) << "that segment has gone";
-  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "to '" + (folder / "x-") + "0",
-                        store->LinkFiles(folder / "x-", &others)));
-  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "could not link",
-                        store->LinkFiles(folder / "none/x-", &others)));
-  EXPECT_EQ(ReadLinked(files, kBytes), linked);
-  EXPECT_EQ(WalkStore(*store, 100), Records(Range(0, 300), 2, kBytes));
-}
-
-TEST(SsdLinks, FailOnAnotherFileSystem) {
-  const TempFolder folder;
-  struct stat here;
-  struct stat there;
-  if (::stat("/dev/shm", &there) != 0 || ::stat(folder.path().c_str(), &here) != 0 ||
-      here.st_dev == there.st_dev) {
-    GTEST_SKIP() << "there is one file system";
-  }
-  const auto store = Open(folder / "store");
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20), 1)));
-  std::vector<LinkedFile> files;
-  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition,
-                        "could not link '" + (folder / "store/000000.seg") + "' to '/dev/shm/",
-                        store->LinkFiles("/dev/shm/keras_sparse-test-", &files)));
-  EXPECT_EQ(WalkStore(*store, 100), Records(Range(0, 20), 1, kBytes));
-}
-
-TEST(SsdLinks, FailWithTheDiskAndLeaveTheStoreAsItWas) {
-  const TempFolder folder;
-  FaultyEnv env;
-  const auto store = Open(folder / "store", &env);
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
-  const StoredRecords expected = Records(Range(0, 250), 1, kBytes);
-  std::vector<LinkedFile> files;
-  env.writes_left = 0;  // the newest segment cannot be written out
-  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
-                        store->LinkFiles(folder / "a-", &files)));
-  EXPECT_EQ(folder.Contents().count("a-000000.seg"), 0u);
-  EXPECT_EQ(WalkStore(*store, 100), expected);
-  env.writes_left = INT64_MAX;
-  env.links_left = 1;
-  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "could not link",
-                        store->LinkFiles(folder / "b-", &files)));
-  EXPECT_EQ(WalkStore(*store, 100), expected);
-  env.links_left = INT64_MAX;
-  env.writes_left = 0;  // what is sealed needs no writing
-  files.clear();
-  EXPECT_EQ(LinkStore(store.get(), folder / "c-", &files), expected);
-  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
-                        PutRecords(store.get(), Range(0, 10), 2)));
-  env.writes_left = INT64_MAX;
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(250, 260), 1)));
-  files.clear();
-  EXPECT_EQ(LinkStore(store.get(), folder / "d-", &files), Records(Range(0, 260), 1, kBytes));
-}
-
-TEST(SsdLinks, FailWhereARowCouldNotBeReadUntilItIsReplaced) {
-  const TempFolder folder;
-  const auto store = Open(folder / "store");
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
-  const int64_t byte = 64 + 42 * kStride + 60;
-  FlipByte(folder / "store/000000.seg", byte);
-  // Nobody has met the damage so far, and links are made without reading.
-  std::vector<LinkedFile> files;
-  ASSERT_TRUE(IsOk(store->LinkFiles(folder / "a-", &files)));
-  const std::vector<int64_t> keys = Range(40, 45);
-  std::string records(5 * kBytes, '?');
-  bool found[5];
-  const auto get = [&] { return store->Get(keys.data(), 5, records.data(), found); };
-  const auto link = [&](const std::string& prefix) {
-    files.clear();
-    return store->LinkFiles(folder / prefix, &files);
-  };
-  EXPECT_EQ(get().code(), StatusCode::kDataLoss);
-  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
-                        "rows must be read to be saved; go on from the last checkpoint. Received: "
-                        "the entry at byte " +
-                            std::to_string(byte - 60) + " of '" + (folder / "store/000000.seg"),
-                        link("b-")));
-  // What was a failure of the moment is none.
-  FlipByte(folder / "store/000000.seg", byte);
-  EXPECT_TRUE(IsOk(link("c-")));
-  FlipByte(folder / "store/000000.seg", byte);
-  EXPECT_EQ(link("d-").code(), StatusCode::kDataLoss);
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), {42}, 2)));
-  EXPECT_TRUE(IsOk(link("e-")));
-  EXPECT_TRUE(IsOk(get()));
-}
-
 TEST(SsdLinks, ShowEveryRowOnceWhileItIsWrittenReadAndCompacted) {
   const TempFolder folder;
   constexpr int64_t kKeys = 300;
   constexpr int64_t kVersions = 60;
   BackgroundPool pool(1);
-  const auto store = Open(folder / "store", Env::Posix(), &pool);
+  const auto store = OpenLinked(folder / "store", Env::Posix(), &pool);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), 0)));
   // A link may have any version from the last one finished to the last one begun.
   std::atomic<int64_t> begun{0};
