@@ -93,25 +93,28 @@ def test_rows_that_have_missed_steps_make_up_for_them(optimizer, tmp_path):
         assert content(twin) == content(model)
 
 
-def inodes(folder):
-    return {path.stat().st_ino for path in folder.iterdir()}
+def inodes(paths):
+    return {path.stat().st_ino for path in paths}
 
 
 def test_a_second_checkpoint_links_what_has_not_changed(tmp_path):
     model = trained_model(storage("DRAM_SSDHASH", tmp_path / "tiers"))
     first = save_checkpoint(model, tmp_path / "first")
     train(model, 1, num_samples=2)
+    tables(model)[0].stats()  # waits for what the background writes
     second = save_checkpoint(model, tmp_path / "second")
-    segments = [path for path in first.iterdir() if path.suffix == ".seg"]
-    old_rows = next(path for path in first.iterdir() if path.name.startswith("rows-"))
-    assert segments
-    assert {path.stat().st_ino for path in (*segments, old_rows)} & inodes(second)
-    (new_rows,) = [
-        path
-        for path in second.iterdir()
-        if path.name.startswith("rows-") and path.name != old_rows.name
+    segments = inodes((tmp_path / "tiers").rglob("*.seg"))
+    assert len(segments & inodes(first.iterdir())) > 1
+    (old_rows,) = inodes(first.glob("rows-*"))
+    assert {*segments, old_rows} <= inodes(second.iterdir())
+    new = [path for path in second.iterdir() if path.stat().st_nlink == 1]
+    assert sorted(path.name.partition("-")[0] for path in new) == [
+        "manifest.json",
+        "model.weights.h5",
+        "rows",
     ]
-    assert new_rows.stat().st_size < old_rows.stat().st_size / 4
+    sizes = [sum(path.stat().st_size for path in each) for each in (new, first.iterdir())]
+    assert sizes[0] < sizes[1] / 4
 
 
 def test_an_old_checkpoint_may_be_removed(tmp_path):
