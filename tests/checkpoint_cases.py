@@ -16,7 +16,7 @@ STORAGE_TYPES = [
     None,
     "DRAM_SSDHASH",
     *(f"DRAM_{tier}" for tier in ("PMEM", "LEVELDB") if tier in LOWER_TIERS),
-    *(["DRAM_PMEM_SSDHASH"] if "PMEM" in LOWER_TIERS else []),
+    *(f"DRAM_PMEM_{tier}" for tier in ("SSDHASH", "LEVELDB") if {"PMEM", tier} <= {*LOWER_TIERS}),
 ]
 
 
