@@ -9,9 +9,19 @@ from keras_sparse import StorageOption
 from keras_sparse import StorageType
 from table_twins import Twins
 
+WITHOUT_HBM = [
+    "DRAM",
+    "DRAM_LEVELDB",
+    "DRAM_PMEM",
+    "DRAM_PMEM_LEVELDB",
+    "DRAM_PMEM_SSDHASH",
+    "DRAM_SSDHASH",
+]
+WITH_HBM = ["HBM", *(f"HBM_{name}" for name in WITHOUT_HBM)]
+
 
 def test_lists_the_tiers_of_each_type():
-    assert len(StorageType) == 13
+    assert sorted(str(each) for each in StorageType) == WITHOUT_HBM + WITH_HBM
     assert StorageType.DRAM.tiers == ("DRAM",)
     assert StorageType.HBM_DRAM_PMEM_SSDHASH.tiers == ("HBM", "DRAM", "PMEM", "SSDHASH")
     assert all(each.value == each.name for each in StorageType)
@@ -60,11 +70,6 @@ def test_survives_its_config():
     ("arguments", "error", "words"),
     [
         ({"storage_type": "SSD"}, ValueError, "`storage_type` must be one of .*'DRAM_SSDHASH'"),
-        (
-            {"storage_type": "HBM_DRAM"},
-            NotImplementedError,
-            "needs a build of keras_sparse for GPU",
-        ),
         ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
         ({"storage_path": "a\0b"}, ValueError, "UTF-8 text without NUL. Received: .*'a.x00b'"),
         ({"storage_path": b"\xff"}, ValueError, "UTF-8 text without NUL. Received: .*'.udcff'"),
@@ -86,6 +91,14 @@ def test_survives_its_config():
 def test_refuses_what_it_cannot_be(arguments, error, words):
     with pytest.raises(error, match=words):
         StorageOption(**arguments)
+
+
+@pytest.mark.parametrize("storage_type", WITH_HBM)
+def test_gpu_memory_needs_another_build(storage_type):
+    words = f"a build of keras_sparse for GPUs.* Received: storage_type='{storage_type}'$"
+    for each in (storage_type, StorageType(storage_type)):
+        with pytest.raises(NotImplementedError, match=words):
+            StorageOption(each, "rows")
 
 
 def test_a_path_may_begin_with_the_home_folder(monkeypatch):
