@@ -37,12 +37,17 @@ def files_of_at_most(num_bytes):
 
 
 @contextlib.contextmanager
-def not_writable(folder):
-    """Folders in it cannot be changed by this user, who is nobody if root."""
+def closed(folder, mode=0o555):
+    """To this user, who is nobody if root, a folder and those in it are of a mode.
+
+    Args:
+        folder: `pathlib.Path`.
+        mode: Integer. Defaults to that of folders which cannot be changed.
+    """
     is_root = os.geteuid() == 0
     folders = [folder, *(each for each in folder.rglob("*") if each.is_dir())]
     for each in folders:
-        each.chmod(0o555)
+        each.chmod(mode)
     if is_root:
         os.seteuid(NOBODY)
     try:
@@ -205,7 +210,7 @@ def test_a_path_that_cannot_be_is_named(path, reason, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_is_named(shared_folder):
-    with not_writable(shared_folder):
+    with closed(shared_folder):
         words = f"could not open '{shared_folder}/keras_sparse.lock': Permission denied"
         with pytest.raises(tf.errors.FailedPreconditionError, match=words):
             Twins(small(shared_folder))
@@ -215,11 +220,26 @@ def test_a_folder_that_cannot_be_written_is_named(shared_folder):
     assert list(shared_folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("mode", "reason"), [(0o000, "open '{}/keras_sparse.lock'"), (0o333, "list '{}'")]
+)
+def test_a_folder_that_cannot_be_read_is_named(mode, reason, shared_folder):
+    (shared_folder / "keras_sparse-table-000000").mkdir()  # as of a process that was killed
+    with closed(shared_folder, mode):
+        words = f"could not {reason.format(shared_folder)}: Permission denied"
+        with pytest.raises(tf.errors.FailedPreconditionError, match=f"`storage_path` .*{words}"):
+            Twins(small(shared_folder))
+    assert [each.name for each in shared_folder.iterdir()] == ["keras_sparse-table-000000"]
+    twins = Twins(small(shared_folder))
+    twins.train_some(5)
+    twins.check()
+
+
 def test_training_goes_on_once_a_folder_can_be_written_again(shared_folder):
     twins = Twins(small(shared_folder))
     twins.train_some(5)
     twins.wait_until_written()
-    with not_writable(shared_folder):
+    with closed(shared_folder):
         words = r"could not create '.*\.seg': Permission denied"
         fails(twins, tf.errors.FailedPreconditionError, words)
     twins.train_some(5)
