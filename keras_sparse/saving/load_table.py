@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_sparse import ops
 from keras_sparse.saving.load_weights import verified
+from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.read_chunks import read_chunks
 from keras_sparse.saving.read_chunks import read_filter_chunks
@@ -36,7 +37,8 @@ def load_table(variable, store):
     same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
     takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
     if the table has an admission filter of the saved one's kind and size. A static table also takes
-    the weights that a `keras.layers.Embedding` of its shape has saved.
+    the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far checking
+    and loading a table are, where that takes long.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -77,9 +79,12 @@ def _load(variable, store, load):
     variable.set_initial_rows(header.initial_rows)
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
+    progress = Progress(header.num_rows, "thousand rows", 1000)
     for keys, records, ages in read_chunks(header, store):
         records = records if same_slots else records[:, : variable.output_dim]
         variable.import_(keys, records, ages)
+        progress.add(len(keys))
+    progress.close()
     if may_load_filter(variable, header):
         for keys, counts in read_filter_chunks(header, store):
             ops.import_filter([variable], [keys], [counts])

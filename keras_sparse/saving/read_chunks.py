@@ -2,6 +2,8 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.saving.progress import Progress
+
 
 def read_chunks(header, store):
     """Yields the chunks of a saved table, each checked against its checksums.
@@ -54,9 +56,12 @@ def read_filter_chunks(header, store):
 
 def check_chunks(header, store):
     """Reads a saved table through and raises ValueError unless all of it is as saved."""
-    for read in (read_chunks, read_filter_chunks):
-        for _ in read(header, store):
-            pass
+    progress = Progress(header.num_rows, "thousand rows checked", 1000)
+    for keys, _, _ in read_chunks(header, store):
+        progress.add(len(keys))
+    progress.close()
+    for _ in read_filter_chunks(header, store):
+        pass
     if header.input_dim is not None and header.num_rows != header.input_dim:
         raise ValueError(
             "A saved static table must hold all its rows. The file is damaged. Received: "

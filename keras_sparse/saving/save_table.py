@@ -2,6 +2,7 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.tables_elsewhere import save_number
@@ -13,7 +14,8 @@ def save_table(variable, store):
     """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
 
     Rows that the table's eviction policy lets go are evicted before, unless its `at_save` is off.
-    The table is written in chunks, so that it takes no second copy in memory.
+    The table is written in chunks, so that it takes no second copy in memory. Where that takes long
+    a bar shows how far it is: one for each table, as Keras saves layer by layer.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -26,6 +28,7 @@ def save_table(variable, store):
         return
     keeps_ages = eviction is not None and eviction.needs_ages
     record_bytes = 4 * variable.record_floats + (12 if keeps_ages else 8)
+    progress = Progress(variable.num_rows, "thousand rows", 1000)
     chunks: list[tuple[int, int, int]] = []
     ages_crc32: list[int] = []
     for keys, records, ages in variable.export(max(1, CHUNK_BYTES // record_bytes), with_ages=True):
@@ -36,6 +39,8 @@ def save_table(variable, store):
         if keeps_ages:
             store[f"ages_{name}"] = ages
             ages_crc32.append(_crc32(ages))
+        progress.add(len(keys))
+    progress.close()
     TableHeader(
         input_dim=variable.input_dim,
         output_dim=variable.output_dim,
