@@ -6,18 +6,13 @@ import numpy as np
 import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
-from keras_sparse.ops._native import LOWER_TIERS
+from table_twins import STACKS
 
 NUM_KEYS = 3000
 # Of memory: a part of the rows of a model that is trained on all keys.
 _FIRST_TIER = 32 << 10
 
-STORAGE_TYPES = [
-    None,
-    "DRAM_SSDHASH",
-    *(f"DRAM_{tier}" for tier in ("PMEM", "LEVELDB") if tier in LOWER_TIERS),
-    *(f"DRAM_PMEM_{tier}" for tier in ("SSDHASH", "LEVELDB") if {"PMEM", tier} <= {*LOWER_TIERS}),
-]
+STORAGE_TYPES = [None, *STACKS]
 
 
 def storage(storage_type, path):

@@ -8,17 +8,26 @@ import keras_sparse
 from keras_sparse.ops import _native
 
 KINDS = [f"DRAM_{tier}" for tier in ("SSDHASH", "PMEM", "LEVELDB") if tier in _native.LOWER_TIERS]
+# Every stack of tiers of this build, the second of three being of persistent memory.
+STACKS = [
+    *KINDS,
+    *(kind.replace("_", "_PMEM_") for kind in KINDS if "DRAM_PMEM" in KINDS and "PMEM" not in kind),
+]
+each_stack = pytest.mark.parametrize("storage_type", STACKS)
 DIM = 64
 RECORD_BYTES = 2 * 4 * DIM  # a row and Adagrad's accumulator
 
 
-def small(path, storage_type="DRAM_SSDHASH", lower_sizes=None):
-    """Tiers whose first one holds some 150 rows, whose lower ones write files of 64 KiB."""
+def small(path, storage_type="DRAM_SSDHASH"):
+    """Tiers whose first one holds some 150 rows, whose lower ones write files of 64 KiB.
+
+    The second of three holds some 390.
+    """
     tiers = storage_type.split("_")
     missing = set(tiers[1:]) - set(_native.LOWER_TIERS)
     if missing:
         pytest.skip(f"this build has no {missing}")
-    sizes = [100_000, *(lower_sizes or [4 << 20] * (len(tiers) - 1))]
+    sizes = [100_000, *[200_000] * (len(tiers) - 2), 4 << 20]
     return keras_sparse.StorageOption(storage_type, path, sizes)
 
 
@@ -27,14 +36,19 @@ class Twins:
 
     A step that fails on the tiered table is not made on the other: what `check` finds equal shows
     that it has changed nothing.
+
+    Args:
+        storage: `StorageOption`.
+        make_optimizer: Callable. Defaults to one that makes an Adagrad.
+        kwargs: What both tables have besides.
     """
 
-    def __init__(self, storage):
+    def __init__(self, storage, make_optimizer=None, **kwargs):
         self.tiered, self.plain = (
-            keras_sparse.EmbeddingVariable(None, DIM, seed=1, storage=each)
+            keras_sparse.EmbeddingVariable(None, DIM, seed=1, storage=each, **kwargs)
             for each in (storage, None)
         )
-        self.optimizers = [keras_sparse.optimizers.Adagrad(0.1) for _ in range(2)]
+        self.optimizers = [(make_optimizer or _adagrad)() for _ in range(2)]
         for table, optimizer in zip(self.tables, self.optimizers, strict=True):
             optimizer.build([table])
         self.rng = np.random.default_rng(0)
@@ -61,6 +75,10 @@ class Twins:
         """Returns when nothing waits any more, or can be, to be written in the background."""
         return self.tiered.stats()
 
+    def check_each_tier_has_rows(self):
+        tiers = self.tiered.stats()["tiers"]
+        assert all(tier["rows"] > 0 for tier in tiers.values()), tiers
+
     def check(self, but=()):
         """Every row reads alike in both, and is exported alike if none is left out."""
         ids = np.setdiff1d(np.arange(-5, self.num_ids + 5), but)
@@ -70,6 +88,10 @@ class Twins:
         if not len(but):
             for ours, expected in zip(*map(_export, self.tables), strict=True):
                 np.testing.assert_array_equal(ours, expected)
+
+
+def _adagrad():
+    return keras_sparse.optimizers.Adagrad(0.1)
 
 
 def _export(table):

@@ -125,9 +125,7 @@ def test_numbers_of_tiers_add_up(tmp_path):
 
 
 def test_numbers_of_three_tiers_add_up(tmp_path):
-    model = make_model(
-        table_twins.small(tmp_path / "rows", "DRAM_PMEM_SSDHASH", [200_000, 4 << 20])
-    )
+    model = make_model(table_twins.small(tmp_path / "rows", "DRAM_PMEM_SSDHASH"))
     ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
     model.fit(ids, np.ones((640, 1)), 64, verbose=0)
     stats = model.get_layer("items").stats()
