@@ -9,8 +9,8 @@ from keras_sparse.layers import Embedding
 from table_twins import STACKS
 
 NUM_KEYS = 3000
-# Of memory: a part of the rows of a model that is trained on all keys.
-_FIRST_TIER = 32 << 10
+# Bytes of all tiers but the last: a part of the rows of a model that is trained on all keys.
+_UPPER_TIER = 32 << 10
 
 STORAGE_TYPES = [None, *STACKS]
 
@@ -18,7 +18,7 @@ STORAGE_TYPES = [None, *STACKS]
 def storage(storage_type, path):
     if storage_type is None:
         return None
-    sizes = [_FIRST_TIER, *[2 << 20] * storage_type.count("_")]
+    sizes = [*[_UPPER_TIER] * storage_type.count("_"), 2 << 20]
     return keras_sparse.StorageOption(storage_type, storage_path=path, storage_size=sizes)
 
 

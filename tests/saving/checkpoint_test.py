@@ -29,6 +29,7 @@ def trained_model(storage=None, **options):
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)
 def test_brings_everything_back_over_any_tiers(storage_type, tmp_path):
     model = trained_model(storage(storage_type, tmp_path / "tiers"))
+    assert all(tier["rows"] > 0 for tier in tables(model)[0].stats()["tiers"].values())
     path = save_checkpoint(model, tmp_path / "saved")
     for other in STORAGE_TYPES:
         loaded = make_model(storage(other, tmp_path / f"other {other}"))
