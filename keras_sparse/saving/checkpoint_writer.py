@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
+from keras_sparse.saving.careful_hdf5 import careful_hdf5
 from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import sync
@@ -61,12 +62,12 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         written.write_manifest(_relative(base, path), training)
         _sync(folder)
         written.check_unchanged()
-        folder.rename(path)
-    except BaseException:
+        _rename(folder, path, {path.parent, *(new.parent for new in new_folders)})
+    except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)
         raise
-    for each in {path.parent, *(new.parent for new in new_folders)}:
-        sync(each)
     written.mark_saved(path, is_delta=base is not None)
     return path
 
@@ -104,7 +105,7 @@ class _Written:
         self._folder = folder
         self._id = checkpoint_id
         self._step = _steps_of(model)
-        with tables_elsewhere() as self._tables:
+        with tables_elsewhere() as self._tables, careful_hdf5():
             model.save_weights(folder / WEIGHTS)
         self._versions, self._is_everything_changed = self._snapshot_versions()
         self._saved: list = []
@@ -118,7 +119,7 @@ class _Written:
     def write_tables(self, base, verbose):
         num_rows = sum(variable.num_rows for variable in self._tables)
         progress = Progress(num_rows, "thousand rows", 1000, verbose)
-        with h5py.File(self._folder / f"rows-{self._id}.h5", "w") as data:
+        with careful_hdf5(), h5py.File(self._folder / f"rows-{self._id}.h5", "w") as data:
             for index, variable in enumerate(self._tables):
                 writer = TableWriter(variable, index, self._folder, data, self._id, progress)
                 everything = bool(self._is_everything_changed[index])
@@ -198,3 +199,14 @@ def _sync(folder):
     for path in folder.iterdir():
         sync(path)
     sync(folder)
+
+
+def _rename(folder, path, parents):
+    """Gives a folder its name, and sees to it that names are on disk; if it fails, it has not."""
+    folder.rename(path)
+    try:
+        for each in parents:
+            sync(each)
+    except BaseException:
+        path.rename(folder)
+        raise

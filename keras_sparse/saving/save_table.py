@@ -2,6 +2,7 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.saving.careful_hdf5 import check_written
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader
@@ -39,6 +40,7 @@ def save_table(variable, store):
         if keeps_ages:
             store[f"ages_{name}"] = ages
             ages_crc32.append(_crc32(ages))
+        check_written()
         progress.add(len(keys))
     progress.close()
     TableHeader(

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.saving.careful_hdf5 import check_written
 from keras_sparse.saving.checkpoint_manifest import History
 from keras_sparse.saving.checkpoint_manifest import RowsPart
 from keras_sparse.saving.checkpoint_manifest import SavedTable
@@ -118,6 +119,7 @@ class TableWriter:
 
     def _put(self, name, array):
         self._group[name] = array
+        check_written()
         return zlib.crc32(np.ascontiguousarray(array).data)
 
     def _export(self, only_changed, only_unlinked):
