@@ -57,12 +57,12 @@ def train_all_keys(model):
     model.train_on_batch(ids, np.sin(ids[:, :1]))
 
 
-def content(model):
+def content(model, chunk_rows=3):
     """Everything in a model, to be compared with that of another one."""
     others = [v for v in model.variables if not isinstance(v, keras_sparse.EmbeddingVariable)]
     if getattr(model, "optimizer", None) is not None:
         others += model.optimizer.variables
     return [
-        *(checks.table_content(table) for table in tables(model)),
+        *(checks.table_content(table, chunk_rows) for table in tables(model)),
         *(np.array(each).tolist() for each in others),
     ]

@@ -39,11 +39,11 @@ def check_layer(layer, inputs, output_shape, tmp_path):
     _check_files(layer, inputs, model, dataset, tmp_path)
 
 
-def table_content(variable):
+def table_content(variable, chunk_rows=3):
     """Everything in a table by key: `{key: record}`, as bytes."""
     return {
         int(key): record.tobytes()
-        for keys, records in variable.export(3)
+        for keys, records in variable.export(chunk_rows)
         for key, record in zip(keys, records, strict=True)
     }
 

@@ -5,35 +5,22 @@ import gc
 import os
 import pathlib
 import re
-import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from small_disks import files_of_at_most
+from small_disks import run_with_mounts
 from table_twins import KINDS
 from table_twins import RECORD_BYTES
 from table_twins import small
 from table_twins import Twins
 
-TESTS = pathlib.Path(__file__).parents[1]
 STRIDE = RECORD_BYTES + 12  # docs/formats/ssdhash.md
 NOBODY = 65534
-
-
-@contextlib.contextmanager
-def files_of_at_most(num_bytes):
-    """As on a full disk, a write that makes a file longer fails, in the middle."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextlib.contextmanager
@@ -97,30 +84,21 @@ def test_a_full_disk_loses_no_row(storage_type, words, threads, tmp_path, monkey
 
 
 SMALL_DISK = """
-import os, subprocess, sys
-import faults_test, table_twins, tensorflow as tf
+import sys
+import faults_test, small_disks, table_twins, tensorflow as tf
 for kind in sys.argv[2:]:
     disk = f"{sys.argv[1]}/{kind}"
-    os.mkdir(disk)
-    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk])
+    small_disks.mount(disk, "600k")
     twins = table_twins.Twins(table_twins.small(f"{disk}/rows", kind))
     faults_test.fails(twins, tf.errors.ResourceExhaustedError, "No space left on device")
-    subprocess.check_call(["mount", "-o", "remount,size=100m", disk])
+    small_disks.resize(disk, "100m")
     twins.train_some(10)
     twins.check()
 """
 
 
 def test_a_small_disk_that_is_made_larger_loses_no_row(tmp_path):
-    own_mounts = ["unshare", "--user", "--map-root-user", "--mount"]
-    mount = [*own_mounts, "mount", "-t", "tmpfs", "none", str(tmp_path)]
-    if shutil.which("unshare") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("this user may not mount a small disk, not even in a namespace of their own")
-    command = [*own_mounts, sys.executable, "-c", SMALL_DISK, str(tmp_path), *KINDS]
-    paths = [str(TESTS), str(TESTS / "storage"), *filter(None, sys.path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
+    run_with_mounts(SMALL_DISK, tmp_path, *KINDS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""Saving to a disk that fails is an error, and loses neither a checkpoint nor a change."""
+
+import errno
+import functools
+import os
+import pathlib
+
+import h5py
+import keras
+import pytest
+
+from checkpoint_cases import content
+from checkpoint_cases import make_model
+from checkpoint_cases import storage
+from checkpoint_cases import train
+from checkpoint_cases import train_all_keys
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+from keras_sparse.saving import verify
+from keras_sparse.saving.checkpoint_manifest import Manifest
+from small_disks import files_of_at_most
+from small_disks import run_with_mounts
+
+STEPS = [
+    (pathlib.Path, "mkdir"),
+    (keras.Model, "save_weights"),
+    (h5py.Group, "create_group"),
+    (h5py.Group, "__setitem__"),
+    (Manifest, "write"),
+    (os, "fsync"),
+    (pathlib.Path, "rename"),
+]
+SAVES = [save_checkpoint, save_delta]
+each_save = pytest.mark.parametrize("save", SAVES)
+each_storage = pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+
+
+class FailingDisk:
+    """Fails the step of a number, of those that it is asked to count."""
+
+    def __init__(self):
+        self.steps = []
+        self.fails = None
+
+    def count(self, name, function):
+        @functools.wraps(function)
+        def step(*args, **kwargs):
+            self.steps.append(name)
+            if len(self.steps) - 1 == self.fails:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"of {name}")
+            return function(*args, **kwargs)
+
+        return step
+
+
+class Run:
+    """A model that has been trained since it was saved, and folders for more checkpoints."""
+
+    def __init__(self, folder, storage_type=None):
+        self.folder = folder / "run"
+        self.folder.mkdir()
+        self.model = make_model(storage(storage_type, folder / "tiers"))
+        train_all_keys(self.model)
+        self.saved = [save_checkpoint(self.model, self.folder / "0")]
+        self.train()
+
+    def train(self):
+        train(self.model, len(self.saved), num_samples=1000)
+        self.expected = content(self.model, 5000)
+
+    def save(self, save):
+        self.saved.append(save(self.model, self.folder / f"{len(self.saved)}"))
+
+    def check_nothing_changed(self):
+        """A save that has failed leaves no trace."""
+        assert sorted(self.folder.iterdir()) == self.saved
+        assert content(self.model, 5000) == self.expected
+        verify(self.saved[-1])
+
+    def check_saved(self):
+        """No change is missing in the last checkpoint, nor in the next ones."""
+        for save in SAVES:
+            load_checkpoint(loaded := make_model(), self.saved[-1])
+            assert content(loaded, 5000) == self.expected
+            self.train()
+            self.save(save)
+
+
+@each_save
+@each_storage
+def test_any_step_may_fail(storage_type, save, monkeypatch, tmp_path):
+    run, disk = Run(tmp_path, storage_type), FailingDisk()
+    for owner, name in STEPS:
+        monkeypatch.setattr(owner, name, disk.count(name, getattr(owner, name)))
+    failed = []
+    while len(failed) < 200:
+        disk.steps, disk.fails = [], len(failed)
+        try:
+            run.save(save)
+            break
+        except OSError as error:
+            failed.append(str(error))
+        run.check_nothing_changed()
+    assert failed == [f"[Errno 28] No space left on device: 'of {name}'" for name in disk.steps]
+    assert set(disk.steps) == {name for _, name in STEPS}
+    disk.fails = None
+    run.check_saved()
+
+
+@each_storage
+def test_what_cannot_be_linked_is_copied(storage_type, monkeypatch, tmp_path):
+    run, disk = Run(tmp_path, storage_type), FailingDisk()
+    run.save(save_checkpoint)
+    run.train()
+    monkeypatch.setattr(os, "link", disk.count("link", os.link))
+    disk.fails = 1
+    run.save(save_checkpoint)
+    assert disk.steps == ["link"] * 4  # the two that the other table takes over are
+    run.check_saved()
+
+
+@each_save
+@each_storage
+def test_a_disk_may_be_full_at_any_byte(storage_type, save, tmp_path):
+    run = Run(tmp_path, storage_type)
+    size, files = 0, []
+    while len(run.saved) == 1:
+        try:
+            with files_of_at_most(size):
+                run.save(save)
+        except OSError as error:
+            files.append((error.errno, pathlib.Path(error.filename).name.partition("-")[0]))
+            run.check_nothing_changed()
+            size += 2000
+    assert sorted(set(files)) == [(errno.EFBIG, "model.weights.h5"), (errno.EFBIG, "rows")]
+    run.check_saved()
+
+
+SMALL_DISK = """
+import pathlib, sys
+import checkpoint_faults_test, pytest, small_disks
+for kind in (None, "DRAM_SSDHASH"):
+    disk = pathlib.Path(sys.argv[1], str(kind))
+    small_disks.mount(disk, "100m")
+    run = checkpoint_faults_test.Run(disk, kind)
+    used = sum(path.stat().st_blocks for path in disk.rglob("*")) * 512
+    weights = disk / "model.weights.h5"
+    for left in (4_000, 12_000, 24_000, 36_000):
+        small_disks.resize(disk, used + left)
+        for save in checkpoint_faults_test.SAVES:
+            with pytest.raises(OSError, match=f"No space left on device: '{run.folder}/.*'"):
+                run.save(save)
+            run.check_nothing_changed()
+        with pytest.raises(OSError, match=f"No space left on device: '{weights}'"):
+            run.model.save_weights(weights)
+        weights.unlink()
+    small_disks.resize(disk, "100m")
+    run.save(save)
+    run.check_saved()
+"""
+
+
+def test_a_small_disk_that_is_made_larger_loses_no_change(tmp_path):
+    run_with_mounts(SMALL_DISK, tmp_path)
