@@ -12,6 +12,8 @@ NUM_KEYS = 3000
 # Bytes of all tiers but the last: a part of the rows of a model that is trained on all keys.
 _UPPER_TIER = 32 << 10
 
+IDS = np.random.default_rng(0).integers(0, NUM_KEYS, (80, 2))
+TARGETS = np.random.default_rng(1).normal(size=(80, 1))
 STORAGE_TYPES = [None, *STACKS]
 
 
@@ -57,6 +59,13 @@ def train_all_keys(model):
     model.train_on_batch(ids, np.sin(ids[:, :1]))
 
 
+def fit(model, callbacks=(), epochs=3):
+    """Ten steps an epoch."""
+    return model.fit(
+        IDS, TARGETS, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
+    )
+
+
 def content(model, chunk_rows=3):
     """Everything in a model, to be compared with that of another one."""
     others = [v for v in model.variables if not isinstance(v, keras_sparse.EmbeddingVariable)]
@@ -66,3 +75,7 @@ def content(model, chunk_rows=3):
         *(checks.table_content(table, chunk_rows) for table in tables(model)),
         *(np.array(each).tolist() for each in others),
     ]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())

@@ -1,31 +1,20 @@
 import shutil
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_sparse
 from checkpoint_cases import content
+from checkpoint_cases import fit
+from checkpoint_cases import IDS
 from checkpoint_cases import make_model
+from checkpoint_cases import names
 from checkpoint_cases import tables
+from checkpoint_cases import TARGETS
 from keras_sparse.callbacks import Checkpoint
 from keras_sparse.saving import CheckpointInfo
 from keras_sparse.saving import save_checkpoint
-
-IDS = np.random.default_rng(0).integers(0, 3000, (80, 2))
-TARGETS = np.random.default_rng(1).normal(size=(80, 1))
-
-
-def fit(model, callbacks=(), epochs=3):
-    """Ten steps an epoch."""
-    return model.fit(
-        IDS, TARGETS, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
-    )
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 class PowerCut(keras.callbacks.Callback):
@@ -66,17 +55,23 @@ def test_the_first_delta_is_a_checkpoint(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("step", [10, 14, 19])
-@pytest.mark.parametrize("options", [{}, {"every_steps": 10, "delta_every": 3}])
-def test_goes_on_where_it_was_cut_off(options, step, tmp_path):
+DELTAS = {"every_steps": 10, "delta_every": 3}
+CUTS = [(options, step, None) for options in ({}, DELTAS) for step in (10, 14, 19)]
+
+
+@pytest.mark.parametrize(("options", "step", "tiers"), [*CUTS, (DELTAS, 19, "DRAM_SSDHASH")])
+def test_goes_on_where_it_was_cut_off(options, step, tiers, tmp_path):
     """Epochs that were saved at their end do not come again; one that was cut off does."""
-    cut = make_model()
+    storage = tiers and keras_sparse.StorageOption(tiers, tmp_path / "tiers", [4096])
+    tmp_path = tmp_path / "run"
+    cut = make_model(storage)
     with pytest.raises(KeyboardInterrupt):
         fit(cut, [Checkpoint(tmp_path, **options), PowerCut(step)])
     # Steps of the epoch that was cut off, before the last save.
     seen = max([int(name[5:14]) for name in names(tmp_path)], default=0) % 10
-    resumed = make_model()
+    resumed = make_model(storage)
     fit(resumed, [Checkpoint(tmp_path, **options)])
+    assert all(tier["rows"] > 0 for tier in tables(resumed)[0].stats()["tiers"].values())
     expected = make_model()
     if seen > 0:
         fit(expected, epochs=step // 10)
@@ -110,56 +105,6 @@ def test_a_second_fit_of_a_model_goes_on_with_it(tmp_path):
     fit(expected, epochs=2)
     assert content(model) == content(expected)
     assert names(tmp_path) == ["step-000000010", "step-000000020"]
-
-
-def test_a_damaged_checkpoint_is_put_aside(tmp_path):
-    model = make_model()
-    fit(model, [Checkpoint(tmp_path)], epochs=2)
-    (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
-    resumed = make_model()
-    with pytest.warns(UserWarning, match="put aside: A checkpoint must have all its files"):
-        fit(resumed, [Checkpoint(tmp_path)], epochs=2)
-    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
-    assert content(resumed) == content(model)
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-    (tmp_path / ".step-000000020.0123456789abcdef.partial").mkdir()
-    (tmp_path / "notes").mkdir()
-    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-    assert names(tmp_path) == ["notes", "step-000000010"]
-
-
-def test_a_checkpoint_that_lost_its_manifest_is_put_aside(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
-    (tmp_path / "step-000000020" / "manifest.json").unlink()
-    with pytest.warns(UserWarning, match="now step-000000020.damaged"):
-        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
-    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
-    assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
-
-
-def test_old_ones_lose_their_names_before_their_files(tmp_path, monkeypatch):
-    """So that one that is removed in part, should the process be killed, is no checkpoint."""
-    removed = []
-    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: removed.append(path))
-    fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
-    assert [path.name[:15] for path in removed] == [".step-000000010"]
-    monkeypatch.undo()
-    fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
-    assert names(tmp_path) == ["step-000000020"]
-
-
-def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)])
-    before = names(tmp_path)
-    inputs = keras.Input((2,), dtype="int64")
-    other = keras.Model(inputs, keras_sparse.layers.Embedding(None, 1, "sum")(inputs))
-    other.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
-    with pytest.raises(ValueError, match="tables of the same shapes"):
-        fit(other, [Checkpoint(tmp_path)])
-    assert names(tmp_path) == before
 
 
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # Keras' own
@@ -246,25 +191,6 @@ def test_what_is_evicted_after_the_last_save_is_saved(tmp_path):
     resumed = make_model()
     fit(resumed, [Checkpoint(tmp_path, every_steps=10)], epochs=1)
     assert content(resumed) == content(model)
-
-
-def test_a_step_that_is_damaged_again_is_put_aside_again(tmp_path):
-    for _ in range(2):
-        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
-        (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
-        with pytest.warns(UserWarning, match="put aside"):
-            fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
-    assert names(tmp_path)[2:] == ["step-000000020.damaged", "step-000000020.damaged1"]
-
-
-def test_nothing_whole_is_an_error(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-    (tmp_path / "step-000000010" / "model.weights.h5").unlink()
-    with (
-        pytest.warns(UserWarning, match="aside"),
-        pytest.raises(RuntimeError, match="must find a whole check"),
-    ):
-        fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
 
 
 def test_evictions_come_at_the_same_steps_after_a_resume(tmp_path):

@@ -1,0 +1,82 @@
+"""What the callback does with a folder in which not all is as it was saved."""
+
+import shutil
+
+import keras
+import pytest
+
+import keras_sparse
+from checkpoint_cases import content
+from checkpoint_cases import fit
+from checkpoint_cases import make_model
+from checkpoint_cases import names
+from keras_sparse.callbacks import Checkpoint
+
+
+def test_a_damaged_checkpoint_is_put_aside(tmp_path):
+    model = make_model()
+    fit(model, [Checkpoint(tmp_path)], epochs=2)
+    (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
+    resumed = make_model()
+    with pytest.warns(UserWarning, match="put aside: A checkpoint must have all its files"):
+        fit(resumed, [Checkpoint(tmp_path)], epochs=2)
+    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
+    assert content(resumed) == content(model)
+
+
+def test_a_step_that_is_damaged_again_is_put_aside_again(tmp_path):
+    for _ in range(2):
+        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+        (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
+        with pytest.warns(UserWarning, match="put aside"):
+            fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    assert names(tmp_path)[2:] == ["step-000000020.damaged", "step-000000020.damaged1"]
+
+
+def test_nothing_whole_is_an_error(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
+    (tmp_path / "step-000000010" / "model.weights.h5").unlink()
+    with (
+        pytest.warns(UserWarning, match="aside"),
+        pytest.raises(RuntimeError, match="must find a whole check"),
+    ):
+        fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
+
+
+def test_a_checkpoint_that_lost_its_manifest_is_put_aside(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    (tmp_path / "step-000000020" / "manifest.json").unlink()
+    with pytest.warns(UserWarning, match="now step-000000020.damaged"):
+        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
+    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
+    assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
+    (tmp_path / ".step-000000020.0123456789abcdef.partial").mkdir()
+    (tmp_path / "notes").mkdir()
+    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
+    assert names(tmp_path) == ["notes", "step-000000010"]
+
+
+def test_old_ones_lose_their_names_before_their_files(tmp_path, monkeypatch):
+    """So that one that is removed in part, should the process be killed, is no checkpoint."""
+    removed = []
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: removed.append(path))
+    fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
+    assert [path.name[:15] for path in removed] == [".step-000000010"]
+    monkeypatch.undo()
+    fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
+    assert names(tmp_path) == ["step-000000020"]
+
+
+def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path)])
+    before = names(tmp_path)
+    inputs = keras.Input((2,), dtype="int64")
+    other = keras.Model(inputs, keras_sparse.layers.Embedding(None, 1, "sum")(inputs))
+    other.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    with pytest.raises(ValueError, match="tables of the same shapes"):
+        fit(other, [Checkpoint(tmp_path)])
+    assert names(tmp_path) == before
