@@ -189,10 +189,10 @@ class EmbeddingTable {
 
   // All of these need the lock.
   Status OpenTiers(Executor* executor);
-  int64_t first_tier_size() const {
-    return options_.storage.sizes.empty() ? INT64_MAX : options_.storage.sizes[0];
-  }
-  // ResourceExhausted if a static table with such records is larger than memory may be.
+  int64_t first_tier_size() const;
+  // ResourceExhausted if a table in memory alone is larger than its size; a static one, with such
+  // records, is asked before it is made.
+  Status CheckMemory() const;
   Status CheckStaticSize(const RowSchema& schema) const;
   // Opens the lower tiers of the options for records of this size, as one store.
   Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores,

@@ -77,6 +77,8 @@ class FirstTier {
   // Rows held, and the bytes of everything that holds them.
   virtual int64_t num_rows() const = 0;
   virtual int64_t bytes() const = 0;
+  // Of these, the bytes of rows that were erased, which new ones take over.
+  virtual int64_t free_bytes() const { return 0; }
 
   // The rows in pieces of a few thousand at most over `max_rows`. A piece begins at `cursor`
   // (0 first); returns the next cursor, or -1 at the end. Records stay valid until the next change.

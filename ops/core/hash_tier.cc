@@ -280,6 +280,12 @@ int64_t HashTier::num_rows() const {
   return rows;
 }
 
+int64_t HashTier::free_bytes() const {
+  int64_t rows = 0;
+  for (const auto& shard : shards_) rows += shard->rows.num_free();
+  return rows * schema_.record_bytes();
+}
+
 int64_t HashTier::bytes() const {
   int64_t bytes = arena_->bytes();
   for (const auto& shard : shards_) {

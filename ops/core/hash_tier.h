@@ -39,6 +39,7 @@ class HashTier : public FirstTier {
   Status Clear(const Initializer& initializer, int64_t step, Executor* executor) override;
   int64_t num_rows() const override;
   int64_t bytes() const override;
+  int64_t free_bytes() const override;
   int64_t Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                std::vector<const float*>* records) const override {
     return WalkRows(false, cursor, max_rows, keys, records);

@@ -24,7 +24,9 @@ class RowStorage {
   RowStorage(Arena* arena, int64_t record_bytes) : arena_(arena), record_bytes_(record_bytes) {}
 
   // Records in use.
-  int64_t size() const { return end_ - static_cast<int64_t>(free_.size()); }
+  int64_t size() const { return end_ - num_free(); }
+  // Records that were freed and not given out again.
+  int64_t num_free() const { return static_cast<int64_t>(free_.size()); }
 
   // A record, of no defined content.
   Status Allocate(uint32_t* row);

@@ -27,7 +27,7 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
   const StorageOptions& storage = options_.storage;
   const TierLimit limit = {first_tier_size(), storage.cache_strategy};
   if (storage.lower_tiers.empty()) {
-    if (is_dynamic()) return HashTier::Open(schema, limit, &first_tier_);
+    if (is_dynamic()) return HashTier::Open(schema, TierLimit(), &first_tier_);
     KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(schema));
     return DenseTier::Open(input_dim(), schema, *initializer_, executor, &first_tier_);
   }
@@ -47,6 +47,10 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
   KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(schema, limit, &first_tier_));
   KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(Env::Posix(), storage.path, &folder_));
   return OpenStores(schema.record_bytes(), &lower_tiers_, &counted_);
+}
+
+int64_t EmbeddingTable::first_tier_size() const {
+  return options_.storage.sizes.empty() ? INT64_MAX : options_.storage.sizes[0];
 }
 
 Status EmbeddingTable::CheckStaticSize(const RowSchema& schema) const {
@@ -143,14 +147,6 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 }
 
 Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
-  if (lower_tiers_.empty()) {
-    return ResourceExhausted("`storage_size` must hold all rows of table '" + name() +
-                             "', which has no lower tier; give it more, or a lower tier by "
-                             "`storage_type`, or evict rows. Received: " +
-                             std::to_string(first_tier_size()) + " bytes for " +
-                             std::to_string(first_tier_->num_rows()) + " rows of " +
-                             std::to_string(rule_->schema().record_bytes()) + " bytes");
-  }
   staged_.Clear();
   LogDemoted(keys);
   const WaitTimer timer(&waited_ns_);
@@ -196,11 +192,26 @@ Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
   return Status::Ok();
 }
 
+Status EmbeddingTable::CheckMemory() const {
+  if (first_tier_size() == INT64_MAX || !lower_tiers_.empty() || !is_dynamic()) {
+    return Status::Ok();
+  }
+  const int64_t bytes = first_tier_->bytes() - first_tier_->free_bytes();
+  if (bytes <= first_tier_size()) return Status::Ok();
+  return ResourceExhausted("`storage_size` must hold all rows of table '" + name() +
+                           "', which has no lower tier; give it more, or a lower tier by "
+                           "`storage_type`, or evict rows. Received: " +
+                           std::to_string(first_tier_size()) + " bytes where " +
+                           std::to_string(first_tier_->num_rows()) + " rows take " +
+                           std::to_string(bytes));
+}
+
 Status EmbeddingTable::BeginChange(Executor* executor) {
   if (!is_unfinished_) return Status::Ok();
   ++version_;  // rows may move even where the change is refused
   KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(DemoteExcess(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckMemory());
   is_unfinished_ = false;
   return Status::Ok();
 }
@@ -210,7 +221,7 @@ void EmbeddingTable::FinishChange(Executor* executor) {
   peak_first_tier_bytes_ = std::max(peak_first_tier_bytes_, first_tier_->bytes());
   const Status bounded = BoundHistory(executor);
   const Status demoted = DemoteExcess(executor);
-  is_unfinished_ = !bounded.ok() || !demoted.ok();
+  is_unfinished_ = !bounded.ok() || !demoted.ok() || !CheckMemory().ok();
 }
 
 Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {

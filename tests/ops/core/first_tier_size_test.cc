@@ -15,45 +15,43 @@ namespace {
 constexpr int64_t kSize = 2 << 20;
 
 TEST(FirstTierSize, OfMemoryAloneLetsNoRowGoWhenItIsReached) {
-  for (const char* strategy : {"LRU", "LFU"}) {
-    TableOptions options = Dynamic(64);
-    options.storage = {{}, {kSize}, "", strategy};
-    const auto table = OpenWithRule(options, AdagradRule(0.1));
-    const auto plain = OpenWithRule(Dynamic(64), AdagradRule(0.1));
-    const std::vector<float> grads = RandomFloats(100 * 64, 7);
-    Status status;
-    for (int64_t step = 0; step < 100; ++step) {
-      const std::vector<int64_t> ids = RandomIds(100, 0, 1 << 30, static_cast<uint64_t>(step));
-      status = Apply(table.get(), {0.1f}, ids, grads);
-      if (!status.ok()) break;
-      ASSERT_TRUE(IsOk(Apply(plain.get(), {0.1f}, ids, grads)));
-    }
-    EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
-                          "`storage_size` must hold all rows of table 'items', which has no lower "
-                          "tier; give it more, or a lower tier by `storage_type`, or evict rows. "
-                          "Received: 2097152 bytes for ",
-                          status));
-    // What is there is all that was trained, and reads as ever.
-    EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
-    EXPECT_GT(table->first_tier_bytes(), kSize * 8 / 10);
-    EXPECT_LE(table->first_tier_bytes(), kSize * 105 / 100);
-    // Nor does it take rows in another way, and not even those it has are changed.
-    const std::vector<int64_t> new_id = {-1};
-    const std::vector<float> row(64, 1.0f);
-    EXPECT_EQ(table->Import(new_id.data(), 1, row.data(), 64, Inline()).code(),
-              StatusCode::kResourceExhausted);
-    EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
-    // Rows that go make room.
-    const std::vector<int64_t> gone = RandomIds(100, 0, 1 << 30, 0);
-    for (EmbeddingTable* each : {table.get(), plain.get()}) {
-      for (uint64_t step = 0; step < 10; ++step) {
-        const std::vector<int64_t> ids = RandomIds(100, 0, 1 << 30, step);
-        ASSERT_TRUE(IsOk(each->EraseRows(ids.data(), 100, Inline())));
-      }
-      ASSERT_TRUE(IsOk(Apply(each, {0.1f}, gone, grads)));
-    }
-    EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
+  TableOptions options = Dynamic(64);
+  options.storage.sizes = {kSize};
+  const auto table = OpenWithRule(options, AdagradRule(0.1));
+  const auto plain = OpenWithRule(Dynamic(64), AdagradRule(0.1));
+  const std::vector<float> grads = RandomFloats(100 * 64, 7);
+  Status status;
+  for (int64_t step = 0; step < 100; ++step) {
+    const std::vector<int64_t> ids = RandomIds(100, 0, 1 << 30, static_cast<uint64_t>(step));
+    status = Apply(table.get(), {0.1f}, ids, grads);
+    if (!status.ok()) break;
+    ASSERT_TRUE(IsOk(Apply(plain.get(), {0.1f}, ids, grads)));
   }
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
+                        "`storage_size` must hold all rows of table 'items', which has no lower "
+                        "tier; give it more, or a lower tier by `storage_type`, or evict rows. "
+                        "Received: 2097152 bytes where ",
+                        status));
+  // What is there is all that was trained, and reads as ever.
+  EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
+  EXPECT_GT(table->first_tier_bytes(), kSize);
+  EXPECT_LE(table->first_tier_bytes(), kSize + 120 * 600);  // a batch more
+  // Nor does it take rows in another way, and not even those it has are changed.
+  const std::vector<int64_t> new_id = {-1};
+  const std::vector<float> row(64, 1.0f);
+  EXPECT_EQ(table->Import(new_id.data(), 1, row.data(), 64, Inline()).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
+  // Rows that go make room.
+  const std::vector<int64_t> gone = RandomIds(100, 0, 1 << 30, 0);
+  for (EmbeddingTable* each : {table.get(), plain.get()}) {
+    for (uint64_t step = 0; step < 10; ++step) {
+      const std::vector<int64_t> ids = RandomIds(100, 0, 1 << 30, step);
+      ASSERT_TRUE(IsOk(each->EraseRows(ids.data(), 100, Inline())));
+    }
+    ASSERT_TRUE(IsOk(Apply(each, {0.1f}, gone, grads)));
+  }
+  EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
 }
 
 TEST(FirstTierSize, OfAStaticTableHoldsItsRowsAndSlotsOrIsRefused) {
