@@ -1,5 +1,6 @@
 import dataclasses
 import pathlib
+import re
 
 import tensorflow as tf
 
@@ -12,6 +13,8 @@ from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_loader import TableLoader
 from keras_sparse.saving.tables_elsewhere import tables_elsewhere
+
+_AUTOMATIC_NAME = re.compile(r"(.*/)?embedding(_\d+)?/[^/]*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +57,7 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         model: A built `keras.Model` of the same layers. Where it is compiled and its optimizer is
             not built yet, this builds it.
         path: Path of the folder.
-        verify: Boolean. Whether to read everything once before anything in the model changes, so
+        verify: Boolean. Whether to read everything once before a table of the model changes, so
             that a damaged checkpoint leaves it as it is. Defaults to `True`.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
 
@@ -76,8 +79,14 @@ def load_checkpoint(model, path, verify=True, verbose=True):
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
-    tables = _load_weights(model, reader)
-    loaders = [TableLoader(variable, index, reader) for variable, index in tables]
+    before = [(each, each.numpy()) for each in _dense_variables(model)]
+    try:
+        tables = _load_weights(model, reader)
+        loaders = [TableLoader(variable, index, reader) for variable, index in tables]
+    except BaseException:
+        for variable, value in before:
+            variable.assign(value)
+        raise
     progress = Progress(reader.num_records(), "thousand rows", 1000, verbose)
     for loader in loaders:
         loader.load(progress)
@@ -102,6 +111,18 @@ def _check_tables(model, reader):
         )
 
 
+def _dense_variables(model):
+    """What a model and its optimizer have beside the tables."""
+    optimizer = getattr(model, "optimizer", None)
+    variables = [*model.variables, *(() if optimizer is None else optimizer.variables)]
+    return [each for each in variables if not isinstance(each, EmbeddingVariable)]
+
+
+def _is_automatic(name):
+    """Whether a table has its name from Keras, which counts layers in the order they were made."""
+    return _AUTOMATIC_NAME.fullmatch(name) is not None
+
+
 def _load_weights(model, reader):
     """Loads all but the tables, and returns these as pairs of a variable and its saved number."""
     with tables_elsewhere() as tables:
@@ -110,14 +131,15 @@ def _load_weights(model, reader):
         except Exception:
             reader.check_weights()  # it may be damaged, or of another model
             raise
-    saved = {variable.path: reader.manifest.tables[index].name for variable, index in tables}
-    if set(saved) == set(saved.values()) and any(path != name for path, name in saved.items()):
-        turned = next(path for path, name in saved.items() if path != name)
-        raise ValueError(
-            "A checkpoint must be loaded into a model whose layers come in the order of the saved "
-            "one's, as Keras finds them by it; its tables would change places. Received: "
-            f"table '{saved[turned]}' of '{reader.folder}' for '{turned}' of model '{model.name}'"
-        )
+    names = {variable.path: reader.manifest.tables[index].name for variable, index in tables}
+    for path, name in names.items():
+        if name != path and name in names and not _is_automatic(name):
+            raise ValueError(
+                "A checkpoint must be loaded into a model whose layers come in the order of the "
+                "saved one's, as Keras finds them by it; its tables would change places. If the "
+                f"order is right, give the layers other names. Received: table '{name}' of "
+                f"'{reader.folder}' for '{path}' of model '{model.name}'"
+            )
     return tables
 
 
