@@ -1,8 +1,11 @@
 import contextlib
 import contextvars
+import errno
+import fcntl
 import functools
 import io
 import os
+import sys
 
 import h5py
 
@@ -12,7 +15,8 @@ def careful_hdf5():
     """While this is entered, HDF5 files may be written to a disk that is full.
 
     HDF5 ends the process where it closes a file that it could not write. So it never hears of a
-    write that fails: the first error is kept, and raised by `check_written` and at the end.
+    write that fails, nor of Ctrl-C in the middle of one: the first error is kept, and raised by
+    `check_written` and at the end.
     """
     disks: list[_Disk] = []
     token = _opened.set(disks)
@@ -21,12 +25,13 @@ def careful_hdf5():
     finally:
         _opened.reset(token)
         for disk in disks:
-            disk.close()
-        _check(disks)
+            disk.end()
+        if not isinstance(sys.exception(), (KeyboardInterrupt, SystemExit)):
+            _check(disks)
 
 
 def check_written():
-    """Raises OSError if a write has failed since `careful_hdf5` was entered, if it is."""
+    """Raises what has kept a write from being made since `careful_hdf5` was entered, if it is."""
     _check(_opened.get() or ())
 
 
@@ -34,17 +39,30 @@ class _Disk(io.FileIO):
     """A file whose writes are as if they had succeeded once one has failed."""
 
     def __init__(self, path):
-        super().__init__(path, "w+")
-        self.error: OSError | None = None
+        self.path = os.fspath(path)
+        self.error: BaseException | None = None
         self.hdf5: h5py.File | None = None  # which writes to it
+        super().__init__(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")
+        try:
+            # As HDF5 itself: readers of the file have it locked, and must not lose it.
+            fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            super().close()
+            raise BlockingIOError(
+                errno.EWOULDBLOCK, "A file must not be open elsewhere to be written", self.path
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        super().truncate(0)
 
     def __repr__(self):
-        return str(self.name)  # HDF5 calls the file so
+        return self.path  # HDF5 calls the file so
 
-    def close(self):
+    def end(self):
+        """Closes the file, and keeps the error if it cannot."""
         if self.hdf5:
-            self.hdf5.close()  # Keras leaves it open when it fails
-        super().close()
+            self._try(self.hdf5.close)  # Keras leaves it open when it fails
+        self._try(super().close)
 
     def write(self, data):
         left = memoryview(data)
@@ -55,12 +73,14 @@ class _Disk(io.FileIO):
     def truncate(self, size=None):
         return self._try(super().truncate, size)
 
-    def _try(self, function, argument):
+    def _try(self, function, *arguments):
         try:
-            return function(argument)
+            return function(*arguments)
         except OSError as error:
-            self.error = self.error or OSError(error.errno, error.strerror, str(self.name))
-            return 0
+            self.error = self.error or OSError(error.errno, error.strerror, self.path)
+        except BaseException as error:
+            self.error = self.error or error
+        return 0
 
 
 # The files that were opened since `careful_hdf5` was entered, or None.
@@ -79,12 +99,14 @@ _open = h5py.File.__init__
 @functools.wraps(_open)
 def _open_carefully(self, name, mode="r", *args, **kwargs):
     disks = _opened.get()
-    if disks is None or mode != "w" or not isinstance(name, (str, os.PathLike)):
+    is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
+    # What HDF5 calls a file must be ASCII, where it is given no path.
+    if disks is None or mode != "w" or not is_plain or not os.fspath(name).isascii():
         _open(self, name, mode, *args, **kwargs)
         return
     disk = _Disk(name)
     disks.append(disk)
-    _open(self, disk, mode, *args, **kwargs)
+    _open(self, disk, mode, **kwargs)
     disk.hdf5 = self
 
 

@@ -4,6 +4,7 @@ import errno
 import functools
 import os
 import pathlib
+import signal
 
 import h5py
 import keras
@@ -14,6 +15,7 @@ from checkpoint_cases import make_model
 from checkpoint_cases import storage
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
+from keras_sparse.saving import careful_hdf5
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
@@ -155,10 +157,39 @@ for kind in (None, "DRAM_SSDHASH"):
         with pytest.raises(OSError, match=f"No space left on device: '{weights}'"):
             run.model.save_weights(weights)
         weights.unlink()
+        with pytest.raises(OSError, match="No space left on device"):
+            run.model.save(disk / "model.keras")
     small_disks.resize(disk, "100m")
     run.save(save)
     run.check_saved()
 """
+
+
+def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypatch):
+    def interrupt(disk, size=None):
+        disk._try(signal.raise_signal, signal.SIGINT)
+
+    files = []
+
+    def write():
+        with careful_hdf5.careful_hdf5():
+            files.append(h5py.File(tmp_path / "file.h5", "w"))
+            monkeypatch.setattr(careful_hdf5._Disk, "truncate", interrupt)
+            files[0]["data"] = [1, 2, 3]
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert not files[0]  # it is closed
+
+
+def test_a_file_that_is_read_is_not_overwritten(tmp_path):
+    model = make_model()
+    model.save_weights(path := tmp_path / "model.weights.h5")
+    before = path.read_bytes()
+    with h5py.File(path), pytest.raises(BlockingIOError, match=f"open elsewhere .*{path.name}"):
+        model.save_weights(path)
+    assert path.read_bytes() == before
+    model.save_weights(path)
 
 
 def test_a_small_disk_that_is_made_larger_loses_no_change(tmp_path):
