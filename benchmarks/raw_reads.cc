@@ -126,7 +126,7 @@ extern "C" double RawReadsByRing(const char* const* paths, int num_files, int64_
         ::io_uring_sqe_set_data(read, idle.back());
         idle.pop_back();
       }
-      (void)::io_uring_submit_and_wait(&ring, 1);
+      if (::io_uring_submit_and_wait(&ring, 1) < 0) failed = true;
       io_uring_cqe* finished = nullptr;
       while (::io_uring_peek_cqe(&ring, &finished) == 0) {
         if (finished->res != bytes) failed = true;
