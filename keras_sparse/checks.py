@@ -104,9 +104,9 @@ def folder(value, name):
     """Returns `value` as a string; raises unless it is a path at which a folder is or may be."""
     folder_path = path(value, name)
     there = pathlib.Path(folder_path).absolute()
-    while not there.exists() and there != there.parent:
+    while not os.path.exists(there) and there != there.parent:
         there = there.parent
-    if not there.is_dir():
+    if os.path.isfile(there):
         raise NotADirectoryError(
             f"`{name}` must be a folder, or one that can be made. Received: {name}={value!r}, "
             f"where '{there}' is a file"

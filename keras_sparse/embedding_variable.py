@@ -173,8 +173,8 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             - `demotions`: rows that went down out of the first tier, or into this one;
             - `read_bytes` and `write_bytes` of records, and `compacted_bytes` that compaction has
               moved;
-            - `busy_seconds` that reads and changes of a lower tier have taken, in the background
-              too.
+            - `busy_seconds` that reading, writing and erasing rows of a lower tier have taken, in
+              the background too.
 
             What lower tiers have done is counted since the table got its optimizer.
         """

@@ -1,3 +1,4 @@
+import contextlib
 import pathlib
 import re
 import shutil
@@ -6,6 +7,7 @@ import warnings
 from typing import NamedTuple
 
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
+from keras_sparse.saving.checkpoint_manifest import sync
 from keras_sparse.saving.checkpoint_writer import partial_path
 from keras_sparse.saving.checkpoint_writer import remove_partial
 
@@ -44,7 +46,8 @@ class CheckpointFolder:
     def _put_others_aside(self):
         """So that they are in nobody's way."""
         for other in sorted(self.path.iterdir()):
-            if _NAMES.fullmatch(other.name) and not (other / MANIFEST).exists():
+            is_folder = _NAMES.fullmatch(other.name) and other.is_dir()
+            if is_folder and not (other / MANIFEST).exists():
                 aside = self.put_aside(other)
                 warnings.warn(
                     "A checkpoint must have its manifest. One without was put aside. Received: "
@@ -79,5 +82,7 @@ class CheckpointFolder:
         for each in saved:
             if each.step < kept[0]:
                 # By this name it is no checkpoint any more, should this be cut off.
-                removed = each.path.rename(partial_path(each.path, uuid.uuid4().hex[:16]))
-                shutil.rmtree(removed, ignore_errors=True)
+                with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
+                    removed = each.path.rename(partial_path(each.path, uuid.uuid4().hex[:16]))
+                    sync(self.path)
+                    shutil.rmtree(removed, ignore_errors=True)

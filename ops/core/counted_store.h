@@ -24,7 +24,7 @@ struct StoreCounts {
   int64_t read_bytes = 0;   // of records
   int64_t write_bytes = 0;  // of records
   int64_t compacted_bytes = 0;
-  int64_t busy_ns = 0;  // of all calls that read or change, those in the background with them
+  int64_t busy_ns = 0;  // of Get, Put and Erase, those in the background with them
 };
 
 // REQUIRES: changes come one at a time, so that what one adds or erases can be told.

@@ -35,7 +35,7 @@ struct TierStats {
   int64_t read_bytes = 0;       // of records read from a lower tier
   int64_t write_bytes = 0;      // and written to it
   int64_t compacted_bytes = 0;  // that compaction has moved
-  int64_t busy_ns = 0;          // nanoseconds that a lower tier's reads and changes have taken
+  int64_t busy_ns = 0;  // nanoseconds that reading, putting and erasing rows there have taken
 };
 
 }  // namespace keras_sparse

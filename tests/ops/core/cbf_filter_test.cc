@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/sysinfo.h>
 
 #include <cmath>
 #include <cstdint>
@@ -123,9 +124,13 @@ TEST(CbfFilter, RefusesWhatItCannotBe) {
   }
   refuses("must have 8, 16, 32 or 64 bits", Cbf(2, 10, 0.1, 24));
   refuses("fewer than 2^38 counters", Cbf(2, 0x1p40, 0x1p-64, 8));
+  struct sysinfo machine;
+  ASSERT_EQ(sysinfo(&machine), 0);
+  const double bytes = static_cast<double>(machine.totalram + machine.totalswap) * machine.mem_unit;
+  // 1.44 counters a key.
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "the counters of a CBFFilter must fit in memory. Take a smaller",
-                        AdmissionFilter::Create(Cbf(2, 0x1p37, 0.5, 64), &filter)));
+                        AdmissionFilter::Create(Cbf(2, std::ceil(bytes / 8), 0.5, 64), &filter)));
   // The most hashes there can be.
   const auto many = Make(Cbf(2, 10, 0x1p-64, 8));
   EXPECT_FALSE(many->Admit(1));
