@@ -20,6 +20,13 @@ def positive_or_none(value, name):
     return None if value is None else positive(value, name)
 
 
+def not_negative(value, name):
+    """Returns `value` as an int; raises unless it is an integer that is not below 0."""
+    if integer(value, name) < 0:
+        raise ValueError(f"`{name}` must not be below 0. Received: {name}={value}")
+    return int(value)
+
+
 def integer(value, name):
     """Returns `value` as an int; raises unless it is an integer."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -29,6 +29,12 @@ def test_zero_and_below_are_not_positive(value):
         checks.positive(value, "rows")
 
 
+def test_zero_is_not_negative():
+    assert checks.not_negative(0, "rows") == 0
+    with pytest.raises(ValueError, match=r"`rows` must not be below 0\. Received: rows=-1"):
+        checks.not_negative(-1, "rows")
+
+
 def test_a_choice_is_named_with_what_is_allowed():
     assert checks.one_of("sum", ("sum", "mean"), "combiner") == "sum"
     with pytest.raises(

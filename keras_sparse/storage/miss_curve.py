@@ -1,6 +1,7 @@
 import numpy as np
 
 from keras_sparse import checks
+from keras_sparse.import_pyplot import import_pyplot
 from keras_sparse.storage.id_steps import steps_of_ids
 from keras_sparse.storage.stack_distances import stack_distances
 
@@ -62,7 +63,7 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
     sample_rate = checks.fraction(sample_rate, "sample_rate")
     checks.boolean(verbose, "verbose")
     if checks.boolean(plot, "plot"):
-        _pyplot()  # what is missing is said before the work, not after it
+        import_pyplot()  # what is missing is said before the work, not after it
     touches, sampled = 0, []
     for keys in steps_of_ids(ids, batch_size, ignore):
         touches += len(keys)
@@ -124,9 +125,7 @@ class MissCurve:
 
     def hit_rate_at(self, rows):
         """Returns the hit rate, a float from 0 to 1, of a first tier of `rows` rows."""
-        if checks.integer(rows, "rows") < 0:
-            raise ValueError(f"`rows` must not be below 0. Received: rows={rows}")
-        return float(self._hit_rates(rows))
+        return float(self._hit_rates(checks.not_negative(rows, "rows")))
 
     def misses_per_step(self, rows):
         """Returns the mean number of rows, a float, that a step reads from the lower tier if the
@@ -157,8 +156,7 @@ class MissCurve:
                 `Adagrad`, 2 for `Adam` and `LazyAdam`.
         """
         rows = self.rows_for(hit_rate)
-        if checks.integer(num_slots, "num_slots") < 0:
-            raise ValueError(f"`num_slots` must not be below 0. Received: num_slots={num_slots}")
+        num_slots = checks.not_negative(num_slots, "num_slots")
         floats = checks.positive(output_dim, "output_dim") * (1 + num_slots)
         brought_in = self.misses_per_step(rows) + self.distinct / self.steps
         held = (rows + min(brought_in, rows)) / _KEPT_AT_LEAST
@@ -182,7 +180,7 @@ class MissCurve:
             TypeError: `ax` is something else.
         """
         if ax is None:
-            ax = _pyplot().subplots(layout="constrained")[1]
+            ax = import_pyplot().subplots(layout="constrained")[1]
         elif not hasattr(ax, "plot"):
             raise TypeError(f"`ax` must be Axes of matplotlib. Received: ax={ax!r}")
         rows = np.unique(np.geomspace(1, self.capacity_rows[-1], _PLOTTED_POINTS).astype(np.int64))
@@ -220,14 +218,3 @@ def _is_sampled(keys, sample_rate):
         hashes = (hashes ^ (hashes >> np.uint64(33))) * np.uint64(multiplier)
     hashes ^= hashes >> np.uint64(33)
     return (hashes >> np.uint64(11)) < sample_rate * 2**53  # 53 bits: a float has them all
-
-
-def _pyplot():
-    """Returns `matplotlib.pyplot`."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            "`plot` needs matplotlib, and the table does not. Install it: pip install matplotlib"
-        ) from error
-    return pyplot
