@@ -1,0 +1,19 @@
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSlice:
+    """What one rank holds of one table: a range of columns, of all rows or of a part of them.
+
+    Attributes:
+        rank: Integer.
+        first_column: Integer. The columns are those from it to `first_column + num_columns`, that
+            one not included.
+        num_columns: Integer.
+        num_rows: Integer. Rows of the table on this rank; `None` for a dynamic table.
+    """
+
+    rank: int
+    first_column: int
+    num_columns: int
+    num_rows: int | None

@@ -1,0 +1,126 @@
+import dataclasses
+
+from keras_sparse import checks
+
+COMBINERS = (None, "sum", "mean", "sqrtn")
+FLOAT_BYTES = 4
+# Nine petabytes: sums over tables and ranks stay integers of 64 bits.
+_MOST_BYTES = 2**53
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+    """What a plan has to know of an embedding table.
+
+    Args:
+        name: String, another one for each table of a plan.
+        rows: Integer, rows of a static table. `None` for a dynamic one, which has no size.
+        width: Integer. Floats of a row.
+        combiner: `"sum"`, `"mean"`, `"sqrtn"`, or `None` for a layer that gives the row of each id.
+            Defaults to `None`.
+        hotness: Float, not below 0: the mean number of ids a sample. Of a table that serves several
+            inputs it may be a list with a number for each of them, in their order. Defaults to 1.
+        num_slots: Integer. Slots of the optimizer that are as wide as a row: 0 for `SGD`, 1 for
+            `Adagrad`, 2 for `Adam` and `LazyAdam`. Defaults to 0.
+        trainable: Boolean. A table that is not trained has no slots, no gradients and no updates.
+            Defaults to `True`.
+        first_tier_bytes: Integer. Bytes of memory that a dynamic table takes on each rank:
+            `storage_size[0]` of its `StorageOption`. Defaults to `None`: nobody knows, and a plan
+            does not count them.
+
+    Raises:
+        TypeError, ValueError: An argument of a wrong type or out of its range.
+
+    Example:
+    >>> from keras_sparse.distribute import TableSpec
+    >>> users = TableSpec("users", rows=1000, width=16, combiner="sum", hotness=20, num_slots=1)
+    >>> users.num_elements, users.bytes_of(1000, 16)
+    (16000, 128000)
+    """
+
+    name: str
+    rows: int | None
+    width: int
+    combiner: str | None = None
+    hotness: float | tuple[float, ...] = 1.0
+    num_slots: int = 0
+    trainable: bool = True
+    first_tier_bytes: int | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"`name` must be a string, and not empty. Received: name={self.name!r}")
+        checked = {
+            "rows": checks.positive_or_none(self.rows, "rows"),
+            "width": checks.positive(self.width, "width"),
+            "hotness": _check_hotness(self.hotness),
+            "num_slots": checks.not_negative(self.num_slots, "num_slots"),
+            "first_tier_bytes": checks.positive_or_none(self.first_tier_bytes, "first_tier_bytes"),
+        }
+        checks.one_of(self.combiner, COMBINERS, "combiner")
+        checks.boolean(self.trainable, "trainable")
+        if self.first_tier_bytes is not None and self.rows is not None:
+            raise ValueError(
+                "`first_tier_bytes` is for dynamic tables: a static one has its rows in memory. "
+                f"Leave it out, or give rows=None. Received: rows={self.rows}, "
+                f"first_tier_bytes={self.first_tier_bytes}"
+            )
+        for field, value in checked.items():
+            object.__setattr__(self, field, value)
+        if self.bytes_of(self.rows, self.width) >= _MOST_BYTES:
+            raise ValueError(
+                f"A table with its slots must have less than {_MOST_BYTES} bytes. Received: "
+                f"rows={self.rows}, width={self.width}, num_slots={self.num_slots}"
+            )
+
+    @property
+    def is_dynamic(self):
+        """Boolean. Whether the table takes any key, and so has no size."""
+        return self.rows is None
+
+    @property
+    def num_elements(self):
+        """Integer. Floats of all rows without slots; `None` for a dynamic table."""
+        return None if self.rows is None else self.rows * self.width
+
+    def bytes_of(self, num_rows, num_columns):
+        """Returns the bytes, an integer, of a part of the table with its slots.
+
+        Args:
+            num_rows: Integer. `None` for a dynamic table, whose part takes `first_tier_bytes`, or 0
+                if that is not given.
+            num_columns: Integer.
+        """
+        if num_rows is None:
+            return self.first_tier_bytes or 0
+        return num_rows * FLOAT_BYTES * num_columns * self.floats_per_column
+
+    @property
+    def floats_per_column(self):
+        """Integer. Floats that are kept for one of a row: itself, and its slots if trained."""
+        return 1 + self.num_slots if self.trainable else 1
+
+    def get_config(self):
+        """Returns the arguments as a dict that can be written as JSON."""
+        config = dataclasses.asdict(self)
+        if isinstance(self.hotness, tuple):
+            config["hotness"] = list(self.hotness)
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the table that `get_config` describes."""
+        return cls(**config)
+
+
+def _check_hotness(hotness):
+    """Returns a float, or a tuple of floats."""
+    if isinstance(hotness, (list, tuple)):
+        return tuple(_check_number(each, f"hotness[{i}]") for i, each in enumerate(hotness))
+    return _check_number(hotness, "hotness")
+
+
+def _check_number(value, name):
+    if checks.number(value, name) < 0:
+        raise ValueError(f"`{name}` must not be below 0. Received: {name}={value}")
+    return float(value)
