@@ -1,0 +1,28 @@
+"""What `python -m keras_sparse` does."""
+
+import argparse
+import sys
+
+from keras_sparse.distribute import plan_command
+
+
+def main(arguments=None):
+    """Runs a command; returns the exit status, 0 or 2.
+
+    Args:
+        arguments: List of strings. Defaults to `None`, those of the command line.
+    """
+    parser = argparse.ArgumentParser(prog="python -m keras_sparse")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    plan_command.add_to(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        print(f"python -m keras_sparse: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
