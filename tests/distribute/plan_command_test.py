@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from keras_sparse.distribute import Plan
 from keras_sparse.distribute import plan_placement
 from keras_sparse.distribute import TableSpec
 
+ROOT = pathlib.Path(__file__).parents[2]
 TABLES = [
     {"name": "users", "rows": 100_000, "width": 16, "combiner": "sum", "hotness": 20},
     {"name": "items", "rows": 5000, "width": 16},
@@ -39,6 +41,16 @@ def test_prints_draws_and_saves_in_a_process_of_its_own(tables, tmp_path):
     assert result.stdout == f"{plan}\nPicture: {picture}\nPlan: {saved}\n"
     assert picture.read_text().startswith("<?xml")
     assert Plan.from_json(saved.read_text()) == plan
+
+
+@pytest.mark.parametrize(
+    "options", ["--strategy memory_balanced", "--strategy auto --memory-budget 12GB"]
+)
+def test_the_guide_shows_what_the_example_prints(options, capsys):
+    common = ["--tables", str(ROOT / "examples" / "tables.json"), "--ranks", "4"]
+    assert main(["plan", *common, "--num-slots", "1", *options.split()]) == 0
+    guide = (ROOT / "docs" / "guide" / "placement.md").read_text()
+    assert f"```text\n{capsys.readouterr().out}```" in guide
 
 
 def test_hands_the_options_on(tables, capsys):
