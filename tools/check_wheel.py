@@ -10,7 +10,12 @@ import sysconfig
 import tempfile
 import zipfile
 
-LIBRARY = "keras_sparse/ops/_keras_sparse_ops.so"
+# What CMake puts beside the Python files.
+INSTALLED = {
+    "keras_sparse/install_horovod.py",
+    "keras_sparse/ops/_build_info.py",
+    "keras_sparse/ops/_keras_sparse_ops.so",
+}
 TRY = """
 import sys
 sys.path += sys.argv[1:]
@@ -27,7 +32,7 @@ def main():
     sources = {str(path) for path in pathlib.Path("keras_sparse").rglob("*.py")}
     sources = {name for name in sources if not name.endswith("_build_info.py")}
     with zipfile.ZipFile(wheel) as archive:
-        wanted = sources | {LIBRARY, "keras_sparse/ops/_build_info.py"}
+        wanted = sources | INSTALLED
         missing = sorted(wanted - set(archive.namelist()))
         if missing:
             sys.exit(f"{wheel.name} lacks {missing}")
