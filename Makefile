@@ -67,7 +67,7 @@ $(STAMPS)/%: $(STAMPS)/requirements-%.txt
 # pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
 # cannot hide the installed library, and an edited Python file needs no new installation.
 $(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
-    $(wildcard cmake/*) $(NATIVE_SOURCES)
+    tools/install_horovod.py $(wildcard cmake/*) $(NATIVE_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.KERAS_SPARSE_WARNINGS_AS_ERRORS=$(NATIVE_WARNINGS_AS_ERRORS)
 	@touch $@
@@ -85,6 +85,11 @@ $(STAMPS)/store-headers: $(STAMPS)/stores FORCE
 	done > $@.new; true
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
+
+# For several processes: built once, then taken from the user's cache folder.
+$(STAMPS)/horovod: tools/install_horovod.py $(STAMPS)/build
+	$(BIN)/python tools/install_horovod.py
+	@touch $@
 
 # No pip package has GoogleTest's headers and library: Debian's is installed where that needs no
 # password.
@@ -132,7 +137,7 @@ stress: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Load on tiers, a mi
 	$(call run_sanitized,thread,--tests-regex '$(CONCURRENT_TESTS)')
 	$(call run_sanitized,address$(COMMA)undefined,--tests-regex Stress)
 
-test-python: $(STAMPS)/native $(STAMPS)/test  ## Run the Python tests.
+test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
 	$(BIN)/pytest
 
 test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
