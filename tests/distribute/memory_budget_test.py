@@ -21,6 +21,12 @@ def test_says_which_table_is_too_large_and_what_would_do(strategy):
     plan_placement([USERS], 4, "auto", memory_budget=3_000_000_000)
 
 
+def test_names_the_table_that_is_too_large_by_itself():
+    tables = [TableSpec("items", 1000, 4), USERS]
+    with pytest.raises(ValueError, match=r"all tables: table 'users' has 12\.0 GB with"):
+        plan_placement(tables, 4, memory_budget="2GB")
+
+
 def test_names_the_largest_of_many_tables():
     tables = [TableSpec(f"t{i}", 1000, 25 * (i + 1)) for i in range(3)]  # 100, 200 and 300 kB
     words = (
