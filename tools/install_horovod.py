@@ -290,7 +290,7 @@ def edit(text, name, old, new):
 def compile_wheel(source, target, log, environ):
     """Compiles the unpacked source and returns the path of its wheel."""
     target.mkdir()
-    done = run([sys.executable, "-c", BUILD, str(target)], log, environ, cwd=source)
+    done = run([sys.executable, "-u", "-c", BUILD, str(target)], log, environ, cwd=source)
     if done.returncode != 0:
         last = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
         raise InstallError(
