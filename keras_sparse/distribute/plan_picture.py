@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_sparse.import_pyplot import import_pyplot
+from keras_sparse.import_pyplot import axes_or_new
 
 _COLORS = {
     "table_wise": "#00796b",
@@ -14,10 +14,7 @@ _GIGA = 10**9
 
 def draw_plan(plan, ax=None):
     """Draws what `Plan.plot` says, and returns the axes."""
-    if ax is None:
-        ax = import_pyplot().subplots(layout="constrained")[1]
-    elif not hasattr(ax, "bar"):
-        raise TypeError(f"`ax` must be Axes of matplotlib. Received: ax={ax!r}")
+    ax = axes_or_new(ax)
     ranks = np.arange(plan.num_ranks)
     unit, scale = _unit(plan)
     below = np.zeros(plan.num_ranks)

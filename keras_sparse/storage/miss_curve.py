@@ -1,6 +1,7 @@
 import numpy as np
 
 from keras_sparse import checks
+from keras_sparse.import_pyplot import axes_or_new
 from keras_sparse.import_pyplot import import_pyplot
 from keras_sparse.storage.id_steps import steps_of_ids
 from keras_sparse.storage.stack_distances import stack_distances
@@ -179,10 +180,7 @@ class MissCurve:
             ImportError: matplotlib is not installed.
             TypeError: `ax` is something else.
         """
-        if ax is None:
-            ax = import_pyplot().subplots(layout="constrained")[1]
-        elif not hasattr(ax, "plot"):
-            raise TypeError(f"`ax` must be Axes of matplotlib. Received: ax={ax!r}")
+        ax = axes_or_new(ax)
         rows = np.unique(np.geomspace(1, self.capacity_rows[-1], _PLOTTED_POINTS).astype(np.int64))
         ax.plot(rows, self._hit_rates(rows), drawstyle="steps-post")
         ax.set(xscale="log", ylim=(0, 1.02), xlabel="rows in the first tier", ylabel="hit rate")
