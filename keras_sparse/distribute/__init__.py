@@ -3,6 +3,11 @@
 from keras_sparse.distribute.cost_model import CostModel as CostModel
 from keras_sparse.distribute.placement import plan_placement as plan_placement
 from keras_sparse.distribute.plan import Plan as Plan
+from keras_sparse.distribute.runtime import init as init
+from keras_sparse.distribute.runtime import local_rank as local_rank
+from keras_sparse.distribute.runtime import local_size as local_size
+from keras_sparse.distribute.runtime import rank as rank
+from keras_sparse.distribute.runtime import size as size
 from keras_sparse.distribute.table_placement import TablePlacement as TablePlacement
 from keras_sparse.distribute.table_slice import TableSlice as TableSlice
 from keras_sparse.distribute.table_spec import TableSpec as TableSpec

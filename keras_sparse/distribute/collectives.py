@@ -1,0 +1,77 @@
+"""What ranks do together. With one rank each of these returns what it was given.
+
+Every rank must call the same ones under the same names; in which order does not matter.
+"""
+
+import tensorflow as tf
+
+from keras_sparse.distribute.runtime import horovod
+from keras_sparse.distribute.runtime import size
+
+
+def alltoall(values, splits, name):
+    """Sends a part of a tensor to each rank.
+
+    Args:
+        values: Tensor of shape `(n,)`: what goes to rank 0, then to rank 1, and so on.
+        splits: int32 tensor of shape `(size,)`: how much of it goes to each.
+        name: String, another one for each exchange that may be under way at a time.
+
+    Returns:
+        `(received, received_splits)`: the same of what came, from rank 0, then from rank 1, and so
+        on.
+    """
+    if size() == 1:
+        return tf.identity(values), tf.identity(splits)
+    return horovod().alltoall(values, splits, name=name, ignore_name_scope=True)
+
+
+def sum_of(tensors, name):
+    """Returns the sums over all ranks of each tensor of a list, in one exchange."""
+    if size() == 1 or not tensors:
+        return list(tensors)
+    module = horovod()
+    return module.grouped_allreduce(list(tensors), op=module.Sum, name=name, ignore_name_scope=True)
+
+
+def average_of(tensors, name):
+    """Returns the averages over all ranks of each tensor of a list, in one exchange."""
+    if size() == 1 or not tensors:
+        return list(tensors)
+    module = horovod()
+    return module.grouped_allreduce(
+        list(tensors), op=module.Average, name=name, ignore_name_scope=True
+    )
+
+
+def gather(values, name):
+    """Returns the tensors of all ranks, one behind the other along the first axis.
+
+    Args:
+        values: Tensor of at least one axis; ranks may differ in the first one.
+        name: As in `alltoall`.
+    """
+    if size() == 1:
+        return tf.identity(values)
+    return horovod().allgather(values, name=name, ignore_name_scope=True)
+
+
+def broadcast(value, root_rank, name):
+    """Returns the tensor of one rank, on all ranks. They must be of one shape."""
+    if size() == 1:
+        return tf.identity(value)
+    return horovod().broadcast(value, root_rank, name=name, ignore_name_scope=True)
+
+
+def broadcast_object(value, root_rank, name):
+    """Returns the Python object of one rank, on all ranks. Not within a `tf.function`."""
+    if size() == 1:
+        return value
+    return horovod().broadcast_object(value, root_rank, name=name)
+
+
+def gather_objects(value, name):
+    """Returns a list of the Python objects of all ranks. Not within a `tf.function`."""
+    if size() == 1:
+        return [value]
+    return horovod().allgather_object(value, name=name)

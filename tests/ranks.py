@@ -1,0 +1,36 @@
+"""Runs scripts and tests on several ranks."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+HOROVODRUN = pathlib.Path(sysconfig.get_path("scripts")) / "horovodrun"
+
+# Where CI runs, Horovod is installed by `make test`: not to find it there is a failure.
+needs_horovod = pytest.mark.skipif(
+    importlib.util.find_spec("horovod") is None and not os.environ.get("CI"),
+    reason="Horovod is not installed; tools/install_horovod.py does it",
+)
+
+
+def run_ranks(num_ranks, *arguments, seconds=90):
+    """Runs Python with these arguments on every rank: the exit status and what they printed."""
+    command = [HOROVODRUN, "--gloo", "--disable-cache", "-np", str(num_ranks)]
+    ranks = subprocess.Popen(
+        [*command, sys.executable, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        printed, _ = ranks.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        ranks.terminate()  # it ends its ranks
+        printed, _ = ranks.communicate()
+        pytest.fail(f"{num_ranks} ranks hung for {seconds} s. They printed\n{printed}")
+    return ranks.returncode, printed
