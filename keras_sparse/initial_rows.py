@@ -33,12 +33,22 @@ class InitialRows:
             `"truncated_normal"` (a: mean, b: stddev).
         a, b: Floats, as `kind` says.
         seed: Integer that fits int64.
+        first_column, key_stride, key_offset: Integers. In a part of a whole table the row of a key
+            is the columns from `first_column` on of the row that key `key * key_stride +
+            key_offset` has there.
     """
 
     kind: str
     a: float
     b: float
     seed: int
+    first_column: int = 0
+    key_stride: int = 1
+    key_offset: int = 0
+
+    def saved_fields(self):
+        """Returns what files say of it, as a dict. They tell of whole tables, never of a part."""
+        return {"kind": self.kind, "a": self.a, "b": self.b, "seed": self.seed}
 
 
 def native_initial_rows(initializer, input_dim, output_dim, seed):
@@ -56,6 +66,9 @@ def native_initial_rows(initializer, input_dim, output_dim, seed):
 
     Returns:
         `InitialRows`, or `None` if the native table cannot make such rows.
+
+    Raises:
+        ValueError: It cannot, and the table is dynamic.
     """
     kinds = keras.initializers
     call = type(initializer).__call__
@@ -73,6 +86,13 @@ def native_initial_rows(initializer, input_dim, output_dim, seed):
         numbers = ("truncated_normal", float(initializer.mean), float(initializer.stddev))
     elif call is kinds.VarianceScaling.__call__:
         numbers = _scaled_variance(initializer, (input_dim or output_dim, output_dim))
+    elif input_dim is None:
+        raise ValueError(
+            "The initializer of a dynamic table must be one of keras.initializers."
+            f"{NATIVE_INITIALIZERS}, as any key's row must follow from the seed and the key. "
+            "Take one of these, or give the table an `input_dim`. Received: "
+            f"{type(initializer).__name__}"
+        )
     else:
         return None
     return InitialRows(*numbers, seed)

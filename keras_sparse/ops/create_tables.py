@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops._initializers import initializer_attributes
 
 _MAX_LOWER_TIERS = 2
 
@@ -29,9 +30,7 @@ def create_tables(
             names=names,
             input_dims=[-1 if dim is None else dim for dim in input_dims],
             output_dims=output_dims,
-            initializers=[rows.kind for rows in initial_rows],
-            initializer_args=[arg for rows in initial_rows for arg in (rows.a, rows.b)],
-            seeds=[rows.seed for rows in initial_rows],
+            **initializer_attributes(initial_rows),
             out_of_range=out_of_range,
             lower_tiers=[
                 tier.lower()

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops._initializers import initializer_attributes
 
 
 def set_initial_rows(variables, initial_rows):
@@ -15,7 +16,5 @@ def set_initial_rows(variables, initial_rows):
     with tf.init_scope():
         _native.lib.keras_sparse_set_initial_rows(
             handles=[variable.native for variable in variables],
-            initializers=[rows.kind for rows in initial_rows],
-            initializer_args=[arg for rows in initial_rows for arg in (rows.a, rows.b)],
-            seeds=[rows.seed for rows in initial_rows],
+            **initializer_attributes(initial_rows),
         )

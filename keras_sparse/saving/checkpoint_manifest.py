@@ -165,6 +165,7 @@ class Manifest:
         """Writes the manifest into a folder."""
         fields = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
         for table, saved in zip(self.tables, fields["tables"], strict=True):
+            saved["initial_rows"] = table.initial_rows.saved_fields()
             for part, saved_part in zip(table.parts, saved["parts"], strict=True):
                 saved_part["kind"] = _KINDS[type(part)]
         text = json.dumps(fields, indent=1)

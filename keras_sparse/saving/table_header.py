@@ -64,6 +64,7 @@ class TableHeader:
     def write(self, store):
         """Puts the header into a Keras store."""
         fields = dataclasses.asdict(self)
+        fields["initial_rows"] = self.initial_rows.saved_fields()
         version = VERSION
         if self.ages is None:
             version = _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES

@@ -25,9 +25,7 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
             std::to_string(options.input_dim));
   }
   std::unique_ptr<EmbeddingTable> result(new EmbeddingTable(options));
-  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options.initializer, options.initializer_a,
-                                                   options.initializer_b, options.seed,
-                                                   &result->initializer_));
+  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options.initializer, &result->initializer_));
   result->rule_ = UpdateRule::None(options.output_dim, options.keeps_gradient_step);
   KERAS_SPARSE_RETURN_IF_ERROR(result->OpenTiers(executor));
   *table = std::move(result);
@@ -69,10 +67,9 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   return Status::Ok();
 }
 
-Status EmbeddingTable::SetInitializer(const std::string& initializer, float a, float b,
-                                      int64_t seed) {
+Status EmbeddingTable::SetInitializer(const InitializerOptions& options) {
   std::unique_ptr<Initializer> created;
-  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(initializer, a, b, seed, &created));
+  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;
   initializer_ = std::move(created);

@@ -40,10 +40,7 @@ struct TableOptions {
   std::string name;        // as the user knows it, for messages
   int64_t input_dim = -1;  // rows of a static table; -1 makes a dynamic one
   int64_t output_dim = 0;
-  std::string initializer = "constant";  // see Initializer::Create
-  float initializer_a = 0;
-  float initializer_b = 0;
-  int64_t seed = 0;
+  InitializerOptions initializer;
   // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
   bool out_of_range_is_zero = false;
   StorageOptions storage;
@@ -106,8 +103,7 @@ class EmbeddingTable {
   int64_t version() const { return version_; }
 
   // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
-  //   initializer, a, b, seed   see Initializer::Create
-  Status SetInitializer(const std::string& initializer, float a, float b, int64_t seed);
+  Status SetInitializer(const InitializerOptions& options);
 
   // Gives a dynamic table an admission filter, in place of the one there may be, whose waiting keys
   // are forgotten. Rows held stay; from now on Apply makes a row only for a key that is admitted.

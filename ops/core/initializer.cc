@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "ops/core/philox.h"
@@ -54,56 +55,95 @@ class Constant : public Initializer {
   float value_;
 };
 
+// The low word, then the high one.
+using Words = std::array<uint32_t, 2>;
+
+Words Split(uint64_t bits) {
+  return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
+}
+
 // Feeds `Map`, a function from a random word to an element, with the words of a key.
 template <typename Map>
 class Random : public Initializer {
  public:
-  Random(int64_t seed, Map map) : seed_(Split(seed)), map_(std::move(map)) {}
+  Random(const InitializerOptions& options, Map map)
+      : seed_(Split(static_cast<uint64_t>(options.seed))),
+        first_column_(options.first_column),
+        key_stride_(static_cast<uint64_t>(options.key_stride)),
+        key_offset_(static_cast<uint64_t>(options.key_offset)),
+        map_(std::move(map)) {}
 
   void Fill(int64_t key, int64_t dim, float* row) const override {
-    const std::array<uint32_t, 2> words = Split(key);
-    for (int64_t begin = 0; begin < dim; begin += 4) {
-      const auto random = Philox({static_cast<uint32_t>(begin / 4), 0, words[0], words[1]}, seed_);
-      const int64_t n = std::min<int64_t>(4, dim - begin);
-      for (int64_t i = 0; i < n; ++i) row[begin + i] = map_(random[static_cast<size_t>(i)]);
+    const Words words = Split(static_cast<uint64_t>(key) * key_stride_ + key_offset_);
+    int64_t block = first_column_ / 4;
+    int64_t done = 0;
+    if (first_column_ % 4 != 0) {  // the part begins inside of a block
+      done = std::min(4 - first_column_ % 4, dim);
+      FillFromBlock(words, block++, first_column_ % 4, done, row);
+    }
+    for (; done < dim; done += 4) {
+      FillFromBlock(words, block++, 0, std::min<int64_t>(4, dim - done), row + done);
     }
   }
 
  private:
-  static std::array<uint32_t, 2> Split(int64_t value) {
-    const auto bits = static_cast<uint64_t>(value);
-    return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
+  // Makes n elements from the words of one block, from word `first` on.
+  void FillFromBlock(const Words& key, int64_t block, int64_t first, int64_t n,
+                     float* elements) const {
+    const auto random = Philox({static_cast<uint32_t>(block), 0, key[0], key[1]}, seed_);
+    for (int64_t i = 0; i < n; ++i) elements[i] = map_(random[static_cast<size_t>(first + i)]);
   }
 
-  std::array<uint32_t, 2> seed_;
+  Words seed_;
+  int64_t first_column_;
+  uint64_t key_stride_;
+  uint64_t key_offset_;
   Map map_;
 };
 
 template <typename Map>
-std::unique_ptr<Initializer> MakeRandom(int64_t seed, Map map) {
-  return std::make_unique<Random<Map>>(seed, std::move(map));
+std::unique_ptr<Initializer> MakeRandom(const InitializerOptions& options, Map map) {
+  return std::make_unique<Random<Map>>(options, std::move(map));
+}
+
+Status CheckPart(const InitializerOptions& options) {
+  constexpr int64_t kMaxFirstColumn = std::numeric_limits<uint32_t>::max();
+  if (options.first_column < 0 || options.first_column > kMaxFirstColumn) {
+    return InvalidArgument("`first_column` must be in [0, " + std::to_string(kMaxFirstColumn) +
+                           "]. Received: first_column=" + std::to_string(options.first_column));
+  }
+  if (options.key_stride < 1) {
+    return InvalidArgument("`key_stride` must be above 0. Received: key_stride=" +
+                           std::to_string(options.key_stride));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
 
-Status Initializer::Create(const std::string& kind, float a, float b, int64_t seed,
+Status Initializer::Create(const InitializerOptions& options,
                            std::unique_ptr<Initializer>* initializer) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckPart(options));
+  const std::string& kind = options.kind;
+  const float a = options.a;
+  const float b = options.b;
   if (kind == "constant") {
     *initializer = std::make_unique<Constant>(a);
   } else if (kind == "uniform") {
     // Rounding may reach b, which is not in the range.
-    *initializer = MakeRandom(seed, [a, range = b - a, last = std::nextafter(b, a)](uint32_t word) {
-      const float value = a + range * ToUnit(word);
-      return range > 0 ? std::min(value, last) : std::max(value, last);
-    });
+    *initializer =
+        MakeRandom(options, [a, range = b - a, last = std::nextafter(b, a)](uint32_t word) {
+          const float value = a + range * ToUnit(word);
+          return range > 0 ? std::min(value, last) : std::max(value, last);
+        });
   } else if (kind == "normal") {
-    *initializer = MakeRandom(seed, [a, b](uint32_t word) {
+    *initializer = MakeRandom(options, [a, b](uint32_t word) {
       return static_cast<float>(a + b * NormalQuantile(ToOpenUnit(word)));
     });
   } else if (kind == "truncated_normal") {
     // Two standard deviations either side hold this part of the distribution.
     constexpr double kBelow = 0.022750131948179195;
-    *initializer = MakeRandom(seed, [a, b](uint32_t word) {
+    *initializer = MakeRandom(options, [a, b](uint32_t word) {
       const double p = kBelow + (1 - 2 * kBelow) * ToOpenUnit(word);
       return static_cast<float>(a + b * NormalQuantile(p));
     });

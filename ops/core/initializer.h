@@ -12,18 +12,32 @@
 
 namespace keras_sparse {
 
-// Element j of the row of `key` is made from word j % 4 of
+// kind                 a        b        element
+// "constant"           value    unused   value
+// "uniform"            minval   maxval   uniform in [minval, maxval)
+// "normal"             mean     stddev   normal
+// "truncated_normal"   mean     stddev   normal, cut to two stddev either side of the mean
+struct InitializerOptions {
+  std::string kind = "constant";
+  float a = 0;
+  float b = 0;
+  int64_t seed = 0;
+  // A table that holds a part of a whole one gets that part of its rows: the row of `key` here is
+  // the columns from first_column on of the row of key * key_stride + key_offset (modulo 2^64)
+  // there.
+  int64_t first_column = 0;
+  int64_t key_stride = 1;
+  int64_t key_offset = 0;
+};
+
+// Element j of the whole table's row of `key` is made from word j % 4 of
 //   Philox(counter = (j / 4, 0, low word of key, high word of key), key = (low, high word of
 //   seed)).
 // Thread safety: immutable.
 class Initializer {
  public:
-  // kind                 a        b        element
-  // "constant"           value    unused   value
-  // "uniform"            minval   maxval   uniform in [minval, maxval)
-  // "normal"             mean     stddev   normal
-  // "truncated_normal"   mean     stddev   normal, cut to two stddev either side of the mean
-  static Status Create(const std::string& kind, float a, float b, int64_t seed,
+  // InvalidArgument for an unknown kind, or a part that no table has.
+  static Status Create(const InitializerOptions& options,
                        std::unique_ptr<Initializer>* initializer);
 
   virtual ~Initializer() = default;

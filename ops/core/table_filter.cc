@@ -19,7 +19,7 @@ Status EmbeddingTable::SetFilter(const FilterOptions& options) {
   std::unique_ptr<Initializer> default_rows;
   if (!options.reads_initial_rows) {
     KERAS_SPARSE_RETURN_IF_ERROR(
-        Initializer::Create("constant", options.default_value, 0, 0, &default_rows));
+        Initializer::Create({"constant", options.default_value}, &default_rows));
   }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++version_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/tf/binding.h"
+#include "ops/tf/initializer_attributes.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -20,6 +21,7 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("initializers: list(string)")
     .Attr("initializer_args: list(float)")
     .Attr("seeds: list(int)")
+    .Attr("initializer_parts: list(int)")
     .Attr("out_of_range: list(string)")
     // Two entries a table, empty where there are fewer lower tiers; with memory three sizes.
     .Attr("lower_tiers: list(string)")
@@ -56,30 +58,27 @@ class CreateTablesOp : public tf::OpKernel {
   absl::Status ReadOptions(tf::OpKernelConstruction* ctx) {
     int n = 0;
     std::vector<std::string> names;
-    std::vector<std::string> initializers;
     std::vector<std::string> out_of_range;
     std::vector<int64_t> input_dims;
     std::vector<int64_t> output_dims;
-    std::vector<int64_t> seeds;
-    std::vector<float> args;
     std::vector<bool> keeps_gradient_steps;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
     TF_RETURN_IF_ERROR(ctx->GetAttr("names", &names));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("initializers", &initializers));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("initializer_args", &args));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("seeds", &seeds));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
+    std::vector<InitializerOptions> initializers;
+    TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
     std::vector<StorageOptions> storages;
     TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
     const auto size = static_cast<size_t>(n);
     if (names.size() != size || input_dims.size() != size || output_dims.size() != size ||
-        initializers.size() != size || args.size() != 2 * size || seeds.size() != size ||
         out_of_range.size() != size || keeps_gradient_steps.size() != size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "every list must have one entry a table, `initializer_args` two. Received: N=", n));
+      return absl::InvalidArgumentError(
+          absl::StrCat("`names`, `input_dims`, `output_dims`, `out_of_range` and "
+                       "`keeps_gradient_steps` must have one entry a table. Received: N=",
+                       n));
     }
     for (size_t i = 0; i < size; ++i) {
       if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
@@ -87,9 +86,8 @@ class CreateTablesOp : public tf::OpKernel {
             "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
             out_of_range[i], "'"));
       }
-      options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i], args[2 * i],
-                          args[2 * i + 1], seeds[i], out_of_range[i] == "zero", storages[i],
-                          keeps_gradient_steps[i]});
+      options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i],
+                          out_of_range[i] == "zero", storages[i], keeps_gradient_steps[i]});
     }
     return absl::OkStatus();
   }

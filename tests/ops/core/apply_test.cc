@@ -35,8 +35,7 @@ TEST(ApplyGradients, UpdatesARepeatedIdOnceWithTheSum) {
 
 TEST(ApplyGradients, SumsOneIdThatIsRepeatedAMillionTimes) {
   TableOptions options = Dynamic(1);
-  options.initializer = "constant";
-  options.initializer_a = 0;
+  options.initializer = {};
   const auto table = OpenWithRule(options, SgdRule());
   ThreadExecutor executor(2);
   ASSERT_TRUE(IsOk(Subtract(table.get(), std::vector<int64_t>(1000000, 5),

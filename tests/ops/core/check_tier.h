@@ -168,7 +168,7 @@ inline void CheckTier(const std::function<std::unique_ptr<FirstTier>(const RowSc
   (void)FindOrCreate(tier.get(), keys);
   CheckChanges(tier.get(), keys);
   std::unique_ptr<Initializer> initializer;
-  ASSERT_TRUE(IsOk(Initializer::Create("constant", 0, 0, 0, &initializer)));
+  ASSERT_TRUE(IsOk(Initializer::Create({}, &initializer)));
   ASSERT_TRUE(IsOk(tier->Clear(*initializer, 0, &executor)));
   (void)FindOrCreate(tier.get(), keys);
   CheckChanges(tier.get(), keys);

@@ -24,8 +24,7 @@ constexpr int64_t kKeys = 50;
 
 TableOptions FromZero(int64_t input_dim) {
   TableOptions options = Options(input_dim, kDim);
-  options.initializer = "constant";
-  options.initializer_a = 0;
+  options.initializer = {};
   return options;
 }
 

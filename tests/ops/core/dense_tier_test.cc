@@ -18,7 +18,7 @@ namespace {
 
 std::unique_ptr<Initializer> Uniform() {
   std::unique_ptr<Initializer> initializer;
-  EXPECT_TRUE(IsOk(Initializer::Create("uniform", -1, 1, 3, &initializer)));
+  EXPECT_TRUE(IsOk(Initializer::Create({"uniform", -1, 1, 3}, &initializer)));
   return initializer;
 }
 

@@ -68,8 +68,7 @@ inline RuleOptions DriftRule(double initial_velocity = 0) {
 // Rows of two zeros.
 inline TableOptions Zeros(int64_t input_dim) {
   TableOptions options = Options(input_dim, 2);
-  options.initializer = "constant";
-  options.initializer_a = 0;
+  options.initializer = {};
   return options;
 }
 

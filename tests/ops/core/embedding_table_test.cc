@@ -26,7 +26,7 @@ TEST(EmbeddingTable, RefusesSizesThatMakeNoTable) {
                           EmbeddingTable::Open(Options(rows, 2), Inline(), &table)));
   }
   TableOptions options = Dynamic(2);
-  options.initializer = "random";
+  options.initializer.kind = "random";
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "initializer='random'",
                         EmbeddingTable::Open(options, Inline(), &table)));
 }
@@ -93,14 +93,14 @@ TEST(EmbeddingTable, SetInitializerChangesRowsThatAreNotHeldAndWhatClearGivesBac
   const auto dynamic = OpenWithRule(Dynamic(1), SgdRule());
   ASSERT_TRUE(IsOk(Subtract(dynamic.get(), {3}, {1})));
   const std::vector<float> held = Lookup(dynamic.get(), {3});
-  ASSERT_TRUE(IsOk(dynamic->SetInitializer("constant", 5, 0, 0)));
+  ASSERT_TRUE(IsOk(dynamic->SetInitializer({"constant", 5})));
   EXPECT_EQ(Lookup(dynamic.get(), {3, 4}), (std::vector<float>{held[0], 5}));
   const auto fixed = Open(Options(10, 1));
-  ASSERT_TRUE(IsOk(fixed->SetInitializer("constant", 5, 0, 0)));
+  ASSERT_TRUE(IsOk(fixed->SetInitializer({"constant", 5})));
   EXPECT_EQ(Lookup(fixed.get(), {3}), InitialRow(Options(10, 1), 3));
   ASSERT_TRUE(IsOk(fixed->Clear(Inline())));
   EXPECT_EQ(Lookup(fixed.get(), {3}), std::vector<float>{5});
-  EXPECT_FALSE(fixed->SetInitializer("random", 5, 0, 0).ok());
+  EXPECT_FALSE(fixed->SetInitializer({"random", 5}).ok());
 }
 
 TEST(EmbeddingTable, CountsRowsBytesAndWhatGradientsCreated) {

@@ -33,8 +33,7 @@ Status Demote(EmbeddingTable* table, const std::vector<int64_t>& keys) {
 // A table of rows of zeros, of one float, over a store.
 std::unique_ptr<EmbeddingTable> TableOver(std::unique_ptr<RowStore> store) {
   TableOptions options = Aging(Dynamic(1));
-  options.initializer = "constant";
-  options.initializer_a = 0;
+  options.initializer = {};
   auto table = OpenWithRule(options, SgdRule());
   EXPECT_TRUE(IsOk(table->AddLowerTier(std::move(store))));
   return table;

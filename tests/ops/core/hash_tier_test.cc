@@ -71,7 +71,7 @@ TEST(HashTier, ClearDropsAllRowsAndTheirMemory) {
   FindOrCreate(&tier, ManyKeys(10000));
   EXPECT_GT(tier.bytes(), 640000);
   std::unique_ptr<Initializer> initializer;
-  ASSERT_TRUE(IsOk(Initializer::Create("constant", 0, 0, 0, &initializer)));
+  ASSERT_TRUE(IsOk(Initializer::Create({}, &initializer)));
   ThreadExecutor executor(2);
   ASSERT_TRUE(IsOk(tier.Clear(*initializer, 0, &executor)));
   EXPECT_EQ(tier.num_rows(), 0);

@@ -83,8 +83,7 @@ TEST_P(History, StaysSmallAndRowsMoveAsIfItWereKept) {
   std::vector<std::unique_ptr<EmbeddingTable>> tables;
   for (const int64_t input_dim : {kRows, int64_t{-1}, int64_t{-1}}) {
     TableOptions options = Options(input_dim, kDim);
-    options.initializer = "constant";
-    options.initializer_a = 0;
+    options.initializer = {};
     tables.push_back(OpenWithRule(options, history_case.rule));
   }
   const int64_t record_bytes = 4 * (tables[0]->record_floats() + 1);

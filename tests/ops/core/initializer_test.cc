@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,10 +16,14 @@
 namespace keras_sparse {
 namespace {
 
-std::unique_ptr<Initializer> Make(const std::string& kind, float a, float b, int64_t seed = 7) {
+std::unique_ptr<Initializer> Make(const InitializerOptions& options) {
   std::unique_ptr<Initializer> initializer;
-  EXPECT_TRUE(IsOk(Initializer::Create(kind, a, b, seed, &initializer)));
+  EXPECT_TRUE(IsOk(Initializer::Create(options, &initializer)));
   return initializer;
+}
+
+std::unique_ptr<Initializer> Make(const std::string& kind, float a, float b, int64_t seed = 7) {
+  return Make({kind, a, b, seed});
 }
 
 std::vector<float> Row(const Initializer& initializer, int64_t key, int64_t dim) {
@@ -140,9 +145,108 @@ TEST(Initializer, RowsOfNeighbouringKeysAndSeedsAreNotCorrelated) {
   EXPECT_NEAR(elements / dim, 0, 0.015);
 }
 
+// Each kind there is.
+const std::vector<InitializerOptions>& Kinds() {
+  static const std::vector<InitializerOptions> kinds = {{"constant", 0.25f, 0, 7},
+                                                        {"uniform", -1, 3, 7},
+                                                        {"normal", 2, 0.5f, 7},
+                                                        {"truncated_normal", 1, 0.1f, 7}};
+  return kinds;
+}
+
+// What a part that begins at a column has of the row of each of these keys of its own.
+std::vector<float> RowsOfPart(InitializerOptions options, int64_t first_column, int64_t dim,
+                              const std::vector<int64_t>& keys) {
+  options.first_column = first_column;
+  const auto part = Make(options);
+  std::vector<float> rows;
+  for (const int64_t key : keys) {
+    const std::vector<float> row = Row(*part, key, dim);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
+TEST(Initializer, APartHasTheColumnsOfTheWholeRow) {
+  for (const InitializerOptions& options : Kinds()) {
+    const std::vector<float> whole = Row(*Make(options), -3, 23);
+    for (int64_t first = 0; first < 23; ++first) {
+      for (int64_t end = first + 1; end <= 23; ++end) {
+        EXPECT_EQ(RowsOfPart(options, first, end - first, {-3}),
+                  std::vector<float>(whole.begin() + first, whole.begin() + end))
+            << options.kind << ", columns " << first << " to " << end;
+      }
+    }
+  }
+}
+
+TEST(Initializer, APartWritesItsColumnsAlone) {
+  for (InitializerOptions options : Kinds()) {
+    for (options.first_column = 0; options.first_column < 8; ++options.first_column) {
+      for (int64_t dim = 0; dim < 8; ++dim) {
+        std::vector<float> row(9, -77.0f);
+        Make(options)->Fill(5, dim, row.data());
+        EXPECT_EQ(std::count(row.begin(), row.end(), -77.0f), 9 - dim);
+        EXPECT_EQ(std::count(row.begin() + dim, row.end(), -77.0f), 9 - dim);
+      }
+    }
+  }
+}
+
+TEST(Initializer, AKeyOfAPartStandsForAnotherKeyOfTheWholeTable) {
+  for (InitializerOptions options : Kinds()) {
+    const auto whole = Make(options);
+    for (const int64_t stride : {1, 2, 7}) {
+      for (const int64_t offset : {-5, 0, 3}) {
+        options.key_stride = stride;
+        options.key_offset = offset;
+        const auto part = Make(options);
+        for (const int64_t key : {-4, -1, 0, 1, 1000}) {
+          EXPECT_EQ(Row(*part, key, 9), Row(*whole, key * stride + offset, 9));
+        }
+      }
+    }
+  }
+}
+
+TEST(Initializer, AKeyOfAPartMayBeAnyKey) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  const auto whole = Make("uniform", 0, 1);
+  // kMax * 3 + 2 is 2^63 - 1 modulo 2^64, and kMin * 3 + 2 is -2^63 + 2.
+  const auto part = Make({"uniform", 0, 1, 7, 0, 3, 2});
+  EXPECT_EQ(Row(*part, kMax, 5), Row(*whole, kMax, 5));
+  EXPECT_EQ(Row(*part, kMin, 5), Row(*whole, kMin + 2, 5));
+}
+
+TEST(Initializer, APartMayBeginFarToTheRight) {
+  const int64_t first = (int64_t{1} << 32) - 2;
+  const std::vector<float> row = Row(*Make({"uniform", 0, 1, 7, first}), 3, 4);
+  const auto words = Philox({(uint32_t{1} << 30) - 1, 0, 3, 0}, {7, 0});
+  const auto next = Philox({uint32_t{1} << 30, 0, 3, 0}, {7, 0});
+  const std::vector<uint32_t> expected = {words[2], words[3], next[0], next[1]};
+  for (size_t j = 0; j < 4; ++j) {
+    EXPECT_EQ(row[j], static_cast<float>(expected[j] >> 8) / 16777216.0f);
+  }
+}
+
+TEST(Initializer, RefusesAPartThatNoTableHas) {
+  std::unique_ptr<Initializer> initializer;
+  for (const int64_t first : {int64_t{-1}, int64_t{1} << 32}) {
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                          "Received: first_column=" + std::to_string(first),
+                          Initializer::Create({"uniform", 0, 1, 7, first}, &initializer)));
+  }
+  for (const int64_t stride : {0, -1}) {
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                          "Received: key_stride=" + std::to_string(stride),
+                          Initializer::Create({"uniform", 0, 1, 7, 0, stride}, &initializer)));
+  }
+}
+
 TEST(Initializer, RefusesAnUnknownKindByNamingTheKnownOnes) {
   std::unique_ptr<Initializer> initializer;
-  const Status status = Initializer::Create("orthogonal", 0, 1, 0, &initializer);
+  const Status status = Initializer::Create({"orthogonal", 0, 1}, &initializer);
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "'truncated_normal'", status));
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "initializer='orthogonal'", status));
 }

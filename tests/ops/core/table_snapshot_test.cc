@@ -232,8 +232,7 @@ TEST(TableSnapshot, EndsAWalkWhenARuleIsRefused) {
 TEST(TableSnapshot, GivesTheStateOfOneVersionOrFails) {
   const TempFolder folder;
   TableOptions options = OverSsd(folder / "rows", 4, 20000);
-  options.initializer = "constant";
-  options.initializer_a = 0;
+  options.initializer = {};
   const auto table = OpenWithRule(options, SgdRule());
   const std::vector<int64_t> ids = Range(0, 2000);
   const std::vector<float> grads(2000 * 4, -1.0f);

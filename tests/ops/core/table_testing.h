@@ -32,10 +32,7 @@ inline TableOptions Options(int64_t input_dim, int64_t output_dim, int64_t seed 
   options.name = "items";
   options.input_dim = input_dim;
   options.output_dim = output_dim;
-  options.initializer = "uniform";
-  options.initializer_a = -1;
-  options.initializer_b = 1;
-  options.seed = seed;
+  options.initializer = {"uniform", -1, 1, seed};
   return options;
 }
 inline TableOptions Dynamic(int64_t output_dim, int64_t seed = 1) {
@@ -69,8 +66,7 @@ inline std::unique_ptr<EmbeddingTable> OpenWithRule(const TableOptions& options,
 // The initial row of a key of a table with these options.
 inline std::vector<float> InitialRow(const TableOptions& options, int64_t key) {
   std::unique_ptr<Initializer> initializer;
-  EXPECT_TRUE(IsOk(Initializer::Create(options.initializer, options.initializer_a,
-                                       options.initializer_b, options.seed, &initializer)));
+  EXPECT_TRUE(IsOk(Initializer::Create(options.initializer, &initializer)));
   std::vector<float> row(static_cast<size_t>(options.output_dim));
   initializer->Fill(key, options.output_dim, row.data());
   return row;

@@ -53,8 +53,7 @@ class TierStress : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     TableOptions options = Dynamic(kDim);
-    options.initializer = "constant";
-    options.initializer_a = 0;
+    options.initializer = {};
     std::vector<int64_t> sizes = {4000};
     for (const int64_t size : GetParam().lower_sizes) sizes.push_back(size);
     options.storage = {GetParam().lower_tiers, sizes, folder_ / "rows", GetParam().strategy};
