@@ -153,7 +153,8 @@ class _Call:
         variable = self.variables[i]
         # A dynamic table counts as having the most rows there can be: to make its gradient dense by
         # mistake is then an error, whatever its keys are.
-        shape = tf.constant((variable.input_dim or 2**63 - 1, variable.output_dim), tf.int64)
+        num_rows = 2**63 - 1 if variable.is_dynamic else variable.input_dim
+        shape = tf.constant((num_rows, variable.output_dim), tf.int64)
         if self.combiners[i] != "none":
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape)

@@ -12,9 +12,9 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
     return InvalidArgument("`output_dim` must be in [1, " + std::to_string(kMaxOutputDim) +
                            "]. Received: output_dim=" + std::to_string(options.output_dim));
   }
-  if (options.input_dim == 0 || options.input_dim < -1) {
+  if (options.input_dim < -1) {
     return InvalidArgument(
-        "`input_dim` must be at least 1, or -1 for a dynamic table. Received: input_dim=" +
+        "`input_dim` must be at least 0, or -1 for a dynamic table. Received: input_dim=" +
         std::to_string(options.input_dim));
   }
   if (options.keeps_gradient_step && options.input_dim >= 0) {

@@ -38,7 +38,7 @@ struct StorageOptions {
 
 struct TableOptions {
   std::string name;        // as the user knows it, for messages
-  int64_t input_dim = -1;  // rows of a static table; -1 makes a dynamic one
+  int64_t input_dim = -1;  // rows of a static table, perhaps none; -1 makes a dynamic one
   int64_t output_dim = 0;
   InitializerOptions initializer;
   // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.

@@ -37,6 +37,10 @@ Status HugeBuffer::Allocate(int64_t bytes, HugeBuffer* buffer) {
                              std::to_string(kMachineBytes) +
                              " bytes. Received: " + std::to_string(bytes) + " bytes");
   }
+  if (bytes == 0) {  // mmap refuses it
+    *buffer = HugeBuffer();
+    return Status::Ok();
+  }
   const bool huge = bytes >= kHugePageBytes;
   const int64_t usable = RoundUp(bytes, PageBytes());
   // One huge page more, so that an aligned start lies inside. What is not touched costs nothing.

@@ -20,7 +20,8 @@ bool AllBytesAre(const HugeBuffer& buffer, int64_t begin, int64_t end, char valu
 }
 
 TEST(HugeBuffer, IsZeroedAndAtLeastAsLargeAsAskedFor) {
-  for (const int64_t bytes : {int64_t{1}, kPage, kHugePageBytes - 1, kHugePageBytes + 1}) {
+  for (const int64_t bytes :
+       {int64_t{0}, int64_t{1}, kPage, kHugePageBytes - 1, kHugePageBytes + 1}) {
     HugeBuffer buffer;
     ASSERT_TRUE(IsOk(HugeBuffer::Allocate(bytes, &buffer)));
     EXPECT_GE(buffer.bytes(), bytes);
