@@ -7,7 +7,6 @@ from keras_sparse import ops
 from keras_sparse.anchor import make_anchor
 from keras_sparse.initial_rows import InitialRows
 from keras_sparse.initial_rows import native_initial_rows
-from keras_sparse.initial_rows import NATIVE_INITIALIZERS
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.no_computation import NoComputation
 from keras_sparse.ops.lookup import refuse_strategies
@@ -15,6 +14,7 @@ from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.storage.storage_option import StorageOption
+from keras_sparse.table_part import check_part
 from keras_sparse.table_rows import TableRows
 
 
@@ -48,6 +48,10 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             `evict` lets go. Defaults to `None`: none.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
+        part: `keras_sparse.table_part.TablePart`, which this variable holds of a table that several
+            ranks share. `input_dim` and `output_dim` are then those of the part; the initializer
+            and the seed make the rows of the whole table, of which this has its part, bit for bit.
+            Defaults to `None`: a table of its own.
 
     Example:
     >>> table = EmbeddingVariable(None, 8, initializer="zeros")
@@ -69,8 +73,12 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         eviction=None,
         trainable=True,
         name="embeddings",
+        part=None,
     ):
-        self.input_dim = checks.positive_or_none(input_dim, "input_dim")
+        self.part = check_part(part, input_dim, output_dim)
+        if part is None:
+            input_dim = checks.positive_or_none(input_dim, "input_dim")
+        self.input_dim = input_dim  # the part may have no rows
         self.output_dim = checks.positive(output_dim, "output_dim")
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
         self.storage = check_storage(storage, input_dim) or StorageOption()
@@ -78,6 +86,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         self.eviction = check_eviction(eviction, input_dim)
         refuse_strategies("created")
         self.initializer = keras.initializers.get(initializer)
+        # Of the whole table, as a file says them too.
         self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
         self.native = None
         self.rule = None
@@ -99,15 +108,9 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
 
     def _describe_initial_rows(self, seed):
         seed = resolve_seed(self.initializer, seed)
-        rows = native_initial_rows(self.initializer, self.input_dim, self.output_dim, seed)
+        input_dim, output_dim = self._whole_shape()
+        rows = native_initial_rows(self.initializer, input_dim, output_dim, seed)
         self._imports_initial_rows = rows is None
-        if rows is None and self.is_dynamic:
-            raise ValueError(
-                "The initializer of a dynamic table must be one of keras.initializers."
-                f"{NATIVE_INITIALIZERS}, as any key's row must follow from the seed and the key. "
-                "Take one of these, or give the table an `input_dim`. Received: "
-                f"{type(self.initializer).__name__}"
-            )
         return InitialRows("constant", 0.0, 0.0, seed) if rows is None else rows
 
     # What Keras calls to give a variable its value, once there may be one.
@@ -118,7 +121,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 [self.path],
                 [self.input_dim],
                 [self.output_dim],
-                [self.initial_rows],
+                [self._of_part(self.initial_rows)],
                 [self.out_of_range],
                 [self.storage],
                 [self.eviction is not None and self.eviction.needs_ages],
@@ -228,16 +231,6 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         self.rule_generation = generations[0]
         self.record_floats = widths[0]
         self.slot_names = tuple(slot_names)
-
-    def set_initial_rows(self, initial_rows):
-        """Changes what keys without a row read as.
-
-        Args:
-            initial_rows: `keras_sparse.initial_rows.InitialRows`.
-        """
-        if initial_rows != self.initial_rows:
-            ops.set_initial_rows([self], [initial_rows])
-            self.initial_rows = initial_rows
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.numpy(), dtype)

@@ -17,7 +17,9 @@ class TableRows:
     input_dim: Any
     output_dim: int
     record_floats: int
+    part: Any
     initializer: Any
+    initial_rows: Any
     # Whether the native table cannot make the initial rows itself.
     _imports_initial_rows: bool
 
@@ -68,12 +70,32 @@ class TableRows:
         )
 
     def _import_initial_rows(self):
-        if self._imports_initial_rows:
-            chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
-            for first, rows in rows_in_chunks(
-                self.initializer, self.input_dim, self.output_dim, chunk_rows
-            ):
-                self.import_(np.arange(first, first + len(rows)), rows)
+        if not self._imports_initial_rows:
+            return
+        input_dim, output_dim = self._whole_shape()
+        # A part is cut out of the chunks of the whole table, as other chunks have other rows.
+        chunk_rows = max(1, _CHUNK_BYTES // (4 * output_dim))
+        for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
+            if self.part is not None:
+                first, rows = self.part.cut(first, rows)
+            self.import_(np.arange(first, first + len(rows)), rows)
+
+    def _whole_shape(self):
+        whole = self if self.part is None else self.part
+        return whole.input_dim, whole.output_dim
+
+    def _of_part(self, initial_rows):
+        return initial_rows if self.part is None else self.part.initial_rows(initial_rows)
+
+    def set_initial_rows(self, initial_rows):
+        """Changes what keys without a row read as.
+
+        Args:
+            initial_rows: `keras_sparse.initial_rows.InitialRows` of the whole table.
+        """
+        if initial_rows != self.initial_rows:
+            ops.set_initial_rows([self], [self._of_part(initial_rows)])
+            self.initial_rows = initial_rows
 
     def clear(self):
         """Takes the table back to before training: no rows, or each row its initial one."""

@@ -13,6 +13,7 @@ from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.tables_elsewhere import load_number
 from keras_sparse.saving.verify import verify
+from keras_sparse.table_part import refuse_part
 
 
 class _Load:
@@ -47,6 +48,7 @@ def load_table(variable, store):
     Raises:
         ValueError: A table of the file is damaged, or this one is of another shape or kind.
     """
+    refuse_part(variable, "loaded")
     if load_number(variable, store):
         return
     load = _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())

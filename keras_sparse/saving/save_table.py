@@ -7,6 +7,7 @@ from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.tables_elsewhere import save_number
+from keras_sparse.table_part import refuse_part
 
 CHUNK_BYTES = 16 << 20
 
@@ -22,6 +23,7 @@ def save_table(variable, store):
         variable: `EmbeddingVariable`.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
+    refuse_part(variable, "saved")
     eviction = variable.eviction
     if eviction is not None and eviction.at_save:
         variable.evict()

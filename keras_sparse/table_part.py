@@ -1,0 +1,146 @@
+import dataclasses
+
+from keras_sparse import checks
+
+
+@dataclasses.dataclass(frozen=True)
+class TablePart:
+    """Which part of which whole table a variable holds.
+
+    A part is a range of columns, of all rows or of those of one shard: the rows of the ids with
+    `id % num_shards == shard`. A dynamic table keeps them under their own keys; a static one
+    without gaps, the row of `id` at the local id `id // num_shards`.
+
+    Args:
+        table: String. Name of the whole table.
+        input_dim: Integer, rows of the whole table. `None` for a dynamic one.
+        output_dim: Integer. Width of a whole row.
+        first_column: Integer. The columns are those from it to `first_column + num_columns`, that
+            one not included.
+        num_columns: Integer.
+        shard: Integer in `[0, num_shards)`. Defaults to 0.
+        num_shards: Integer. Defaults to 1: the part has all rows.
+
+    Example:
+    >>> part = TablePart("users", 10, 8, first_column=2, num_columns=4, shard=1, num_shards=4)
+    >>> part.shape
+    (3, 4)
+    >>> [part.global_ids(local_id) for local_id in range(3)]
+    [1, 5, 9]
+    """
+
+    table: str
+    input_dim: int | None
+    output_dim: int
+    first_column: int
+    num_columns: int
+    shard: int = 0
+    num_shards: int = 1
+
+    def __post_init__(self):
+        checks.positive_or_none(self.input_dim, "input_dim")
+        checks.positive(self.output_dim, "output_dim")
+        checks.not_negative(self.first_column, "first_column")
+        checks.positive(self.num_columns, "num_columns")
+        if self.first_column + self.num_columns > self.output_dim:
+            raise ValueError(
+                "The columns of a part must be among those of its table. Received: first_column="
+                f"{self.first_column}, num_columns={self.num_columns} of output_dim="
+                f"{self.output_dim}"
+            )
+        checks.positive(self.num_shards, "num_shards")
+        if checks.not_negative(self.shard, "shard") >= self.num_shards:
+            raise ValueError(
+                f"`shard` must be in [0, {self.num_shards}). Received: shard={self.shard}"
+            )
+
+    @property
+    def is_dynamic(self):
+        """Whether the table takes any key."""
+        return self.input_dim is None
+
+    @property
+    def is_whole(self):
+        """Whether this is all of the table."""
+        return self.num_columns == self.output_dim and self.num_shards == 1
+
+    @property
+    def num_rows(self):
+        """Integer. Rows of a static table in this part, perhaps 0; `None` for a dynamic table."""
+        if self.input_dim is None:
+            return None
+        return (self.input_dim - self.shard - 1) // self.num_shards + 1
+
+    @property
+    def shape(self):
+        """`(num_rows, num_columns)`: `input_dim` and `output_dim` of a variable with the part."""
+        return self.num_rows, self.num_columns
+
+    def holds(self, ids):
+        """Says of ids, an integer or an array of int64, whether their rows are in this part."""
+        return ids % self.num_shards == self.shard
+
+    def local_ids(self, ids):
+        """Returns the ids here of ids of the whole table that this part holds."""
+        return ids if self.is_dynamic else ids // self.num_shards
+
+    def global_ids(self, ids):
+        """Returns the ids in the whole table of ids here."""
+        return ids if self.is_dynamic else ids * self.num_shards + self.shard
+
+    def cut(self, first_id, rows):
+        """Cuts what this part has out of some rows of a whole static table.
+
+        Args:
+            first_id: Integer. The rows are those of the ids from it on.
+            rows: Array of shape `(n, output_dim)`.
+
+        Returns:
+            `(first local id, rows)`, the rows being a view of shape `(m, num_columns)`.
+        """
+        skipped = (self.shard - first_id) % self.num_shards
+        columns = slice(self.first_column, self.first_column + self.num_columns)
+        first_local_id = (first_id + skipped) // self.num_shards
+        return first_local_id, rows[skipped :: self.num_shards, columns]
+
+    def initial_rows(self, whole):
+        """Returns the `InitialRows` of this part, given those of the whole table."""
+        stride, offset = (1, 0) if self.is_dynamic else (self.num_shards, self.shard)
+        return dataclasses.replace(
+            whole, first_column=self.first_column, key_stride=stride, key_offset=offset
+        )
+
+
+def check_part(part, input_dim, output_dim):
+    """Returns the part of a variable; raises unless the variable has its shape.
+
+    Args:
+        part: `TablePart`, or `None` for a table of its own.
+        input_dim, output_dim: What the variable was given.
+    """
+    if part is None:
+        return None
+    if not isinstance(part, TablePart):
+        raise TypeError(
+            f"`part` must be a `TablePart`. Received: part={part!r} of type {type(part).__name__}"
+        )
+    if (input_dim, output_dim) != part.shape:
+        raise ValueError(
+            "A variable with a part of a table must have the part's input_dim and output_dim, "
+            f"{part.shape}. Received: input_dim={input_dim}, output_dim={output_dim} with {part}"
+        )
+    return part
+
+
+def refuse_part(variable, action):
+    """Raises NotImplementedError if a variable holds a part of a table.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        action: String. What cannot be done with it.
+    """
+    if variable.part is not None and not variable.part.is_whole:
+        raise NotImplementedError(
+            f"A part of a table cannot be {action} by itself, as files have whole tables. "
+            f"Received: variable '{variable.path}' with {variable.part}"
+        )

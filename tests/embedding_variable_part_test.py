@@ -1,0 +1,190 @@
+"""Variables that hold parts of a table have, together, the rows of the whole table, bit for bit."""
+
+import hypothesis
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import strategies as st
+
+import keras_sparse
+from keras_sparse import EmbeddingVariable
+from keras_sparse import table_rows
+from keras_sparse.initial_rows import InitialRows
+from keras_sparse.table_part import TablePart
+
+NATIVE = [
+    keras.initializers.RandomUniform(-2, 5, seed=3),
+    keras.initializers.RandomNormal(3.0, 0.5, seed=3),
+    keras.initializers.TruncatedNormal(3.0, 0.5, seed=3),
+    keras.initializers.GlorotUniform(seed=3),
+    keras.initializers.HeNormal(seed=3),
+    keras.initializers.Constant(0.25),
+]
+OTHER_ROWS = InitialRows("normal", 1.0, 2.0, 11)
+
+
+def countdown(shape, dtype):
+    return np.arange(shape[0] * shape[1], 0, -1).reshape(shape).astype(dtype)
+
+
+@st.composite
+def initializers(draw, input_dim, output_dim):
+    """An initializer of a table, and how many bytes of its rows are made at once."""
+    if input_dim is None or draw(st.booleans()):
+        return draw(st.sampled_from(NATIVE)), 1 << 20
+    kinds = (
+        keras.initializers.Orthogonal(seed=3),
+        keras.initializers.Constant(countdown((input_dim, output_dim), "float32")),
+        keras.initializers.Constant(countdown((1, output_dim), "float32")),
+        countdown,
+    )
+    return draw(st.sampled_from(kinds)), draw(st.sampled_from([1, 40, 300, 1 << 20]))
+
+
+@st.composite
+def tables_in_parts(draw):
+    """`(parts, initializer, chunk bytes)`: of a table cut into columns, rows, or both."""
+    input_dim, output_dim = draw(st.none() | st.integers(1, 20)), draw(st.integers(1, 13))
+    cuts = draw(st.sets(st.integers(1, output_dim - 1), max_size=4)) if output_dim > 1 else ()
+    ends = [*sorted(cuts), output_dim]
+    num_shards = draw(st.integers(1, 5))
+    parts = [
+        TablePart("users", input_dim, output_dim, first, end - first, shard, num_shards)
+        for first, end in zip([0, *ends], ends, strict=False)
+        for shard in range(num_shards)
+    ]
+    return parts, *draw(initializers(input_dim, output_dim))
+
+
+def make(part, initializer, **kwargs):
+    return EmbeddingVariable(*part.shape, initializer, part=part, **kwargs)
+
+
+def rows_of(variable, ids):
+    return keras_sparse.ops.lookup([variable], [tf.constant(ids, tf.int64)])[0].numpy()
+
+
+def put_together(variables, ids):
+    """The rows of ids of the whole table, as the parts have them."""
+    part = variables[0].part
+    rows = np.full((len(ids), part.output_dim), np.nan, np.float32)
+    for variable in variables:
+        part = variable.part
+        held = np.flatnonzero(part.holds(ids))
+        columns = np.arange(part.first_column, part.first_column + part.num_columns)
+        rows[np.ix_(held, columns)] = rows_of(variable, part.local_ids(ids[held]))
+    return rows
+
+
+def train(variable, ids):
+    """Leaves none of these rows as it was."""
+    variable.import_(ids, np.full((len(ids), variable.output_dim), -9))
+
+
+@hypothesis.settings(deadline=None, max_examples=30)
+@hypothesis.given(table=tables_in_parts())
+def test_parts_have_the_rows_of_the_whole_table(table):
+    parts, initializer, chunk_bytes = table
+    input_dim, output_dim = parts[0].input_dim, parts[0].output_dim
+    ids = np.array([-(2**63), -13, -1, 0, 1, 2, 3, 2**63 - 1])
+    ids = ids if input_dim is None else np.arange(input_dim)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_rows, "_CHUNK_BYTES", chunk_bytes)
+        whole = EmbeddingVariable(input_dim, output_dim, initializer)
+        variables = [make(part, initializer) for part in parts]
+        expected = rows_of(whole, ids)
+        np.testing.assert_array_equal(put_together(variables, ids), expected)
+        for variable in variables:
+            train(variable, variable.part.local_ids(ids[variable.part.holds(ids)]))
+            variable.clear()
+        np.testing.assert_array_equal(put_together(variables, ids), expected)
+
+
+@hypothesis.settings(deadline=None, max_examples=30)
+@hypothesis.given(table=tables_in_parts())
+def test_parts_take_other_initial_rows_of_the_whole_table(table):
+    parts, _, _ = table
+    input_dim, output_dim = parts[0].input_dim, parts[0].output_dim
+    ids = np.array([-4, 0, 99]) if input_dim is None else np.arange(input_dim)
+    variables = [make(part, "zeros") for part in parts]
+    for variable in [whole := EmbeddingVariable(input_dim, output_dim, "zeros"), *variables]:
+        variable.set_initial_rows(OTHER_ROWS)
+        variable.clear()
+        assert variable.initial_rows == OTHER_ROWS
+    np.testing.assert_array_equal(put_together(variables, ids), rows_of(whole, ids))
+
+
+@pytest.mark.parametrize("input_dim", [7, None])
+def test_a_part_has_the_fans_and_the_seed_of_the_whole_table(input_dim):
+    whole = EmbeddingVariable(input_dim, 16, "glorot_uniform", seed=5)
+    part = make(TablePart("users", input_dim, 16, 3, 2), "glorot_uniform", seed=5)
+    assert part.initial_rows == whole.initial_rows
+    assert part.shape == (part.num_rows, 2)
+    np.testing.assert_array_equal(rows_of(part, [3, 1]), rows_of(whole, [3, 1])[:, 3:5])
+
+
+def test_the_first_gradient_makes_the_row_of_the_whole_table():
+    whole = EmbeddingVariable(None, 6, seed=5)
+    part = make(TablePart("words", None, 6, 1, 3, shard=1, num_shards=2), "uniform", seed=5)
+    for variable in (whole, part):
+        optimizer = keras_sparse.optimizers.SGD(0.5)
+        optimizer.build([variable])
+        grads = tf.IndexedSlices(tf.ones((1, variable.output_dim)), tf.constant([-5], tf.int64))
+        optimizer.apply([grads], [variable])
+    assert part.num_rows == 1
+    np.testing.assert_array_equal(rows_of(part, [-5]), rows_of(whole, [-5])[:, 1:4])
+
+
+@pytest.mark.parametrize("initializer", ["uniform", countdown])
+def test_a_part_may_have_no_rows(initializer):
+    table = make(TablePart("users", 2, 6, 1, 3, shard=3, num_shards=4), initializer)
+    optimizer = keras_sparse.optimizers.Adam()
+    optimizer.build([table])
+    with tf.GradientTape() as tape:
+        rows = keras_sparse.ops.lookup([table], [tf.zeros(0, tf.int64)])[0]
+        loss = tf.reduce_sum(rows)
+    assert rows.shape == (0, 3)
+    grads = tape.gradient(loss, table)
+    np.testing.assert_array_equal(grads.dense_shape, [0, 3])
+    optimizer.apply([grads], [table])
+    table.clear()
+    table.assign(table.numpy())
+    table.import_(*[np.zeros(0, np.int64), np.zeros((0, 3))])
+    assert (table.is_dynamic, table.num_rows, table.shape) == (False, 0, (0, 3))
+    assert table.numpy().shape == (0, 3)
+    assert list(table.export()) == []
+    assert table.stats()["rows"] == 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"ids\[0\] = 0"):
+        rows_of(table, [0])
+
+
+def test_a_table_of_its_own_has_rows_and_no_part():
+    assert EmbeddingVariable(3, 2).part is None
+    with pytest.raises(ValueError, match="`input_dim` must be above 0"):
+        EmbeddingVariable(0, 2)
+
+
+def test_a_variable_has_the_shape_of_its_part():
+    part = TablePart("users", 10, 8, 2, 3, shard=1, num_shards=4)
+    with pytest.raises(ValueError, match=r"\(3, 3\). Received: input_dim=10, output_dim=8 with"):
+        EmbeddingVariable(10, 8, part=part)
+    with pytest.raises(TypeError, match=r"must be a `TablePart`\. Received: part='users'"):
+        EmbeddingVariable(10, 8, part="users")
+
+
+@pytest.mark.parametrize("use", [keras_sparse.saving.save_table, keras_sparse.saving.load_table])
+def test_a_part_is_not_a_saved_table(use):
+    table = make(TablePart("words", None, 8, 0, 8, shard=1, num_shards=4), "uniform")
+    with pytest.raises(NotImplementedError, match=r"'embeddings' with TablePart.*shard=1"):
+        use(table, {})
+
+
+def test_a_part_that_is_the_whole_table_is_saved_as_one():
+    whole = make(TablePart("users", 4, 2, 0, 2), "uniform")
+    stores = {}, {}
+    for variable, store in zip((whole, EmbeddingVariable(4, 2)), stores, strict=True):
+        variable.assign(np.ones((4, 2)))
+        variable.set_initial_rows(OTHER_ROWS)
+        keras_sparse.saving.save_table(variable, store)
+    np.testing.assert_equal(*stores)
