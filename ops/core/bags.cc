@@ -51,6 +51,25 @@ float Bags::Scale(int64_t bag) const {
   return 1 / (combiner == Combiner::kMean ? total : std::sqrt(total));
 }
 
+void Bags::FinishWeightsGradient(int64_t first_bag, int64_t last_bag, float* grads) const {
+  if (combiner == Combiner::kSum) return;
+  // The divisor's share: with s the scale and p = sum(w * product) * s, the product of the output
+  // and its gradient, d/dw_i is s * (product_i - p) for the mean and s * (product_i - p * s * w_i)
+  // for sqrtn.
+  for (int64_t b = first_bag; b < last_bag; ++b) {
+    const float scale = Scale(b);
+    float output_product = 0;
+    for (int64_t i = row_splits[b]; i < row_splits[b + 1]; ++i) {
+      output_product += weights[i] * grads[i];
+    }
+    output_product *= scale;
+    for (int64_t i = row_splits[b]; i < row_splits[b + 1]; ++i) {
+      const float share = combiner == Combiner::kMean ? 1 : scale * weights[i];
+      grads[i] = scale * (grads[i] - output_product * share);
+    }
+  }
+}
+
 std::vector<int64_t> CutBags(const Bags& bags, int64_t ids_per_run) {
   // A bag weighs its ids and one, for an empty bag is work too.
   const auto weight_before = [&bags](int64_t bag) {

@@ -33,6 +33,10 @@ struct Bags {
 
   // What a pooled sum of bag b is multiplied with.
   float Scale(int64_t bag) const;
+
+  // The gradient with respect to the weights of the ids of bags [first_bag, last_bag).
+  //   grads  (num_ids) each id's product of its row and the gradient of its bag's output; in place
+  void FinishWeightsGradient(int64_t first_bag, int64_t last_bag, float* grads) const;
 };
 
 // Cuts the bags into runs of similar work: run i is [cuts[i], cuts[i + 1]).

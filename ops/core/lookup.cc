@@ -115,22 +115,7 @@ void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
                              Dot(rows[i], request.output_grads + bag * dim, dim);
                        }
                      });
-  if (bags.combiner == Combiner::kSum) return;
-  // Then the divisor's share: with s the scale and p = sum(w * product) * s, the product of the
-  // output and its gradient, d/dw_i is s * (product_i - p) for the mean and
-  // s * (product_i - p * s * w_i) for sqrtn.
-  for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
-    const float scale = bags.Scale(b);
-    float output_product = 0;
-    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
-      output_product += bags.weights[i] * request.weight_grads[i];
-    }
-    output_product *= scale;
-    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
-      const float share = bags.combiner == Combiner::kMean ? 1 : scale * bags.weights[i];
-      request.weight_grads[i] = scale * (request.weight_grads[i] - output_product * share);
-    }
-  }
+  bags.FinishWeightsGradient(run.first_bag, run.last_bag, request.weight_grads);
 }
 
 Status SeeVersion(const LookupRequest& request) {

@@ -7,9 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/distinct_ids.h"
 #include "ops/core/executor.h"
-#include "ops/core/id_grouper.h"
-#include "ops/core/id_partition.h"
 #include "ops/core/output_gradient.h"
 #include "ops/core/status.h"
 
@@ -41,19 +40,9 @@ class GradientMerger {
   void Write(const std::vector<Result>& results, Executor* executor) const;
 
  private:
-  // A part of one gradient's ids.
-  struct Part {
-    size_t gradient;
-    int64_t index;
-    int64_t first_unique;  // where its ids begin in the result
-    IdGrouper groups;
-  };
-
   std::vector<OutputGradient> gradients_;
   std::vector<GradientSource> sources_;
-  std::vector<IdPartition> partitions_;
-  std::vector<Part> parts_;
-  std::vector<int64_t> num_unique_;
+  std::unique_ptr<DistinctIds> ids_;
 };
 
 }  // namespace keras_sparse

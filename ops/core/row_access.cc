@@ -11,6 +11,7 @@
 #include "ops/core/bytes.h"
 #include "ops/core/hash.h"
 #include "ops/core/hash_index.h"
+#include "ops/core/out_of_range.h"
 #include "ops/core/wait_timer.h"
 
 namespace keras_sparse {
@@ -47,10 +48,7 @@ bool AnyOutOfRange(const EmbeddingTable& table, const int64_t* ids, int64_t n) {
 Status OutOfRangeError(const TableIds& list) {
   int64_t i = 0;
   while (!AnyOutOfRange(*list.table, list.ids + i, 1)) ++i;
-  return InvalidArgument("id must be in [0, " + std::to_string(list.table->input_dim()) +
-                         ") for table '" + list.table->name() +
-                         "'; out_of_range=\"zero\" reads others as zeros. Received: ids[" +
-                         std::to_string(i) + "] = " + std::to_string(list.ids[i]));
+  return OutOfRange(list.table->name(), list.table->input_dim(), i, list.ids[i]);
 }
 
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {

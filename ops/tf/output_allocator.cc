@@ -38,19 +38,21 @@ void OutputAllocator::DeallocateRaw(void* data) {
   kept_.emplace(buffer.bytes(), std::move(buffer));
 }
 
+absl::Status MakeTensor(tf::OpKernelContext* ctx, tf::DataType type, const tf::TensorShape& shape,
+                        tf::Tensor* tensor) {
+  if (shape.num_elements() * tf::DataTypeSize(type) < kHugePageBytes / 2) {
+    return ctx->allocate_temp(type, shape, tensor);
+  }
+  *tensor = tf::Tensor(OutputAllocator::Get(), type, shape);
+  if (tensor->IsInitialized()) return absl::OkStatus();
+  return absl::ResourceExhaustedError("the output must fit memory. Received: shape=" +
+                                      shape.DebugString());
+}
+
 absl::Status AllocateFloats(tf::OpKernelContext* ctx, int output, const tf::TensorShape& shape,
                             float** data) {
-  if (shape.num_elements() * static_cast<int64_t>(sizeof(float)) < kHugePageBytes / 2) {
-    tf::Tensor* tensor = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(output, shape, &tensor));
-    *data = tensor->flat<float>().data();
-    return absl::OkStatus();
-  }
-  tf::Tensor tensor(OutputAllocator::Get(), tf::DT_FLOAT, shape);
-  if (!tensor.IsInitialized()) {
-    return absl::ResourceExhaustedError("the output must fit memory. Received: shape=" +
-                                        shape.DebugString());
-  }
+  tf::Tensor tensor;
+  TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, shape, &tensor));
   *data = tensor.flat<float>().data();
   ctx->set_output(output, tensor);
   return absl::OkStatus();

@@ -1,0 +1,206 @@
+import weakref
+
+import tensorflow as tf
+
+from keras_sparse.distribute.collectives import alltoall
+from keras_sparse.ops import _native
+from keras_sparse.ops.merge_gradients import fill_in_absent
+from keras_sparse.ops.pooled_slices import PooledSlices
+
+
+class Exchange:
+    """Lookups in tables of which each rank has a part.
+
+    A lookup costs two exchanges, one of ids and one of rows, and its gradient one more, however
+    many tables and inputs there are. All ranks must do the same lookups.
+
+    Args:
+        layout: `ExchangeLayout`.
+        variables: List of `EmbeddingVariable`: this rank's part of each of `layout.own_tables`.
+        pools: List of booleans, one a variable: whether the table has an input with a combiner.
+        is_trained: Function without arguments: whether any rank trains any of the tables.
+        anchor: `EmbeddingVariable` that stands in for the tables of a rank that trains none of
+            them, for gradients to arrive at there too. `None` where there are some.
+        name: String, another one for each exchange, the same on all ranks.
+    """
+
+    def __init__(self, layout, variables, pools, is_trained, anchor, name):
+        self.layout = layout
+        self.variables = variables
+        self.pools = pools
+        self.is_trained = is_trained
+        self.anchor = anchor
+        self.name = name
+        self._num_lookups = weakref.WeakKeyDictionary()
+
+    # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+    @tf.autograph.experimental.do_not_convert
+    def lookup(self, tables, ids, row_splits, weights, combiners):
+        """Reads rows of the tables, pooled or one by one: `keras_sparse.ops.lookup` over ranks.
+
+        The gradients of the variables are averages over ranks: the sum of what all ranks' outputs
+        give, divided by the number of ranks.
+
+        Args:
+            tables: List of integers: in which table of the plan each input is looked up.
+            ids, row_splits, weights, combiners: As in `keras_sparse.ops.lookup`, one an input.
+
+        Returns:
+            List of float32 tensors, as `keras_sparse.ops.lookup` does.
+
+        Raises:
+            tf.errors.InvalidArgumentError: On all ranks, if one of them has an id outside a static
+                table. Names the rank.
+        """
+        weighted = [i for i, weight in enumerate(weights) if weight is not None]
+        row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
+        call = _Call(self, tables, ids, row_splits, weights, combiners, weighted)
+        return call.rows(f"{self.name}.{self._number_of_lookup()}")
+
+    def trained_variables(self):
+        """Returns what a gradient has a place for on this rank."""
+        trained = [variable for variable in self.variables if variable.trainable]
+        if trained or self.anchor is None or not self.is_trained():
+            return trained
+        return [self.anchor]
+
+    def _number_of_lookup(self):
+        """How many lookups came before in the graph that is being traced.
+
+        Ranks may trace a different number of times, but what they trace is alike.
+        """
+        if tf.executing_eagerly():
+            return 0
+        graph = tf.compat.v1.get_default_graph()
+        number = self._num_lookups.get(graph, 0)
+        self._num_lookups[graph] = number + 1
+        return number
+
+
+class _Call:
+    """One lookup's tensors, and its ops forward and back."""
+
+    def __init__(self, exchange, tables, ids, row_splits, weights, combiners, weighted):
+        self.exchange = exchange
+        self.layout = exchange.layout
+        self.tables = tables
+        self.ids = ids
+        self.row_splits = row_splits
+        self.weights = weights
+        self.combiners = combiners
+        self.weighted = weighted
+
+    def rows(self, name):
+        trained = self.exchange.trained_variables()
+
+        @tf.custom_gradient
+        def rows_of(*anchors_and_weights):
+            request = self._request()
+            words, splits = alltoall(request.words, request.splits, f"{name}.ids")
+            served = _native.lib.keras_sparse_serve_rows(
+                handles=[variable.native for variable in self.exchange.variables],
+                words=words,
+                splits=splits,
+                pools=self.exchange.pools,
+                **self.layout.attributes,
+            )
+            reply = alltoall(served.reply, served.reply_splits, f"{name}.rows")
+            rows = _native.lib.keras_sparse_combine_rows(
+                words=reply[0],
+                splits=reply[1],
+                reply_rows=request.reply_rows,
+                output_dims=self.layout.dims_of(self.tables),
+                **self._uses(request),
+            )
+
+            def gradient(*row_grads):
+                grads = [tf.convert_to_tensor(grad) for grad in row_grads]
+                table_grads = self._table_grads(trained, grads, request, served, name)
+                return table_grads + self._weight_grads(grads, request, reply)
+
+            return list(rows), gradient
+
+        anchors = [tf.convert_to_tensor(variable.value) for variable in trained]
+        return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
+
+    def _request(self):
+        return _native.lib.keras_sparse_request_rows(
+            ids=self.ids,
+            row_splits=self.row_splits,
+            weights=self.weights,
+            combiners=self.combiners,
+            input_tables=self.layout.numbers_of(self.tables),
+            **self.layout.attributes,
+        )
+
+    def _uses(self, request, places=None):
+        """What the native ops take of the inputs at these places; all by default."""
+        places = range(len(self.ids)) if places is None else places
+        return {
+            "positions": [request.positions[i] for i in places],
+            "position_splits": [request.position_splits[i] for i in places],
+            "scales": [request.scales[i] for i in places],
+            "weights": [self.weights[i] for i in places],
+            "combiners": [self.combiners[i] for i in places],
+            "input_tables": self.layout.numbers_of([self.tables[i] for i in places]),
+            **self.layout.attributes,
+        }
+
+    def _table_grads(self, trained, grads, request, served, name):
+        if not trained:
+            return []
+        returned = _native.lib.keras_sparse_return_gradients(
+            output_grads=grads,
+            reply_rows=request.reply_rows,
+            scale=1 / self.layout.num_ranks,
+            **self._uses(request),
+        )
+        words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
+        values = _native.lib.keras_sparse_gather_gradients(
+            words=words,
+            splits=splits,
+            served_rows=served.served_rows,
+            output_dims=self.layout.own_dims,
+            P=len(self.layout.own_dims),
+            **self.layout.attributes,
+        )
+        if trained == [self.exchange.anchor]:
+            with tf.control_dependencies([words]):
+                return [_no_slices(self.exchange.anchor)]
+        parts = zip(self.exchange.variables, values, served.ids, served.row_splits, strict=True)
+        return [
+            _slices(variable, *part, pooled)
+            for (variable, *part), pooled in zip(parts, self.exchange.pools, strict=True)
+            if variable.trainable
+        ]
+
+    def _weight_grads(self, grads, request, reply):
+        if not self.weighted:
+            return []
+        return list(
+            _native.lib.keras_sparse_combine_rows_weights_grad(
+                output_grads=[grads[i] for i in self.weighted],
+                words=reply[0],
+                splits=reply[1],
+                reply_rows=request.reply_rows,
+                **self._uses(request, self.weighted),
+            )
+        )
+
+
+def _dense_shape(variable):
+    # As in `keras_sparse.ops.lookup`.
+    return tf.constant((variable.input_dim or 2**63 - 1, variable.output_dim), tf.int64)
+
+
+def _slices(variable, values, ids, row_splits, pooled):
+    if pooled:
+        no_weights = tf.zeros((0,), tf.float32)
+        bags = (tf.identity(row_splits), no_weights, "sum")
+        return PooledSlices(tf.identity(ids), values, *bags, _dense_shape(variable))
+    return tf.IndexedSlices(values, tf.identity(ids), _dense_shape(variable))
+
+
+def _no_slices(variable):
+    values = tf.zeros((0, variable.output_dim))
+    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), _dense_shape(variable))

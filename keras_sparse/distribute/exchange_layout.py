@@ -1,0 +1,38 @@
+class ExchangeLayout:
+    """What the native ops know of a plan: which rank has what of the tables that ranks exchange.
+
+    Tables that every rank has all of are not among them.
+
+    Args:
+        plan: `Plan`.
+        rank: Integer. This process.
+        out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
+    """
+
+    def __init__(self, plan, rank, out_of_range):
+        kinds = [placement.kind for placement in plan.placements]
+        # The places in the plan of the tables that are exchanged.
+        self.tables = [i for i, kind in enumerate(kinds) if kind != "data_parallel"]
+        self.num_ranks = plan.num_ranks
+        self._number_of = {table: number for number, table in enumerate(self.tables)}
+        numbers = [plan.num_ranks, rank]
+        for i in self.tables:
+            spec, slices = plan.tables[i], plan.placements[i].slices
+            numbers += [-1 if spec.is_dynamic else spec.rows, spec.width]
+            numbers += [out_of_range[i] == "zero", kinds[i] == "row_wise", len(slices)]
+            for each in slices:
+                numbers += [each.rank, each.num_columns]
+        names = [plan.tables[i].name for i in self.tables]
+        self.attributes = {"layout": [int(number) for number in numbers], "table_names": names}
+        # The tables of the plan that this rank has a part of, in the order of the native ops.
+        self.own_tables = [i for i in self.tables if plan.slice_of(i, rank) is not None]
+        self.own_dims = [plan.slice_of(i, rank).num_columns for i in self.own_tables]
+        self._dims = [plan.tables[i].width for i in self.tables]
+
+    def numbers_of(self, tables):
+        """Returns the numbers by which the native ops know tables of the plan."""
+        return [self._number_of[table] for table in tables]
+
+    def dims_of(self, tables):
+        """Returns the widths of tables of the plan."""
+        return [self._dims[self._number_of[table]] for table in tables]

@@ -1,0 +1,191 @@
+import itertools
+import os
+
+import keras
+
+from keras_sparse import ops
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.exchange import Exchange
+from keras_sparse.distribute.exchange_layout import ExchangeLayout
+from keras_sparse.distribute.runtime import rank
+from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.initial_rows import resolve_seed
+from keras_sparse.storage.storage_option import StorageOption
+from keras_sparse.table_part import TablePart
+
+# Layers are built in the same order on all ranks, so that these numbers are the same too.
+_numbers = itertools.count()
+
+
+class OwnTables:
+    """This rank's part of the tables of a plan, and lookups in all of them.
+
+    Args:
+        plan: `Plan`.
+        layers: List of `Embedding`, one a table: its options.
+        by_table: Dict of the `EmbeddingVariable` of each table that this rank has a part of, by its
+            place in the plan.
+
+    Attributes:
+        stand_in: `EmbeddingVariable` without a row, for a rank that trains no table while others
+            do; otherwise `None`.
+    """
+
+    def __init__(self, plan, layers, by_table):
+        self.plan = plan
+        self.by_table = by_table
+        self._layers = layers
+        self._is_exchanged = [
+            plan.num_ranks > 1 and placement.kind != "data_parallel"
+            for placement in plan.placements
+        ]
+        self.stand_in = None
+        self.exchange = None
+        if any(self._is_exchanged):
+            self._make_exchange()
+
+    def _make_exchange(self):
+        layout = ExchangeLayout(self.plan, rank(), [layer.out_of_range for layer in self._layers])
+        name = f"keras_sparse.exchange_{next(_numbers)}"
+        own = [self.by_table[table] for table in layout.own_tables]
+        trains = [self._layers[table].trainable for table in layout.tables]
+        if any(trains) and not any(self._layers[table].trainable for table in layout.own_tables):
+            self.stand_in = EmbeddingVariable(None, 1, "zeros", name="no_table")
+        self.exchange = Exchange(
+            layout,
+            own,
+            [self._layers[table].combiner is not None for table in layout.own_tables],
+            self._is_any_trained,
+            self.stand_in,
+            name,
+        )
+
+    def _is_any_trained(self):
+        """Whether a table that is exchanged is trained: by what is the same on all ranks."""
+        own = [*self.by_table.values(), *([] if self.stand_in is None else [self.stand_in])]
+        trains = zip(self._is_exchanged, self._layers, strict=True)
+        is_frozen = bool(own) and not any(variable.trainable for variable in own)
+        return not is_frozen and any(is_in and layer.trainable for is_in, layer in trains)
+
+    def variables(self):
+        """Returns the variables in the order of tables, and the stand-in."""
+        own = [self.by_table[table] for table in sorted(self.by_table)]
+        return own if self.stand_in is None else [*own, self.stand_in]
+
+    def lookup(self, tables, forms):
+        """Reads the rows of the inputs of a layer.
+
+        Args:
+            tables: List of integers: in which table of the plan each input is looked up.
+            forms: List of `RaggedForm`, one an input.
+
+        Returns:
+            List of float32 tensors: the rows or pooled rows of each input.
+        """
+        rows = [None] * len(forms)
+        for is_exchanged in (False, True):
+            places = [i for i, t in enumerate(tables) if self._is_exchanged[t] == is_exchanged]
+            if not places:
+                continue
+            read = self.exchange.lookup if is_exchanged else self._lookup_here
+            pooled = [forms[i].row_splits is not None for i in places]
+            combiners = [self._layers[tables[i]].combiner for i in places]
+            some = read(
+                [tables[i] for i in places],
+                [forms[i].ids for i in places],
+                [forms[i].row_splits for i in places],
+                [
+                    forms[i].weights if pool else None
+                    for i, pool in zip(places, pooled, strict=True)
+                ],
+                [name if pool else None for name, pool in zip(combiners, pooled, strict=True)],
+            )
+            for i, each in zip(places, some, strict=True):
+                rows[i] = each
+        return rows
+
+    def _lookup_here(self, tables, *inputs):
+        return ops.lookup([self.by_table[table] for table in tables], *inputs)
+
+
+def make_own_tables(plan, layers):
+    """Makes this rank's part of the tables of a plan. All ranks do so together.
+
+    Args:
+        plan: `Plan`.
+        layers: List of unbuilt `Embedding`, one a table: its options.
+
+    Returns:
+        `OwnTables`.
+
+    Raises:
+        RuntimeError: On all ranks, if they did not make the same plan.
+    """
+    seeds = _agree(plan, [resolve_seed(each.embeddings_initializer, each.seed) for each in layers])
+    by_table = {
+        table: _make_variable(plan, table, layers[table], seeds[table])
+        for table in sorted(plan.tables_of(rank()))
+    }
+    return OwnTables(plan, layers, by_table)
+
+
+def _agree(plan, seeds):
+    """Returns the seeds of rank 0. Without a seed given, ranks draw different ones."""
+    if plan.num_ranks == 1:
+        return seeds
+    told = gather_objects((plan.to_json(), seeds), f"keras_sparse.plan_{next(_numbers)}")
+    for other, (text, _) in enumerate(told):
+        if text != told[0][0]:
+            raise RuntimeError(
+                f"[rank {rank()} of {plan.num_ranks}] All ranks must make a DistributedEmbedding "
+                "with the same arguments. Received: on rank "
+                f"{other} another plan than on rank 0:\n{text}\n{told[0][0]}"
+            )
+    return told[0][1]
+
+
+def _make_variable(plan, table, layer, seed):
+    spec, here = plan.tables[table], plan.slice_of(table, rank())
+    kind = plan.placements[table].kind
+    by_rows = kind == "row_wise" and plan.num_ranks > 1
+    part = TablePart(
+        spec.name,
+        layer.input_dim,
+        layer.output_dim,
+        here.first_column,
+        here.num_columns,
+        rank() if by_rows else 0,
+        plan.num_ranks if by_rows else 1,
+    )
+    return EmbeddingVariable(
+        part.num_rows,
+        part.num_columns,
+        _with_seed(layer.embeddings_initializer, seed),
+        seed,
+        layer.out_of_range,
+        _storage_of_rank(layer.storage, plan.num_ranks),
+        layer.admission,
+        layer.eviction,
+        layer.trainable,
+        spec.name,
+        # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
+        part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
+    )
+
+
+def _with_seed(initializer, seed):
+    """Returns the initializer with this seed in the place of its own."""
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
+    config = initializer.get_config()
+    if "seed" not in config:
+        return initializer
+    return type(initializer).from_config({**config, "seed": seed})
+
+
+def _storage_of_rank(storage, num_ranks):
+    """Returns the storage of a table on this rank: with a folder of its own."""
+    if storage is None or storage.storage_path is None or num_ranks == 1:
+        return storage
+    folder = os.path.join(storage.storage_path, f"rank-{rank()}-of-{num_ranks}")
+    return StorageOption.from_config({**storage.get_config(), "storage_path": folder})

@@ -1,0 +1,140 @@
+import keras
+
+from keras_sparse.layers.embedding import Embedding
+
+
+class TableTemplates:
+    """The tables and inputs of a `DistributedEmbedding`: what it was given, put in order.
+
+    Args:
+        embeddings: List of embedding layers, or a dict of them by name.
+        input_table_map: For a list: a list of integers; for a dict: a dict of names of tables by
+            names of inputs. `None` for an input a table.
+
+    Attributes:
+        layers: List of unbuilt `Embedding`, one a table. They have its options.
+        names: List of strings, one a table.
+        input_names: List of strings if inputs come in a dict; otherwise `None`.
+        input_tables: List of integers: the place in `layers` of the table of each input.
+    """
+
+    def __init__(self, embeddings, input_table_map):
+        if not isinstance(embeddings, (list, tuple, dict)) or not embeddings:
+            raise ValueError(
+                "`embeddings` must be a list or dict of at least one embedding layer. Received: "
+                f"embeddings={embeddings!r}"
+            )
+        is_dict = isinstance(embeddings, dict)
+        given = embeddings.values() if is_dict else embeddings
+        self.layers = [_as_embedding(layer) for layer in given]
+        self.names = list(embeddings) if is_dict else [layer.name for layer in self.layers]
+        self.input_names = None
+        if is_dict:
+            table_of = input_table_map or {name: name for name in self.names}
+            self._check_map(table_of, dict)
+            self.input_names = list(table_of)
+            table_of = list(table_of.values())
+            self._check_tables(table_of, self.names)
+            self.input_tables = [self.names.index(name) for name in table_of]
+        else:
+            table_of = range(len(self.layers)) if input_table_map is None else input_table_map
+            self._check_map(table_of, (list, tuple, range))
+            self._check_tables(table_of, range(len(self.layers)))
+            self.input_tables = [int(table) for table in table_of]
+
+    def _check_map(self, table_of, kinds):
+        if not isinstance(table_of, kinds):
+            raise TypeError(
+                "`input_table_map` must be a list for a list of layers, and a dict for a dict. "
+                f"Received: input_table_map={table_of!r}"
+            )
+
+    def _check_tables(self, table_of, known):
+        for i, table in enumerate(table_of):
+            if table not in known:
+                raise ValueError(
+                    f"`input_table_map` must name tables, which are {list(known)}. Received: "
+                    f"{table!r} for input {i if self.input_names is None else self.input_names[i]}"
+                )
+
+    @property
+    def num_inputs(self):
+        """Integer. How many inputs the layer takes."""
+        return len(self.input_tables)
+
+    def layer_of_input(self, i):
+        """Returns the `Embedding` that has the options of the table of an input."""
+        return self.layers[self.input_tables[i]]
+
+    def pools(self, table):
+        """Returns whether outputs of the table with this place are pooled."""
+        return self.layers[table].combiner is not None
+
+    def in_order(self, inputs, name):
+        """Returns what was given for each input as a list, in their order.
+
+        Args:
+            inputs: List or dict, as the layer takes inputs.
+            name: String, what an error calls them.
+        """
+        if self.input_names is not None:
+            if not isinstance(inputs, dict) or set(inputs) != set(self.input_names):
+                got = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
+                raise ValueError(
+                    f"`{name}` must be a dict with the keys {self.input_names}. Received: {got}"
+                )
+            return [inputs[key] for key in self.input_names]
+        if not isinstance(inputs, (list, tuple)) or len(inputs) != self.num_inputs:
+            got = len(inputs) if isinstance(inputs, (list, tuple)) else type(inputs).__name__
+            raise ValueError(
+                f"`{name}` must be a list with an entry an input, {self.num_inputs}. Received: "
+                f"{got}"
+            )
+        return list(inputs)
+
+    def as_given(self, outputs):
+        """Returns a list with an entry an input in the structure of the inputs."""
+        if self.input_names is None:
+            return outputs
+        return dict(zip(self.input_names, outputs, strict=True))
+
+    def get_config(self):
+        """Returns what the templates are made from, as a dict that can be saved."""
+        layers = [keras.saving.serialize_keras_object(layer) for layer in self.layers]
+        if self.input_names is None:
+            return {"embeddings": layers, "input_table_map": self.input_tables}
+        tables = [self.names[table] for table in self.input_tables]
+        return {
+            "embeddings": dict(zip(self.names, layers, strict=True)),
+            "input_table_map": dict(zip(self.input_names, tables, strict=True)),
+        }
+
+
+def _as_embedding(layer):
+    """Returns an unbuilt `Embedding` with the options of an embedding layer of any class."""
+    if isinstance(layer, dict):
+        layer = keras.saving.deserialize_keras_object(layer)
+    config = layer.get_config() if isinstance(layer, keras.layers.Layer) else {}
+    if not {"input_dim", "output_dim"} <= set(config):
+        raise TypeError(
+            "`embeddings` must hold embedding layers: keras.layers.Embedding, "
+            "keras_sparse.layers.Embedding or a layer with input_dim and output_dim in its config. "
+            f"Received: {layer!r}"
+        )
+    if layer.built:
+        raise ValueError(
+            "`embeddings` must hold layers that are not built. Give new ones, and their rows to "
+            f"`set_weights`. Received: built layer '{layer.name}'"
+        )
+    if layer.activity_regularizer is not None:
+        raise NotImplementedError(
+            "`activity_regularizer` is not supported here: add the loss to the model with "
+            f"`add_loss`. Received: layer '{layer.name}' with one"
+        )
+    try:
+        return Embedding.from_config(config)
+    except TypeError as error:
+        raise TypeError(
+            "The config of a layer in `embeddings` must be that of an embedding layer. Received: "
+            f"{type(layer).__name__} '{layer.name}' with {sorted(config)}"
+        ) from error

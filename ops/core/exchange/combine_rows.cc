@@ -1,0 +1,134 @@
+#include "ops/core/exchange/combine_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+
+#include "ops/core/prefetch.h"
+#include "ops/core/vector_math.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kIdsPerRun = 512;
+constexpr int64_t kNanosecondsPerId = 20;
+
+// Some consecutive bags of one input.
+struct Run {
+  size_t input;
+  int64_t first_bag;
+  int64_t last_bag;
+};
+
+void ForEachRun(const std::vector<CombinedInput>& inputs, Executor* executor,
+                const std::function<void(const Run&)>& body) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<int64_t> cuts = CutBags(inputs[i].bags, kIdsPerRun);
+    for (size_t c = 0; c + 1 < cuts.size(); ++c) runs.push_back({i, cuts[c], cuts[c + 1]});
+  }
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t i = begin; i < end; ++i) body(runs[static_cast<size_t>(i)]);
+                        });
+}
+
+void Prefetch(const ReplyColumns& columns, const CombinedInput& input, int64_t begin, int64_t end) {
+  end = std::min(end, input.bags.num_ids);
+  for (int64_t i = begin; i < end; ++i) {
+    PrefetchBytes(columns.Row(input.positions[i]), 4 * columns.num_columns);
+  }
+}
+
+void CopyRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run, int64_t dim,
+             float* output) {
+  for (int64_t i = run.first_bag; i < run.last_bag; ++i) {
+    if (i % kBlockRows == 0) Prefetch(columns, input, i + kBlockRows, i + 2 * kBlockRows);
+    CopyRow(columns.Row(input.positions[i]), columns.num_columns,
+            output + i * dim + columns.first_column);
+  }
+}
+
+void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run, int64_t dim,
+             float* output) {
+  std::array<const float*, kBlockRows> rows;
+  for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
+    float* sum = output + b * dim + columns.first_column;
+    std::fill_n(sum, columns.num_columns, 0.0f);
+    const int64_t end = input.bags.row_splits[b + 1];
+    for (int64_t at = input.bags.row_splits[b]; at < end; at += kBlockRows) {
+      const int64_t n = std::min(kBlockRows, end - at);
+      for (int64_t i = 0; i < n; ++i) {
+        rows[static_cast<size_t>(i)] = columns.Row(input.positions[at + i]);
+      }
+      Prefetch(columns, input, at + n, at + n + kBlockRows);
+      const float* weights = input.bags.weights == nullptr ? nullptr : input.bags.weights + at;
+      AddRows(rows.data(), weights, n, columns.num_columns, sum);
+    }
+    Scale(input.Scale(b), columns.num_columns, sum);
+  }
+}
+
+}  // namespace
+
+Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
+                   const std::vector<CombinedInput>& inputs) {
+  for (const CombinedInput& input : inputs) {
+    KERAS_SPARSE_RETURN_IF_ERROR(input.bags.Check());
+    if (input.table >= layout.tables.size()) {
+      return InvalidArgument("`input_tables` must name tables of the layout. Received: table " +
+                             std::to_string(input.table) + " of " +
+                             std::to_string(layout.tables.size()));
+    }
+    uint32_t most = 0;
+    for (int64_t i = 0; i < input.bags.num_ids; ++i) most = std::max(most, input.positions[i]);
+    if (input.bags.num_ids == 0 || most < rows.num_rows(input.table)) continue;
+    return InvalidArgument("`positions` must be below the number of reply rows, " +
+                           std::to_string(rows.num_rows(input.table)) +
+                           ". Received: " + std::to_string(most));
+  }
+  return Status::Ok();
+}
+
+void CombineRows(const ExchangeLayout& layout,
+                 const std::vector<std::vector<ReplyColumns>>& columns,
+                 const std::vector<CombinedInput>& inputs, const std::vector<float*>& outputs,
+                 Executor* executor) {
+  ForEachRun(inputs, executor, [&](const Run& run) {
+    const CombinedInput& input = inputs[run.input];
+    const int64_t dim = layout.tables[input.table].dim;
+    for (const ReplyColumns& each : columns[input.table]) {
+      if (input.bags.combiner == Combiner::kNone) {
+        CopyRun(each, input, run, dim, outputs[run.input]);
+      } else {
+        PoolRun(each, input, run, dim, outputs[run.input]);
+      }
+    }
+  });
+}
+
+void CombineWeightsGradient(const ExchangeLayout& layout,
+                            const std::vector<std::vector<ReplyColumns>>& columns,
+                            const std::vector<CombinedInput>& inputs,
+                            const std::vector<const float*>& output_grads,
+                            const std::vector<float*>& weight_grads, Executor* executor) {
+  ForEachRun(inputs, executor, [&](const Run& run) {
+    const CombinedInput& input = inputs[run.input];
+    const int64_t dim = layout.tables[input.table].dim;
+    float* grads = weight_grads[run.input];
+    const int64_t* splits = input.bags.row_splits;
+    std::fill(grads + splits[run.first_bag], grads + splits[run.last_bag], 0.0f);
+    for (const ReplyColumns& each : columns[input.table]) {
+      for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
+        const float* output_grad = output_grads[run.input] + b * dim + each.first_column;
+        for (int64_t i = splits[b]; i < splits[b + 1]; ++i) {
+          grads[i] += Dot(each.Row(input.positions[i]), output_grad, each.num_columns);
+        }
+      }
+    }
+    input.bags.FinishWeightsGradient(run.first_bag, run.last_bag, grads);
+  });
+}
+
+}  // namespace keras_sparse

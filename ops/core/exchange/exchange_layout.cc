@@ -1,0 +1,91 @@
+#include "ops/core/exchange/exchange_layout.h"
+
+#include <utility>
+
+#include "ops/core/crc32c.h"
+
+namespace keras_sparse {
+namespace {
+
+// Hands out numbers one by one, and zeros once there are none left.
+class Numbers {
+ public:
+  explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
+  int64_t Next() {
+    const size_t at = next_++;
+    return at < numbers_.size() ? numbers_[at] : 0;
+  }
+  bool AreUsedUp() const { return next_ == numbers_.size(); }
+  bool HaveAtLeast(int64_t n) const {
+    return n >= 0 && static_cast<uint64_t>(n) <= numbers_.size() - next_;
+  }
+
+ private:
+  const std::vector<int64_t>& numbers_;
+  size_t next_ = 0;
+};
+
+Status Malformed(const std::string& what) {
+  return InvalidArgument("`layout` must describe tables and their slices. Received: " + what);
+}
+
+Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
+                 ExchangedTable* table) {
+  table->name = name;
+  table->input_dim = numbers->Next();
+  table->dim = numbers->Next();
+  table->out_of_range_is_zero = numbers->Next() != 0;
+  table->by_rows = numbers->Next() != 0;
+  const int64_t num_slices = numbers->Next();
+  if (num_slices < 1 || !numbers->HaveAtLeast(2 * num_slices)) {
+    return Malformed(std::to_string(num_slices) + " slices of table '" + name + "'");
+  }
+  int64_t num_columns = 0;
+  for (int64_t s = 0; s < num_slices; ++s) {
+    const int64_t rank = numbers->Next();
+    const int64_t columns = numbers->Next();
+    const bool in_order = !table->by_rows || rank == s;
+    if (rank < 0 || static_cast<uint64_t>(rank) >= num_ranks || columns < 1 || !in_order) {
+      return Malformed("a slice of " + std::to_string(columns) + " columns on rank " +
+                       std::to_string(rank) + " of table '" + name + "'");
+    }
+    table->slices.push_back({rank, table->by_rows ? 0 : num_columns, columns});
+    num_columns += columns;
+  }
+  const int64_t expected =
+      table->by_rows ? table->dim * static_cast<int64_t>(num_ranks) : table->dim;
+  if (num_columns == expected && (!table->by_rows || table->slices.size() == num_ranks)) {
+    return Status::Ok();
+  }
+  return Malformed(std::to_string(num_columns) + " columns of table '" + name + "'");
+}
+
+}  // namespace
+
+Status ExchangeLayout::Read(const std::vector<int64_t>& numbers,
+                            const std::vector<std::string>& names, ExchangeLayout* layout) {
+  Numbers reader(numbers);
+  const int64_t num_ranks = reader.Next();
+  const int64_t rank = reader.Next();
+  if (num_ranks < 1 || num_ranks > (1 << 20) || rank < 0 || rank >= num_ranks) {
+    return Malformed("rank " + std::to_string(rank) + " of " + std::to_string(num_ranks));
+  }
+  ExchangeLayout result;
+  result.num_ranks = static_cast<size_t>(num_ranks);
+  result.rank = static_cast<size_t>(rank);
+  result.parts_of_rank.resize(result.num_ranks);
+  for (size_t t = 0; t < names.size(); ++t) {
+    ExchangedTable table;
+    KERAS_SPARSE_RETURN_IF_ERROR(ReadTable(names[t], result.num_ranks, &reader, &table));
+    for (size_t s = 0; s < table.slices.size(); ++s) {
+      result.parts_of_rank[static_cast<size_t>(table.slices[s].rank)].push_back({t, s});
+    }
+    result.tables.push_back(std::move(table));
+  }
+  if (!reader.AreUsedUp()) return Malformed(std::to_string(numbers.size()) + " numbers");
+  result.checksum = Crc32c(numbers.data() + 2, 8 * (numbers.size() - 2), Crc32c(numbers.data(), 8));
+  *layout = std::move(result);
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,168 @@
+#include "ops/core/exchange/return_gradients.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ops/core/prefetch.h"
+#include "ops/core/vector_math.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kNanosecondsPerTable = 100000;
+constexpr int64_t kRowsPerRun = 512;
+constexpr int64_t kNanosecondsPerRow = 30;
+constexpr int64_t kNanosecondsPerCopy = 50000;
+
+// Where the reply rows of a table are used: those of row j are uses [first[j], first[j + 1]), in
+// the order of inputs.
+struct Uses {
+  std::vector<uint32_t> first;
+  std::vector<const float*> grads;  // of the output that a use goes into
+  std::vector<float> coefficients;  // what it counts there; none if 1 everywhere
+};
+
+bool HasCoefficients(const CombinedInput& input) {
+  return input.bags.weights != nullptr || input.scales != nullptr;
+}
+
+// Calls use(position, grads, coefficient) for each use of a reply row in an input.
+template <typename Use>
+void ForEachUse(const CombinedInput& input, const float* grads, int64_t dim, const Use& use) {
+  const Bags& bags = input.bags;
+  if (bags.combiner == Combiner::kNone) {
+    for (int64_t i = 0; i < bags.num_ids; ++i) use(input.positions[i], grads + i * dim, 1.0f);
+    return;
+  }
+  for (int64_t b = 0; b < bags.num_bags; ++b) {
+    const float scale = input.Scale(b);
+    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
+      use(input.positions[i], grads + b * dim,
+          bags.weights == nullptr ? scale : scale * bags.weights[i]);
+    }
+  }
+}
+
+Uses FindUses(const std::vector<CombinedInput>& inputs,
+              const std::vector<const float*>& output_grads, size_t table, int64_t num_rows,
+              int64_t dim) {
+  Uses uses;
+  uses.first.assign(static_cast<size_t>(num_rows) + 1, 0);
+  bool has_coefficients = false;
+  for (const CombinedInput& input : inputs) {
+    if (input.table != table) continue;
+    has_coefficients |= HasCoefficients(input);
+    for (int64_t i = 0; i < input.bags.num_ids; ++i) ++uses.first[input.positions[i] + 1];
+  }
+  for (size_t j = 1; j < uses.first.size(); ++j) uses.first[j] += uses.first[j - 1];
+  uses.grads.resize(uses.first.back());
+  if (has_coefficients) uses.coefficients.resize(uses.first.back());
+  std::vector<uint32_t> next(uses.first.begin(), uses.first.end() - 1);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].table != table) continue;
+    ForEachUse(inputs[i], output_grads[i], dim,
+               [&](uint32_t position, const float* grads, float coefficient) {
+                 const uint32_t at = next[position]++;
+                 uses.grads[at] = grads;
+                 if (has_coefficients) uses.coefficients[at] = coefficient;
+               });
+  }
+  return uses;
+}
+
+// sum = the gradients of uses [begin, end), those columns of them.
+void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float* sum) {
+  std::array<const float*, kBlockRows> rows;
+  std::fill_n(sum, columns.num_columns, 0.0f);
+  for (uint32_t at = begin; at < end; at += kBlockRows) {
+    const int64_t n = std::min<int64_t>(kBlockRows, end - at);
+    for (int64_t i = 0; i < n; ++i) {
+      rows[static_cast<size_t>(i)] = uses.grads[at + static_cast<size_t>(i)] + columns.first_column;
+    }
+    const float* coefficients = uses.coefficients.empty() ? nullptr : &uses.coefficients[at];
+    AddRows(rows.data(), coefficients, n, columns.num_columns, sum);
+  }
+}
+
+// Some reply rows of a table.
+struct Run {
+  size_t table;
+  int64_t begin;
+  int64_t end;
+};
+
+void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const Run& run,
+            float scale) {
+  for (const ReplyColumns& each : columns) {
+    for (int64_t j = run.begin; j < run.end; ++j) {
+      const auto row = static_cast<size_t>(j);
+      const size_t ahead = std::min<size_t>(uses.first[row] + kBlockRows, uses.grads.size());
+      if (ahead < uses.grads.size()) {
+        PrefetchBytes(uses.grads[ahead] + each.first_column, 4 * each.num_columns);
+      }
+      float* sum = each.Row(j);
+      Sum(uses, uses.first[row], uses.first[row + 1], each, sum);
+      if (scale != 1) Scale(scale, each.num_columns, sum);
+    }
+  }
+}
+
+}  // namespace
+
+void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+                     const std::vector<CombinedInput>& inputs,
+                     const std::vector<const float*>& output_grads, float scale,
+                     const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor) {
+  std::vector<Uses> uses(layout.tables.size());
+  executor->ParallelFor(
+      static_cast<int64_t>(uses.size()), kNanosecondsPerTable, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto t = static_cast<size_t>(i);
+          uses[t] = FindUses(inputs, output_grads, t, rows.num_rows(t), layout.tables[t].dim);
+        }
+      });
+  std::vector<Run> runs;
+  for (size_t t = 0; t < uses.size(); ++t) {
+    for (int64_t begin = 0; begin < rows.num_rows(t); begin += kRowsPerRun) {
+      runs.push_back({t, begin, std::min(begin + kRowsPerRun, rows.num_rows(t))});
+    }
+  }
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kRowsPerRun * kNanosecondsPerRow,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t i = begin; i < end; ++i) {
+                            const Run& run = runs[static_cast<size_t>(i)];
+                            SumRun(uses[run.table], columns[run.table], run, scale);
+                          }
+                        });
+}
+
+void GatherGradients(const ExchangeLayout& layout, const std::vector<const float*>& floats,
+                     const int64_t* served_rows, const std::vector<float*>& grads,
+                     Executor* executor) {
+  struct Copy {
+    const float* from;
+    float* to;
+    int64_t floats;
+  };
+  std::vector<Copy> copies;
+  std::vector<const float*> next = floats;
+  for (size_t p = 0; p < layout.own_parts().size(); ++p) {
+    float* to = grads[p];
+    for (size_t r = 0; r < layout.num_ranks; ++r) {
+      const int64_t n = *served_rows++ * layout.slice(layout.own_parts()[p]).num_columns;
+      copies.push_back({next[r], to, n});
+      next[r] += n;
+      to += n;
+    }
+  }
+  executor->ParallelFor(
+      static_cast<int64_t>(copies.size()), kNanosecondsPerCopy, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Copy& copy = copies[static_cast<size_t>(i)];
+          std::memcpy(copy.to, copy.from, sizeof(float) * static_cast<size_t>(copy.floats));
+        }
+      });
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,37 @@
+// The backward pass of a lookup over ranks: gradients go back to where the rows came from.
+#ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_
+#define KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/exchange/combine_rows.h"
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/executor.h"
+
+namespace keras_sparse {
+
+// Merges the gradients of the outputs into one of each reply row, and puts them where the replies
+// lay.
+//   output_grads  (num_inputs) each (num_bags, dim)
+//   scale         what they are multiplied with
+//   columns       of the floats that are written
+// REQUIRES: CheckInputs
+void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+                     const std::vector<CombinedInput>& inputs,
+                     const std::vector<const float*>& output_grads, float scale,
+                     const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor);
+
+// Puts what came from all ranks behind each other, for each of the layout's own parts.
+//   floats       (num_ranks) the gradients that a rank has sent
+//   served_rows  (num_parts, num_ranks) how many rows of each part; row-major
+//   grads        (num_parts) each (rows of all ranks, num_columns)
+void GatherGradients(const ExchangeLayout& layout, const std::vector<const float*>& floats,
+                     const int64_t* served_rows, const std::vector<float*>& grads,
+                     Executor* executor);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_

@@ -1,0 +1,263 @@
+#include "ops/core/exchange/row_request.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "ops/core/distinct_ids.h"
+#include "ops/core/out_of_range.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int kMaxPartBits = 16;
+constexpr int64_t kNanosecondsPerTable = 100000;
+constexpr int64_t kCountWords = 4;
+constexpr int64_t kWordsPerId = 2;
+// A float that goes there as a part of a row, and back as one of its gradient.
+constexpr int64_t kBytesPerFloat = 8;
+constexpr int64_t kBytesPerWord = 4;
+
+// Of a mathematical division: not below 0.
+uint32_t ShardOf(int64_t key, size_t num_shards) {
+  const auto n = static_cast<int64_t>(num_shards);
+  return static_cast<uint32_t>((key % n + n) % n);
+}
+
+bool MayPool(const Bags& bags) {
+  return bags.combiner != Combiner::kNone && bags.weights == nullptr;
+}
+
+bool IsOutside(const ExchangedTable& table, int64_t id) {
+  return table.input_dim >= 0 &&
+         static_cast<uint64_t>(id) >= static_cast<uint64_t>(table.input_dim);
+}
+
+// What the rank of its shard knows an id by.
+int64_t LocalId(const ExchangedTable& table, int64_t id) {
+  if (!table.by_rows || table.input_dim < 0) return id;
+  return IsOutside(table, id) ? -1 : id / static_cast<int64_t>(table.num_shards());
+}
+
+}  // namespace
+
+int64_t RowRequest::Shard::num_words() const {
+  return kCountWords + kWordsPerId * num_ids + num_bags() + static_cast<int64_t>(places.size());
+}
+
+RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs)
+    : layout_(layout), requests_(inputs), tables_(layout.tables.size()), inputs_(inputs.size()) {
+  for (size_t i = 0; i < inputs.size(); ++i) tables_[inputs[i].table].inputs.push_back(i);
+}
+
+Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
+                          Executor* executor, std::unique_ptr<RowRequest>* request) {
+  for (const RequestInput& input : inputs) {
+    KERAS_SPARSE_RETURN_IF_ERROR(input.bags.Check());
+    if (input.table < layout.tables.size()) continue;
+    return InvalidArgument("`input_tables` must name tables of the layout. Received: table " +
+                           std::to_string(input.table) + " of " +
+                           std::to_string(layout.tables.size()));
+  }
+  std::unique_ptr<RowRequest> result(new RowRequest(layout, inputs));
+  KERAS_SPARSE_RETURN_IF_ERROR(result->CheckIds());
+  result->JoinIds();
+  for (const Table& table : result->tables_) {
+    if (table.num_ids < std::numeric_limits<uint32_t>::max()) continue;
+    return InvalidArgument("an op takes fewer than 2^32 ids a table. Received: " +
+                           std::to_string(table.num_ids));
+  }
+  result->FindDistinct(executor);
+  executor->ParallelFor(static_cast<int64_t>(result->tables_.size()), kNanosecondsPerTable,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t t = begin; t < end; ++t) {
+                            result->ChooseForm(static_cast<size_t>(t));
+                            result->AssignPlaces(static_cast<size_t>(t));
+                          }
+                        });
+  for (size_t r = 0; r < layout.num_ranks; ++r) {
+    if (result->num_words(r) <= std::numeric_limits<int32_t>::max()) continue;
+    return InvalidArgument(
+        "a rank may ask another one for fewer than 2^31 words in a step; take "
+        "smaller batches. Received: " +
+        std::to_string(result->num_words(r)));
+  }
+  *request = std::move(result);
+  return Status::Ok();
+}
+
+Status RowRequest::CheckIds() const {
+  for (const RequestInput& input : requests_) {
+    const ExchangedTable& table = layout_.tables[input.table];
+    if (table.input_dim < 0 || table.out_of_range_is_zero) continue;
+    for (int64_t i = 0; i < input.bags.num_ids; ++i) {
+      if (IsOutside(table, input.ids[i])) {
+        return OutOfRange(table.name, table.input_dim, i, input.ids[i]);
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+void RowRequest::JoinIds() {
+  for (Table& table : tables_) {
+    // Those that can only be asked for as rows come first, then those with the smallest bags: what
+    // of a later one are rows already is known when its form is chosen.
+    std::stable_sort(table.inputs.begin(), table.inputs.end(), [&](size_t a, size_t b) {
+      const auto hotness = [&](const Bags& bags) {
+        if (!MayPool(bags)) return 0.0;
+        return static_cast<double>(bags.num_ids) / static_cast<double>(bags.num_bags + 1);
+      };
+      return hotness(requests_[a].bags) < hotness(requests_[b].bags);
+    });
+    for (const size_t i : table.inputs) {
+      inputs_[i].first_id = table.num_ids;
+      table.num_ids += requests_[i].bags.num_ids;
+    }
+    if (table.inputs.size() == 1) table.ids = requests_[table.inputs[0]].ids;
+    if (table.inputs.size() <= 1) continue;
+    table.joined_ids.reserve(static_cast<size_t>(table.num_ids));
+    for (const size_t i : table.inputs) {
+      const RequestInput& input = requests_[i];
+      table.joined_ids.insert(table.joined_ids.end(), input.ids, input.ids + input.bags.num_ids);
+    }
+    table.ids = table.joined_ids.data();
+  }
+}
+
+void RowRequest::FindDistinct(Executor* executor) {
+  std::vector<IdList> lists;
+  for (const Table& table : tables_) lists.push_back({table.ids, table.num_ids, kMaxPartBits});
+  const DistinctIds distinct(lists, executor);
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const auto num_unique = static_cast<size_t>(distinct.num_unique(t));
+    tables_[t].unique_ids.resize(num_unique);
+    tables_[t].first_use.resize(num_unique);
+    tables_[t].unique_of.resize(static_cast<size_t>(tables_[t].num_ids));
+  }
+  distinct.ForEachPart(executor, [&](const DistinctIds::Part& part) {
+    Table& table = tables_[part.list];
+    for (int64_t u = 0; u < part.groups.num_unique(); ++u) {
+      const auto unique = static_cast<size_t>(part.first_unique + u);
+      const uint32_t* occurrences = part.groups.occurrences(u);
+      table.unique_ids[unique] = part.groups.unique_ids()[u];
+      table.first_use[unique] = occurrences[0];
+      for (int64_t o = 0; o < part.groups.num_occurrences(u); ++o) {
+        table.unique_of[occurrences[o]] = static_cast<uint32_t>(unique);
+      }
+    }
+  });
+}
+
+void RowRequest::ChooseForm(size_t t) {
+  Table& table = tables_[t];
+  const ExchangedTable& exchanged = layout_.tables[t];
+  table.shards.resize(exchanged.num_shards());
+  if (table.shards.size() > 1) {
+    table.shard_of.resize(table.unique_ids.size());
+    for (size_t u = 0; u < table.unique_ids.size(); ++u) {
+      table.shard_of[u] = ShardOf(table.unique_ids[u], table.shards.size());
+    }
+  }
+  const auto may_pool = [&](size_t i) { return MayPool(requests_[i].bags); };
+  if (std::none_of(table.inputs.begin(), table.inputs.end(), may_pool)) return;
+  // How many rows each input would add to those that the inputs before it ask for.
+  std::vector<int64_t> ends;
+  for (const size_t i : table.inputs)
+    ends.push_back(inputs_[i].first_id + requests_[i].bags.num_ids);
+  std::vector<int64_t> added(table.inputs.size());
+  for (const uint32_t use : table.first_use) {
+    ++added[static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), int64_t{use}) -
+                                ends.begin())];
+  }
+  for (size_t k = 0; k < table.inputs.size(); ++k) {
+    const size_t i = table.inputs[k];
+    if (!may_pool(i)) continue;
+    const int64_t bytes_of_rows = added[k] * kBytesPerFloat * exchanged.dim;
+    inputs_[i].wants_bags = BytesOfBags(t, i) < bytes_of_rows;
+  }
+}
+
+int64_t RowRequest::BytesOfBags(size_t t, size_t input) const {
+  const Table& table = tables_[t];
+  const ExchangedTable& exchanged = layout_.tables[t];
+  const Bags& bags = requests_[input].bags;
+  // A bag has a part in each shard that it has an id in.
+  std::vector<int64_t> last_bag(table.shards.size(), -1);
+  int64_t num_parts = 0;
+  for (int64_t b = 0; b < bags.num_bags; ++b) {
+    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
+      size_t shard = 0;
+      if (!table.shard_of.empty()) {
+        shard = table.shard_of[table.unique_of[static_cast<size_t>(inputs_[input].first_id + i)]];
+      }
+      num_parts += last_bag[shard] != b;
+      last_bag[shard] = b;
+    }
+  }
+  const int64_t copies = exchanged.by_rows ? 1 : static_cast<int64_t>(exchanged.slices.size());
+  return num_parts * (kBytesPerFloat * exchanged.dim + kBytesPerWord * copies) +
+         bags.num_ids * kBytesPerWord * copies;
+}
+
+void RowRequest::AssignPlaces(size_t t) {
+  Table& table = tables_[t];
+  const ExchangedTable& exchanged = layout_.tables[t];
+  const size_t num_unique = table.unique_ids.size();
+  const auto wants_bags = [&](size_t i) { return inputs_[i].wants_bags; };
+  const bool any_bags = std::any_of(table.inputs.begin(), table.inputs.end(), wants_bags);
+  if (!any_bags && table.shards.size() == 1) {
+    table.shards[0].num_ids = table.shards[0].num_single = static_cast<int64_t>(num_unique);
+    return;
+  }
+  std::vector<uint8_t> is_single(num_unique, any_bags ? 0 : 1);
+  for (const size_t i : table.inputs) {
+    if (!any_bags || wants_bags(i)) continue;
+    const auto first = table.unique_of.begin() + inputs_[i].first_id;
+    std::for_each(first, first + requests_[i].bags.num_ids, [&](uint32_t u) { is_single[u] = 1; });
+  }
+  table.place_of.resize(num_unique);
+  for (const uint8_t single : {uint8_t{1}, uint8_t{0}}) {
+    for (size_t u = 0; u < num_unique; ++u) {
+      if (is_single[u] != single) continue;
+      Shard& shard = table.shards[table.shard_of.empty() ? 0 : table.shard_of[u]];
+      table.place_of[u] = static_cast<uint32_t>(shard.ids.size());
+      shard.ids.push_back(LocalId(exchanged, table.unique_ids[u]));
+      shard.num_single += single;
+    }
+  }
+  for (Shard& shard : table.shards) shard.num_ids = static_cast<int64_t>(shard.ids.size());
+  for (const size_t i : table.inputs) {
+    if (wants_bags(i)) AskForBags(table, i, &table.shards);
+  }
+  int64_t reply_rows = 0;
+  for (Shard& shard : table.shards) {
+    shard.first_reply_row = reply_rows;
+    reply_rows += shard.num_reply_rows();
+  }
+}
+
+void RowRequest::AskForBags(const Table& table, size_t i, std::vector<Shard>* shards) {
+  Input& input = inputs_[i];
+  const Bags& bags = requests_[i].bags;
+  std::vector<int32_t> lengths(shards->size(), 0);
+  input.splits.push_back(0);
+  for (int64_t b = 0; b < bags.num_bags; ++b) {
+    for (int64_t at = bags.row_splits[b]; at < bags.row_splits[b + 1]; ++at) {
+      const uint32_t unique = table.unique_of[static_cast<size_t>(input.first_id + at)];
+      const uint32_t shard = table.shard_of.empty() ? 0 : table.shard_of[unique];
+      (*shards)[shard].places.push_back(static_cast<int32_t>(table.place_of[unique]));
+      ++lengths[shard];
+    }
+    for (size_t s = 0; s < shards->size(); ++s) {
+      if (lengths[s] == 0) continue;
+      input.part_shards.push_back(static_cast<uint32_t>(s));
+      input.parts.push_back(static_cast<uint32_t>((*shards)[s].lengths.size()));
+      (*shards)[s].lengths.push_back(lengths[s]);
+      lengths[s] = 0;
+    }
+    input.splits.push_back(static_cast<int64_t>(input.parts.size()));
+  }
+}
+
+}  // namespace keras_sparse

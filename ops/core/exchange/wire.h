@@ -1,0 +1,38 @@
+// What ranks send each other: one buffer of 32-bit words, with a block for each rank.
+#ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_H_
+#define KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+using Word = int32_t;
+
+// A block of ids or rows begins with a header: the code of a Status, the bytes of its message, the
+// checksum of the layout, and zeros. An error's message follows and then nothing; so an error of
+// one rank travels where its ids or rows would, and is seen by all ranks in the same step. As many
+// words as keep rows of a multiple of 8 floats aligned to vectors.
+constexpr int64_t kHeaderWords = 8;
+
+// Words of a block that holds nothing but this status.
+int64_t StatusWords(const Status& status);
+void WriteStatus(const Status& status, uint32_t checksum, Word* block);
+
+// The blocks of a buffer: that of rank r is words [begin[r], begin[r + 1]).
+std::vector<int64_t> BlockBorders(const int32_t* splits, size_t num_ranks);
+
+// The first error that a rank has sent, or that its block is none of this layout.
+// InvalidArgument etc. that begins with `[rank r of n]`.
+//   words    (num_words), of which splits[r] are of rank r
+//   splits   (num_ranks)
+Status CheckBlocks(const ExchangeLayout& layout, const Word* words, int64_t num_words,
+                   const int32_t* splits);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_H_

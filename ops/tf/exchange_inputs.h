@@ -1,0 +1,73 @@
+// What the ops of an exchange between ranks share.
+#ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_INPUTS_H_
+#define KERAS_SPARSE_OPS_TF_EXCHANGE_INPUTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/exchange/combine_rows.h"
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/wire.h"
+#include "ops/tf/binding.h"
+
+// The attributes that describe a layout: see ExchangeLayout::Read.
+#define KERAS_SPARSE_LAYOUT_ATTRS Attr("layout: list(int)").Attr("table_names: list(string)")
+
+namespace keras_sparse {
+
+// Reads these attributes in an op's constructor.
+absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout);
+
+// Reads `input_tables`.
+absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
+
+// The inputs `words` and `splits` of an op: blocks of all ranks.
+struct BlockInputs {
+  const Word* words = nullptr;
+  int64_t num_words = 0;
+  const int32_t* splits = nullptr;
+
+  absl::Status Read(tf::OpKernelContext* ctx, size_t num_ranks);
+  // Where the floats of each block begin, after so many words.
+  std::vector<float*> Floats(size_t num_ranks, int64_t header_words) const;
+};
+
+// The list inputs `positions`, `position_splits`, `scales` and `weights`, as KerasSparseRequestRows
+// gives them, with `reply_rows`.
+class CombinedInputs {
+ public:
+  absl::Status Read(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+                    const std::vector<size_t>& tables, const std::vector<Combiner>& combiners);
+  const std::vector<CombinedInput>& inputs() const { return inputs_; }
+  const ReplyRows& rows() const { return *rows_; }
+  // The input `output_grads`: one of shape (num_bags, dim) for each input.
+  absl::Status ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+                             std::vector<const float*>* grads) const;
+
+ private:
+  std::vector<CombinedInput> inputs_;
+  std::unique_ptr<ReplyRows> rows_;
+};
+
+// Blocks that an op makes: two outputs, the words of all ranks and how many are of each.
+class BlockOutputs {
+ public:
+  // ResourceExhausted for 2^31 words of one rank or more.
+  absl::Status Allocate(tf::OpKernelContext* ctx, const std::vector<int64_t>& num_words);
+  // The same error for all ranks.
+  absl::Status SetStatus(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+                         const Status& status);
+  // Where the block of each rank begins.
+  std::vector<Word*> Blocks();
+  // Makes them outputs `output` and `output + 1`.
+  void Set(tf::OpKernelContext* ctx, int output) const;
+
+ private:
+  tf::Tensor words_;
+  tf::Tensor splits_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_EXCHANGE_INPUTS_H_

@@ -1,0 +1,82 @@
+// KerasSparseGatherGradients: gradients that ranks sent -> those of each of this rank's tables.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/core/exchange/return_gradients.h"
+#include "ops/tf/exchange_inputs.h"
+#include "ops/tf/output_allocator.h"
+#include "ops/tf/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseGatherGradients")
+    .Attr("P: int >= 0")
+    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("output_dims: list(int)")
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("served_rows: int64")
+    .Output("grads: P * float")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      std::vector<int64_t> dims;
+      TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
+      for (size_t p = 0; p < dims.size(); ++p) {
+        c->set_output(static_cast<int>(p), c->Matrix(c->UnknownDim(), c->MakeDim(dims[p])));
+      }
+      return absl::OkStatus();
+    });
+
+class GatherGradientsOp : public tf::OpKernel {
+ public:
+  explicit GatherGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    BlockInputs blocks;
+    const tf::Tensor* served_rows = nullptr;
+    OP_REQUIRES_OK(ctx, blocks.Read(ctx, layout_.num_ranks));
+    OP_REQUIRES_OK(ctx, ctx->input("served_rows", &served_rows));
+    const auto num_parts = static_cast<int64_t>(layout_.own_parts().size());
+    const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
+    OP_REQUIRES(
+        ctx, served_rows->NumElements() == num_parts * num_ranks,
+        absl::InvalidArgumentError("`served_rows` must be of shape (num_parts, num_ranks)"));
+    const int64_t* rows = served_rows->flat<int64_t>().data();
+    std::vector<int64_t> expected(layout_.num_ranks, 0);
+    std::vector<float*> grads;
+    for (int64_t p = 0; p < num_parts; ++p) {
+      const int64_t dim = layout_.slice(layout_.own_parts()[static_cast<size_t>(p)]).num_columns;
+      int64_t num_rows = 0;
+      for (int64_t r = 0; r < num_ranks; ++r) {
+        num_rows += rows[p * num_ranks + r];
+        expected[static_cast<size_t>(r)] += rows[p * num_ranks + r] * dim;
+      }
+      grads.emplace_back();
+      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(p), {num_rows, dim}, &grads.back()));
+    }
+    int64_t num_words = 0;
+    for (size_t r = 0; r < layout_.num_ranks; ++r) {
+      num_words += blocks.splits[r];
+      OP_REQUIRES(ctx, blocks.splits[r] == expected[r],
+                  absl::DataLossError(absl::StrCat(
+                      "a rank must send a gradient for each row that it got, ", expected[r],
+                      " floats. Received: ", blocks.splits[r], " of rank ", r)));
+    }
+    OP_REQUIRES(ctx, num_words == blocks.num_words,
+                absl::InvalidArgumentError("`splits` must add up to the number of words"));
+    std::vector<const float*> floats;
+    for (float* block : blocks.Floats(layout_.num_ranks, 0)) floats.push_back(block);
+    TfExecutor executor(ctx);
+    GatherGradients(layout_, floats, rows, grads, &executor);
+  }
+
+ private:
+  ExchangeLayout layout_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU),
+                        GatherGradientsOp);
+
+}  // namespace keras_sparse

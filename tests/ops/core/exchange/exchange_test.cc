@@ -1,0 +1,298 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "tests/ops/core/exchange/exchange_testing.h"
+#include "tests/ops/core/reference.h"
+#include "tests/ops/core/thread_executor.h"
+
+namespace keras_sparse {
+namespace {
+
+using Blocks = std::vector<std::vector<Word>>;
+using Floats = std::vector<std::vector<float>>;
+
+// What each rank gets of what all have made: an alltoall.
+template <typename T>
+std::vector<std::vector<std::vector<T>>> Exchange(
+    const std::vector<std::vector<std::vector<T>>>& sent) {
+  std::vector<std::vector<std::vector<T>>> received(sent.size());
+  for (const auto& blocks : sent) {
+    for (size_t to = 0; to < blocks.size(); ++to) received[to].push_back(blocks[to]);
+  }
+  return received;
+}
+
+// A model on some ranks, and what comes out of a step of it.
+struct Step {
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<Floats> outputs;    // of each rank's inputs
+  std::vector<Floats> gradients;  // of each rank's parts
+  int64_t reply_floats = 0;
+
+  Step(const std::vector<PlacedTable>& tables, const std::vector<std::vector<Ids>>& inputs,
+       const std::vector<Floats>& output_grads, float scale, Executor* executor) {
+    const auto num_ranks = static_cast<int64_t>(inputs.size());
+    std::vector<Blocks> requests(inputs.size());
+    for (int64_t r = 0; r < num_ranks; ++r) {
+      const auto at = static_cast<size_t>(r);
+      ranks.push_back(std::make_unique<Rank>(tables, num_ranks, r));
+      EXPECT_TRUE(IsOk(ranks[at]->Request(inputs[at], executor, &requests[at])));
+    }
+    requests = Exchange(requests);
+    std::vector<Floats> replies(inputs.size());
+    for (size_t r = 0; r < inputs.size(); ++r) {
+      EXPECT_TRUE(IsOk(ranks[r]->Serve(requests[r], executor, &replies[r])));
+      for (const auto& reply : replies[r]) reply_floats += static_cast<int64_t>(reply.size());
+    }
+    replies = Exchange(replies);
+    std::vector<Floats> returned;
+    for (size_t r = 0; r < inputs.size(); ++r) {
+      outputs.push_back(ranks[r]->Combine(replies[r], executor));
+      returned.push_back(ranks[r]->Return(output_grads[r], scale, executor));
+    }
+    returned = Exchange(returned);
+    for (size_t r = 0; r < inputs.size(); ++r) {
+      gradients.push_back(ranks[r]->Gather(returned[r], executor));
+    }
+  }
+};
+
+using Gradient = std::map<std::pair<size_t, int64_t>, std::vector<double>>;  // by table and key
+
+std::vector<double>& RowOf(Gradient* gradient, size_t table, int64_t key, int64_t dim) {
+  std::vector<double>& row = (*gradient)[{table, key}];
+  row.resize(static_cast<size_t>(dim));
+  return row;
+}
+
+Gradient Expected(const std::vector<PlacedTable>& tables,
+                  const std::vector<std::vector<Ids>>& inputs,
+                  const std::vector<Floats>& output_grads, double scale) {
+  Gradient gradient;
+  for (size_t r = 0; r < inputs.size(); ++r) {
+    for (size_t i = 0; i < inputs[r].size(); ++i) {
+      const Ids& ids = inputs[r][i];
+      const int64_t dim = tables[ids.table].dim;
+      for (const auto& [key, row] :
+           ReferenceMerge(ids.ids, ids.request().bags, output_grads[r][i], dim)) {
+        std::vector<double>& sum = RowOf(&gradient, ids.table, key, dim);
+        for (size_t c = 0; c < row.size(); ++c) sum[c] += scale * row[c];
+      }
+    }
+  }
+  return gradient;
+}
+
+Gradient Gathered(const std::vector<PlacedTable>& tables, const Step& step) {
+  Gradient gradient;
+  const auto num_ranks = static_cast<int64_t>(step.ranks.size());
+  for (size_t r = 0; r < step.ranks.size(); ++r) {
+    const ExchangeLayout& layout = step.ranks[r]->layout();
+    for (size_t p = 0; p < layout.own_parts().size(); ++p) {
+      const size_t t = layout.own_parts()[p].table;
+      const ExchangedSlice& slice = layout.slice(layout.own_parts()[p]);
+      const bool is_local = tables[t].by_rows && tables[t].input_dim >= 0;
+      const std::vector<int64_t>& splits = step.ranks[r]->served_splits(p);
+      for (size_t row = 0; row + 1 < splits.size(); ++row) {
+        for (int64_t i = splits[row]; i < splits[row + 1]; ++i) {
+          const int64_t id = step.ranks[r]->served_ids(p)[static_cast<size_t>(i)];
+          const int64_t key = is_local ? id * num_ranks + slice.rank : id;
+          std::vector<double>& sum = RowOf(&gradient, t, key, tables[t].dim);
+          for (int64_t c = 0; c < slice.num_columns; ++c) {
+            sum[static_cast<size_t>(slice.first_column + c)] +=
+                step.gradients[r][p][row * static_cast<size_t>(slice.num_columns) +
+                                     static_cast<size_t>(c)];
+          }
+        }
+      }
+    }
+  }
+  return gradient;
+}
+
+std::vector<float> ElementRow(int64_t key, int64_t dim) {
+  std::vector<float> row;
+  for (int64_t c = 0; c < dim; ++c) row.push_back(Element(key, c));
+  return row;
+}
+
+void ExpectLikeOneRank(const std::vector<PlacedTable>& tables,
+                       const std::vector<std::vector<Ids>>& inputs, uint64_t seed,
+                       Executor* executor) {
+  std::vector<Floats> output_grads(inputs.size());
+  for (size_t r = 0; r < inputs.size(); ++r) {
+    for (const Ids& ids : inputs[r]) {
+      const int64_t floats = ids.request().bags.num_bags * tables[ids.table].dim;
+      output_grads[r].push_back(RandomFloats(floats, ++seed));
+    }
+  }
+  const Step step(tables, inputs, output_grads, 0.25f, executor);
+  for (size_t r = 0; r < inputs.size(); ++r) {
+    for (size_t i = 0; i < inputs[r].size(); ++i) {
+      const Ids& ids = inputs[r][i];
+      const int64_t dim = tables[ids.table].dim;
+      const auto row_of = [&](int64_t key) { return ElementRow(key, dim); };
+      std::vector<double> expected;
+      if (ids.combiner == Combiner::kNone) {
+        for (const int64_t key : ids.ids) {
+          for (const float element : row_of(key)) expected.push_back(element);
+        }
+      } else {
+        expected = ReferencePool(row_of, ids.ids, ids.request().bags, dim);
+      }
+      SCOPED_TRACE("rank " + std::to_string(r) + " input " + std::to_string(i));
+      ExpectNear(step.outputs[r][i], expected, 2e-5);
+    }
+  }
+  const Gradient expected = Expected(tables, inputs, output_grads, 0.25);
+  const Gradient gathered = Gathered(tables, step);
+  ASSERT_EQ(gathered.size(), expected.size());
+  for (const auto& [key, row] : expected) {
+    ASSERT_TRUE(gathered.count(key));
+    ExpectNear({gathered.at(key).begin(), gathered.at(key).end()}, row, 2e-5);
+  }
+}
+
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+  int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+
+  PlacedTable Table(int64_t num_ranks) {
+    PlacedTable table;
+    table.input_dim = Below(3) == 0 ? -1 : 1 + Below(40);
+    table.dim = 1 + Below(20);
+    table.by_rows = Below(3) == 0;
+    std::vector<int64_t> ranks;
+    for (int64_t r = 0; r < num_ranks; ++r) ranks.push_back(r);
+    std::shuffle(ranks.begin(), ranks.end(), random_);
+    const int64_t num_slices = 1 + Below(std::min(num_ranks, table.dim));
+    int64_t left = table.dim;
+    for (int64_t s = 0; s < num_slices; ++s) {
+      const int64_t rest = num_slices - s - 1;
+      table.ranks.push_back(ranks[static_cast<size_t>(s)]);
+      table.columns.push_back(rest == 0 ? left : 1 + Below(left - rest));
+      left -= table.columns.back();
+    }
+    return table;
+  }
+
+  // `kind` decides what must be the same on all ranks.
+  Ids Input(const PlacedTable& table, size_t number, uint64_t kind, uint64_t seed) {
+    Ids ids;
+    ids.table = number;
+    ids.combiner = static_cast<Combiner>(kind % 4);
+    ids.splits = RandomSplits(Below(30), 1 + Below(12), seed);
+    const int64_t n = ids.splits.back();
+    ids.ids = table.input_dim < 0 ? RandomIds(n, -20, 20, seed)
+                                  : RandomIds(n, 0, table.input_dim - 1, seed);
+    if (ids.combiner == Combiner::kNone) ids.splits.clear();
+    // Positive: a divisor near zero would make any rounding large.
+    if (ids.combiner != Combiner::kNone && kind / 4 % 3 == 0) {
+      ids.weights = RandomFloats(n, seed + 1);
+      for (float& weight : ids.weights) weight += 2;
+    }
+    return ids;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+TEST(Exchange, IsALookupOnAnyRanksAndPlacements) {
+  ThreadExecutor threads(3);
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Draw draw(seed);
+    const int64_t num_ranks = 1 + draw.Below(4);
+    std::vector<PlacedTable> tables;
+    for (int64_t t = 0; t < 1 + static_cast<int64_t>(seed % 4); ++t) {
+      tables.push_back(draw.Table(num_ranks));
+    }
+    std::vector<std::vector<Ids>> inputs(static_cast<size_t>(num_ranks));
+    const int64_t num_inputs = static_cast<int64_t>(tables.size()) + draw.Below(3);
+    for (int64_t i = 0; i < num_inputs; ++i) {
+      const auto number = static_cast<size_t>(i) % tables.size();
+      const auto kind = static_cast<uint64_t>(draw.Below(1000));
+      for (auto& rank : inputs) {
+        rank.push_back(draw.Input(tables[number], number, kind, seed * 100 + rank.size()));
+      }
+    }
+    ExpectLikeOneRank(tables, inputs, seed, seed % 2 == 0 ? &threads : Inline());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Exchange, AsksForEachIdOnce) {
+  const std::vector<PlacedTable> tables = {{100, 4, {1}, {4}}};
+  const Ids ids{0, {7, 7, 3, 7, 3}, Combiner::kNone, {}, {}};
+  Rank rank(tables, 2, 0);
+  Blocks blocks;
+  ASSERT_TRUE(IsOk(rank.Request({ids, ids}, Inline(), &blocks)));
+  EXPECT_EQ(blocks[0].size(), 8u);
+  const std::vector<Word> sent(blocks[1].begin() + kHeaderWords, blocks[1].end());
+  EXPECT_EQ(sent, (std::vector<Word>{2, 2, 0, 0, 7, 0, 3, 0}));
+  EXPECT_EQ(rank.reply_rows(), (std::vector<int64_t>{0, 2}));
+}
+
+TEST(Exchange, AsksForSumsOfBagsWhereThatIsLess) {
+  const std::vector<PlacedTable> tables = {{100, 4, {1}, {4}}};
+  const auto words_for = [&](const std::vector<int64_t>& ids, const std::vector<int64_t>& splits) {
+    Rank rank(tables, 2, 0);
+    Blocks blocks;
+    EXPECT_TRUE(IsOk(rank.Request({{0, ids, Combiner::kMean, splits, {}}}, Inline(), &blocks)));
+    return std::vector<Word>(blocks[1].begin() + kHeaderWords, blocks[1].end());
+  };
+  // One vector there and back is less than three rows, by more than the bag takes to describe.
+  EXPECT_EQ(words_for({5, 6, 8}, {0, 3, 3}),
+            (std::vector<Word>{3, 0, 1, 3, 5, 0, 6, 0, 8, 0, 3, 0, 1, 2}));
+  // Two rows of three bags are not.
+  EXPECT_EQ(words_for({5, 6, 5, 6}, {0, 2, 3, 4}), (std::vector<Word>{2, 2, 0, 0, 5, 0, 6, 0}));
+}
+
+TEST(Exchange, AnErrorOfOneRankReachesAll) {
+  const std::vector<PlacedTable> tables = {{10, 4, {1}, {4}}};
+  Rank rank(tables, 2, 1);
+  Blocks blocks;
+  const Status status = rank.Request({{0, {3, 10}, Combiner::kNone, {}, {}}}, Inline(), &blocks);
+  ASSERT_TRUE(FailsWith(StatusCode::kInvalidArgument, "ids[1] = 10", status));
+  std::vector<Word> error(static_cast<size_t>(StatusWords(status)));
+  WriteStatus(status, rank.layout().checksum, error.data());
+  std::vector<Word> fine(kHeaderWords);
+  WriteStatus(Status::Ok(), rank.layout().checksum, fine.data());
+  Floats replies;
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "[rank 1 of 2] id must be in [0, 10)",
+                        Rank(tables, 2, 0).Serve({fine, error}, Inline(), &replies)));
+}
+
+TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
+  const std::vector<PlacedTable> tables = {{10, 4, {0}, {4}}};
+  Rank rank(tables, 2, 0);
+  Blocks blocks;
+  ASSERT_TRUE(IsOk(rank.Request({{0, {3, 4}, Combiner::kNone, {}, {}}}, Inline(), &blocks)));
+  const std::vector<Word> good = blocks[0];
+  Floats replies;
+  ASSERT_TRUE(IsOk(rank.Serve({good, good}, Inline(), &replies)));
+
+  std::vector<Word> other = good;
+  other[2] ^= 1;
+  EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "[rank 1 of 2] every rank must make",
+                        rank.Serve({good, other}, Inline(), &replies)));
+  for (size_t cut = 0; cut < good.size(); ++cut) {
+    const std::vector<Word> short_block(good.begin(), good.begin() + static_cast<int64_t>(cut));
+    EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "must",
+                          rank.Serve({good, short_block}, Inline(), &replies)));
+  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {  // whatever comes, memory is not left
+    std::vector<Word> broken = good;
+    broken[kHeaderWords + random() % 4] = static_cast<Word>(random() % 8) - 2;
+    replies.clear();
+    (void)rank.Serve({good, broken}, Inline(), &replies);
+  }
+}
+
+}  // namespace
+}  // namespace keras_sparse
