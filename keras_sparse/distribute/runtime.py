@@ -66,6 +66,15 @@ def horovod():
     return runtime
 
 
+def error_prefix():
+    """Returns what messages of errors begin with: `"[rank 3 of 8] "`, or nothing on one rank."""
+    return _prefix_of(_runtime())
+
+
+def _prefix_of(runtime):
+    return "" if runtime.size() == 1 else f"[rank {runtime.rank()} of {runtime.size()}] "
+
+
 class _OneRank:
     """What Horovod would say of a plain process."""
 
@@ -84,9 +93,22 @@ class _OneRank:
 
 @functools.cache
 def _runtime():
+    runtime = _join()
+    if runtime.size() == 1:
+        return _OneRank()
+    # These need TensorFlow, which Horovod has loaded by now; the planner does without.
+    from keras_sparse.distribute.last_words import explain_uncaught_errors
+    from keras_sparse.ops._native import set_error_prefix
+
+    set_error_prefix(_prefix_of(runtime))
+    explain_uncaught_errors(_prefix_of(runtime))
+    return runtime
+
+
+def _join():
     initialised = sys.modules.get("horovod.tensorflow")
     if initialised is not None and initialised.is_initialized():
-        return _OneRank() if initialised.size() == 1 else initialised
+        return initialised
     launched = {name: os.environ[name] for name in _LAUNCHERS if os.environ.get(name, "1") != "1"}
     if not launched:
         return _OneRank()

@@ -1,5 +1,6 @@
 """Loads the native ops, after checking that they fit this TensorFlow and this processor."""
 
+import ctypes
 import pathlib
 import platform
 
@@ -82,12 +83,24 @@ def _load():
     if cpuinfo.exists():
         check_processor(_build_info.CPU_FLAGS, cpuinfo.read_text())
     # In an editable installation the library is not beside this file but beside _build_info.
-    library = tf.load_op_library(str(pathlib.Path(_build_info.__file__).with_name(_LIBRARY)))
+    path = str(pathlib.Path(_build_info.__file__).with_name(_LIBRARY))
+    library = tf.load_op_library(path)
     for name in _READ_ONLY_OPS:
         auto_control_deps_utils.register_read_only_resource_op(f"KerasSparse{name}")
         auto_control_deps_utils.register_read_only_resource_op(f"KerasSparse>{name}")
-    return library, tuple(_build_info.LOWER_TIERS.split(";"))
+    return library, tuple(_build_info.LOWER_TIERS.split(";")), path
 
 
 # The ops, and the names of the lower tiers that they were built with.
-lib, LOWER_TIERS = _load()
+lib, LOWER_TIERS, _path = _load()
+
+
+def set_error_prefix(prefix):
+    """Lets the messages of all native errors of this process begin with a text.
+
+    It is no op, so that it also takes effect where ops are being traced.
+
+    Args:
+        prefix: String, ASCII. Empty for none.
+    """
+    ctypes.CDLL(_path).keras_sparse_set_error_prefix(prefix.encode())

@@ -13,6 +13,7 @@
 #include "ops/core/bags.h"
 #include "ops/core/embedding_table.h"
 #include "ops/core/status.h"
+#include "ops/tf/error_prefix.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -32,22 +33,25 @@ class TableResource : public tf::ResourceBase {
   std::unique_ptr<EmbeddingTable> table_;
 };
 
+// Every error of the core comes to TensorFlow through here.
 inline absl::Status ToTf(const Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string message = WithErrorPrefix(status.message());
   switch (status.code()) {
-    case StatusCode::kOk:
-      return absl::OkStatus();
     case StatusCode::kInvalidArgument:
-      return absl::InvalidArgumentError(status.message());
+      return absl::InvalidArgumentError(message);
     case StatusCode::kFailedPrecondition:
-      return absl::FailedPreconditionError(status.message());
+      return absl::FailedPreconditionError(message);
     case StatusCode::kResourceExhausted:
-      return absl::ResourceExhaustedError(status.message());
+      return absl::ResourceExhaustedError(message);
     case StatusCode::kDataLoss:
-      return absl::DataLossError(status.message());
+      return absl::DataLossError(message);
     case StatusCode::kUnimplemented:
-      return absl::UnimplementedError(status.message());
+      return absl::UnimplementedError(message);
+    case StatusCode::kOk:
+      break;
   }
-  return absl::InternalError(status.message());
+  return absl::InternalError(message);
 }
 
 // The tables of an op's `handles` input, kept alive while this exists.

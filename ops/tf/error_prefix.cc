@@ -1,0 +1,30 @@
+#include "ops/tf/error_prefix.h"
+
+#include <mutex>
+
+namespace {
+
+std::mutex prefix_mutex;
+
+// Never destroyed: a thread may fail while the process ends.
+std::string& Prefix() {
+  static auto* prefix = new std::string;
+  return *prefix;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void keras_sparse_set_error_prefix(
+    const char* prefix) {
+  std::lock_guard<std::mutex> lock(prefix_mutex);
+  Prefix() = prefix;
+}
+
+namespace keras_sparse {
+
+std::string WithErrorPrefix(const std::string& message) {
+  std::lock_guard<std::mutex> lock(prefix_mutex);
+  return Prefix() + message;
+}
+
+}  // namespace keras_sparse

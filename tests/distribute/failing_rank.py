@@ -1,0 +1,39 @@
+"""Trains on all ranks, of which rank 1 fails in the middle of it.
+
+python tests/distribute/failing_rank.py raise | kill
+"""
+
+import os
+import signal
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_sparse.distribute as ksd
+from keras_sparse.distribute import collectives
+
+
+class Averaging(keras.optimizers.SGD):
+    def apply_gradients(self, grads_and_vars, **kwargs):
+        grads, variables = zip(*grads_and_vars, strict=True)
+        averages = collectives.average_of(grads, "gradients")
+        return super().apply_gradients(zip(averages, variables, strict=True), **kwargs)
+
+
+def batches():
+    for step in range(10**9):
+        if step == 50 and ksd.rank() == 1:
+            if sys.argv[1] == "raise":
+                raise ValueError("the 50th batch cannot be read")
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)
+
+
+ksd.init()
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile(Averaging(), "mse")
+spec = tf.TensorSpec((4, 3)), tf.TensorSpec((4, 1))
+data = tf.data.Dataset.from_generator(batches, output_signature=spec)
+model.fit(data, verbose=0)

@@ -1,0 +1,70 @@
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ranks import needs_horovod
+from ranks import run_ranks
+
+SCRIPT = pathlib.Path(__file__).with_name("failing_rank.py")
+
+
+def start_ranks(num_ranks, folder, *arguments):
+    """Starts ranks as `horovodrun --gloo` does, but leaves each to itself."""
+    from horovod.runner.common.util.hosts import get_host_assignments
+    from horovod.runner.common.util.hosts import parse_hosts
+    from horovod.runner.gloo_run import create_run_env_vars
+    from horovod.runner.gloo_run import create_slot_env_vars
+    from horovod.runner.http.http_server import RendezvousServer
+
+    server = RendezvousServer()
+    slots = get_host_assignments(parse_hosts(f"localhost:{num_ranks}"), num_ranks)
+    common = create_run_env_vars("127.0.0.1", ["lo"], server.start())
+    server.init(slots)
+    ranks = []
+    for slot in slots:
+        added = {**common, **create_slot_env_vars(slot)}
+        with open(folder / str(slot.rank), "w") as printed:
+            ranks.append(
+                subprocess.Popen(
+                    [sys.executable, *map(str, arguments)],
+                    env={**os.environ, **{name: str(value) for name, value in added.items()}},
+                    stdout=printed,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+    return server, ranks
+
+
+@needs_horovod
+@pytest.mark.parametrize("failure", ["raise", "kill"])
+def test_one_failing_rank_ends_all_under_a_launcher(failure):
+    status, printed = run_ranks(3, SCRIPT, failure, seconds=60)
+    assert status != 0
+    if failure == "raise":
+        assert "ValueError: the 50th batch cannot be read" in printed
+        assert "[rank 1 of 3] This rank ends with the error above" in printed
+
+
+@pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="needs Horovod")
+@pytest.mark.parametrize("failure", ["raise", "kill"])
+def test_one_failing_rank_ends_all_by_itself(failure, tmp_path):
+    server, ranks = start_ranks(3, tmp_path, SCRIPT, failure)
+    try:
+        statuses = [rank.wait(timeout=60) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+        server.stop()
+        server._httpd.server_close()  # which `stop` leaves out
+    printed = [(tmp_path / str(rank)).read_text() for rank in range(3)]
+    assert statuses == [1, 1 if failure == "raise" else -signal.SIGKILL, 1], printed
+    for rank in (0, 2):
+        assert f"[rank {rank} of 3] This rank ends because another rank has ended" in printed[rank]
+    if failure == "raise":
+        assert "ValueError: the 50th batch cannot be read" in printed[1]
+        assert "[rank 1 of 3] This rank ends with the error above" in printed[1]
