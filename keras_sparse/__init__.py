@@ -1,6 +1,7 @@
 """Keras embedding tables that live in a native engine."""
 
 from keras_sparse import callbacks as callbacks
+from keras_sparse import data as data
 from keras_sparse import distribute as distribute
 from keras_sparse import layers as layers
 from keras_sparse import ops as ops
