@@ -1,6 +1,7 @@
 import keras
 
 from keras_sparse.distribute.broadcast_variables import broadcast_variables
+from keras_sparse.distribute.runtime import error_prefix
 
 
 class BroadcastGlobalVariables(keras.callbacks.Callback):
@@ -35,9 +36,9 @@ class BroadcastGlobalVariables(keras.callbacks.Callback):
             return
         if not self.model.built:
             raise ValueError(
-                "BroadcastGlobalVariables must be given to a built model, so that there are "
-                "weights before the first step. Call the model on a batch before `fit`. Received: "
-                f"unbuilt model '{self.model.name}'"
+                f"{error_prefix()}BroadcastGlobalVariables must be given to a built model, so that "
+                "there are weights before the first step. Call the model on a batch before `fit`. "
+                f"Received: unbuilt model '{self.model.name}'"
             )
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:

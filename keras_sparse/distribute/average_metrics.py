@@ -40,7 +40,8 @@ def average_metrics(model):
     The result is exact for all metrics of `keras.metrics`, and subclasses of them: what their
     variables add up is added over ranks, and the metric taken of that. So AUC is that of all
     samples, not a mean of AUCs. Of other metrics the results are averaged, each weighted by the
-    number of samples that its rank has seen.
+    number of samples that its rank has seen. (Keras takes the losses of single outputs, where a
+    model has several, as means over batches: here they are means over the parts of batches.)
 
     Args:
         model: A compiled `keras.Model`.

@@ -26,6 +26,7 @@ def broadcast_table(variable, root_rank):
     if not is_root:
         variable.set_initial_rows(initial_rows)
         ops.restore(variable, ops.RuleHistory(*history))
+        variable.saved_state = None  # nothing here is what this rank has saved
     for keys, records in broadcast_pieces(_records(variable), root_rank, "broadcast_table.rows"):
         if not is_root:
             variable.import_(keys, records)

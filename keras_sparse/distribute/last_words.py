@@ -1,9 +1,10 @@
 """What a rank adds to the error that it ends with."""
 
+import re
 import sys
 
-# By one of these Horovod's errors are known, over all its kinds of transport and operation.
-_OF_HOROVOD = ("Horovod has been shut down", "gloo/transport", "gloo/rendezvous", "MPI_")
+# How Horovod's errors are known, over each of its transports.
+_OF_HOROVOD = re.compile(r"Horovod has been shut down|/gloo/\w+/|(MPI_|nccl)\w+ failed")
 
 
 def explain_uncaught_errors(prefix):
@@ -33,7 +34,7 @@ def add_last_words(error, prefix):
     """
     if not isinstance(error, Exception):  # the user ends the process, or the program itself
         return
-    if any(text in str(error) for text in _OF_HOROVOD):
+    if _OF_HOROVOD.search(str(error)):
         error.add_note(
             f"{prefix}This rank ends because another rank has ended, or cannot be reached. Look at "
             "what the others have printed: the cause is the error of the one that ended first. A "

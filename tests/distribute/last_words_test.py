@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from keras_sparse.distribute.last_words import add_last_words
@@ -5,7 +7,12 @@ from keras_sparse.distribute.last_words import explain_uncaught_errors
 
 
 @pytest.mark.parametrize(
-    "message", ["Horovod has been shut down. This was", "/gloo/transport/tcp/pair.cc:589] Read"]
+    "message",
+    [
+        "Horovod has been shut down. This was",
+        "[/src/gloo/transport/tcp/pair.cc:589] Read error",
+        "ncclAllReduce failed: unhandled system error",
+    ],
 )
 def test_says_that_another_rank_is_the_cause(message):
     error = RuntimeError(message)
@@ -32,8 +39,6 @@ def test_what_showed_errors_before_still_does(monkeypatch):
     shown = []
     monkeypatch.setattr("sys.excepthook", lambda *arguments: shown.append(arguments))
     explain_uncaught_errors("[rank 1 of 2] ")
-    import sys
-
     error = ValueError("no such file")
     sys.excepthook(ValueError, error, None)
     assert shown == [(ValueError, error, None)]
