@@ -28,10 +28,10 @@ class ApplyOp : public tf::OpKernel {
   explicit ApplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rule_generations", &rule_generations_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
-    OP_REQUIRES(ctx, rule_generations_.size() == combiners_.size(),
-                absl::InvalidArgumentError(
-                    absl::StrCat("`rule_generations` must have one number a table, ",
-                                 combiners_.size(), ". Received: ", rule_generations_.size())));
+    OP_REQUIRES(
+        ctx, rule_generations_.size() == combiners_.size(),
+        InvalidInput(absl::StrCat("`rule_generations` must have one number a table, ",
+                                  combiners_.size(), ". Received: ", rule_generations_.size())));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -44,19 +44,19 @@ class ApplyOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
     OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
     OP_REQUIRES_OK(ctx, ctx->input("numbers", &numbers));
-    OP_REQUIRES(ctx, numbers->dims() == 2 && numbers->dim_size(0) == grads.size(),
-                absl::InvalidArgumentError(
-                    absl::StrCat("`numbers` must have one row a table, ", grads.size(),
-                                 ". Received: numbers.shape=", numbers->shape().DebugString())));
+    OP_REQUIRES(
+        ctx, numbers->dims() == 2 && numbers->dim_size(0) == grads.size(),
+        InvalidInput(absl::StrCat("`numbers` must have one row a table, ", grads.size(),
+                                  ". Received: numbers.shape=", numbers->shape().DebugString())));
     const auto rows = numbers->matrix<float>();
     std::vector<ApplyRequest> requests;
     for (int i = 0; i < grads.size(); ++i) {
       const auto t = static_cast<size_t>(i);
       OP_REQUIRES(ctx, grads[i].dim_size(1) == tables[t]->dim(),
-                  absl::InvalidArgumentError(absl::StrCat(
-                      "`output_grads` of table '", tables[t]->name(), "' must be of width ",
-                      tables[t]->dim(), ". Received: output_grads[", i,
-                      "].shape=", grads[i].shape().DebugString())));
+                  InvalidInput(absl::StrCat("`output_grads` of table '", tables[t]->name(),
+                                            "' must be of width ", tables[t]->dim(),
+                                            ". Received: output_grads[", i,
+                                            "].shape=", grads[i].shape().DebugString())));
       requests.push_back(
           {tables[t],
            {inputs.ids(i), inputs.bags(t), grads[i].flat<float>().data(), tables[t]->dim()},

@@ -21,7 +21,7 @@ absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>*
   int n = 0;
   TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
   if (static_cast<int>(names.size()) != n) {
-    return absl::InvalidArgumentError(
+    return InvalidInput(
         absl::StrCat("`combiners` must have one name a table, ", n, ". Received: ", names.size()));
   }
   for (const std::string& name : names) {
@@ -43,17 +43,17 @@ absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combine
     bags.num_ids = ids_[i].NumElements();
     const int64_t num_splits = row_splits[i].NumElements();
     if ((num_splits == 0) != (bags.combiner == Combiner::kNone)) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidInput(absl::StrCat(
           "`row_splits` must be given with a combiner, and only then. Received: ", num_splits,
           " row splits for table ", i, " of the op"));
     }
     const int64_t num_weights = weights[i].NumElements();
     if (num_weights != 0 && num_weights != bags.num_ids) {
-      return absl::InvalidArgumentError(absl::StrCat("`weights` must have one number an id, ",
-                                                     bags.num_ids, ". Received: ", num_weights));
+      return InvalidInput(absl::StrCat("`weights` must have one number an id, ", bags.num_ids,
+                                       ". Received: ", num_weights));
     }
     if (num_weights != 0 && bags.combiner == Combiner::kNone) {
-      return absl::InvalidArgumentError("`weights` must come with a combiner. Received: 'none'");
+      return InvalidInput("`weights` must come with a combiner. Received: 'none'");
     }
     bags.num_bags = num_splits == 0 ? bags.num_ids : num_splits - 1;
     if (num_splits != 0) bags.row_splits = row_splits[i].flat<int64_t>().data();
@@ -66,9 +66,9 @@ absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combine
 absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs) {
   for (int i = 0; i < grads.size(); ++i) {
     if (grads[i].dims() == 2 && grads[i].dim_size(0) == inputs.bags(i).num_bags) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`output_grads` must be (", inputs.bags(i).num_bags, ", dim). Received: output_grads[", i,
-        "].shape=", grads[i].shape().DebugString()));
+    return InvalidInput(absl::StrCat("`output_grads` must be (", inputs.bags(i).num_bags,
+                                     ", dim). Received: output_grads[", i,
+                                     "].shape=", grads[i].shape().DebugString()));
   }
   return absl::OkStatus();
 }

@@ -54,6 +54,11 @@ inline absl::Status ToTf(const Status& status) {
   return absl::InternalError(message);
 }
 
+// The error of an input that the binding itself checks, before the core is called.
+inline absl::Status InvalidInput(std::string message) {
+  return ToTf(InvalidArgument(std::move(message)));
+}
+
 // The tables of an op's `handles` input, kept alive while this exists.
 class TableList {
  public:

@@ -31,8 +31,8 @@ class CatchUpOp : public tf::OpKernel {
     const SavedRule& rule = resource->rule();
     const tf::Tensor& raw = ctx->input(1);
     OP_REQUIRES(ctx, raw.dims() == 2,
-                absl::InvalidArgumentError("`raw` must be (n, record_words). Received: raw.shape=" +
-                                           raw.shape().DebugString()));
+                InvalidInput("`raw` must be (n, record_words). Received: raw.shape=" +
+                             raw.shape().DebugString()));
     const int64_t n = raw.dim_size(0);
     float* records = nullptr;
     OP_REQUIRES_OK(ctx, AllocateFloats(ctx, 0, {n, rule.schema().record_floats()}, &records));

@@ -75,14 +75,14 @@ class CreateTablesOp : public tf::OpKernel {
     const auto size = static_cast<size_t>(n);
     if (names.size() != size || input_dims.size() != size || output_dims.size() != size ||
         out_of_range.size() != size || keeps_gradient_steps.size() != size) {
-      return absl::InvalidArgumentError(
+      return InvalidInput(
           absl::StrCat("`names`, `input_dims`, `output_dims`, `out_of_range` and "
                        "`keeps_gradient_steps` must have one entry a table. Received: N=",
                        n));
     }
     for (size_t i = 0; i < size; ++i) {
       if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
-        return absl::InvalidArgumentError(absl::StrCat(
+        return InvalidInput(absl::StrCat(
             "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
             out_of_range[i], "'"));
       }
@@ -105,7 +105,7 @@ class CreateTablesOp : public tf::OpKernel {
     const auto size = static_cast<size_t>(n);
     if (lower_tiers.size() != 2 * size || sizes.size() != 3 * size || paths.size() != size ||
         strategies.size() != size) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidInput(absl::StrCat(
           "`storage_paths` and `cache_strategies` must have one entry a table, `lower_tiers` two, "
           "`storage_sizes` three. Received: N=",
           n));

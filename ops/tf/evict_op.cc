@@ -37,10 +37,10 @@ class EvictOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, ctx->input("constants", &constants));
     const auto num_constants = static_cast<int64_t>(constant_names_.size());
-    OP_REQUIRES(ctx, constants->NumElements() == num_constants,
-                absl::InvalidArgumentError(absl::StrCat("`constants` must have one number a name, ",
-                                                        num_constants,
-                                                        ". Received: ", constants->NumElements())));
+    OP_REQUIRES(
+        ctx, constants->NumElements() == num_constants,
+        InvalidInput(absl::StrCat("`constants` must have one number a name, ", num_constants,
+                                  ". Received: ", constants->NumElements())));
     EvictionOptions eviction = eviction_;
     for (size_t i = 0; i < constant_names_.size(); ++i) {
       eviction.constants[constant_names_[i]] = constants->flat<double>()(static_cast<int64_t>(i));

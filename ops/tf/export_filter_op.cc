@@ -36,9 +36,8 @@ class ExportFilterOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input("cursors", &cursors));
     OP_REQUIRES_OK(ctx, ctx->input("max_entries", &max_entries));
     const auto n = static_cast<int64_t>(tables.size());
-    OP_REQUIRES(
-        ctx, cursors->NumElements() == n && max_entries->NumElements() == 1,
-        absl::InvalidArgumentError("`cursors` must have one number a table, `max_entries` one"));
+    OP_REQUIRES(ctx, cursors->NumElements() == n && max_entries->NumElements() == 1,
+                InvalidInput("`cursors` must have one number a table, `max_entries` one"));
     tf::OpOutputList keys;
     tf::OpOutputList counts;
     OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));

@@ -41,9 +41,8 @@ class ExportOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input("cursors", &cursors));
     OP_REQUIRES_OK(ctx, ctx->input("max_rows", &max_rows));
     const auto n = static_cast<int64_t>(tables.size());
-    OP_REQUIRES(
-        ctx, cursors->NumElements() == n && max_rows->NumElements() == 1,
-        absl::InvalidArgumentError("`cursors` must have one number a table, `max_rows` one"));
+    OP_REQUIRES(ctx, cursors->NumElements() == n && max_rows->NumElements() == 1,
+                InvalidInput("`cursors` must have one number a table, `max_rows` one"));
     tf::OpOutputList keys;
     tf::OpOutputList records;
     OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));

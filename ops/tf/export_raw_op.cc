@@ -42,7 +42,7 @@ class ExportRawOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input("max_rows", &max_rows));
     OP_REQUIRES(ctx,
                 tables.size() == 1 && cursor->NumElements() == 1 && max_rows->NumElements() == 1,
-                absl::InvalidArgumentError("`cursor` and `max_rows` must be one number each"));
+                InvalidInput("`cursor` and `max_rows` must be one number each"));
     RawRows rows;
     OP_REQUIRES_OK(ctx, ToTf(TableSnapshot(tables[0]).Export(selection_, cursor->flat<int64_t>()(0),
                                                              max_rows->flat<int64_t>()(0), &rows)));

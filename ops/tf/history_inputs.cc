@@ -1,6 +1,7 @@
 #include "ops/tf/history_inputs.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/tf/binding.h"
 
 namespace keras_sparse {
 
@@ -19,7 +20,7 @@ absl::Status ReadHistory(tf::OpKernelContext* ctx, RuleHistory* history) {
   TF_RETURN_IF_ERROR(ctx->input("numbers", &numbers));
   if (step->NumElements() != 1 || first_step->NumElements() != 1 ||
       table_step->NumElements() != 1 || numbers->dims() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidInput(absl::StrCat(
         "`step`, `first_step` and `table_step` must be one number each, `numbers` a matrix. "
         "Received: ",
         step->NumElements(), ", ", first_step->NumElements(), ", ", table_step->NumElements(),

@@ -27,10 +27,9 @@ class ImportFilterOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input_list("counts", &counts));
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t n = keys[i].NumElements();
-      OP_REQUIRES(
-          ctx, counts[i].NumElements() == n,
-          absl::InvalidArgumentError(absl::StrCat("`counts` must have one number a key, ", n,
-                                                  ". Received: ", counts[i].NumElements())));
+      OP_REQUIRES(ctx, counts[i].NumElements() == n,
+                  InvalidInput(absl::StrCat("`counts` must have one number a key, ", n,
+                                            ". Received: ", counts[i].NumElements())));
       OP_REQUIRES_OK(ctx,
                      ToTf(tables[static_cast<size_t>(i)]->ImportFilter(
                          keys[i].flat<int64_t>().data(), counts[i].flat<uint32_t>().data(), n)));

@@ -33,13 +33,13 @@ class ImportOp : public tf::OpKernel {
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t n = keys[i].NumElements();
       OP_REQUIRES(ctx, records[i].dims() == 2 && records[i].dim_size(0) == n,
-                  absl::InvalidArgumentError(absl::StrCat(
+                  InvalidInput(absl::StrCat(
                       "`records` must be (", n,
                       ", width). Received: records.shape=", records[i].shape().DebugString())));
       const int64_t num_ages = ages[i].NumElements();
       OP_REQUIRES(ctx, num_ages == n || num_ages == 0,
-                  absl::InvalidArgumentError(absl::StrCat("`ages` must have one number a key, ", n,
-                                                          ", or none. Received: ", num_ages)));
+                  InvalidInput(absl::StrCat("`ages` must have one number a key, ", n,
+                                            ", or none. Received: ", num_ages)));
       OP_REQUIRES_OK(ctx, ToTf(tables[i]->Import(
                               keys[i].flat<int64_t>().data(), n, records[i].flat<float>().data(),
                               records[i].dim_size(1), &executor,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ops/tf/binding.h"
 
 namespace keras_sparse {
 

@@ -22,7 +22,7 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
   TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
   if (combiners.size() != ids.size() || dims.size() != ids.size()) {
-    return absl::InvalidArgumentError("`combiners` and `output_dims` must have one entry a table");
+    return InvalidInput("`combiners` and `output_dims` must have one entry a table");
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     tf::shape_inference::ShapeHandle checked;
@@ -72,7 +72,7 @@ class LookupOp : public tf::OpKernel {
     std::vector<LookupRequest> requests;
     for (size_t i = 0; i < tables.size(); ++i) {
       OP_REQUIRES(ctx, tables[i]->dim() == output_dims_[i],
-                  absl::InvalidArgumentError(absl::StrCat(
+                  InvalidInput(absl::StrCat(
                       "`output_dims` must be the tables' own. Received: ", output_dims_[i],
                       " for table '", tables[i]->name(), "' of ", tables[i]->dim())));
       float* rows = nullptr;

@@ -45,14 +45,14 @@ class LookupWeightsGradOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
     OP_REQUIRES_OK(ctx, ctx->input("versions", &versions));
     OP_REQUIRES(ctx, versions->NumElements() == grads.size(),
-                absl::InvalidArgumentError("`versions` must have one number a table"));
+                InvalidInput("`versions` must have one number a table"));
     std::vector<WeightsGradientRequest> requests;
     for (int i = 0; i < grads.size(); ++i) {
       const Bags& bags = inputs.bags(i);
       OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
-                  absl::InvalidArgumentError("`weights` must be given to have a gradient"));
+                  InvalidInput("`weights` must be given to have a gradient"));
       OP_REQUIRES(ctx, grads[i].dim_size(1) == tables[i]->dim(),
-                  absl::InvalidArgumentError("`output_grads` must be as wide as the table"));
+                  InvalidInput("`output_grads` must be as wide as the table"));
       tf::Tensor* weight_grads = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, {bags.num_ids}, &weight_grads));
       requests.push_back({tables[i], inputs.ids(i), bags, grads[i].flat<float>().data(),

@@ -23,7 +23,7 @@ class MarkSavedOp : public tf::OpKernel {
     const tf::Tensor* versions = nullptr;
     OP_REQUIRES_OK(ctx, ctx->input("versions", &versions));
     OP_REQUIRES(ctx, versions->NumElements() == static_cast<int64_t>(list.size()),
-                absl::InvalidArgumentError("`versions` must have one number a table"));
+                InvalidInput("`versions` must have one number a table"));
     std::vector<EmbeddingTable*> tables;
     for (size_t i = 0; i < list.size(); ++i) tables.push_back(list[i]);
     const int64_t* first = versions->flat<int64_t>().data();

@@ -60,7 +60,7 @@ class OpenSavedRuleOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->input("weight_decay", &weight_decay));
     const auto num_constants = static_cast<int64_t>(constant_names_.size());
     if (constants->NumElements() != num_constants || weight_decay->NumElements() != 1) {
-      return absl::InvalidArgumentError(
+      return InvalidInput(
           absl::StrCat("`constants` must have one number a name, ", num_constants,
                        ", `weight_decay` be one. Received: ", constants->NumElements(), " and ",
                        weight_decay->NumElements()));

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ops/tf/binding.h"
+
 namespace keras_sparse {
 
 OutputAllocator* OutputAllocator::Get() {

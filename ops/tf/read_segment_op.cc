@@ -31,13 +31,13 @@ class ReadSegmentOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     for (int i = 0; i < 3; ++i) {
       OP_REQUIRES(ctx, ctx->input(i).NumElements() == 1,
-                  absl::InvalidArgumentError("`path`, `record_words` and `first` must be scalars"));
+                  InvalidInput("`path`, `record_words` and `first` must be scalars"));
     }
     const std::string path = ctx->input(0).flat<tf::tstring>()(0);
     const int64_t record_words = ctx->input(1).flat<int64_t>()(0);
     const int64_t first = ctx->input(2).flat<int64_t>()(0);
     OP_REQUIRES(ctx, record_words > 0 && first >= 0,
-                absl::InvalidArgumentError("`record_words` must be above 0, `first` not below"));
+                InvalidInput("`record_words` must be above 0, `first` not below"));
     std::vector<int64_t> keys;
     std::vector<char> records;
     OP_REQUIRES_OK(ctx, ToTf(ReadSegment(Env::Posix(), path, 4 * record_words, first,

@@ -32,8 +32,8 @@ class SetFilterOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_initial_rows", &filter_.reads_initial_rows));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("default_value", &filter_.default_value));
     OP_REQUIRES(ctx, static_cast<int>(seeds_.size()) == n,
-                absl::InvalidArgumentError(absl::StrCat("`seeds` must have one number a table, ", n,
-                                                        ". Received: ", seeds_.size())));
+                InvalidInput(absl::StrCat("`seeds` must have one number a table, ", n,
+                                          ". Received: ", seeds_.size())));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -42,10 +42,10 @@ class SetFilterOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, ctx->input("constants", &constants));
     const auto num_constants = static_cast<int64_t>(constant_names_.size());
-    OP_REQUIRES(ctx, constants->NumElements() == num_constants,
-                absl::InvalidArgumentError(absl::StrCat("`constants` must have one number a name, ",
-                                                        num_constants,
-                                                        ". Received: ", constants->NumElements())));
+    OP_REQUIRES(
+        ctx, constants->NumElements() == num_constants,
+        InvalidInput(absl::StrCat("`constants` must have one number a name, ", num_constants,
+                                  ". Received: ", constants->NumElements())));
     FilterOptions filter = filter_;
     for (size_t i = 0; i < constant_names_.size(); ++i) {
       filter.constants[constant_names_[i]] = constants->flat<double>()(static_cast<int64_t>(i));

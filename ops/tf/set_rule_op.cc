@@ -48,10 +48,10 @@ class SetRuleOp : public tf::OpKernel {
     const auto n = static_cast<int64_t>(tables.size());
     const auto num_constants = static_cast<int64_t>(constant_names_.size());
     OP_REQUIRES(ctx, constants->NumElements() == num_constants && weight_decays->NumElements() == n,
-                absl::InvalidArgumentError(absl::StrCat(
-                    "`constants` must have one number a name, ", num_constants,
-                    ", `weight_decays` one a table, ", n, ". Received: ", constants->NumElements(),
-                    " and ", weight_decays->NumElements())));
+                InvalidInput(absl::StrCat("`constants` must have one number a name, ",
+                                          num_constants, ", `weight_decays` one a table, ", n,
+                                          ". Received: ", constants->NumElements(), " and ",
+                                          weight_decays->NumElements())));
     tf::Tensor* generations = nullptr;
     tf::Tensor* record_floats = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("generations", {n}, &generations));

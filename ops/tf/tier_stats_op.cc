@@ -34,8 +34,7 @@ class TierStatsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES(ctx, tables.size() == 1,
-                absl::InvalidArgumentError("`handles` must have one table"));
+    OP_REQUIRES(ctx, tables.size() == 1, InvalidInput("`handles` must have one table"));
     const std::vector<TierStats> all = tables[0]->tier_stats();
     const auto num_tiers = static_cast<int64_t>(all.size());
     tf::Tensor* tiers = nullptr;
