@@ -88,21 +88,22 @@ class OwnTables:
             if not places:
                 continue
             read = self.exchange.lookup if is_exchanged else self._lookup_here
-            pooled = [forms[i].row_splits is not None for i in places]
-            combiners = [self._layers[tables[i]].combiner for i in places]
             some = read(
                 [tables[i] for i in places],
                 [forms[i].ids for i in places],
                 [forms[i].row_splits for i in places],
+                [forms[i].weights if self._pools(forms[i]) else None for i in places],
                 [
-                    forms[i].weights if pool else None
-                    for i, pool in zip(places, pooled, strict=True)
+                    self._layers[tables[i]].combiner if self._pools(forms[i]) else None
+                    for i in places
                 ],
-                [name if pool else None for name, pool in zip(combiners, pooled, strict=True)],
             )
             for i, each in zip(places, some, strict=True):
                 rows[i] = each
         return rows
+
+    def _pools(self, form):
+        return form.row_splits is not None
 
     def _lookup_here(self, tables, *inputs):
         return ops.lookup([self.by_table[table] for table in tables], *inputs)

@@ -154,24 +154,24 @@ class DistributedEmbedding(keras.layers.Layer):
         weights = [None] * len(inputs) if weights is None else weights
         forms = [
             ragged_form(ids, weight, layer.combiner, layer.input_dim, layer.mask_zero)
-            for ids, weight, layer in zip(inputs, weights, self._layers(), strict=True)
+            for ids, weight, layer in zip(inputs, weights, self._options_of_inputs(), strict=True)
         ]
         rows = self.own_tables.lookup(templates.input_tables, forms)
         outputs = []
-        for form, layer, each in zip(forms, self._layers(), rows, strict=True):
+        for form, layer, each in zip(forms, self._options_of_inputs(), rows, strict=True):
             if form.weights is not None and form.row_splits is None:
                 each = each * form.weights[:, tf.newaxis]
             outputs.append(form.outputs(tf.cast(each, layer.compute_dtype)))
         return templates.as_given(outputs)
 
-    def _layers(self):
+    def _options_of_inputs(self):
         """The options of the table of each input."""
         return [self.templates.layer_of_input(i) for i in range(self.templates.num_inputs)]
 
     def compute_mask(self, inputs, previous_mask=None):
         inputs = self.templates.in_order(inputs, "inputs")
         masks = [
-            layer.compute_mask(each) for layer, each in zip(self._layers(), inputs, strict=True)
+            layer.compute_mask(each) for layer, each in zip(self._options_of_inputs(), inputs, strict=True)
         ]
         return self.templates.as_given(masks)
 
@@ -179,7 +179,7 @@ class DistributedEmbedding(keras.layers.Layer):
         inputs = self.templates.in_order(inputs, "inputs")
         specs = [
             layer.compute_output_spec(each)
-            for layer, each in zip(self._layers(), inputs, strict=True)
+            for layer, each in zip(self._options_of_inputs(), inputs, strict=True)
         ]
         return self.templates.as_given(specs)
 
@@ -196,3 +196,8 @@ class DistributedEmbedding(keras.layers.Layer):
         config = {name: getattr(self, name) for name in names}
         config["cost_model"] = None if self.cost_model is None else self.cost_model.get_config()
         return {**super().get_config(), **self.templates.get_config(), **config}
+
+
+def _first_tier_bytes(storage):
+    """Bytes of memory of a table with such a storage, or `None` if nobody knows."""
+    return storage.storage_size[0] if storage is not None and storage.storage_size else None

@@ -52,7 +52,7 @@ class CombineRowsWeightsGradOp : public tf::OpKernel {
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const Bags& bags = inputs.inputs()[i].bags;
       OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
-                  absl::InvalidArgumentError("`weights` must be given for every input"));
+                  InvalidInput("`weights` must be given for every input"));
       tf::Tensor* grads = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {bags.num_ids}, &grads));
       weight_grads.push_back(grads->flat<float>().data());

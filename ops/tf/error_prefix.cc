@@ -23,6 +23,8 @@ extern "C" __attribute__((visibility("default"))) void keras_sparse_set_error_pr
 namespace keras_sparse {
 
 std::string WithErrorPrefix(const std::string& message) {
+  // What another rank has sent says already whose it is.
+  if (message.rfind("[rank ", 0) == 0) return message;
   std::lock_guard<std::mutex> lock(prefix_mutex);
   return Prefix() + message;
 }

@@ -22,8 +22,8 @@ absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>*
   TF_RETURN_IF_ERROR(ctx->GetAttr("input_tables", &numbers));
   TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
   if (static_cast<int>(numbers.size()) != n) {
-    return absl::InvalidArgumentError(absl::StrCat("`input_tables` must have one number an input, ",
-                                                   n, ". Received: ", numbers.size()));
+    return InvalidInput(absl::StrCat("`input_tables` must have one number an input, ", n,
+                                     ". Received: ", numbers.size()));
   }
   for (const int64_t number : numbers) tables->push_back(static_cast<size_t>(number));
   return absl::OkStatus();
@@ -35,9 +35,8 @@ absl::Status BlockInputs::Read(tf::OpKernelContext* ctx, size_t num_ranks) {
   TF_RETURN_IF_ERROR(ctx->input("words", &words_in));
   TF_RETURN_IF_ERROR(ctx->input("splits", &splits_in));
   if (static_cast<size_t>(splits_in->NumElements()) != num_ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("`splits` must have one number a rank, ",
-                                                   num_ranks,
-                                                   ". Received: ", splits_in->NumElements()));
+    return InvalidInput(absl::StrCat("`splits` must have one number a rank, ", num_ranks,
+                                     ". Received: ", splits_in->NumElements()));
   }
   words = words_in->flat<int32_t>().data();
   num_words = words_in->NumElements();
@@ -69,7 +68,7 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
   TF_RETURN_IF_ERROR(ctx->input_list("scales", &scales));
   TF_RETURN_IF_ERROR(ctx->input_list("weights", &weights));
   if (static_cast<size_t>(reply_rows->NumElements()) != layout.tables.size() * layout.num_ranks) {
-    return absl::InvalidArgumentError("`reply_rows` must be of shape (num_tables, num_ranks)");
+    return InvalidInput("`reply_rows` must be of shape (num_tables, num_ranks)");
   }
   for (int i = 0; i < positions.size(); ++i) {
     CombinedInput input{tables[i],
@@ -87,7 +86,7 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
                       (num_scales == 0 || num_scales == input.bags.num_bags) &&
                       (num_weights == 0 || num_weights == input.bags.num_ids);
     if (!fits) {
-      return absl::InvalidArgumentError(
+      return InvalidInput(
           absl::StrCat("`positions`, `position_splits`, `scales` and `weights` must be of one "
                        "request. Received: ",
                        input.bags.num_ids, ", ", input.bags.num_bags + 1, ", ", num_scales, ", ",
@@ -109,9 +108,9 @@ absl::Status CombinedInputs::ReadGradients(tf::OpKernelContext* ctx, const Excha
     const auto k = static_cast<size_t>(i);
     const tf::TensorShape expected({inputs_[k].bags.num_bags, layout.tables[inputs_[k].table].dim});
     if (inputs[i].shape() != expected) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`output_grads` must be of shape ", expected.DebugString(), ". Received: output_grads[",
-          i, "].shape=", inputs[i].shape().DebugString()));
+      return InvalidInput(absl::StrCat("`output_grads` must be of shape ", expected.DebugString(),
+                                       ". Received: output_grads[", i,
+                                       "].shape=", inputs[i].shape().DebugString()));
     }
     grads->push_back(inputs[i].flat<float>().data());
   }

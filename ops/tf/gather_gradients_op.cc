@@ -40,9 +40,8 @@ class GatherGradientsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input("served_rows", &served_rows));
     const auto num_parts = static_cast<int64_t>(layout_.own_parts().size());
     const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
-    OP_REQUIRES(
-        ctx, served_rows->NumElements() == num_parts * num_ranks,
-        absl::InvalidArgumentError("`served_rows` must be of shape (num_parts, num_ranks)"));
+    OP_REQUIRES(ctx, served_rows->NumElements() == num_parts * num_ranks,
+                InvalidInput("`served_rows` must be of shape (num_parts, num_ranks)"));
     const int64_t* rows = served_rows->flat<int64_t>().data();
     std::vector<int64_t> expected(layout_.num_ranks, 0);
     std::vector<float*> grads;
@@ -65,7 +64,7 @@ class GatherGradientsOp : public tf::OpKernel {
                       " floats. Received: ", blocks.splits[r], " of rank ", r)));
     }
     OP_REQUIRES(ctx, num_words == blocks.num_words,
-                absl::InvalidArgumentError("`splits` must add up to the number of words"));
+                InvalidInput("`splits` must add up to the number of words"));
     std::vector<const float*> floats;
     for (float* block : blocks.Floats(layout_.num_ranks, 0)) floats.push_back(block);
     TfExecutor executor(ctx);

@@ -22,7 +22,7 @@ absl::Status ReadInitializers(tensorflow::OpKernelConstruction* ctx,
   const auto size = static_cast<size_t>(n);
   if (kinds.size() != size || args.size() != 2 * size || seeds.size() != size ||
       parts.size() != 3 * size) {
-    return absl::InvalidArgumentError(
+    return InvalidInput(
         absl::StrCat("`initializers` and `seeds` must have one entry a table, `initializer_args` "
                      "two, `initializer_parts` three. Received: N=",
                      n));

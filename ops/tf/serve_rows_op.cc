@@ -34,10 +34,10 @@ class ServeRowsOp : public tf::OpKernel {
   explicit ServeRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("pools", &pools_));
-    OP_REQUIRES(ctx, pools_.size() == layout_.own_parts().size(),
-                absl::InvalidArgumentError(absl::StrCat("`pools` must have one entry a part, ",
-                                                        layout_.own_parts().size(),
-                                                        ". Received: ", pools_.size())));
+    OP_REQUIRES(
+        ctx, pools_.size() == layout_.own_parts().size(),
+        InvalidInput(absl::StrCat("`pools` must have one entry a part, ",
+                                  layout_.own_parts().size(), ". Received: ", pools_.size())));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -61,7 +61,7 @@ class ServeRowsOp : public tf::OpKernel {
       tables->push_back(handles[p]);
       const int64_t num_columns = layout_.slice(layout_.own_parts()[p]).num_columns;
       if (handles[p]->dim() == num_columns) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidInput(absl::StrCat(
           "`handles` must be the tables of the layout's own parts. Received: table '",
           handles[p]->name(), "' of width ", handles[p]->dim(), " for a part of ", num_columns));
     }

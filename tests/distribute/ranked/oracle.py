@@ -33,18 +33,21 @@ class Case:
 
 
 def make_ids(kind, rows, generator):
-    """Returns ids of a whole batch: an array or, ragged, a list of lists."""
-    high = 50 if rows is None else rows
-    draw = lambda *shape: (
-        generator.integers(0, high, shape) * (1 if rows else 2**40 + 1) - (0 if rows else 2**44)
-    )
+    """Returns ids of a whole batch: an array or, ragged, a list of arrays."""
     if kind == "one":
-        return draw(BATCH)
+        return draw(generator, rows, BATCH)
     if kind == "column":
-        return draw(BATCH, 1)
+        return draw(generator, rows, BATCH, 1)
     if kind == "dense":
-        return draw(BATCH, 3)
-    return [draw(generator.integers(0, 6)) for _ in range(BATCH)]
+        return draw(generator, rows, BATCH, 3)
+    return [draw(generator, rows, generator.integers(0, 6)) for _ in range(BATCH)]
+
+
+def draw(generator, rows, *shape):
+    """Ids of a static table, or keys of either sign."""
+    if rows is not None:
+        return generator.integers(0, rows, shape)
+    return (generator.integers(0, 50, shape) - 25) * (2**40 + 1)
 
 
 def part_of(values, rank, size):
