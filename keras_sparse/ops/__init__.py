@@ -14,6 +14,8 @@ from keras_sparse.ops.import_rows import import_rows as import_rows
 from keras_sparse.ops.lookup import COMBINERS as COMBINERS
 from keras_sparse.ops.lookup import lookup as lookup
 from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
+from keras_sparse.ops.pack_slices import pack_slices as pack_slices
+from keras_sparse.ops.pack_slices import unpack_slices as unpack_slices
 from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices
 from keras_sparse.ops.read_segment import read_segment as read_segment
 from keras_sparse.ops.restore import restore as restore
