@@ -4,6 +4,12 @@ from keras_sparse.data.shard import shard as shard
 from keras_sparse.distribute.average_metrics import average_metrics as average_metrics
 from keras_sparse.distribute.broadcast_variables import broadcast_variables as broadcast_variables
 from keras_sparse.distribute.cost_model import CostModel as CostModel
+from keras_sparse.distribute.distributed_gradient_tape import (
+    DistributedGradientTape as DistributedGradientTape,
+)
+from keras_sparse.distribute.distributed_optimizer import (
+    DistributedOptimizer as DistributedOptimizer,
+)
 from keras_sparse.distribute.metric_average import MetricAverage as MetricAverage
 from keras_sparse.distribute.placement import plan_placement as plan_placement
 from keras_sparse.distribute.plan import Plan as Plan

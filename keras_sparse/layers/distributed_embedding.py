@@ -171,7 +171,8 @@ class DistributedEmbedding(keras.layers.Layer):
     def compute_mask(self, inputs, previous_mask=None):
         inputs = self.templates.in_order(inputs, "inputs")
         masks = [
-            layer.compute_mask(each) for layer, each in zip(self._options_of_inputs(), inputs, strict=True)
+            layer.compute_mask(each)
+            for layer, each in zip(self._options_of_inputs(), inputs, strict=True)
         ]
         return self.templates.as_given(masks)
 

@@ -7,14 +7,19 @@ _check_finite = keras.optimizers.LossScaleOptimizer.check_finite
 
 
 def check_finite(self, grads):
-    """`LossScaleOptimizer.check_finite` that looks at the values of sparse gradients alone.
+    """`LossScaleOptimizer.check_finite` for sparse gradients, and for those of many ranks.
 
     Keras' own asks the dense form of `tf.IndexedSlices`: a whole table's worth of memory at every
-    step, and out of bounds for a dynamic table.
+    step, and out of bounds for a dynamic table. Here the values alone are looked at. And it asks
+    this rank alone: one rank would leave out a step that the others wait for it in.
     """
-    if isinstance(self.inner_optimizer, SparseOptimizer):
+    optimizer = self.inner_optimizer
+    # Of `DistributedOptimizer`, which is not named as its module imports this package.
+    true_on_all_ranks = getattr(optimizer, "true_on_all_ranks", None)
+    if isinstance(getattr(optimizer, "inner_optimizer", optimizer), SparseOptimizer):
         grads = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
-    return _check_finite(self, grads)
+    is_finite = _check_finite(self, grads)
+    return is_finite if true_on_all_ranks is None else true_on_all_ranks(is_finite)
 
 
 # `compile()` under mixed_float16 wraps the optimizer in Keras' class by itself, so that a class of

@@ -20,6 +20,7 @@ class RowWiseAdagrad(SparseOptimizer, keras.optimizers.Adagrad):
     """
 
     rule = "row_wise_adagrad"
+    needs_whole_rows = True
 
     def rule_constants(self):
         return {"initial_accumulator": self.initial_accumulator_value, "epsilon": self.epsilon}

@@ -7,6 +7,8 @@ from keras_sparse import ops
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.optimizers.check_constants import check_constants
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
+from keras_sparse.optimizers.table_refusals import refuse_any
+from keras_sparse.optimizers.table_refusals import refuse_part_of_row
 from keras_sparse.optimizers.touched_rows import merge
 from keras_sparse.optimizers.touched_rows import touched_rows
 from keras_sparse.optimizers.touched_rows import TouchedRows
@@ -25,10 +27,15 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     hyperparameters, which stay as they are once the optimizer is built, `rule_numbers()` what
     changes from step to step. Options of the Keras optimizer that the rule does not honour are
     named in `unsupported_options`: set to anything but `None`, `False` or 0 they are an error as
-    soon as there is an embedding variable.
+    soon as there is an embedding variable. `needs_whole_rows` says that the rule is not one of each
+    column by itself, so that the columns of a table cannot be on several ranks.
     """
 
     unsupported_options: tuple[str, ...] = ("use_ema", "gradient_accumulation_steps")
+    needs_whole_rows = False
+    # What clips instead of Keras where norms have parts on other ranks: a function of the gradients
+    # and the variables of a step. `keras_sparse.distribute.DistributedOptimizer` sets it.
+    clip_over_ranks = None
 
     @property
     def rule(self):
@@ -129,7 +136,6 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             if grads[i] is None:
                 variables[i] = TouchedRows(variable, None)
                 continue
-            _check_slices(grads[i], variable)
             variables[i], grads[i] = touched_rows(variable, grads[i])
             given.append(i)
         if given and (self.clipnorm or self.global_clipnorm or self.clipvalue):
@@ -146,9 +152,11 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}
-        _refuse_any(ours, type(self).__name__, variable)
+        refuse_any(ours, type(self).__name__, variable)
         theirs = {name: getattr(variable, name) for name in ("constraint", "regularizer")}
-        _refuse_any(theirs, "variable", variable)
+        refuse_any(theirs, "variable", variable)
+        if self.needs_whole_rows:
+            refuse_part_of_row(type(self).__name__, variable)
 
     # The hooks below are Keras' (keras.optimizers.Optimizer.apply calls them, in this order), with
     # `TouchedRows` for the embedding variables.
@@ -179,6 +187,17 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                     f"the first step. Received: {_difference(built, now)} for variable "
                     f"'{variable.path}'"
                 )
+
+    def _backend_apply_gradients(self, grads, trainable_variables):
+        # Past Keras' attribute tracking. Keras' clipping is not told whose gradients it is given.
+        object.__setattr__(self, "_variables_of_step", trainable_variables)
+        super()._backend_apply_gradients(grads, trainable_variables)
+        object.__setattr__(self, "_variables_of_step", None)
+
+    def _clip_gradients(self, grads):
+        if self.clip_over_ranks is None:
+            return super()._clip_gradients(grads)
+        return self.clip_over_ranks(grads, self._variables_of_step)
 
     def _apply_weight_decay(self, variables):
         super()._apply_weight_decay(_split_touched_rows(variables)[1])
@@ -217,16 +236,6 @@ def _difference(built, now):
     return ", ".join(f"{name}={new} (built with {old})" for name, new, old in parts if new != old)
 
 
-def _refuse_any(options, owner, variable):
-    for name, value in options.items():
-        if value:
-            raise NotImplementedError(
-                f"`{name}` is not supported on embedding variables. Leave it out, or give them an "
-                "optimizer of their own (`split_embedding_variable_from_others`). Received: "
-                f"{owner}.{name}={value} with variable '{variable.path}'"
-            )
-
-
 def _check_distinct(variables):
     seen = set()
     for variable in variables:
@@ -236,13 +245,3 @@ def _check_distinct(variables):
                 f"'{variable.path}' twice"
             )
         seen.add(id(variable))
-
-
-def _check_slices(grad, variable):
-    if not isinstance(grad, tf.IndexedSlices):
-        raise TypeError(
-            "The gradient of an embedding variable must be `tf.IndexedSlices`, as "
-            "`tape.gradient` gives it for a loss on looked-up rows. A loss on the variable itself "
-            f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
-            f"'{variable.path}'"
-        )

@@ -39,6 +39,7 @@ def touched_rows(variable, grad):
     Returns:
         `(TouchedRows, values)`.
     """
+    _check_slices(grad, variable)
     if isinstance(grad, ops.PooledSlices):
         bags = (grad.row_splits, grad.weights, grad.combiner)
         return TouchedRows(variable, grad.ids, *bags), grad.output_grads
@@ -74,3 +75,13 @@ def _without_rowless(rows, values):
         return values
     has_row = (rows.ids >= 0) & (rows.ids < variable.input_dim)
     return tf.where(has_row[:, tf.newaxis], values, 0.0)
+
+
+def _check_slices(grad, variable):
+    if not isinstance(grad, tf.IndexedSlices):
+        raise TypeError(
+            "The gradient of an embedding variable must be `tf.IndexedSlices`, as "
+            "`tape.gradient` gives it for a loss on looked-up rows. A loss on the variable itself "
+            f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
+            f"'{variable.path}'"
+        )

@@ -1,0 +1,33 @@
+def refuse_any(options, owner, variable):
+    """Raises NotImplementedError if an option is set that embedding variables do not honour.
+
+    Args:
+        options: Dict of what was given, by name. `None`, `False` and 0 are not set.
+        owner: String. What has the options.
+        variable: `EmbeddingVariable`.
+    """
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError(
+                f"`{name}` is not supported on embedding variables. Leave it out, or give them an "
+                "optimizer of their own (`split_embedding_variable_from_others`). Received: "
+                f"{owner}.{name}={value} with variable '{variable.path}'"
+            )
+
+
+def refuse_part_of_row(optimizer, variable):
+    """Raises NotImplementedError if a variable has some columns of a table whose others are away.
+
+    Args:
+        optimizer: String. The optimizer's name, for the error.
+        variable: `EmbeddingVariable`.
+    """
+    part = getattr(variable, "part", None)
+    if part is not None and part.num_columns < part.output_dim:
+        raise NotImplementedError(
+            f"{optimizer} keeps one number for a whole row, whose columns must not be on several "
+            "ranks. Shard the table by rows (`row_slice_threshold`), leave its columns together "
+            "(`column_slice_threshold`), or take another optimizer. Received: table "
+            f"'{part.table}', of which this rank has {part.num_columns} of {part.output_dim} "
+            "columns"
+        )

@@ -1,0 +1,177 @@
+"""Ranks that train a model with a part of each batch, beside one that has all of it."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse.distribute as ksd
+from keras_sparse.optimizers import split_embedding_variable_from_others
+from ranked_training import assert_close
+from ranked_training import assert_same_on_all_ranks
+from ranked_training import fresh
+from ranked_training import make_data
+from ranked_training import make_model
+from ranked_training import mine
+from ranked_training import NUM_STEPS
+from ranked_training import OPTIMIZERS
+from ranked_training import values_of
+
+
+def fit(model, optimizer, ids, targets, **arguments):
+    model.compile(optimizer, loss="mse", **arguments)
+    model.fit(ids, targets, batch_size=len(ids) // NUM_STEPS, shuffle=False, verbose=0)
+
+
+def loop(model, optimizer, ids, targets, decorate, tape_class=tf.GradientTape):
+    @decorate
+    def step(batch_ids, batch_targets):
+        with tape_class() as tape:
+            loss = tf.reduce_mean((model(batch_ids) - batch_targets) ** 2)
+        grads = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables, strict=True))
+
+    for batch in zip(np.split(ids, NUM_STEPS), np.split(targets, NUM_STEPS), strict=True):
+        step(*map(tf.constant, batch))
+
+
+def eager(function):
+    return function
+
+
+def taped():
+    return ksd.DistributedGradientTape(tf.GradientTape())
+
+
+@functools.cache
+def trained_on_one_rank(optimizer):
+    model = make_model()
+    fit(model, fresh(optimizer), *make_data())
+    return values_of(model)
+
+
+def each_way():
+    """The ways to train, each with an optimizer, and one of them with all."""
+    ways = [("fit", optimizer) for optimizer in OPTIMIZERS]
+    hows = ("several steps a call", "function", "eager", "tape")
+    ways += [(how, OPTIMIZERS[i % len(OPTIMIZERS)]) for i, how in enumerate(hows, start=1)]
+    return [pytest.param(*way, id=f"{way[0]}-{type(way[1]).__name__}") for way in ways]
+
+
+@pytest.mark.parametrize(("how", "optimizer"), each_way())
+def test_ranks_with_parts_of_a_batch_do_what_one_does_with_all_of_it(how, optimizer):
+    model, data = make_model(), [mine(each) for each in make_data()]
+    if how == "tape":
+        loop(model, fresh(optimizer), *data, tf.function, taped)
+    elif how in ("function", "eager"):
+        decorate = eager if how == "eager" else tf.function
+        loop(model, ksd.DistributedOptimizer(fresh(optimizer)), *data, decorate)
+    else:
+        steps = 1 if how == "fit" else 3
+        distributed = ksd.DistributedOptimizer(fresh(optimizer))
+        fit(model, distributed, *data, steps_per_execution=steps)
+    assert_close(values_of(model), trained_on_one_rank(optimizer))
+    assert_same_on_all_ranks(values_of(model))
+
+
+@pytest.mark.parametrize("clipping", ["clipnorm", "global_clipnorm", "clipvalue"])
+def test_clips_what_all_ranks_have_as_one_rank(clipping):
+    optimizer = fresh(OPTIMIZERS[0], **{clipping: 0.05})
+    model = make_model()
+    fit(model, ksd.DistributedOptimizer(fresh(optimizer)), *[mine(each) for each in make_data()])
+    assert_close(values_of(model), trained_on_one_rank(optimizer))
+
+
+def test_follows_schedules_and_callbacks():
+    def rate(epoch, rate):
+        return rate / (1 + epoch)
+
+    models = make_model(), make_model()
+    for model, cut in zip(models, (mine, np.asarray), strict=True):
+        optimizer = fresh(OPTIMIZERS[1])
+        if cut is mine:
+            optimizer = ksd.DistributedOptimizer(optimizer)
+        model.compile(optimizer, loss="mse")
+        callback = keras.callbacks.LearningRateScheduler(rate)
+        ids, targets = map(cut, make_data())
+        arguments = {"batch_size": len(ids) // NUM_STEPS, "shuffle": False, "verbose": 0}
+        model.fit(ids, targets, epochs=2, callbacks=[callback], **arguments)
+        np.testing.assert_allclose(float(optimizer.learning_rate), 0.15)
+        assert int(optimizer.iterations) == 2 * NUM_STEPS
+    assert_close(*map(values_of, models))
+
+
+def test_a_model_without_tables_trains_with_a_stock_optimizer():
+    def make():
+        keras.utils.set_random_seed(1)
+        return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+    models = make(), make()
+    ids, targets = make_data()
+    optimizer = ksd.DistributedOptimizer(keras.optimizers.Adam(schedule, clipnorm=0.1))
+    fit(models[0], optimizer, mine(ids / 10), mine(targets), jit_compile=False)
+    fit(models[1], keras.optimizers.Adam(schedule, clipnorm=0.1), ids / 10, targets)
+    assert_close(*map(values_of, models))
+
+
+def test_makes_sparse_gradients_of_dense_variables_dense():
+    """Those of `keras.layers.Embedding`, with the optimizer for which Keras does the same."""
+
+    def make():
+        keras.utils.set_random_seed(1)
+        layers = [keras.layers.Embedding(10, 2), keras.layers.Flatten(), keras.layers.Dense(1)]
+        return keras.Sequential([keras.Input((3,), dtype="int64"), *layers])
+
+    models = make(), make()
+    data = make_data()
+    distributed = ksd.DistributedOptimizer(keras.optimizers.SGD(0.1))
+    fit(models[0], distributed, *map(mine, data), jit_compile=False)
+    fit(models[1], keras.optimizers.SGD(0.1), *data, jit_compile=False)
+    assert_close(*map(values_of, models))
+
+
+def test_two_optimizers_share_a_loop():
+    """One for the tables, one for the rest, in one function."""
+    models = make_model(), make_model()
+    kinds = ((ksd.DistributedOptimizer, mine), (eager, np.asarray))
+    for model, (wrap, cut) in zip(models, kinds, strict=True):
+        both = wrap(fresh(OPTIMIZERS[1])), wrap(keras.optimizers.Adam(0.01))
+        train_apart(model, *both, *map(cut, make_data()))
+    assert_close(*map(values_of, models))
+
+
+def train_apart(model, of_tables, of_others, ids, targets):
+    split = split_embedding_variable_from_others(model.trainable_variables)
+
+    @tf.function
+    def step(batch_ids, batch_targets):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(batch_ids) - batch_targets) ** 2)
+        grads = tape.gradient(loss, list(split))
+        of_tables.apply(grads[0], split[0])
+        of_others.apply(grads[1][:1], split[1][:1])
+        of_others.apply(grads[1][1:], split[1][1:])
+
+    of_others.build(split[1])
+    for batch in zip(np.split(ids, NUM_STEPS), np.split(targets, NUM_STEPS), strict=True):
+        step(*map(tf.constant, batch))
+
+
+def test_ranks_may_trace_a_function_at_different_times():
+    model, optimizer = make_model(), ksd.DistributedOptimizer(fresh(OPTIMIZERS[1]))
+    traced = []
+
+    @tf.function
+    def step(ids):
+        traced.append(None)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(ids) ** 2)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+    for number in range(3):
+        step(tf.zeros((1 + number * ksd.rank(), 3), tf.int64))
+    assert len(traced) == (1 if ksd.rank() == 0 else 3)
+    assert_same_on_all_ranks(values_of(model))
