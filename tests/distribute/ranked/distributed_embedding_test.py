@@ -1,7 +1,7 @@
 import pytest
 
-from ranked.oracle import Case
-from ranked.oracle import check
+from oracle import Case
+from oracle import check
 
 SIZES = [(100, 8), (5, 8), (10, 8), (25, 4), (64, 16), (3, 12)]
 

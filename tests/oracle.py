@@ -96,11 +96,10 @@ def pool(rows, kind, ids, combiner):
     return tf.math.divide_no_nan(total, counts if combiner == "mean" else tf.sqrt(counts))
 
 
-class PlainModel(keras.Model):
+class PlainModel:
     """Keras' own layers, one a table; a dynamic table is one of ours."""
 
     def __init__(self, case):
-        super().__init__()
         self.case = case
         self.tables = []
         for i, (rows, width, _) in enumerate(case.tables):
@@ -115,6 +114,11 @@ class PlainModel(keras.Model):
             self.tables.append(table)
         self.head = keras.layers.Dense(3, kernel_initializer=keras.initializers.HeNormal(seed=0))
 
+    @property
+    def trainable_variables(self):
+        layers = [*self.tables, self.head]
+        return [variable for layer in layers for variable in layer.trainable_variables]
+
     def outputs(self, batch):
         outputs = []
         for (table, kind), ids in zip(self.case.inputs, batch, strict=True):
@@ -124,16 +128,15 @@ class PlainModel(keras.Model):
             outputs.append(pool(rows, kind, ids, self.case.tables[table][2]))
         return outputs
 
-    def call(self, batch):
+    def __call__(self, batch):
         outputs = self.outputs(batch)
         return self.head(tf.concat([tf.reshape(each, (BATCH, -1)) for each in outputs], axis=1))
 
 
-class RankModel(keras.Model):
+class RankModel:
     """The same model, on the part of the batch that is this rank's."""
 
     def __init__(self, case):
-        super().__init__()
         self.case = case
         layers = [
             keras_sparse.layers.Embedding(
@@ -149,13 +152,17 @@ class RankModel(keras.Model):
         )
         self.head = keras.layers.Dense(3, kernel_initializer=keras.initializers.HeNormal(seed=0))
 
+    @property
+    def trainable_variables(self):
+        return [*self.embeddings.trainable_variables, *self.head.trainable_variables]
+
     def outputs(self, batch):
         kinds = [kind for _, kind in self.case.inputs]
         inputs = [as_input(kind, ids) for kind, ids in zip(kinds, batch, strict=True)]
         weights = [make_weights(kind, ids) for kind, ids in zip(kinds, batch, strict=True)]
         return self.embeddings(inputs, weights)
 
-    def call(self, batch):
+    def __call__(self, batch):
         outputs = self.outputs(batch)
         flat = [tf.reshape(each, (tf.shape(each)[0], -1)) for each in outputs]
         return self.head(tf.concat(flat, axis=1))
@@ -185,9 +192,11 @@ def check(case, optimizer, tolerance=2e-6):
         compare_outputs(plain, ranked, batch, mine, tolerance)
         with tf.GradientTape() as tape:
             loss = losses(plain(batch), wanted) / BATCH
-        plain_optimizer.apply(
-            tape.gradient(loss, plain.trainable_variables), plain.trainable_variables
-        )
+        variables = plain.trainable_variables
+        grads = tape.gradient(loss, variables)
+        # Dense: Keras squares the sparse gradients of equal ids before it adds them.
+        grads = [dense(*pair) for pair in zip(grads, variables, strict=True)]
+        plain_optimizer.apply(grads, variables)
         with tf.GradientTape() as tape:
             # The mean over the batch: averaged over ranks it is a rank's sum times their number.
             loss = losses(ranked(mine), part_of(wanted, ksd.rank(), ksd.size()))
@@ -197,6 +206,12 @@ def check(case, optimizer, tolerance=2e-6):
     compare_outputs(plain, ranked, batch, mine, tolerance)
     np.testing.assert_allclose(ranked.head.kernel, plain.head.kernel, atol=tolerance)
     return plain, ranked
+
+
+def dense(grad, variable):
+    """A gradient of one of Keras' variables in its dense form."""
+    is_ours = isinstance(variable, keras_sparse.EmbeddingVariable)
+    return grad if is_ours else tf.convert_to_tensor(grad)
 
 
 def compare_outputs(plain, ranked, batch, mine, tolerance):
