@@ -31,9 +31,7 @@ def sum_of(tensors, name):
     if size() == 1 or not tensors:
         return list(tensors)
     module = horovod()
-    return module.grouped_allreduce(
-        _each_step(tensors), op=module.Sum, name=name, ignore_name_scope=True
-    )
+    return module.grouped_allreduce(list(tensors), op=module.Sum, name=name, ignore_name_scope=True)
 
 
 def average_of(tensors, name):
@@ -42,7 +40,7 @@ def average_of(tensors, name):
         return list(tensors)
     module = horovod()
     return module.grouped_allreduce(
-        _each_step(tensors), op=module.Average, name=name, ignore_name_scope=True
+        list(tensors), op=module.Average, name=name, ignore_name_scope=True
     )
 
 
@@ -55,7 +53,7 @@ def gather(values, name):
     """
     if size() == 1:
         return tf.identity(values)
-    return horovod().allgather(*_each_step([values]), name=name, ignore_name_scope=True)
+    return horovod().allgather(values, name=name, ignore_name_scope=True)
 
 
 def broadcast(value, root_rank, name):
@@ -77,13 +75,3 @@ def gather_objects(value, name):
     if size() == 1:
         return [value]
     return horovod().allgather_object(value, name=name)
-
-
-def _each_step(tensors):
-    """Keeps TensorFlow from exchanging constants once, when it optimises a function: other ranks,
-    where they are no constants, would wait at every step.
-    """
-    if tf.executing_eagerly():
-        return list(tensors)
-    tensors = map(tf.convert_to_tensor, tensors)
-    return [tf.compat.v1.placeholder_with_default(each, each.shape) for each in tensors]
