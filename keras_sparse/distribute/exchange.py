@@ -1,7 +1,6 @@
-import weakref
-
 import tensorflow as tf
 
+from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.collectives import alltoall
 from keras_sparse.ops import _native
 from keras_sparse.ops.merge_gradients import fill_in_absent
@@ -31,7 +30,6 @@ class Exchange:
         self.is_trained = is_trained
         self.anchor = anchor
         self.name = name
-        self._num_lookups = weakref.WeakKeyDictionary()
 
     # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
     @tf.autograph.experimental.do_not_convert
@@ -55,7 +53,7 @@ class Exchange:
         weighted = [i for i, weight in enumerate(weights) if weight is not None]
         row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
         call = _Call(self, tables, ids, row_splits, weights, combiners, weighted)
-        return call.rows(f"{self.name}.{self._number_of_lookup()}")
+        return call.rows(call_name(self.name))
 
     def trained_variables(self):
         """Returns what a gradient has a place for on this rank."""
@@ -63,18 +61,6 @@ class Exchange:
         if trained or self.anchor is None or not self.is_trained():
             return trained
         return [self.anchor]
-
-    def _number_of_lookup(self):
-        """How many lookups came before in the graph that is being traced.
-
-        Ranks may trace a different number of times, but what they trace is alike.
-        """
-        if tf.executing_eagerly():
-            return 0
-        graph = tf.compat.v1.get_default_graph()
-        number = self._num_lookups.get(graph, 0)
-        self._num_lookups[graph] = number + 1
-        return number
 
 
 class _Call:
@@ -164,9 +150,8 @@ class _Call:
             P=len(self.layout.own_dims),
             **self.layout.attributes,
         )
-        if trained == [self.exchange.anchor]:
-            with tf.control_dependencies([words]):
-                return [_no_slices(self.exchange.anchor)]
+        if trained[0] is self.exchange.anchor:
+            return [_no_slices(self.exchange.anchor)]
         parts = zip(self.exchange.variables, values, served.ids, served.row_splits, strict=True)
         return [
             _slices(variable, *part, pooled)
@@ -190,7 +175,8 @@ class _Call:
 
 def _dense_shape(variable):
     # As in `keras_sparse.ops.lookup`.
-    return tf.constant((variable.input_dim or 2**63 - 1, variable.output_dim), tf.int64)
+    rows = 2**63 - 1 if variable.is_dynamic else variable.input_dim
+    return tf.constant((rows, variable.output_dim), tf.int64)
 
 
 def _slices(variable, values, ids, row_splits, pooled):

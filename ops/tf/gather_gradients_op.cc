@@ -18,6 +18,8 @@ REGISTER_OP("KerasSparseGatherGradients")
     .Input("splits: int32")
     .Input("served_rows: int64")
     .Output("grads: P * float")
+    // A rank without tables has no use for it, but the others wait for its gradients.
+    .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       std::vector<int64_t> dims;
       TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
