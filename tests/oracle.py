@@ -14,7 +14,6 @@ import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 
 STEPS = 5
-BATCH = 22  # not a multiple of 3 or 4: ranks have batches of different sizes
 
 
 @dataclasses.dataclass
@@ -25,22 +24,25 @@ class Case:
         tables: List of `(rows, width, combiner)`; rows of `None` make a dynamic table.
         inputs: List of `(table, kind)`: the kind of ids, which `make_ids` knows.
         options: Dict of arguments of the layer.
+        batch_size: Integer. Samples of all ranks. By default not a multiple of 3 or 4: ranks have
+            parts of different sizes.
     """
 
     tables: list
     inputs: list
     options: dict
+    batch_size: int = 22
 
 
-def make_ids(kind, rows, generator):
+def make_ids(kind, rows, batch_size, generator):
     """Returns ids of a whole batch: an array or, ragged, a list of arrays."""
     if kind == "one":
-        return draw(generator, rows, BATCH)
+        return draw(generator, rows, batch_size)
     if kind == "column":
-        return draw(generator, rows, BATCH, 1)
+        return draw(generator, rows, batch_size, 1)
     if kind == "dense":
-        return draw(generator, rows, BATCH, 3)
-    return [draw(generator, rows, generator.integers(0, 6)) for _ in range(BATCH)]
+        return draw(generator, rows, batch_size, 3)
+    return [draw(generator, rows, generator.integers(0, 6)) for _ in range(batch_size)]
 
 
 def draw(generator, rows, *shape):
@@ -130,7 +132,9 @@ class PlainModel:
 
     def __call__(self, batch):
         outputs = self.outputs(batch)
-        return self.head(tf.concat([tf.reshape(each, (BATCH, -1)) for each in outputs], axis=1))
+        return self.head(
+            tf.concat([tf.reshape(each, (self.case.batch_size, -1)) for each in outputs], axis=1)
+        )
 
 
 class RankModel:
@@ -157,9 +161,14 @@ class RankModel:
         return [*self.embeddings.trainable_variables, *self.head.trainable_variables]
 
     def outputs(self, batch):
-        kinds = [kind for _, kind in self.case.inputs]
-        inputs = [as_input(kind, ids) for kind, ids in zip(kinds, batch, strict=True)]
-        weights = [make_weights(kind, ids) for kind, ids in zip(kinds, batch, strict=True)]
+        inputs, weights = [], []
+        for i in self.embeddings.own_inputs:
+            _, kind = self.case.inputs[i]
+            ids = batch[i]
+            if self.embeddings.dp_input:
+                ids = part_of(ids, ksd.rank(), ksd.size())
+            inputs.append(as_input(kind, ids))
+            weights.append(make_weights(kind, ids))
         return self.embeddings(inputs, weights)
 
     def __call__(self, batch):
@@ -186,12 +195,13 @@ def check(case, optimizer, tolerance=2e-6):
         plain_optimizer = getattr(keras_sparse.optimizers, optimizer)(0.05)
     ranked_optimizer = ksd.DistributedOptimizer(getattr(keras_sparse.optimizers, optimizer)(0.05))
     for step in range(STEPS):
-        batch = [make_ids(kind, case.tables[t][0], generator) for t, kind in case.inputs]
-        mine = [part_of(ids, ksd.rank(), ksd.size()) for ids in batch]
-        wanted = targets(BATCH, step)
-        compare_outputs(plain, ranked, batch, mine, tolerance)
+        batch = [
+            make_ids(kind, case.tables[t][0], case.batch_size, generator) for t, kind in case.inputs
+        ]
+        wanted = targets(case.batch_size, step)
+        compare_outputs(plain, ranked, batch, tolerance)
         with tf.GradientTape() as tape:
-            loss = losses(plain(batch), wanted) / BATCH
+            loss = losses(plain(batch), wanted) / case.batch_size
         variables = plain.trainable_variables
         grads = tape.gradient(loss, variables)
         # Dense: Keras squares the sparse gradients of equal ids before it adds them.
@@ -199,11 +209,11 @@ def check(case, optimizer, tolerance=2e-6):
         plain_optimizer.apply(grads, variables)
         with tf.GradientTape() as tape:
             # The mean over the batch: averaged over ranks it is a rank's sum times their number.
-            loss = losses(ranked(mine), part_of(wanted, ksd.rank(), ksd.size()))
-            loss *= ksd.size() / BATCH
+            loss = losses(ranked(batch), part_of(wanted, ksd.rank(), ksd.size()))
+            loss *= ksd.size() / case.batch_size
         variables = ranked.trainable_variables
         ranked_optimizer.apply(tape.gradient(loss, variables), variables)
-    compare_outputs(plain, ranked, batch, mine, tolerance)
+    compare_outputs(plain, ranked, batch, tolerance)
     np.testing.assert_allclose(ranked.head.kernel, plain.head.kernel, atol=tolerance)
     return plain, ranked
 
@@ -214,8 +224,8 @@ def dense(grad, variable):
     return grad if is_ours else tf.convert_to_tensor(grad)
 
 
-def compare_outputs(plain, ranked, batch, mine, tolerance):
+def compare_outputs(plain, ranked, batch, tolerance):
     """Both models' embeddings of a batch."""
-    for whole, part in zip(plain.outputs(batch), ranked.outputs(mine), strict=True):
+    for whole, part in zip(plain.outputs(batch), ranked.outputs(batch), strict=True):
         part = part.flat_values if isinstance(part, tf.RaggedTensor) else part
         np.testing.assert_allclose(part, part_of(whole, ksd.rank(), ksd.size()), atol=tolerance)

@@ -56,9 +56,6 @@ def _clip_by_global_norm(grads, parts, clip_norm, name):
 
 
 def _sum_over_ranks(squares, name):
-    # On a rank without a part they are constants, whose sum TensorFlow would exchange once, when it
-    # prepares a function, and not at each step. A zero that nobody knows before prevents it.
-    squares += tf.cast(tf.minimum(tf.timestamp(), 0.0), tf.float32)
     (sums,) = collectives.sum_of([squares], name)
     # On a rank without a part nothing else may read them. A function leaves out what is not read,
     # and the other ranks would wait for it; but it does keep assertions.

@@ -23,6 +23,7 @@ def alltoall(values, splits, name):
     """
     if size() == 1:
         return tf.identity(values), tf.identity(splits)
+    splits = _not_constant(splits)
     return horovod().alltoall(values, splits, name=name, ignore_name_scope=True)
 
 
@@ -30,18 +31,32 @@ def sum_of(tensors, name):
     """Returns the sums over all ranks of each tensor of a list, in one exchange."""
     if size() == 1 or not tensors:
         return list(tensors)
-    module = horovod()
-    return module.grouped_allreduce(list(tensors), op=module.Sum, name=name, ignore_name_scope=True)
+    return _grouped_allreduce(tensors, horovod().Sum, name)
 
 
 def average_of(tensors, name):
     """Returns the averages over all ranks of each tensor of a list, in one exchange."""
     if size() == 1 or not tensors:
         return list(tensors)
-    module = horovod()
-    return module.grouped_allreduce(
-        list(tensors), op=module.Average, name=name, ignore_name_scope=True
-    )
+    return _grouped_allreduce(tensors, horovod().Average, name)
+
+
+def _grouped_allreduce(tensors, op, name):
+    tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
+    smallest = min(range(len(tensors)), key=lambda i: tensors[i].shape.num_elements() or 2**62)
+    tensors[smallest] = _not_constant(tensors[smallest])
+    return horovod().grouped_allreduce(tensors, op=op, name=name, ignore_name_scope=True)
+
+
+def _not_constant(tensor):
+    """Returns the tensor plus a zero that nobody knows before a `tf.function` runs.
+
+    TensorFlow would do what is computed from constants alone once, when it prepares a function, and
+    not at each step, where the other ranks wait for it.
+    """
+    if tf.executing_eagerly():
+        return tensor
+    return tensor + tf.cast(tf.minimum(tf.timestamp(), 0.0), tensor.dtype)
 
 
 def gather(values, name):
@@ -53,7 +68,7 @@ def gather(values, name):
     """
     if size() == 1:
         return tf.identity(values)
-    return horovod().allgather(values, name=name, ignore_name_scope=True)
+    return horovod().allgather(_not_constant(values), name=name, ignore_name_scope=True)
 
 
 def broadcast(value, root_rank, name):
@@ -64,14 +79,20 @@ def broadcast(value, root_rank, name):
 
 
 def broadcast_object(value, root_rank, name):
-    """Returns the Python object of one rank, on all ranks. Not within a `tf.function`."""
+    """Returns the Python object of one rank, on all ranks. At once, also where a `tf.function` is
+    traced.
+    """
     if size() == 1:
         return value
-    return horovod().broadcast_object(value, root_rank, name=name)
+    with tf.init_scope():
+        return horovod().broadcast_object(value, root_rank, name=name)
 
 
 def gather_objects(value, name):
-    """Returns a list of the Python objects of all ranks. Not within a `tf.function`."""
+    """Returns a list of the Python objects of all ranks. At once, also where a `tf.function` is
+    traced.
+    """
     if size() == 1:
         return [value]
-    return horovod().allgather_object(value, name=name)
+    with tf.init_scope():
+        return horovod().allgather_object(value, name=name)

@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.collectives import alltoall
 from keras_sparse.ops import _native
+from keras_sparse.ops.lookup import rows_of_unborn_tables
 from keras_sparse.ops.merge_gradients import fill_in_absent
 from keras_sparse.ops.pooled_slices import PooledSlices
 
@@ -52,8 +53,14 @@ class Exchange:
         """
         weighted = [i for i, weight in enumerate(weights) if weight is not None]
         row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
+        if any(variable.native is None for variable in self._all_variables()):
+            dims = self.layout.dims_of(tables)
+            return rows_of_unborn_tables(dims, ids, row_splits, combiners)
         call = _Call(self, tables, ids, row_splits, weights, combiners, weighted)
         return call.rows(call_name(self.name))
+
+    def _all_variables(self):
+        return self.variables if self.anchor is None else [*self.variables, self.anchor]
 
     def trained_variables(self):
         """Returns what a gradient has a place for on this rank."""
@@ -151,11 +158,11 @@ class _Call:
             **self.layout.attributes,
         )
         if trained[0] is self.exchange.anchor:
-            return [_no_slices(self.exchange.anchor)]
-        parts = zip(self.exchange.variables, values, served.ids, served.row_splits, strict=True)
+            return [no_slices(self.exchange.anchor)]
+        own = zip(self.exchange.variables, self.exchange.pools, strict=True)
         return [
-            _slices(variable, *part, pooled)
-            for (variable, *part), pooled in zip(parts, self.exchange.pools, strict=True)
+            _slices(variable, values[p], served.ids[p], served.row_splits[p] if pools else None)
+            for p, (variable, pools) in enumerate(own)
             if variable.trainable
         ]
 
@@ -179,14 +186,15 @@ def _dense_shape(variable):
     return tf.constant((rows, variable.output_dim), tf.int64)
 
 
-def _slices(variable, values, ids, row_splits, pooled):
-    if pooled:
+def _slices(variable, values, ids, row_splits):
+    if row_splits is not None:
         no_weights = tf.zeros((0,), tf.float32)
         bags = (tf.identity(row_splits), no_weights, "sum")
         return PooledSlices(tf.identity(ids), values, *bags, _dense_shape(variable))
     return tf.IndexedSlices(values, tf.identity(ids), _dense_shape(variable))
 
 
-def _no_slices(variable):
+def no_slices(variable):
+    """Returns a gradient of an embedding variable that has no rows in it."""
     values = tf.zeros((0, variable.output_dim))
     return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), _dense_shape(variable))

@@ -1,5 +1,6 @@
 import itertools
 import os
+from typing import Any
 
 import keras
 
@@ -8,6 +9,7 @@ from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.exchange import Exchange
 from keras_sparse.distribute.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.runtime import rank
+from keras_sparse.distribute.sample_exchange import SampleExchange
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.storage.storage_option import StorageOption
@@ -25,13 +27,15 @@ class OwnTables:
         layers: List of `Embedding`, one a table: its options.
         by_table: Dict of the `EmbeddingVariable` of each table that this rank has a part of, by its
             place in the plan.
+        dp_input: Boolean. Whether each rank has its own samples, of all inputs, rather than all
+            samples of its own inputs. Defaults to `True`.
 
     Attributes:
         stand_in: `EmbeddingVariable` without a row, for a rank that trains no table while others
             do; otherwise `None`.
     """
 
-    def __init__(self, plan, layers, by_table):
+    def __init__(self, plan, layers, by_table, dp_input=True):
         self.plan = plan
         self.by_table = by_table
         self._layers = layers
@@ -40,25 +44,37 @@ class OwnTables:
             for placement in plan.placements
         ]
         self.stand_in = None
-        self.exchange = None
+        self.exchange: Any = None
+        self.samples: Any = None
         if any(self._is_exchanged):
-            self._make_exchange()
+            layout = ExchangeLayout(plan, rank(), [layer.out_of_range for layer in layers])
+            name = f"keras_sparse.exchange_{next(_numbers)}"
+            self.stand_in = self._make_stand_in(layout, name)
+            if dp_input:
+                self.exchange = self._make_exchange(layout, name)
+            else:
+                self.samples = SampleExchange(plan, self._trained_stand_in, name)
 
-    def _make_exchange(self):
-        layout = ExchangeLayout(self.plan, rank(), [layer.out_of_range for layer in self._layers])
-        name = f"keras_sparse.exchange_{next(_numbers)}"
-        own = [self.by_table[table] for table in layout.own_tables]
+    def _make_stand_in(self, layout, name):
         trains = [self._layers[table].trainable for table in layout.tables]
-        if any(trains) and not any(self._layers[table].trainable for table in layout.own_tables):
-            self.stand_in = EmbeddingVariable(None, 1, "zeros", name="no_table")
-        self.exchange = Exchange(
+        if not any(trains) or any(self._layers[table].trainable for table in layout.own_tables):
+            return None
+        # Like a part of a table: no other rank has it.
+        part = TablePart(name, None, 1, 0, 1, rank(), self.plan.num_ranks)
+        return EmbeddingVariable(None, 1, "zeros", name="no_table", part=part)
+
+    def _make_exchange(self, layout, name):
+        return Exchange(
             layout,
-            own,
+            [self.by_table[table] for table in layout.own_tables],
             [self._layers[table].combiner is not None for table in layout.own_tables],
             self._is_any_trained,
             self.stand_in,
             name,
         )
+
+    def _trained_stand_in(self):
+        return self.stand_in if self._is_any_trained() else None
 
     def _is_any_trained(self):
         """Whether a table that is exchanged is trained: by what is the same on all ranks."""
@@ -87,34 +103,47 @@ class OwnTables:
             places = [i for i, t in enumerate(tables) if self._is_exchanged[t] == is_exchanged]
             if not places:
                 continue
-            read = self.exchange.lookup if is_exchanged else self._lookup_here
-            some = read(
-                [tables[i] for i in places],
-                [forms[i].ids for i in places],
-                [forms[i].row_splits for i in places],
-                [forms[i].weights if self._pools(forms[i]) else None for i in places],
-                [
-                    self._layers[tables[i]].combiner if self._pools(forms[i]) else None
-                    for i in places
-                ],
-            )
+            lookup = self.exchange.lookup if is_exchanged else self._lookup_here
+            some = self._read(lookup, [tables[i] for i in places], [forms[i] for i in places])
             for i, each in zip(places, some, strict=True):
                 rows[i] = each
         return rows
 
-    def _pools(self, form):
-        return form.row_splits is not None
+    def exchange_samples(self, places, forms):
+        """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
+
+        Args:
+            places: List of integers: the inputs whose tables this rank has a part of.
+            forms: List of `RaggedForm`, one for each of these.
+
+        Returns:
+            List of float32 tensors: the vectors of this rank's samples, one an input of the plan.
+        """
+        tables = [self.plan.input_table_map[i] for i in places]
+        return self.samples.exchange(self._read(self._lookup_here, tables, forms) if forms else [])
+
+    def _read(self, lookup, tables, forms):
+        pooled = [form.row_splits is not None for form in forms]
+        combiners = [self._layers[table].combiner for table in tables]
+        return lookup(
+            tables,
+            [form.ids for form in forms],
+            [form.row_splits for form in forms],
+            [form.weights if pools else None for form, pools in zip(forms, pooled, strict=True)],
+            [each if pools else None for each, pools in zip(combiners, pooled, strict=True)],
+        )
 
     def _lookup_here(self, tables, *inputs):
         return ops.lookup([self.by_table[table] for table in tables], *inputs)
 
 
-def make_own_tables(plan, layers):
+def make_own_tables(plan, layers, dp_input=True):
     """Makes this rank's part of the tables of a plan. All ranks do so together.
 
     Args:
         plan: `Plan`.
         layers: List of unbuilt `Embedding`, one a table: its options.
+        dp_input: As for `OwnTables`. Defaults to `True`.
 
     Returns:
         `OwnTables`.
@@ -127,7 +156,7 @@ def make_own_tables(plan, layers):
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
     }
-    return OwnTables(plan, layers, by_table)
+    return OwnTables(plan, layers, by_table, dp_input)
 
 
 def _agree(plan, seeds):

@@ -1,3 +1,5 @@
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -5,12 +7,15 @@ from keras_sparse import checks
 from keras_sparse.distribute.cost_model import CostModel
 from keras_sparse.distribute.own_tables import make_own_tables
 from keras_sparse.distribute.placement import plan_placement
+from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.table_spec import TableSpec
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.layers.table_templates import TableTemplates
+from keras_sparse.layers.whole_batches import check_whole_batch
+from keras_sparse.layers.whole_batches import check_whole_batch_options
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -32,6 +37,11 @@ class DistributedEmbedding(keras.layers.Layer):
             `keras_sparse.distribute.plan_placement`. Defaults to `"basic"`.
         column_slice_threshold, row_slice_threshold, data_parallel_threshold: Integers, elements of
             a table, as in `plan_placement`. Default to `None`.
+        dp_input: Boolean. Whether a rank passes its own samples of every input. If not, it passes
+            all samples of the inputs in `own_inputs`, which are those of tables that it has columns
+            of, and gets the vectors of its samples all the same: of a batch of `B` samples rank `r`
+            of `n` those from `r * B / n` on. No ids are exchanged then. Each input must give one
+            vector a sample; tables spread by rows or copied are not possible. Defaults to `True`.
         input_table_map: List of integers: in which table each input is looked up, so that several
             can share one. For a dict of layers a dict of their names by those of the inputs.
             Defaults to `None`: an input a table.
@@ -69,6 +79,7 @@ class DistributedEmbedding(keras.layers.Layer):
         column_slice_threshold=None,
         row_slice_threshold=None,
         data_parallel_threshold=None,
+        dp_input=True,
         input_table_map=None,
         memory_budget=None,
         num_slots=0,
@@ -82,6 +93,7 @@ class DistributedEmbedding(keras.layers.Layer):
         self.column_slice_threshold = column_slice_threshold
         self.row_slice_threshold = row_slice_threshold
         self.data_parallel_threshold = data_parallel_threshold
+        self.dp_input = checks.boolean(dp_input, "dp_input")
         self.memory_budget = memory_budget
         self.num_slots = checks.not_negative(num_slots, "num_slots")
         self.hotness = hotness
@@ -91,13 +103,16 @@ class DistributedEmbedding(keras.layers.Layer):
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
         self.supports_masking = any(layer.mask_zero for layer in self.templates.layers)
-        self.own_tables = None
+        self.own_tables: Any = None
+        if not self.dp_input:
+            check_whole_batch_options(self)
         self.plan = self._make_plan()
+        self._exchanges_samples = not self.dp_input and self.plan.num_ranks > 1
 
     def _make_plan(self):
         """Returns the `Plan` of the tables on the ranks there are."""
         templates = self.templates
-        hotness = [[] for _ in templates.layers]
+        hotness: list[list[float]] = [[] for _ in templates.layers]
         given = [1.0] * templates.num_inputs
         if self.hotness is not None:
             given = templates.in_order(self.hotness, "hotness")
@@ -109,7 +124,7 @@ class DistributedEmbedding(keras.layers.Layer):
                 layer.input_dim,
                 layer.output_dim,
                 layer.combiner,
-                numbers,
+                tuple(numbers),
                 self.num_slots,
                 layer.trainable,
                 layer.storage.storage_size[0]
@@ -130,19 +145,27 @@ class DistributedEmbedding(keras.layers.Layer):
             self.cost_model,
         )
 
+    @property
+    def own_inputs(self):
+        """List of the places of the inputs that this rank passes; all unless `dp_input=False`."""
+        inputs = range(self.templates.num_inputs)
+        if not self._exchanges_samples:
+            return list(inputs)
+        tables = self.plan.tables_of(rank())
+        return [i for i in inputs if self.templates.input_tables[i] in tables]
+
     def __call__(self, inputs, weights=None, **kwargs):
-        templates = self.templates
-        inputs = [ids_as_tensor(each) for each in templates.in_order(inputs, "inputs")]
+        inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
         if weights is not None:
-            weights = templates.in_order(weights, "weights")
+            weights = self.templates.in_order(weights, "weights", self.own_inputs)
             weights = [None if each is None else as_tensor(each) for each in weights]
             kwargs["weights"] = weights
-        return super().__call__(templates.as_given(inputs), **kwargs)
+        return super().__call__(self.templates.as_given(inputs, self.own_inputs), **kwargs)
 
     def build(self, input_shape=None):
         if self.own_tables is not None:
             return
-        self.own_tables = make_own_tables(self.plan, self.templates.layers)
+        self.own_tables = make_own_tables(self.plan, self.templates.layers, self.dp_input)
         # For Keras to find them.
         self.tables = self.own_tables.variables()
         for variable in self.tables:
@@ -150,38 +173,63 @@ class DistributedEmbedding(keras.layers.Layer):
 
     def call(self, inputs, weights=None):
         templates = self.templates
-        inputs = templates.in_order(inputs, "inputs")
+        inputs = self._in_order(inputs)
         weights = [None] * len(inputs) if weights is None else weights
+        layers = self._layers_of(self.own_inputs)
         forms = [
             ragged_form(ids, weight, layer.combiner, layer.input_dim, layer.mask_zero)
-            for ids, weight, layer in zip(inputs, weights, self._options_of_inputs(), strict=True)
+            for ids, weight, layer in zip(inputs, weights, layers, strict=True)
         ]
+        if self._exchanges_samples:
+            rows = self.own_tables.exchange_samples(self.own_inputs, forms)
+            layers = self._layers_of(range(templates.num_inputs))
+            return templates.as_given(
+                [
+                    tf.cast(each, layer.compute_dtype)
+                    for each, layer in zip(rows, layers, strict=True)
+                ]
+            )
         rows = self.own_tables.lookup(templates.input_tables, forms)
         outputs = []
-        for form, layer, each in zip(forms, self._options_of_inputs(), rows, strict=True):
+        for form, layer, each in zip(forms, layers, rows, strict=True):
             if form.weights is not None and form.row_splits is None:
                 each = each * form.weights[:, tf.newaxis]
             outputs.append(form.outputs(tf.cast(each, layer.compute_dtype)))
         return templates.as_given(outputs)
 
-    def _options_of_inputs(self):
-        """The options of the table of each input."""
-        return [self.templates.layer_of_input(i) for i in range(self.templates.num_inputs)]
+    def _in_order(self, inputs):
+        """The inputs of this rank as a list, checked."""
+        inputs = self.templates.in_order(inputs, "inputs", self.own_inputs)
+        if self._exchanges_samples:
+            for each, layer in zip(inputs, self._layers_of(self.own_inputs), strict=True):
+                check_whole_batch(each, layer, self.plan.num_ranks)
+        return inputs
+
+    def _layers_of(self, places):
+        """The options of the table of each of these inputs."""
+        return [self.templates.layer_of_input(i) for i in places]
 
     def compute_mask(self, inputs, previous_mask=None):
-        inputs = self.templates.in_order(inputs, "inputs")
-        masks = [
-            layer.compute_mask(each)
-            for layer, each in zip(self._options_of_inputs(), inputs, strict=True)
-        ]
+        if self._exchanges_samples:
+            return None
+        inputs = self._in_order(inputs)
+        layers = self._layers_of(self.own_inputs)
+        masks = [layer.compute_mask(each) for layer, each in zip(layers, inputs, strict=True)]
         return self.templates.as_given(masks)
 
     def compute_output_spec(self, inputs, weights=None):
-        inputs = self.templates.in_order(inputs, "inputs")
+        inputs = self._in_order(inputs)
+        layers = self._layers_of(self.own_inputs)
         specs = [
-            layer.compute_output_spec(each)
-            for layer, each in zip(self._options_of_inputs(), inputs, strict=True)
+            layer.compute_output_spec(each) for layer, each in zip(layers, inputs, strict=True)
         ]
+        if self._exchanges_samples:
+            batch_size = specs[0].shape[0] if specs else None
+            part = None if batch_size is None else batch_size // self.plan.num_ranks
+            specs = [
+                keras.KerasTensor((part, layer.output_dim), layer.compute_dtype)
+                for layer in self._layers_of(range(self.templates.num_inputs))
+            ]
         return self.templates.as_given(specs)
 
     def get_config(self):
@@ -190,6 +238,7 @@ class DistributedEmbedding(keras.layers.Layer):
             "column_slice_threshold",
             "row_slice_threshold",
             "data_parallel_threshold",
+            "dp_input",
             "memory_budget",
             "num_slots",
             "hotness",

@@ -25,7 +25,7 @@ class TableTemplates:
                 f"embeddings={embeddings!r}"
             )
         is_dict = isinstance(embeddings, dict)
-        given = embeddings.values() if is_dict else embeddings
+        given = embeddings.values() if isinstance(embeddings, dict) else embeddings
         self.layers = [_as_embedding(layer) for layer in given]
         self.names = list(embeddings) if is_dict else [layer.name for layer in self.layers]
         self.input_names = None
@@ -70,33 +70,35 @@ class TableTemplates:
         """Returns whether outputs of the table with this place are pooled."""
         return self.layers[table].combiner is not None
 
-    def in_order(self, inputs, name):
+    def in_order(self, inputs, name, places=None):
         """Returns what was given for each input as a list, in their order.
 
         Args:
             inputs: List or dict, as the layer takes inputs.
             name: String, what an error calls them.
+            places: List of integers: which inputs are given. Defaults to `None`, all.
         """
+        places = range(self.num_inputs) if places is None else places
         if self.input_names is not None:
-            if not isinstance(inputs, dict) or set(inputs) != set(self.input_names):
+            names = [self.input_names[i] for i in places]
+            if not isinstance(inputs, dict) or set(inputs) != set(names):
                 got = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
-                raise ValueError(
-                    f"`{name}` must be a dict with the keys {self.input_names}. Received: {got}"
-                )
-            return [inputs[key] for key in self.input_names]
-        if not isinstance(inputs, (list, tuple)) or len(inputs) != self.num_inputs:
-            got = len(inputs) if isinstance(inputs, (list, tuple)) else type(inputs).__name__
+                raise ValueError(f"`{name}` must be a dict with the keys {names}. Received: {got}")
+            return [inputs[key] for key in names]
+        if not isinstance(inputs, (list, tuple)) or len(inputs) != len(places):
+            is_list = isinstance(inputs, (list, tuple))
             raise ValueError(
-                f"`{name}` must be a list with an entry an input, {self.num_inputs}. Received: "
-                f"{got}"
+                f"`{name}` must be a list with an entry an input, {len(places)}. Received: "
+                f"{len(inputs) if is_list else type(inputs).__name__}"
             )
         return list(inputs)
 
-    def as_given(self, outputs):
-        """Returns a list with an entry an input in the structure of the inputs."""
+    def as_given(self, outputs, places=None):
+        """Returns a list with an entry an input, or one of each of some, as inputs are given."""
         if self.input_names is None:
             return outputs
-        return dict(zip(self.input_names, outputs, strict=True))
+        places = range(self.num_inputs) if places is None else places
+        return dict(zip([self.input_names[i] for i in places], outputs, strict=True))
 
     def get_config(self):
         """Returns what the templates are made from, as a dict that can be saved."""

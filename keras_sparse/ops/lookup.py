@@ -60,7 +60,8 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
         _check_weights(weights[i], ids[i])
     row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
     if any(variable.native is None for variable in variables):
-        return _rows_of_unborn_tables(variables, ids, row_splits, combiners)
+        output_dims = [variable.output_dim for variable in variables]
+        return rows_of_unborn_tables(output_dims, ids, row_splits, combiners)
     return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()
 
 
@@ -92,16 +93,13 @@ def refuse_strategies(what):
         )
 
 
-def _rows_of_unborn_tables(variables, ids, row_splits, combiners):
+def rows_of_unborn_tables(output_dims, ids, row_splits, combiners):
     """Zeros of the right shape, for Keras' dry run of a model that is being built."""
     counts = [
         tf.size(i) if combiner == "none" else tf.size(splits) - 1
         for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)
     ]
-    return [
-        tf.zeros((count, variable.output_dim))
-        for count, variable in zip(counts, variables, strict=True)
-    ]
+    return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
 
 
 class _Call:

@@ -24,9 +24,6 @@ REGISTER_OP("KerasSparseRequestRows")
     .Output("positions: N * int32")
     .Output("position_splits: N * int64")
     .Output("scales: N * float")
-    // So that TensorFlow does not fold the request of constant ids, and the exchange of it with
-    // other ranks, into a constant.
-    .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       const int n = (c->num_outputs() - 3) / 3;
       c->set_output(2, c->Matrix(c->UnknownDim(), c->UnknownDim()));

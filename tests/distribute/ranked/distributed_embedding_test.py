@@ -29,6 +29,12 @@ def shared(**options):
     return Case([(30, 8, None), (20, 9, "mean"), (12, 16, "sum"), (9, 4, "sqrtn")], inputs, options)
 
 
+def whole_batches(**options):
+    """Each rank passes all samples of its own inputs."""
+    inputs = [*enumerate(["one", "ragged", "dense", "sparse", "weighted", "column"]), (2, "ragged")]
+    return Case(MIXED, inputs, {"dp_input": False, **options}, batch_size=24)
+
+
 ALL_KINDS = {
     "data_parallel_threshold": 80,
     "column_slice_threshold": 500,
@@ -53,6 +59,8 @@ CASES = {
     "shared": shared(),
     "shared_by_rows": shared(row_slice_threshold=1),
     "shared_by_columns": shared(column_slice_threshold=20, strategy="memory_optimized"),
+    "whole_batches": whole_batches(),
+    "whole_batches_sliced": whole_batches(column_slice_threshold=30, strategy="memory_balanced"),
     "dynamic": Case(DYNAMIC, [(0, "one"), (1, "dense"), (2, "weighted"), (3, "ragged")], {}),
 }
 

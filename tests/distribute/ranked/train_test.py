@@ -171,7 +171,9 @@ def test_ranks_may_trace_a_function_at_different_times():
             loss = tf.reduce_mean(model(ids) ** 2)
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
 
-    for number in range(3):
+    step(tf.zeros((1, 3), tf.int64))  # makes variables, for which it is traced twice
+    traced.clear()
+    for number in range(1, 3):
         step(tf.zeros((1 + number * ksd.rank(), 3), tf.int64))
-    assert len(traced) == (1 if ksd.rank() == 0 else 3)
+    assert len(traced) == (0 if ksd.rank() == 0 else 2)
     assert_same_on_all_ranks(values_of(model))

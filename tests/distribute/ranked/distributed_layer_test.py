@@ -1,0 +1,227 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.layers import DistributedEmbedding
+
+ROWS = 30
+
+
+def embeddings(combiner="mean"):
+    start = keras.initializers.RandomUniform
+    return [
+        keras_sparse.layers.Embedding(
+            rows, width, combiner, embeddings_initializer=start(seed=width), name=f"table{width}"
+        )
+        for rows, width in [(ROWS, 8), (None, 4), (ROWS, 6)]
+    ]
+
+
+def samples():
+    """33 samples, in batches of 10: the last one is small, and leaves a fourth rank without any."""
+    ids = np.random.default_rng(0).integers(0, ROWS, (33, 3, 2))
+    return [ids[:, 0], ids[:, 1], ids[:, 2]], np.cos(ids.sum((1, 2))[:, None]).astype(np.float32)
+
+
+def batches():
+    inputs, wanted = samples()
+    for begin in range(0, 33, 10):
+        batch = slice(begin, begin + 10)
+        yield [each[batch] for each in inputs], wanted[batch]
+
+
+def dataset(weigh_samples=True):
+    inputs, wanted = samples()
+    whole = tf.data.Dataset.from_tensor_slices((tuple(inputs), wanted)).batch(10)
+    return ksd.shard(whole, weigh_samples=weigh_samples)
+
+
+def head():
+    return keras.layers.Dense(1, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
+
+
+def functional_model(**options):
+    inputs = [keras.Input((2,), dtype="int64") for _ in range(3)]
+    pooled = DistributedEmbedding(embeddings(), **options)(inputs)
+    return keras.Model(inputs, head()(keras.layers.Concatenate()(pooled)))
+
+
+class Subclassed(keras.Model):
+    def __init__(self, **options):
+        super().__init__()
+        self.embeddings = DistributedEmbedding(embeddings(), **options)
+        self.head = head()
+
+    def call(self, inputs):
+        return self.head(keras.ops.concatenate(self.embeddings(list(inputs)), axis=1))
+
+
+def sequential_model(**options):
+    layers = [DistributedEmbedding(embeddings(), **options), keras.layers.Concatenate(), head()]
+    return keras.Sequential(layers)
+
+
+def rows_of(layer):
+    """All rows of a layer's first and last table, and some of its dynamic one."""
+    ids = tf.range(ROWS)[:, tf.newaxis]
+    return [np.asarray(each) for each in layer([ids, ids, ids])]
+
+
+def reference_rows(optimizer="Adagrad", epochs=2):
+    """What one process gets, with layers of one table each."""
+    layers = embeddings()
+    model_head = head()
+    step_optimizer = getattr(keras_sparse.optimizers, optimizer)(0.1)
+    for _ in range(epochs):
+        for inputs, wanted in batches():
+            with tf.GradientTape() as tape:
+                pooled = [layer(ids) for layer, ids in zip(layers, inputs, strict=True)]
+                outputs = model_head(tf.concat(pooled, axis=1))
+                loss = tf.reduce_mean((outputs - wanted) ** 2)
+            variables = [v for layer in [*layers, model_head] for v in layer.trainable_variables]
+            step_optimizer.apply(tape.gradient(loss, variables), variables)
+    ids = tf.range(ROWS)[:, tf.newaxis]
+    return [np.asarray(layer(ids)) for layer in layers]
+
+
+@pytest.mark.parametrize("make", [functional_model, Subclassed, sequential_model])
+@pytest.mark.parametrize("options", [{}, {"column_slice_threshold": 60}])
+def test_fits_like_one_process(make, options):
+    model = make(**options)
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
+    model.fit(dataset(), epochs=2, shuffle=False, verbose=0)
+    (layer,) = [each for each in model.layers if isinstance(each, DistributedEmbedding)]
+    for rows, expected in zip(rows_of(layer), reference_rows(), strict=True):
+        np.testing.assert_allclose(rows, expected, atol=2e-6)
+
+
+def test_evaluates_and_predicts_without_changing_a_table():
+    model = functional_model(row_slice_threshold=1)
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adam(0.1)), loss="mse")
+    model.fit(dataset(), shuffle=False, verbose=0)
+    before = [(v.num_rows, next(v.export(1000), None)) for v in model.layers[3].tables]
+    model.evaluate(dataset(weigh_samples=False), verbose=0)
+    model.predict(dataset(weigh_samples=False).map(lambda x, y: (x,)), verbose=0)
+    after = [(v.num_rows, next(v.export(1000), None)) for v in model.layers[3].tables]
+    for (num_rows, piece), (num_rows_after, piece_after) in zip(before, after, strict=True):
+        assert num_rows == num_rows_after
+        for array, array_after in zip(piece or (), piece_after or (), strict=True):
+            np.testing.assert_array_equal(array, array_after)
+
+
+def test_takes_dicts_of_layers_and_inputs():
+    users, items = embeddings()[::2]
+    layer = DistributedEmbedding(
+        {"users": users, "items": items},
+        input_table_map={"user": "users", "item": "items", "last_item": "items"},
+        column_slice_threshold=30,
+    )
+    ids = tf.constant([[ksd.rank(), 3]])
+    outputs = layer({"user": ids, "last_item": ids, "item": ids})
+    assert {name: tuple(each.shape) for name, each in outputs.items()} == {
+        "user": (1, 8),
+        "item": (1, 6),
+        "last_item": (1, 6),
+    }
+    np.testing.assert_array_equal(outputs["item"], outputs["last_item"])
+
+
+def test_a_layer_may_be_called_twice_and_stand_beside_others():
+    first = DistributedEmbedding(embeddings(), column_slice_threshold=60)
+    second = DistributedEmbedding(embeddings(), row_slice_threshold=1)
+    ids = [tf.constant([[1 + ksd.rank(), 2]])] * 3
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            outputs = [*first(ids), *second(ids), *first(ids)]
+            loss = tf.add_n([tf.reduce_sum(each**2) for each in outputs])
+        variables = first.trainable_variables + second.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1))
+    losses = [float(step()) for _ in range(3)]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_ranks_may_train_none_of_what_others_do():
+    layers = embeddings()
+    layers[0].trainable = False
+    layer = DistributedEmbedding(layers[:1] + layers[2:])
+    before = rows_of_two(layer)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1))
+
+    @tf.function
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(each) for each in layer(ids)])
+        variables = layer.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+
+    for _ in range(2):
+        step([tf.constant([[1]]), tf.constant([[1]])])
+    after = rows_of_two(layer)
+    np.testing.assert_array_equal(after[0], before[0])
+    np.testing.assert_allclose(after[1][1], before[1][1] - 0.2, atol=1e-6)
+
+
+def rows_of_two(layer):
+    ids = tf.range(ROWS)[:, tf.newaxis]
+    return [np.asarray(each) for each in layer([ids, ids])]
+
+
+def test_a_frozen_layer_exchanges_no_gradients_and_can_be_unfrozen():
+    layer = DistributedEmbedding(embeddings())
+    ids = [tf.constant([[1]])] * 3
+    before = rows_of(layer)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1))
+    for trainable, move in [(False, 0.0), (True, 0.1)]:
+        layer.trainable = trainable
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(each) for each in layer(ids)])
+        if layer.trainable_variables:
+            grads = tape.gradient(loss, layer.trainable_variables)
+            optimizer.apply(grads, layer.trainable_variables)
+        assert bool(layer.trainable_variables) == trainable
+        np.testing.assert_allclose(rows_of(layer)[0][1], before[0][1] - move, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype_policy", ["mixed_float16", "mixed_bfloat16"], indirect=True)
+def test_trains_in_mixed_precision(dtype_policy):
+    model = functional_model(column_slice_threshold=60)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
+    # Small enough for a part of one sample, whose gradient counts most: no step is left out.
+    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2**8)
+    model.compile(optimizer, loss="mse")
+    model.fit(dataset(), epochs=2, shuffle=False, verbose=0)
+    assert model.layers[3].compute_dtype == dtype_policy.removeprefix("mixed_")
+    for rows, expected in zip(rows_of(model.layers[3]), reference_rows(), strict=True):
+        np.testing.assert_allclose(rows, expected, atol=0.005)
+
+
+def test_its_config_makes_it_again():
+    layer = DistributedEmbedding(
+        embeddings(),
+        "memory_balanced",
+        column_slice_threshold=60,
+        input_table_map=[0, 1, 2, 2],
+        memory_budget="1GB",
+        hotness=[1, 2, 3, 4],
+    )
+    again = DistributedEmbedding.from_config(layer.get_config())
+    assert again.plan == layer.plan
+    assert again.get_config() == layer.get_config()
+    for mine, theirs in zip(layer.templates.layers, again.templates.layers, strict=True):
+        assert mine.get_config() == theirs.get_config()
+
+
+def test_masks_are_those_of_its_layers():
+    layers = [keras.layers.Embedding(5, 2, mask_zero=True), keras.layers.Embedding(5, 2)]
+    layer = DistributedEmbedding(layers)
+    rows, others = layer([tf.constant([[0, 3]]), tf.constant([[0, 3]])])
+    np.testing.assert_array_equal(rows._keras_mask, [[False, True]])
+    assert getattr(others, "_keras_mask", None) is None
