@@ -132,7 +132,9 @@ absl::Status BlockOutputs::Allocate(tf::OpKernelContext* ctx,
     splits_.flat<int32_t>()(static_cast<int64_t>(r)) = static_cast<int32_t>(num_words[r]);
     total += num_words[r];
   }
-  return MakeTensor(ctx, tf::DT_INT32, {total}, &words_);
+  int64_t capacity = 1;
+  while (capacity < total) capacity *= 2;
+  return MakeTensor(ctx, tf::DT_INT32, {capacity}, &words_);
 }
 
 absl::Status BlockOutputs::SetStatus(tf::OpKernelContext* ctx, const ExchangeLayout& layout,

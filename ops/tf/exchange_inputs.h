@@ -51,6 +51,9 @@ class CombinedInputs {
 };
 
 // Blocks that an op makes: two outputs, the words of all ranks and how many are of each.
+//
+// There are a power of two of words, of which the last ones mean nothing: to Horovod an exchange is
+// the same in each step if the shapes are, and ranks then agree on it in one message, not in six.
 class BlockOutputs {
  public:
   // ResourceExhausted for 2^31 words of one rank or more.
