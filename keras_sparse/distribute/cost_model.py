@@ -47,14 +47,15 @@ class CostModel:
         memory  = ids * (row(w) + 4 * w) + touched / n * 2 * record(w)
         network = 2 * (n - 1) / n * (8 * asked + t * 4 * w * parts)
 
-    `data_parallel`. Each rank looks up its own ids, and updates all rows with the gradient of all
-    ranks, which a ring all-reduces as a whole table, and which is written and read once:
+    `data_parallel`. Each rank looks up its own ids, and sends its merged gradient to all others:
+    `own = min(ids, rows)` rows and their ids. A rank writes and reads those of all ranks, and
+    updates what they touch:
 
-        memory  = ids * (row(w) + 4 * w) + touched * 2 * record(w) + 2 * 4 * w * rows
-        network = 2 * 2 * (n - 1) / n * 4 * w * rows
+        memory  = ids * (row(w) + 4 * w) + touched * 2 * record(w) + n * own * 2 * 4 * w
+        network = 2 * (n - 1) * own * (8 + 4 * w)
 
     Of memory, the `4 * c` or `4 * w` of each id, which are its gradient, and all that comes after
-    the first term are only there for a table that is trained; so is the all-reduce.
+    the first term are only there for a table that is trained; so is what gradients send.
 
     Args:
         memory_bandwidth: Float above 0. Bytes a second that a rank reads and writes when it looks
@@ -123,9 +124,10 @@ class CostModel:
         memory = use.lookups(use.ids, table.width)
         if not table.trainable:
             return self._seconds(memory, 0)
-        gradient = FLOAT_BYTES * table.num_elements
-        memory += use.updates(use.touched, table.width) + 2 * gradient
-        return self._seconds(memory, 4 * (num_ranks - 1) / num_ranks * gradient)
+        gradient = use.own * FLOAT_BYTES * table.width
+        memory += use.updates(use.touched, table.width) + 2 * num_ranks * gradient
+        sent = (num_ranks - 1) * (gradient + use.own * _ID_BYTES)
+        return self._seconds(memory, 2 * sent)
 
     def rank_seconds(self, tables, placements, num_ranks):
         """Returns the seconds of each rank: a float64 array of shape `(num_ranks,)`.
@@ -171,6 +173,7 @@ class _Use:
         of_inputs = [batch_size * each for each in hotness]
         self.ids = sum(of_inputs)
         self._distinct = [self._at_most_rows(ids) for ids in of_inputs]
+        self.own = self._at_most_rows(self.ids)
         self.touched = self._at_most_rows(num_ranks * self.ids)
 
     def _at_most_rows(self, ids):

@@ -45,10 +45,13 @@ def test_a_dynamic_table_has_as_many_rows_as_ids():
     assert MODEL.row_wise(keys, 4) == MODEL.row_wise(POOLED, 4)
 
 
-def test_copies_are_all_reduced_as_a_whole():
-    network = 2 * 2 * 3 / 4 * 80 * 1000
-    memory = 50 * (128 + 80) + 200 * 2 * 192 + 2 * 80 * 1000
+def test_copies_get_the_merged_gradients_of_all_ranks():
+    network = 2 * 3 * 50 * (8 + 80)
+    memory = 50 * (128 + 80) + 200 * 2 * 192 + 4 * 50 * 2 * 80
     assert MODEL.data_parallel(POOLED, 4) == seconds(memory, network)
+    few = TableSpec("few", 30, 20, "sum", hotness=5, num_slots=1)
+    memory = 50 * (128 + 80) + 30 * 2 * 192 + 4 * 30 * 2 * 80
+    assert MODEL.data_parallel(few, 4) == seconds(memory, 2 * 3 * 30 * (8 + 80))
     assert MODEL.data_parallel(ROWS, 4) == seconds(50 * 128, 0)
 
 
