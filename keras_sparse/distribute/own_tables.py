@@ -29,13 +29,14 @@ class OwnTables:
             place in the plan.
         dp_input: Boolean. Whether each rank has its own samples, of all inputs, rather than all
             samples of its own inputs. Defaults to `True`.
+        wire_dtype: As for `ExchangeLayout`. Defaults to `"float32"`.
 
     Attributes:
         stand_in: `EmbeddingVariable` without a row, for a rank that trains no table while others
             do; otherwise `None`.
     """
 
-    def __init__(self, plan, layers, by_table, dp_input=True):
+    def __init__(self, plan, layers, by_table, dp_input=True, wire_dtype="float32"):
         self.plan = plan
         self.by_table = by_table
         self._layers = layers
@@ -47,13 +48,14 @@ class OwnTables:
         self.exchange: Any = None
         self.samples: Any = None
         if any(self._is_exchanged):
-            layout = ExchangeLayout(plan, rank(), [layer.out_of_range for layer in layers])
+            out_of_range = [layer.out_of_range for layer in layers]
+            layout = ExchangeLayout(plan, rank(), out_of_range, wire_dtype)
             name = f"keras_sparse.exchange_{next(_numbers)}"
             self.stand_in = self._make_stand_in(layout, name)
             if dp_input:
                 self.exchange = self._make_exchange(layout, name)
             else:
-                self.samples = SampleExchange(plan, self._trained_stand_in, name)
+                self.samples = SampleExchange(plan, self._trained_stand_in, wire_dtype, name)
 
     def _make_stand_in(self, layout, name):
         trains = [self._layers[table].trainable for table in layout.tables]
@@ -137,13 +139,13 @@ class OwnTables:
         return ops.lookup([self.by_table[table] for table in tables], *inputs)
 
 
-def make_own_tables(plan, layers, dp_input=True):
+def make_own_tables(plan, layers, dp_input=True, wire_dtype="float32"):
     """Makes this rank's part of the tables of a plan. All ranks do so together.
 
     Args:
         plan: `Plan`.
         layers: List of unbuilt `Embedding`, one a table: its options.
-        dp_input: As for `OwnTables`. Defaults to `True`.
+        dp_input, wire_dtype: As for `OwnTables`. Default to `True` and `"float32"`.
 
     Returns:
         `OwnTables`.
@@ -156,7 +158,7 @@ def make_own_tables(plan, layers, dp_input=True):
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
     }
-    return OwnTables(plan, layers, by_table, dp_input)
+    return OwnTables(plan, layers, by_table, dp_input, wire_dtype)
 
 
 def _agree(plan, seeds):

@@ -15,12 +15,14 @@ class SampleExchange:
         plan: `Plan` of tables that are on one rank each, or cut by columns.
         get_stand_in: Function that returns an `EmbeddingVariable` for gradients to arrive at on a
             rank that trains no table, or `None`.
+        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what vectors and gradients travel as.
         name: String, another one for each exchange, the same on all ranks.
     """
 
-    def __init__(self, plan, get_stand_in, name):
+    def __init__(self, plan, get_stand_in, wire_dtype, name):
         self.plan = plan
         self.get_stand_in = get_stand_in
+        self.wire_dtype = wire_dtype
         self.name = name
         # For each rank, in the order of its vectors: the input and the slice.
         self._sent = [
@@ -54,17 +56,24 @@ class SampleExchange:
         @tf.custom_gradient
         def exchanged(flat, anchor):
             evenly = tf.fill((num_ranks,), tf.size(flat) // num_ranks)
-            received, _ = alltoall(flat, evenly, f"{name}.samples")
+            received = self._alltoall(flat, evenly, f"{name}.samples")
 
             def gradient(grad):
                 sizes = self._num_samples(grad) * tf.constant(self._num_columns)
-                grad, _ = alltoall(grad, sizes, f"{name}.gradients")
+                grad = self._alltoall(grad, sizes, f"{name}.gradients")
                 return grad / num_ranks, None if stand_in is None else no_slices(stand_in)
 
             return received, gradient
 
         whole = self._whole(tf.concat(vectors, axis=1)) if vectors else tf.zeros((0,))
         return self._put_together(exchanged(tf.reshape(whole, (-1,)), anchor))
+
+    def _alltoall(self, flat, splits, name):
+        if self.wire_dtype == "float32":
+            return alltoall(flat, splits, name)[0]
+        bits = tf.bitcast(tf.cast(flat, self.wire_dtype), tf.uint16)
+        received, _ = alltoall(bits, splits, name)
+        return tf.cast(tf.bitcast(received, self.wire_dtype), tf.float32)
 
     def _whole(self, vectors):
         message = (

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.distribute.cost_model import CostModel
+from keras_sparse.distribute.exchange_layout import WIRE_DTYPES
 from keras_sparse.distribute.own_tables import make_own_tables
 from keras_sparse.distribute.placement import plan_placement
 from keras_sparse.distribute.runtime import rank
@@ -47,6 +48,9 @@ class DistributedEmbedding(keras.layers.Layer):
             Defaults to `None`: an input a table.
         memory_budget: Integer, bytes of rows and slots a rank; or a string such as `"16GB"`.
             Defaults to `None`, no limit.
+        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as
+            between ranks. The smaller ones are half the bytes, and round; `"float16"` ends at 65504
+            and wants a `LossScaleOptimizer`. Defaults to `"float32"`.
         num_slots: Integer. Slots of the optimizer as wide as a row, for the budget and `"auto"`: 1
             for `Adagrad`, 2 for `Adam`. Defaults to 0.
         hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
@@ -82,6 +86,7 @@ class DistributedEmbedding(keras.layers.Layer):
         dp_input=True,
         input_table_map=None,
         memory_budget=None,
+        wire_dtype="float32",
         num_slots=0,
         hotness=None,
         cost_model=None,
@@ -95,6 +100,7 @@ class DistributedEmbedding(keras.layers.Layer):
         self.data_parallel_threshold = data_parallel_threshold
         self.dp_input = checks.boolean(dp_input, "dp_input")
         self.memory_budget = memory_budget
+        self.wire_dtype = checks.one_of(wire_dtype, WIRE_DTYPES, "wire_dtype")
         self.num_slots = checks.not_negative(num_slots, "num_slots")
         self.hotness = hotness
         self.cost_model = (
@@ -165,7 +171,9 @@ class DistributedEmbedding(keras.layers.Layer):
     def build(self, input_shape=None):
         if self.own_tables is not None:
             return
-        self.own_tables = make_own_tables(self.plan, self.templates.layers, self.dp_input)
+        self.own_tables = make_own_tables(
+            self.plan, self.templates.layers, self.dp_input, self.wire_dtype
+        )
         # For Keras to find them.
         self.tables = self.own_tables.variables()
         for variable in self.tables:
@@ -240,6 +248,7 @@ class DistributedEmbedding(keras.layers.Layer):
             "data_parallel_threshold",
             "dp_input",
             "memory_budget",
+            "wire_dtype",
             "num_slots",
             "hotness",
         )

@@ -12,7 +12,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseCombineRows")
     .Attr("N: int >= 1")
-    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
     .Input("words: int32")
@@ -49,20 +49,20 @@ class CombineRowsOp : public tf::OpKernel {
  public:
   explicit CombineRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
     OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     BlockInputs blocks;
+    ReceivedFloats received;
     CombinedInputs inputs;
     OP_REQUIRES_OK(ctx, blocks.Read(ctx, layout_.num_ranks));
     OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks.words, blocks.num_words, blocks.splits)));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, layout_, input_tables_, combiners_));
-    for (size_t r = 0; r < layout_.num_ranks; ++r) {
-      OP_REQUIRES(ctx, blocks.splits[r] == kHeaderWords + inputs.rows().num_floats(r),
-                  absl::DataLossError("a rank's reply must hold the rows that it was asked for"));
-    }
+    OP_REQUIRES_OK(
+        ctx, received.Read(ctx, blocks, kHeaderWords, wire_type_, inputs.rows().num_floats()));
     std::vector<float*> outputs;
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const CombinedInput& input = inputs.inputs()[i];
@@ -72,12 +72,13 @@ class CombineRowsOp : public tf::OpKernel {
                                          &outputs.back()));
     }
     TfExecutor executor(ctx);
-    CombineRows(layout_, inputs.rows().Columns(blocks.Floats(layout_.num_ranks, kHeaderWords)),
-                inputs.inputs(), outputs, &executor);
+    CombineRows(layout_, inputs.rows().Columns(received.floats()), inputs.inputs(), outputs,
+                &executor);
   }
 
  private:
   ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
   std::vector<size_t> input_tables_;
   std::vector<Combiner> combiners_;
 };

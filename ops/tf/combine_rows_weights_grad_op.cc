@@ -11,7 +11,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
     .Attr("N: int >= 1")
-    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     .Input("output_grads: N * float")
     .Input("words: int32")
@@ -32,12 +32,14 @@ class CombineRowsWeightsGradOp : public tf::OpKernel {
  public:
   explicit CombineRowsWeightsGradOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
     OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     BlockInputs blocks;
+    ReceivedFloats received;
     CombinedInputs inputs;
     std::vector<const float*> output_grads;
     std::vector<float*> weight_grads;
@@ -45,10 +47,8 @@ class CombineRowsWeightsGradOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks.words, blocks.num_words, blocks.splits)));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, layout_, input_tables_, combiners_));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &output_grads));
-    for (size_t r = 0; r < layout_.num_ranks; ++r) {
-      OP_REQUIRES(ctx, blocks.splits[r] == kHeaderWords + inputs.rows().num_floats(r),
-                  absl::DataLossError("a rank's reply must hold the rows that it was asked for"));
-    }
+    OP_REQUIRES_OK(
+        ctx, received.Read(ctx, blocks, kHeaderWords, wire_type_, inputs.rows().num_floats()));
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const Bags& bags = inputs.inputs()[i].bags;
       OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
@@ -58,13 +58,13 @@ class CombineRowsWeightsGradOp : public tf::OpKernel {
       weight_grads.push_back(grads->flat<float>().data());
     }
     TfExecutor executor(ctx);
-    CombineWeightsGradient(layout_,
-                           inputs.rows().Columns(blocks.Floats(layout_.num_ranks, kHeaderWords)),
-                           inputs.inputs(), output_grads, weight_grads, &executor);
+    CombineWeightsGradient(layout_, inputs.rows().Columns(received.floats()), inputs.inputs(),
+                           output_grads, weight_grads, &executor);
   }
 
  private:
   ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
   std::vector<size_t> input_tables_;
   std::vector<Combiner> combiners_;
 };

@@ -16,6 +16,12 @@ absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout) {
   return ToTf(ExchangeLayout::Read(numbers, names, layout));
 }
 
+absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type) {
+  std::string name;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("wire_dtype", &name));
+  return ToTf(ParseWireType(name, type));
+}
+
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables) {
   std::vector<int64_t> numbers;
   int n = 0;
@@ -44,14 +50,39 @@ absl::Status BlockInputs::Read(tf::OpKernelContext* ctx, size_t num_ranks) {
   return absl::OkStatus();
 }
 
-std::vector<float*> BlockInputs::Floats(size_t num_ranks, int64_t header_words) const {
-  std::vector<float*> floats;
-  for (const int64_t begin : BlockBorders(splits, num_ranks)) {
-    // Read only, whatever the type says: replies are one type for who writes and who reads them.
-    floats.push_back(reinterpret_cast<float*>(const_cast<Word*>(words)) + begin + header_words);
+absl::Status ReceivedFloats::Read(tf::OpKernelContext* ctx, const BlockInputs& blocks,
+                                  int64_t header_words, WireType type,
+                                  const std::vector<int64_t>& num_floats) {
+  const std::vector<int64_t> borders = BlockBorders(blocks.splits, num_floats.size());
+  int64_t total = 0;
+  for (size_t r = 0; r < num_floats.size(); ++r) {
+    const int64_t expected = header_words + FloatWords(type, num_floats[r]);
+    if (blocks.splits[r] != expected) {
+      return ToTf(Status(StatusCode::kDataLoss,
+                         "a rank must send as many floats as it was asked for, in " +
+                             std::to_string(expected) + " words. Received: " +
+                             std::to_string(blocks.splits[r]) + " of rank " + std::to_string(r)));
+    }
+    total += num_floats[r];
   }
-  floats.pop_back();
-  return floats;
+  if (borders.back() != blocks.num_words) {
+    return InvalidInput("`splits` must add up to the number of words");
+  }
+  if (type != WireType::kFloat32) {
+    TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, {total}, &decoded_));
+  }
+  float* next = type == WireType::kFloat32 ? nullptr : decoded_.flat<float>().data();
+  for (size_t r = 0; r < num_floats.size(); ++r) {
+    const Word* words = blocks.words + borders[r] + header_words;
+    if (type == WireType::kFloat32) {
+      floats_.push_back(reinterpret_cast<float*>(const_cast<Word*>(words)));
+      continue;
+    }
+    DecodeFloats(type, words, num_floats[r], next);
+    floats_.push_back(next);
+    next += num_floats[r];
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
@@ -154,6 +185,41 @@ std::vector<Word*> BlockOutputs::Blocks() {
     next += splits(r);
   }
   return blocks;
+}
+
+absl::Status BlockOutputs::AllocateFloats(tf::OpKernelContext* ctx, int64_t header_words,
+                                          WireType type, const std::vector<int64_t>& num_floats,
+                                          std::vector<float*>* floats) {
+  std::vector<int64_t> num_words;
+  int64_t total = 0;
+  for (const int64_t n : num_floats) {
+    num_words.push_back(header_words + FloatWords(type, n));
+    total += n;
+  }
+  TF_RETURN_IF_ERROR(Allocate(ctx, num_words));
+  if (type == WireType::kFloat32) {
+    for (Word* block : Blocks()) {
+      floats->push_back(reinterpret_cast<float*>(block + header_words));
+    }
+    return absl::OkStatus();
+  }
+  TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, {total}, &uncoded_));
+  float* next = uncoded_.flat<float>().data();
+  for (const int64_t n : num_floats) {
+    floats->push_back(next);
+    next += n;
+  }
+  return absl::OkStatus();
+}
+
+void BlockOutputs::EncodeFloats(int64_t header_words, WireType type,
+                                const std::vector<int64_t>& num_floats,
+                                const std::vector<float*>& floats) {
+  if (type == WireType::kFloat32) return;
+  const std::vector<Word*> blocks = Blocks();
+  for (size_t r = 0; r < blocks.size(); ++r) {
+    keras_sparse::EncodeFloats(type, floats[r], num_floats[r], blocks[r] + header_words);
+  }
 }
 
 void BlockOutputs::Set(tf::OpKernelContext* ctx, int output) const {

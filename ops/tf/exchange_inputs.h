@@ -9,15 +9,21 @@
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/wire.h"
+#include "ops/core/exchange/wire_floats.h"
 #include "ops/tf/binding.h"
 
 // The attributes that describe a layout: see ExchangeLayout::Read.
 #define KERAS_SPARSE_LAYOUT_ATTRS Attr("layout: list(int)").Attr("table_names: list(string)")
+// The attribute of ops that send or receive floats: see WireType.
+#define KERAS_SPARSE_WIRE_ATTR Attr("wire_dtype: string")
 
 namespace keras_sparse {
 
 // Reads these attributes in an op's constructor.
 absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout);
+
+// Reads `wire_dtype`.
+absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type);
 
 // Reads `input_tables`.
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
@@ -29,8 +35,21 @@ struct BlockInputs {
   const int32_t* splits = nullptr;
 
   absl::Status Read(tf::OpKernelContext* ctx, size_t num_ranks);
-  // Where the floats of each block begin, after so many words.
-  std::vector<float*> Floats(size_t num_ranks, int64_t header_words) const;
+};
+
+// The floats of such blocks, which follow so many words of each.
+class ReceivedFloats {
+ public:
+  // DataLoss unless each block has as many floats as `num_floats` says.
+  absl::Status Read(tf::OpKernelContext* ctx, const BlockInputs& blocks, int64_t header_words,
+                    WireType type, const std::vector<int64_t>& num_floats);
+  // Where those of each rank begin. They are to be read only, whatever the type says: replies are
+  // of one type for who writes and who reads them.
+  const std::vector<float*>& floats() const { return floats_; }
+
+ private:
+  tf::Tensor decoded_;
+  std::vector<float*> floats_;
 };
 
 // The list inputs `positions`, `position_splits`, `scales` and `weights`, as KerasSparseRequestRows
@@ -63,12 +82,19 @@ class BlockOutputs {
                          const Status& status);
   // Where the block of each rank begins.
   std::vector<Word*> Blocks();
+  // Makes blocks of so many words and then floats, and says where the floats of each are to go.
+  absl::Status AllocateFloats(tf::OpKernelContext* ctx, int64_t header_words, WireType type,
+                              const std::vector<int64_t>& num_floats, std::vector<float*>* floats);
+  // Once they are there.
+  void EncodeFloats(int64_t header_words, WireType type, const std::vector<int64_t>& num_floats,
+                    const std::vector<float*>& floats);
   // Makes them outputs `output` and `output + 1`.
   void Set(tf::OpKernelContext* ctx, int output) const;
 
  private:
   tf::Tensor words_;
   tf::Tensor splits_;
+  tf::Tensor uncoded_;  // floats, where the wire has others
 };
 
 }  // namespace keras_sparse

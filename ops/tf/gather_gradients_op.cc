@@ -13,7 +13,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseGatherGradients")
     .Attr("P: int >= 0")
-    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("output_dims: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("output_dims: list(int)")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("served_rows: int64")
@@ -33,6 +33,7 @@ class GatherGradientsOp : public tf::OpKernel {
  public:
   explicit GatherGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -57,24 +58,16 @@ class GatherGradientsOp : public tf::OpKernel {
       grads.emplace_back();
       OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(p), {num_rows, dim}, &grads.back()));
     }
-    int64_t num_words = 0;
-    for (size_t r = 0; r < layout_.num_ranks; ++r) {
-      num_words += blocks.splits[r];
-      OP_REQUIRES(ctx, blocks.splits[r] == expected[r],
-                  absl::DataLossError(absl::StrCat(
-                      "a rank must send a gradient for each row that it got, ", expected[r],
-                      " floats. Received: ", blocks.splits[r], " of rank ", r)));
-    }
-    OP_REQUIRES(ctx, num_words == blocks.num_words,
-                InvalidInput("`splits` must add up to the number of words"));
-    std::vector<const float*> floats;
-    for (float* block : blocks.Floats(layout_.num_ranks, 0)) floats.push_back(block);
+    ReceivedFloats received;
+    OP_REQUIRES_OK(ctx, received.Read(ctx, blocks, 0, wire_type_, expected));
+    const std::vector<const float*> floats(received.floats().begin(), received.floats().end());
     TfExecutor executor(ctx);
     GatherGradients(layout_, floats, rows, grads, &executor);
   }
 
  private:
   ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU),

@@ -13,7 +13,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseRequestRows")
     .Attr("N: int >= 1")
-    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
@@ -44,6 +44,7 @@ class RequestRowsOp : public tf::OpKernel {
  public:
   explicit RequestRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
     OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
   }
@@ -57,7 +58,7 @@ class RequestRowsOp : public tf::OpKernel {
     }
     TfExecutor executor(ctx);
     std::unique_ptr<RowRequest> request;
-    const Status status = RowRequest::Create(layout_, requests, &executor, &request);
+    const Status status = RowRequest::Create(layout_, requests, wire_type_, &executor, &request);
     // The other ranks are on their way to the exchange: it carries the error to all of them, and
     // back to this one.
     OP_REQUIRES_OK(ctx, status.ok() ? Write(ctx, requests, *request, &executor)
@@ -127,6 +128,7 @@ class RequestRowsOp : public tf::OpKernel {
   }
 
   ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
   std::vector<size_t> input_tables_;
   std::vector<Combiner> combiners_;
 };

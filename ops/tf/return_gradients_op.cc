@@ -12,7 +12,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseReturnGradients")
     .Attr("N: int >= 1")
-    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     .Attr("scale: float")
     .Input("output_grads: N * float")
@@ -33,6 +33,7 @@ class ReturnGradientsOp : public tf::OpKernel {
  public:
   explicit ReturnGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
     OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("scale", &scale_));
@@ -43,20 +44,20 @@ class ReturnGradientsOp : public tf::OpKernel {
     std::vector<const float*> grads;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, layout_, input_tables_, combiners_));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &grads));
-    std::vector<int64_t> num_words;
-    for (size_t r = 0; r < layout_.num_ranks; ++r) num_words.push_back(inputs.rows().num_floats(r));
+    const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
     BlockOutputs blocks;
-    OP_REQUIRES_OK(ctx, blocks.Allocate(ctx, num_words));
     std::vector<float*> floats;
-    for (Word* block : blocks.Blocks()) floats.push_back(reinterpret_cast<float*>(block));
+    OP_REQUIRES_OK(ctx, blocks.AllocateFloats(ctx, 0, wire_type_, num_floats, &floats));
     TfExecutor executor(ctx);
     ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads, scale_,
                     inputs.rows().Columns(floats), &executor);
+    blocks.EncodeFloats(0, wire_type_, num_floats, floats);
     blocks.Set(ctx, 0);
   }
 
  private:
   ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
   std::vector<size_t> input_tables_;
   std::vector<Combiner> combiners_;
   float scale_ = 1;

@@ -13,7 +13,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseServeRows")
     .Attr("P: int >= 0")
-    .KERAS_SPARSE_LAYOUT_ATTRS.Attr("pools: list(bool)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("pools: list(bool)")
     .Input("handles: P * resource")
     .Input("words: int32")
     .Input("splits: int32")
@@ -33,6 +33,7 @@ class ServeRowsOp : public tf::OpKernel {
  public:
   explicit ServeRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("pools", &pools_));
     OP_REQUIRES(
         ctx, pools_.size() == layout_.own_parts().size(),
@@ -77,9 +78,9 @@ class ServeRowsOp : public tf::OpKernel {
     for (int p = 0; p < num_parts; ++p) {
       const auto part = static_cast<size_t>(p);
       if (served.has_bags(part) && !pools_[part]) {
-        return absl::FailedPreconditionError(
+        return ToTf(FailedPrecondition(
             "every rank must make the layer with the same combiners. Received: bags of a table "
-            "without a combiner on this rank");
+            "without a combiner on this rank"));
       }
       tf::Tensor* part_ids = nullptr;
       tf::Tensor* splits = nullptr;
@@ -99,19 +100,15 @@ class ServeRowsOp : public tf::OpKernel {
   absl::Status Reply(tf::OpKernelContext* ctx, const ServedRows& served,
                      const std::vector<EmbeddingTable*>& tables,
                      const std::vector<const int64_t*>& ids) const {
-    std::vector<int64_t> num_words;
-    for (size_t r = 0; r < layout_.num_ranks; ++r) {
-      num_words.push_back(kHeaderWords + served.num_floats(r));
-    }
+    std::vector<int64_t> num_floats;
+    for (size_t r = 0; r < layout_.num_ranks; ++r) num_floats.push_back(served.num_floats(r));
     BlockOutputs blocks;
-    TF_RETURN_IF_ERROR(blocks.Allocate(ctx, num_words));
     std::vector<float*> floats;
-    for (Word* block : blocks.Blocks()) {
-      WriteStatus(Status::Ok(), layout_.checksum, block);
-      floats.push_back(reinterpret_cast<float*>(block + kHeaderWords));
-    }
+    TF_RETURN_IF_ERROR(blocks.AllocateFloats(ctx, kHeaderWords, wire_type_, num_floats, &floats));
+    for (Word* block : blocks.Blocks()) WriteStatus(Status::Ok(), layout_.checksum, block);
     TfExecutor executor(ctx);
     const Status status = served.Reply(tables, ids, floats, &executor);
+    blocks.EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
     // As with ids: the replies carry the error to all ranks.
     if (!status.ok()) TF_RETURN_IF_ERROR(blocks.SetStatus(ctx, layout_, status));
     blocks.Set(ctx, 0);
@@ -119,6 +116,7 @@ class ServeRowsOp : public tf::OpKernel {
   }
 
   ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
   std::vector<bool> pools_;
 };
 

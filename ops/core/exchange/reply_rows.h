@@ -35,7 +35,8 @@ class ReplyRows {
   //   reply_rows  (num_tables, num_ranks) as RowRequest writes them
   ReplyRows(const ExchangeLayout& layout, const int64_t* reply_rows);
 
-  int64_t num_floats(size_t rank) const { return num_floats_[rank]; }
+  // In the block of each rank.
+  const std::vector<int64_t>& num_floats() const { return num_floats_; }
   int64_t num_rows(size_t table) const { return num_rows_[table]; }
 
   // For each table its columns, in as many pieces as ranks have them.

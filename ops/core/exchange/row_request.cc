@@ -14,8 +14,6 @@ constexpr int kMaxPartBits = 16;
 constexpr int64_t kNanosecondsPerTable = 100000;
 constexpr int64_t kCountWords = 4;
 constexpr int64_t kWordsPerId = 2;
-// A float that goes there as a part of a row, and back as one of its gradient.
-constexpr int64_t kBytesPerFloat = 8;
 constexpr int64_t kBytesPerWord = 4;
 
 // Of a mathematical division: not below 0.
@@ -45,13 +43,19 @@ int64_t RowRequest::Shard::num_words() const {
   return kCountWords + kWordsPerId * num_ids + num_bags() + static_cast<int64_t>(places.size());
 }
 
-RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs)
-    : layout_(layout), requests_(inputs), tables_(layout.tables.size()), inputs_(inputs.size()) {
+RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
+                       WireType wire_type)
+    : layout_(layout),
+      bytes_per_float_(wire_type == WireType::kFloat32 ? 8 : 4),
+      requests_(inputs),
+      tables_(layout.tables.size()),
+      inputs_(inputs.size()) {
   for (size_t i = 0; i < inputs.size(); ++i) tables_[inputs[i].table].inputs.push_back(i);
 }
 
 Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-                          Executor* executor, std::unique_ptr<RowRequest>* request) {
+                          WireType wire_type, Executor* executor,
+                          std::unique_ptr<RowRequest>* request) {
   for (const RequestInput& input : inputs) {
     KERAS_SPARSE_RETURN_IF_ERROR(input.bags.Check());
     if (input.table < layout.tables.size()) continue;
@@ -59,7 +63,7 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
                            std::to_string(input.table) + " of " +
                            std::to_string(layout.tables.size()));
   }
-  std::unique_ptr<RowRequest> result(new RowRequest(layout, inputs));
+  std::unique_ptr<RowRequest> result(new RowRequest(layout, inputs, wire_type));
   KERAS_SPARSE_RETURN_IF_ERROR(result->CheckIds());
   result->JoinIds();
   for (const Table& table : result->tables_) {
@@ -173,7 +177,7 @@ void RowRequest::ChooseForm(size_t t) {
   for (size_t k = 0; k < table.inputs.size(); ++k) {
     const size_t i = table.inputs[k];
     if (!may_pool(i)) continue;
-    const int64_t bytes_of_rows = added[k] * kBytesPerFloat * exchanged.dim;
+    const int64_t bytes_of_rows = added[k] * bytes_per_float_ * exchanged.dim;
     inputs_[i].wants_bags = BytesOfBags(t, i) < bytes_of_rows;
   }
 }
@@ -196,7 +200,7 @@ int64_t RowRequest::BytesOfBags(size_t t, size_t input) const {
     }
   }
   const int64_t copies = exchanged.by_rows ? 1 : static_cast<int64_t>(exchanged.slices.size());
-  return num_parts * (kBytesPerFloat * exchanged.dim + kBytesPerWord * copies) +
+  return num_parts * (bytes_per_float_ * exchanged.dim + kBytesPerWord * copies) +
          bags.num_ids * kBytesPerWord * copies;
 }
 

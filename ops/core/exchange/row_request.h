@@ -10,6 +10,7 @@
 #include "ops/core/bags.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/wire.h"
+#include "ops/core/exchange/wire_floats.h"
 #include "ops/core/executor.h"
 #include "ops/core/status.h"
 
@@ -40,7 +41,8 @@ class RowRequest {
   // one rank.
   // `layout` and what `inputs` point to must outlive the request.
   static Status Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-                       Executor* executor, std::unique_ptr<RowRequest>* request);
+                       WireType wire_type, Executor* executor,
+                       std::unique_ptr<RowRequest>* request);
 
   // Of the block that goes to a rank.
   int64_t num_words(size_t rank) const;
@@ -97,7 +99,8 @@ class RowRequest {
     std::vector<int64_t> splits;
   };
 
-  RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs);
+  RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
+             WireType wire_type);
 
   void JoinIds();
   Status CheckIds() const;
@@ -113,6 +116,7 @@ class RowRequest {
   void WriteBlock(size_t rank, Word* block) const;
 
   const ExchangeLayout& layout_;
+  int64_t bytes_per_float_;  // there in a row, and back in its gradient
   std::vector<RequestInput> requests_;
   std::vector<Table> tables_;
   std::vector<Input> inputs_;

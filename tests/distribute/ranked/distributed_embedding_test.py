@@ -70,6 +70,14 @@ def test_trains_like_one_process(name):
     check(CASES[name], "Adagrad")
 
 
+@pytest.mark.parametrize("wire_dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("whole_batch", [False, True])
+def test_rows_may_travel_in_half_as_many_bytes(wire_dtype, whole_batch):
+    case = (whole_batches if whole_batch else mixed)(wire_dtype=wire_dtype)
+    # Rows are below 0.3, and such a float is rounded by 2**-9 of it at most, or 2**-12.
+    check(case, "SGD", tolerance=0.3 * 2 ** (-8 if wire_dtype == "bfloat16" else -11))
+
+
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
 @pytest.mark.parametrize("name", ["mixed", "shared_by_columns", "dynamic"])
 def test_any_optimizer_trains_like_one_process(name, optimizer):

@@ -163,7 +163,8 @@ inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
   std::vector<RequestInput> requests;
   for (const Ids& ids : inputs_) requests.push_back(ids.request());
   std::unique_ptr<RowRequest> request;
-  KERAS_SPARSE_RETURN_IF_ERROR(RowRequest::Create(layout_, requests, executor, &request));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      RowRequest::Create(layout_, requests, WireType::kFloat32, executor, &request));
   RowRequest::Result result;
   int64_t num_words = 0;
   for (size_t r = 0; r < layout_.num_ranks; ++r) num_words += request->num_words(r);
@@ -246,7 +247,7 @@ inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<flo
                                                      Executor* executor) {
   const ReplyRows rows(layout_, reply_rows_.data());
   for (size_t r = 0; r < replies.size(); ++r) {
-    EXPECT_EQ(static_cast<int64_t>(replies[r].size()), rows.num_floats(r));
+    EXPECT_EQ(static_cast<int64_t>(replies[r].size()), rows.num_floats()[r]);
   }
   const std::vector<CombinedInput> inputs = combined();
   EXPECT_TRUE(IsOk(CheckInputs(layout_, rows, inputs)));
@@ -264,7 +265,7 @@ inline std::vector<std::vector<float>> Rank::Return(
   const ReplyRows rows(layout_, reply_rows_.data());
   std::vector<std::vector<float>> blocks;
   for (size_t r = 0; r < layout_.num_ranks; ++r) {
-    blocks.emplace_back(static_cast<size_t>(rows.num_floats(r)), -99.0f);
+    blocks.emplace_back(static_cast<size_t>(rows.num_floats()[r]), -99.0f);
   }
   std::vector<const float*> grads;
   for (const auto& each : output_grads) grads.push_back(each.data());
