@@ -108,7 +108,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
 
     def _describe_initial_rows(self, seed):
         seed = resolve_seed(self.initializer, seed)
-        input_dim, output_dim = self._whole_shape()
+        input_dim, output_dim = self.whole_shape()
         rows = native_initial_rows(self.initializer, input_dim, output_dim, seed)
         self._imports_initial_rows = rows is None
         return InitialRows("constant", 0.0, 0.0, seed) if rows is None else rows
@@ -124,7 +124,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 [self._of_part(self.initial_rows)],
                 [self.out_of_range],
                 [self.storage],
-                [self.eviction is not None and self.eviction.needs_ages],
+                [self.keeps_ages],
             )
             if self.admission is not None:
                 ops.set_filter([self], self.admission)
@@ -140,6 +140,11 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
     def is_dynamic(self):
         """Whether the table takes any key, rather than the ids of a fixed range."""
         return self.input_dim is None
+
+    @property
+    def keeps_ages(self):
+        """Whether the table keeps how old its rows are."""
+        return self.eviction is not None and self.eviction.needs_ages
 
     @property
     def num_rows(self):

@@ -103,6 +103,13 @@ class TablePart:
         first_local_id = (first_id + skipped) // self.num_shards
         return first_local_id, rows[skipped :: self.num_shards, columns]
 
+    @classmethod
+    def of_whole(cls, variable):
+        """Returns the part that a variable holds: all of its table, if it has no other."""
+        return variable.part or cls(
+            variable.path, variable.input_dim, variable.output_dim, 0, variable.output_dim
+        )
+
     def initial_rows(self, whole):
         """Returns the `InitialRows` of this part, given those of the whole table."""
         stride, offset = (1, 0) if self.is_dynamic else (self.num_shards, self.shard)
@@ -130,17 +137,3 @@ def check_part(part, input_dim, output_dim):
             f"{part.shape}. Received: input_dim={input_dim}, output_dim={output_dim} with {part}"
         )
     return part
-
-
-def refuse_part(variable, action):
-    """Raises NotImplementedError if a variable holds a part of a table.
-
-    Args:
-        variable: `EmbeddingVariable`.
-        action: String. What cannot be done with it.
-    """
-    if variable.part is not None and not variable.part.is_whole:
-        raise NotImplementedError(
-            f"A part of a table cannot be {action} by itself, as files have whole tables. "
-            f"Received: variable '{variable.path}' with {variable.part}"
-        )

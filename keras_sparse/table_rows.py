@@ -18,6 +18,7 @@ class TableRows:
     output_dim: int
     record_floats: int
     part: Any
+    admission: Any
     initializer: Any
     initial_rows: Any
     # Whether the native table cannot make the initial rows itself.
@@ -49,6 +50,20 @@ class TableRows:
             piece = keys[0].numpy(), records[0].numpy()
             yield (*piece, ages[0].numpy() if len(ages[0]) else None) if with_ages else piece
 
+    def export_filter(self, max_entries):
+        """Yields what the admission filter remembers, in pieces of about `max_entries`.
+
+        Yields:
+            `(keys, counts)`: arrays of int64 and of uint32, `(n,)`.
+        """
+        cursors = np.zeros(1, np.int64)
+        while self.admission is not None and cursors[0] >= 0:
+            with tf.init_scope():
+                keys, counts, cursors = ops.export_filter([self], cursors, max_entries)
+            cursors = cursors.numpy()
+            if len(keys[0]):
+                yield keys[0].numpy(), counts[0].numpy()
+
     def import_(self, keys, records, ages=None):
         """Writes rows, creating those that are not there.
 
@@ -72,7 +87,7 @@ class TableRows:
     def _import_initial_rows(self):
         if not self._imports_initial_rows:
             return
-        input_dim, output_dim = self._whole_shape()
+        input_dim, output_dim = self.whole_shape()
         # A part is cut out of the chunks of the whole table, as other chunks have other rows.
         chunk_rows = max(1, _CHUNK_BYTES // (4 * output_dim))
         for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
@@ -80,7 +95,8 @@ class TableRows:
                 first, rows = self.part.cut(first, rows)
             self.import_(np.arange(first, first + len(rows)), rows)
 
-    def _whole_shape(self):
+    def whole_shape(self):
+        """Returns `(input_dim, output_dim)` of the whole table, which this may have a part of."""
         whole = self if self.part is None else self.part
         return whole.input_dim, whole.output_dim
 

@@ -173,11 +173,28 @@ def test_a_variable_has_the_shape_of_its_part():
         EmbeddingVariable(10, 8, part="users")
 
 
-@pytest.mark.parametrize("use", [keras_sparse.saving.save_table, keras_sparse.saving.load_table])
-def test_a_part_is_not_a_saved_table(use):
+def test_a_part_is_not_saved_by_itself():
     table = make(TablePart("words", None, 8, 0, 8, shard=1, num_shards=4), "uniform")
-    with pytest.raises(NotImplementedError, match=r"'embeddings' with TablePart.*shard=1"):
-        use(table, {})
+    with pytest.raises(ValueError, match=r"saved by its layer.*TablePart.*shard=1"):
+        keras_sparse.saving.save_table(table, {})
+
+
+@hypothesis.settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@hypothesis.given(table=tables_in_parts())
+def test_parts_load_what_is_theirs_of_a_saved_table(table):
+    parts, _, _ = table
+    whole = EmbeddingVariable(parts[0].input_dim, parts[0].output_dim, seed=7)
+    variables = [make(part, "zeros", seed=1) for part in parts]
+    for variable in (whole, *variables):
+        keras_sparse.optimizers.Adagrad(0.1).build([variable])
+    ids = np.arange(1 if parts[0].input_dim == 1 else 2)
+    width = whole.record_floats
+    whole.import_(ids, np.arange(len(ids) * width, dtype="float32").reshape(-1, width))
+    store = {}
+    keras_sparse.saving.save_table(whole, store)
+    for variable in variables:
+        keras_sparse.saving.load_table(variable, store)
+    np.testing.assert_array_equal(put_together(variables, ids), rows_of(whole, ids))
 
 
 def test_a_part_that_is_the_whole_table_is_saved_as_one():

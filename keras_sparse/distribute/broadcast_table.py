@@ -1,4 +1,3 @@
-import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
@@ -30,7 +29,8 @@ def broadcast_table(variable, root_rank):
     for keys, records in broadcast_pieces(_records(variable), root_rank, "broadcast_table.rows"):
         if not is_root:
             variable.import_(keys, records)
-    for keys, counts in broadcast_pieces(_filter(variable), root_rank, "broadcast_table.filter"):
+    waiting = variable.export_filter(_CHUNK_BYTES // 12)
+    for keys, counts in broadcast_pieces(waiting, root_rank, "broadcast_table.filter"):
         if not is_root:
             ops.import_filter([variable], [keys], [counts])
 
@@ -66,12 +66,3 @@ def _records(variable):
         cursor = int(cursor)
         if len(keys):
             yield keys.numpy(), records.numpy()
-
-
-def _filter(variable):
-    cursors = np.zeros(1, np.int64)
-    while variable.admission is not None and cursors[0] >= 0:
-        keys, counts, cursors = ops.export_filter([variable], cursors, _CHUNK_BYTES // 12)
-        cursors = cursors.numpy()
-        if len(keys[0]):
-            yield keys[0].numpy(), counts[0].numpy()

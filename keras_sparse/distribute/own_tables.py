@@ -10,6 +10,7 @@ from keras_sparse.distribute.exchange import Exchange
 from keras_sparse.distribute.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.sample_exchange import SampleExchange
+from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.storage.storage_option import StorageOption
@@ -89,6 +90,20 @@ class OwnTables:
         """Returns the variables in the order of tables, and the stand-in."""
         own = [self.by_table[table] for table in sorted(self.by_table)]
         return own if self.stand_in is None else [*own, self.stand_in]
+
+    def saved_tables(self):
+        """Returns what saving and loading take the tables for, in their order.
+
+        An `EmbeddingVariable` that is all of a table, the same on all ranks, or a `SpreadTable`.
+        """
+        return [self._saved_table(table) for table in range(len(self._layers))]
+
+    def _saved_table(self, table):
+        if not self._is_exchanged[table]:
+            return self.by_table[table]
+        ranks = range(self.plan.num_ranks)
+        parts = [part_of_rank(self.plan, table, self._layers[table], rank) for rank in ranks]
+        return SpreadTable(tuple(parts), self.by_table.get(table))
 
     def lookup(self, tables, forms):
         """Reads the rows of the inputs of a layer.
@@ -177,18 +192,8 @@ def _agree(plan, seeds):
 
 
 def _make_variable(plan, table, layer, seed):
-    spec, here = plan.tables[table], plan.slice_of(table, rank())
+    spec, part = plan.tables[table], part_of_rank(plan, table, layer, rank())
     kind = plan.placements[table].kind
-    by_rows = kind == "row_wise" and plan.num_ranks > 1
-    part = TablePart(
-        spec.name,
-        layer.input_dim,
-        layer.output_dim,
-        here.first_column,
-        here.num_columns,
-        rank() if by_rows else 0,
-        plan.num_ranks if by_rows else 1,
-    )
     return EmbeddingVariable(
         part.num_rows,
         part.num_columns,
@@ -202,6 +207,30 @@ def _make_variable(plan, table, layer, seed):
         spec.name,
         # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
         part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
+    )
+
+
+def part_of_rank(plan, table, layer, rank):
+    """Returns the `TablePart` that a rank has of a table of a plan, or `None` for nothing.
+
+    Args:
+        plan: `Plan`.
+        table: Integer: its place in the plan.
+        layer: `Embedding` with the options of the table.
+        rank: Integer.
+    """
+    spec, here = plan.tables[table], plan.slice_of(table, rank)
+    if here is None:
+        return None
+    by_rows = plan.placements[table].kind == "row_wise" and plan.num_ranks > 1
+    return TablePart(
+        spec.name,
+        layer.input_dim,
+        layer.output_dim,
+        here.first_column,
+        here.num_columns,
+        rank if by_rows else 0,
+        plan.num_ranks if by_rows else 1,
     )
 
 

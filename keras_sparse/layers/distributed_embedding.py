@@ -11,9 +11,12 @@ from keras_sparse.distribute.placement import plan_placement
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.table_spec import TableSpec
+from keras_sparse.distribute.table_weights import get_whole_tables
+from keras_sparse.distribute.table_weights import set_whole_tables
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
+from keras_sparse.layers.table_holder import TableHolder
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.whole_batches import check_whole_batch
 from keras_sparse.layers.whole_batches import check_whole_batch_options
@@ -178,6 +181,8 @@ class DistributedEmbedding(keras.layers.Layer):
         self.tables = self.own_tables.variables()
         for variable in self.tables:
             variable.trainable = variable.trainable and self.trainable
+        # For Keras to save them, each in a place of its own.
+        self.table_holders = [TableHolder(table) for table in self.own_tables.saved_tables()]
 
     def call(self, inputs, weights=None):
         templates = self.templates
@@ -240,6 +245,55 @@ class DistributedEmbedding(keras.layers.Layer):
             ]
         return self.templates.as_given(specs)
 
+    def get_weights(self, all_ranks=False):
+        """Returns the rows of each table, whole. All ranks must call it together.
+
+        Args:
+            all_ranks: Boolean. Whether all ranks get them. Defaults to `False`: rank 0 alone, for
+                which the others need no memory.
+
+        Returns:
+            List of float32 arrays of shape `(input_dim, output_dim)` in the order of tables. On
+            ranks that get nothing a list of `None`.
+
+        Raises:
+            ValueError: The layer is not built.
+            NotImplementedError: A table is dynamic.
+        """
+        return get_whole_tables(self._built_tables("get_weights"), all_ranks)
+
+    def set_weights(self, weights):
+        """Writes all rows of each table; each rank takes its part. Slots stay as they are.
+
+        All ranks must call it together, with the same weights.
+
+        Args:
+            weights: List in the order of tables: arrays of shape `(input_dim, output_dim)`, or
+                paths of `.npy` files with them, of which a rank reads no more than a piece at a
+                time.
+
+        Raises:
+            ValueError: The layer is not built, or the weights are of another number, shape or
+                dtype: on all ranks, before a table changes.
+            NotImplementedError: A table is dynamic.
+        """
+        set_whole_tables(self._built_tables("set_weights"), weights)
+
+    def _built_tables(self, method):
+        if self.own_tables is None:
+            raise ValueError(
+                f"`{method}` must be called on a built layer. Call the layer or `layer.build()` "
+                f"first. Received: unbuilt layer '{self.name}'"
+            )
+        return [holder.table for holder in self.table_holders]
+
+    def save_own_variables(self, store):
+        """Leaves it to the holders of the tables."""
+
+    def load_own_variables(self, store):
+        """Leaves it to the holders of the tables."""
+        self._built_tables("load_own_variables")
+
     def get_config(self):
         names = (
             "strategy",
@@ -255,8 +309,3 @@ class DistributedEmbedding(keras.layers.Layer):
         config = {name: getattr(self, name) for name in names}
         config["cost_model"] = None if self.cost_model is None else self.cost_model.get_config()
         return {**super().get_config(), **self.templates.get_config(), **config}
-
-
-def _first_tier_bytes(storage):
-    """Bytes of memory of a table with such a storage, or `None` if nobody knows."""
-    return storage.storage_size[0] if storage is not None and storage.storage_size else None

@@ -14,7 +14,7 @@ from keras_sparse.saving.checkpoint_manifest import RowsPart
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.read_chunks import read_array
 from keras_sparse.saving.read_chunks import read_filter_chunks
-from keras_sparse.saving.save_table import CHUNK_BYTES
+from keras_sparse.saving.save_filter import CHUNK_BYTES
 
 
 class CheckpointReader:

@@ -5,6 +5,9 @@ import weakref
 import numpy as np
 
 from keras_sparse import ops
+from keras_sparse.distribute.spread_table import SpreadTable
+from keras_sparse.part_cut import PartCut
+from keras_sparse.record_layout import RecordLayout
 from keras_sparse.saving.load_weights import verified
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
@@ -13,7 +16,7 @@ from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.tables_elsewhere import load_number
 from keras_sparse.saving.verify import verify
-from keras_sparse.table_part import refuse_part
+from keras_sparse.table_part import TablePart
 
 
 class _Load:
@@ -28,7 +31,7 @@ class _Load:
 _loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def load_table(variable, store):
+def load_table(table, store):
     """Reads a table from the store that Keras gives a layer, in place of the rows there are.
 
     All bytes are checked before the first table of the file changes: if one is damaged, none does.
@@ -42,14 +45,15 @@ def load_table(variable, store):
     and loading a table are, where that takes long.
 
     Args:
-        variable: `EmbeddingVariable`.
+        table: `EmbeddingVariable`, or a `SpreadTable`. A variable with a part of a table takes that
+            part of the saved one.
         store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
 
     Raises:
         ValueError: A table of the file is damaged, or this one is of another shape or kind.
     """
-    refuse_part(variable, "loaded")
-    if load_number(variable, store):
+    variable = table.variable if isinstance(table, SpreadTable) else table
+    if load_number(variable, store) or variable is None:
         return
     load = _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())
     try:
@@ -82,13 +86,15 @@ def _load(variable, store, load):
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
     progress = Progress(header.num_rows, "thousand rows", 1000)
+    cut = PartCut(TablePart.of_whole(variable))
+    layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
     for keys, records, ages in read_chunks(header, store):
-        records = records if same_slots else records[:, : variable.output_dim]
-        variable.import_(keys, records, ages)
+        variable.import_(*cut.records(keys, records[:, : layout.floats], ages, layout))
         progress.add(len(keys))
     progress.close()
     if may_load_filter(variable, header):
         for keys, counts in read_filter_chunks(header, store):
+            keys, counts = cut.entries(header.filter.layout, keys, counts)
             ops.import_filter([variable], [keys], [counts])
 
 
@@ -145,7 +151,7 @@ def check_fits(variable, saved):
         saved: `TableHeader` or `SavedTable`.
     """
     theirs = (saved.input_dim, saved.output_dim)
-    ours = (variable.input_dim, variable.output_dim)
+    ours = variable.whole_shape()
     if theirs != ours:
         raise ValueError(
             "A saved table must have the input_dim and output_dim of the table it is loaded into "
@@ -182,10 +188,10 @@ def _check_whole(header, store, load):
 
 def _load_keras_weights(variable, store):
     rows = np.asarray(store["0"])
-    if variable.is_dynamic or rows.shape != tuple(variable.shape):
+    if variable.is_dynamic or rows.shape != variable.whole_shape():
         raise ValueError(
             "The weights of a keras.layers.Embedding must be loaded into a static table of their "
             f"shape. Received: weights of shape {rows.shape} for '{variable.path}' with input_dim="
             f"{variable.input_dim}, output_dim={variable.output_dim}"
         )
-    variable.assign(rows)
+    variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])

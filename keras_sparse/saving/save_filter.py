@@ -1,26 +1,26 @@
 import zlib
 
 import numpy as np
-import tensorflow as tf
 
-from keras_sparse import ops
 from keras_sparse.saving.table_header import FilterHeader
 
 CHUNK_BYTES = 16 << 20
+MAX_ENTRIES = CHUNK_BYTES // 12
 
 
-def save_filter(variable, store):
+def save_filter(admission, entries, store):
     """Writes what a table's admission filter remembers into the store that Keras gives a layer.
 
     Args:
-        variable: `EmbeddingVariable`.
+        admission: The filter, of `keras_sparse.storage`, or `None`.
+        entries: Iterable of `(keys, counts)`: what `export_filter` of the table yields.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
 
     Returns:
         `FilterHeader`, or `None` if there is nothing to remember.
     """
     chunks: list[tuple[int, int | None, int | None, int]] = []
-    for keys, counts in _export(variable):
+    for keys, counts in entries:
         name = f"{len(chunks):06d}"
         store[f"filter_counts_{name}"] = counts
         counts_crc32 = zlib.crc32(counts.data)
@@ -30,15 +30,4 @@ def save_filter(variable, store):
         else:
             store[f"filter_keys_{name}"] = keys
             chunks.append((len(keys), None, zlib.crc32(keys.data), counts_crc32))
-    return FilterHeader(variable.admission.layout(), tuple(chunks)) if chunks else None
-
-
-def _export(variable):
-    """Yields `(keys, counts)` in pieces."""
-    cursors = np.zeros(1, np.int64)
-    while variable.admission is not None and cursors[0] >= 0:
-        with tf.init_scope():
-            keys, counts, cursors = ops.export_filter([variable], cursors, CHUNK_BYTES // 12)
-        cursors = cursors.numpy()
-        if len(keys[0]):
-            yield keys[0].numpy(), counts[0].numpy()
+    return FilterHeader(admission.layout(), tuple(chunks)) if chunks else None

@@ -1,18 +1,23 @@
+import itertools
 import zlib
 
 import numpy as np
 
+from keras_sparse.distribute.spread_table import GatheredTable
+from keras_sparse.distribute.spread_table import SpreadTable
+from keras_sparse.distribute.together import together
 from keras_sparse.saving.careful_hdf5 import check_written
+from keras_sparse.saving.files_of_ranks import check_one_file_for_all
+from keras_sparse.saving.files_of_ranks import writes_nothing
 from keras_sparse.saving.progress import Progress
+from keras_sparse.saving.save_filter import CHUNK_BYTES
+from keras_sparse.saving.save_filter import MAX_ENTRIES
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.tables_elsewhere import save_number
-from keras_sparse.table_part import refuse_part
-
-CHUNK_BYTES = 16 << 20
 
 
-def save_table(variable, store):
+def save_table(table, store):
     """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
 
     Rows that the table's eviction policy lets go are evicted before, unless its `at_save` is off.
@@ -20,21 +25,51 @@ def save_table(variable, store):
     a bar shows how far it is: one for each table, as Keras saves layer by layer.
 
     Args:
-        variable: `EmbeddingVariable`.
+        table: `EmbeddingVariable`, or a `SpreadTable`, which all ranks must save together and which
+            is written whole by rank 0.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
-    refuse_part(variable, "saved")
-    eviction = variable.eviction
-    if eviction is not None and eviction.at_save:
-        variable.evict()
-    if save_number(variable, store):
+    own = table.variable if isinstance(table, SpreadTable) else table
+    if own is not None and own.eviction is not None and own.eviction.at_save:
+        own.evict()
+    if save_number(own, store):
         return
-    keeps_ages = eviction is not None and eviction.needs_ages
-    record_bytes = 4 * variable.record_floats + (12 if keeps_ages else 8)
+    if isinstance(table, SpreadTable):
+        check_one_file_for_all()
+        _write_gathered(GatheredTable(table), store)
+        return
+    if own.part is not None and not own.part.is_whole:
+        raise ValueError(
+            "A part of a table must be saved by its layer, as files have whole tables. Received: "
+            f"variable '{own.path}' with {own.part}"
+        )
+    if not writes_nothing():
+        _write(own, _pieces(own), own.export_filter(MAX_ENTRIES), store)
+
+
+def _write_gathered(table, store):
+    """Rank 0 alone gets what it writes, and others must not wait for it if it cannot."""
+    pieces, entries = _pieces(table), table.export_filter(MAX_ENTRIES)
+    with together("save_table"):
+        try:
+            _write(table, pieces, entries, store)
+        except Exception:
+            for _ in itertools.chain(pieces, entries):
+                pass
+            raise
+
+
+def _pieces(variable):
+    record_bytes = 4 * variable.record_floats + (12 if variable.keeps_ages else 8)
+    return variable.export(max(1, CHUNK_BYTES // record_bytes), with_ages=True)
+
+
+def _write(variable, pieces, entries, store):
+    keeps_ages = variable.keeps_ages
     progress = Progress(variable.num_rows, "thousand rows", 1000)
     chunks: list[tuple[int, int, int]] = []
     ages_crc32: list[int] = []
-    for keys, records, ages in variable.export(max(1, CHUNK_BYTES // record_bytes), with_ages=True):
+    for keys, records, ages in pieces:
         name = f"{len(chunks):06d}"
         store[f"keys_{name}"] = keys
         store[f"records_{name}"] = records
@@ -53,7 +88,7 @@ def save_table(variable, store):
         record_floats=variable.record_floats,
         initial_rows=variable.initial_rows,
         chunks=tuple(chunks),
-        filter=save_filter(variable, store),
+        filter=save_filter(variable.admission, entries, store),
         ages=tuple(ages_crc32) if keeps_ages else None,
     ).write(store)
 

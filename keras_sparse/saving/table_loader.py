@@ -95,5 +95,5 @@ def _describe(variable):
         variable.rule_constants,
         variable.rule_weight_decay,
         variable.slot_names,
-        variable.eviction is not None and variable.eviction.needs_ages,
+        variable.keeps_ages,
     )

@@ -11,8 +11,9 @@ from keras_sparse.saving.checkpoint_manifest import History
 from keras_sparse.saving.checkpoint_manifest import RowsPart
 from keras_sparse.saving.checkpoint_manifest import SavedTable
 from keras_sparse.saving.checkpoint_manifest import SegmentPart
+from keras_sparse.saving.save_filter import CHUNK_BYTES
+from keras_sparse.saving.save_filter import MAX_ENTRIES
 from keras_sparse.saving.save_filter import save_filter
-from keras_sparse.saving.save_table import CHUNK_BYTES
 from keras_sparse.saving.saved_state import SavedState
 
 # A checkpoint of many parts takes long to read, and one of many changed rows is mostly old ones.
@@ -78,11 +79,13 @@ class TableWriter:
             slot_names=variable.slot_names,
             record_floats=variable.record_floats,
             record_words=self._record_words,
-            keeps_ages=variable.eviction is not None and variable.eviction.needs_ages,
+            keeps_ages=variable.keeps_ages,
             initial_rows=variable.initial_rows,
             history=self._write_history(),
             parts=parts,
-            filter=save_filter(variable, self._group),
+            filter=save_filter(
+                variable.admission, variable.export_filter(MAX_ENTRIES), self._group
+            ),
             group=self._group.name,
         )
 

@@ -13,7 +13,8 @@ def tables_elsewhere():
 
     Yields:
         A list. Saving appends each variable, whose number is its place; loading appends pairs of a
-        variable and the number that its place in the file has.
+        variable and the number that its place in the file has. For a table that this rank has
+        nothing of, `None` is the variable.
     """
     tables: list = []
     token = _tables.set(tables)
@@ -21,6 +22,11 @@ def tables_elsewhere():
         yield tables
     finally:
         _tables.reset(token)
+
+
+def are_tables_elsewhere():
+    """Whether `tables_elsewhere` is entered."""
+    return _tables.get() is not None
 
 
 def save_number(variable, store):

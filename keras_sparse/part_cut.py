@@ -1,0 +1,47 @@
+class PartCut:
+    """Cuts what one part of a table takes out of what another one has saved.
+
+    Args:
+        part: `TablePart` that takes.
+        of: `TablePart` that has; of static ones with the same number of ranks cut by rows, or all.
+            Defaults to `None`: the whole table.
+    """
+
+    def __init__(self, part, of=None):
+        self._part = part
+        self._of = of
+        self._takes_all_keys = part.num_shards == 1 or (
+            of is not None and (of.shard, of.num_shards) == (part.shard, part.num_shards)
+        )
+
+    def keys(self, keys):
+        """Returns `(keys here, which)` of keys there: the second indexes what belongs to them."""
+        if self._takes_all_keys and (self._of is None or self._of.num_shards == 1):
+            return keys, slice(None)
+        ids = keys if self._of is None else self._of.global_ids(keys)
+        held = slice(None) if self._takes_all_keys else self._part.holds(ids)
+        return self._part.local_ids(ids[held]), held
+
+    def records(self, keys, records, ages, layout):
+        """Returns `(keys, records, ages)` as they are here.
+
+        Args:
+            keys, records, ages: As of `EmbeddingVariable.export` there. Ages may be `None`.
+            layout: `RecordLayout` of the records there.
+        """
+        keys, held = self.keys(keys)
+        first = self._part.first_column - (0 if self._of is None else self._of.first_column)
+        records = layout.cut(records[held], first, self._part.num_columns)
+        return keys, records, None if ages is None else ages[held]
+
+    def entries(self, layout, keys, counts):
+        """Returns `(keys, counts)` of what an admission filter remembers, as it is here.
+
+        Args:
+            layout: Dict, `AdmissionFilter.layout`: of some kinds each filter takes all.
+            keys, counts: Arrays, as of `EmbeddingVariable.export_filter` there.
+        """
+        if layout["kind"] != "counter":
+            return keys, counts
+        keys, held = self.keys(keys)
+        return keys, counts[held]
