@@ -7,6 +7,10 @@ import keras
 
 from keras_sparse import checks
 from keras_sparse import ops
+from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.runtime import rank
+from keras_sparse.distribute.together import together
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_folder import CheckpointFolder
@@ -15,7 +19,8 @@ from keras_sparse.saving.load_checkpoint import load_checkpoint
 from keras_sparse.saving.save_checkpoint import save_checkpoint
 from keras_sparse.saving.save_delta import find_base
 from keras_sparse.saving.save_delta import save_delta
-from keras_sparse.saving.verify import verify
+from keras_sparse.saving.verify import check_checkpoint_together
+from keras_sparse.saving.whole_checkpoint import WholeCheckpoint
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -26,6 +31,9 @@ class Checkpoint(keras.callbacks.Callback):
     ahead of the model, and begins with the epoch that it was saved in; so the same script, run
     again, goes on where it was cut off. A damaged one is put aside under a name with `.damaged`,
     and the one before it is loaded. Of an epoch that was cut off, all batches come again.
+
+    On several ranks each of them has the callback, with a `path` that all see; rank 0 says what is
+    loaded, saved and removed. Another number of ranks can go on.
 
     Args:
         path: Folder for the checkpoints, made if it is not there.
@@ -77,8 +85,9 @@ class Checkpoint(keras.callbacks.Callback):
                 "Checkpoint must be given to a model with an optimizer, whose steps it counts. "
                 f"Received: model '{self.model.name}' without one"
             )
-        self._folder = CheckpointFolder(self.path)
-        saved = self._folder.list()
+        with together("checkpoint_folder"):
+            self._folder = CheckpointFolder(self.path, is_cleaned=rank() == 0)
+        saved = broadcast_object(self._folder.list(), 0, "checkpoint_folder.list")
         if saved and not self.resume:
             raise ValueError(
                 "`path` must be a folder without checkpoints if `resume` is off. Give another "
@@ -106,9 +115,12 @@ class Checkpoint(keras.callbacks.Callback):
         while saved and saved[-1].step > self._step():
             last = saved.pop()
             try:
-                verify(last.path)
+                with together("checkpoint_opens"):
+                    checkpoint = WholeCheckpoint(last.path)
+                check_checkpoint_together(checkpoint, self.verbose)
             except (CheckpointDamagedError, FileNotFoundError) as error:
-                self._folder.put_aside(last.path)
+                if rank() == 0:
+                    self._folder.put_aside(last.path)
                 warnings.warn(f"A checkpoint was put aside: {error}", stacklevel=2)
                 continue
             # Errors from here on are of the model, and no reason to go further back.
@@ -146,7 +158,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._epoch, self._epoch_step = epoch + 1, self._step()
         if self.every_steps is None:
             self._save()
-        elif self._saved == self._state():
+        elif self._is_saved():
             self._write_training()
 
     def on_train_end(self, logs=None):
@@ -155,26 +167,30 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _save(self, is_delta=False):
         step = self._step()
-        if self._saved == self._state():
+        if self._is_saved():
             self._write_training()
             return
         # Rows may have been evicted since the checkpoint of this step.
-        is_delta = is_delta or self._folder.path_of(step, False).exists()
+        exists = [self._folder.path_of(step, is_delta).exists() for is_delta in (False, True)]
+        exists = broadcast_object(exists, 0, "checkpoint.exists")
+        is_delta = is_delta or exists[0]
         base = find_base(self.model) if is_delta else None
-        is_delta = base is not None and base.folder.parent == self._folder.path
+        is_delta = base is not None and pathlib.Path(base.path).parent == self._folder.path
         save = save_delta if is_delta else save_checkpoint
         path = self._folder.path_of(step, is_delta)
-        if path.exists():
+        if exists[is_delta]:
             return
         save(self.model, path, self._training(), self.verbose)
         self._saved, self._saved_path = self._state(), path
         if not is_delta:
             self._checkpoint_step = step
-            if self.keep is not None:
+            if self.keep is not None and rank() == 0:
                 self._folder.remove_old(self.keep)
 
     def _write_training(self):
         """The epoch may have ended since the checkpoint was saved."""
+        if rank() != 0:
+            return
         with contextlib.suppress(FileNotFoundError):  # it may have been removed
             Manifest.read(self._saved_path).replace_training(self._saved_path, self._training())
 
@@ -183,6 +199,10 @@ class Checkpoint(keras.callbacks.Callback):
         if batch == self.params.get("steps"):
             return {"epoch": self._epoch + 1, "batch": 0}
         return {"epoch": self._epoch, "batch": batch}
+
+    def _is_saved(self):
+        """Whether all ranks are as they were saved: the same on all."""
+        return all(gather_objects(self._saved == self._state(), "checkpoint.is_saved"))
 
     def _state(self):
         """The optimizer's steps, and the versions of the tables."""

@@ -34,12 +34,15 @@ class CheckpointFolder:
     Args:
         path: Path, made if it is not there. What processes that were killed have left in it half
             written or half removed is removed, and what has lost its manifest is put aside.
+        is_cleaned: Boolean. Whether to do so: of several ranks only one does. Defaults to `True`.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, is_cleaned=True):
         path = pathlib.Path(path)
         path.mkdir(parents=True, exist_ok=True)
         self.path = path.resolve()
+        if not is_cleaned:
+            return
         remove_partial(self.path, _NAMES)
         self._put_others_aside()
 

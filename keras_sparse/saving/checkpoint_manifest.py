@@ -7,9 +7,15 @@ import zlib
 from keras_sparse.initial_rows import InitialRows
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.table_header import FilterHeader
+from keras_sparse.table_part import TablePart
 
 FORMAT = "keras_sparse checkpoint"
-VERSION = 1
+VERSION = 2
+# What one process has saved by itself, as files have had it before there were ranks.
+_VERSION_OF_ONE = 1
+_VERSIONS = (_VERSION_OF_ONE, VERSION)
+_FIELDS_OF_RANKS = ("ranks", "rank")
+_TABLE_FIELDS_OF_RANKS = ("number", "part")
 NAME = "manifest.json"
 WEIGHTS = "model.weights.h5"
 
@@ -109,6 +115,8 @@ class SavedTable:
     parts: tuple[RowsPart | SegmentPart, ...]
     filter: FilterHeader | None
     group: str
+    number: int | None = None  # the place of its table among those of the model; `None`: its own
+    part: TablePart | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,15 +144,20 @@ class Manifest:
         weights_crc32: Integer, of all else that the model has: the file `model.weights.h5`.
         file_bytes: Dict: the size of each file by its name.
         tables: Tuple of `SavedTable`.
+        ranks: Tuple with the CRC-32 of the manifest that each rank has in a folder of its own, or
+            `None` if one process has saved everything here.
+        rank: Integer, of a manifest in the folder of a rank; otherwise `None`.
     """
 
     id: str
     base: Base | None
     step: int
     training: dict
-    weights_crc32: int
+    weights_crc32: int | None
     file_bytes: dict[str, int]
     tables: tuple[SavedTable, ...]
+    ranks: tuple[int, ...] | None = None
+    rank: int | None = None
 
     @property
     def data_file(self):
@@ -163,11 +176,17 @@ class Manifest:
 
     def write(self, folder, name=NAME):
         """Writes the manifest into a folder."""
-        fields = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        is_of_one = self.ranks is None and self.rank is None
+        version = _VERSION_OF_ONE if is_of_one else VERSION
+        fields = {"format": FORMAT, "version": version, **dataclasses.asdict(self)}
         for table, saved in zip(self.tables, fields["tables"], strict=True):
             saved["initial_rows"] = table.initial_rows.saved_fields()
             for part, saved_part in zip(table.parts, saved["parts"], strict=True):
                 saved_part["kind"] = _KINDS[type(part)]
+            for field in _TABLE_FIELDS_OF_RANKS if is_of_one else ():
+                del saved[field]
+        for field in _FIELDS_OF_RANKS if is_of_one else ():
+            del fields[field]
         text = json.dumps(fields, indent=1)
         content = {"crc32": zlib.crc32(text.encode()), "manifest": text.splitlines()}
         pathlib.Path(folder, name).write_text(json.dumps(content, indent=1) + "\n")
@@ -203,13 +222,15 @@ class Manifest:
 
     @classmethod
     def _from_fields(cls, fields, path):
-        if (fields.pop("format"), version := fields.pop("version")) != (FORMAT, VERSION):
+        version = fields.pop("version")
+        if fields.pop("format") != FORMAT or version not in _VERSIONS:
             raise ValueError(
-                f"A checkpoint must be of version {VERSION}. Load it with the keras_sparse that "
-                f"saved it, or a later one. Received: version {version} in {path}"
+                f"A checkpoint must be of version 1 to {VERSION}. Load it with the keras_sparse "
+                f"that saved it, or a later one. Received: version {version} in {path}"
             )
         fields["base"] = fields["base"] and Base(**fields["base"])
         fields["tables"] = tuple(_table(saved) for saved in fields["tables"])
+        fields["ranks"] = _tuples(fields.get("ranks"))
         return cls(**fields)
 
 
@@ -239,6 +260,8 @@ def _table(fields):
     if fields["filter"] is not None:
         saved = fields["filter"]
         fields["filter"] = FilterHeader(saved["layout"], _tuples(saved["chunks"]))
+    if fields.get("part") is not None:
+        fields["part"] = TablePart(**fields["part"])
     return SavedTable(**fields)
 
 

@@ -1,6 +1,5 @@
 import contextlib
 import pathlib
-import zlib
 
 import h5py
 import numpy as np
@@ -11,7 +10,6 @@ from keras_sparse import ops
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import RowsPart
-from keras_sparse.saving.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.read_chunks import read_array
 from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.save_filter import CHUNK_BYTES
@@ -39,12 +37,7 @@ class CheckpointReader:
             chain.insert(0, (folder, _read_base(folder, base, self.folder)))
         self._chain = chain
         for folder, manifest in chain:
-            _check_files(folder, manifest)
-
-    @property
-    def weights(self):
-        """Path of Keras' file with all that is no table."""
-        return self.folder / WEIGHTS
+            check_files(folder, manifest)
 
     def parts(self, index):
         """Returns the parts of a table, as pairs of folder and part, in the order to read them."""
@@ -85,15 +78,29 @@ class CheckpointReader:
         with _open(folder / part.file) as file:
             return read_array(file[part.group], "erased", np.int64, (number,), checksum)
 
-    def read(self, index, folder, part):
-        """Yields `(keys, records)` of a part, as `ops.export_raw` has given them."""
+    def read_keys(self, folder, part):
+        """Yields the keys of each chunk of a part of rows."""
+        with _open(folder / part.file) as file:
+            for i, (number, checksum, _) in enumerate(part.chunks):
+                yield read_array(file[part.group], f"keys_{i:06d}", np.int64, (number,), checksum)
+
+    def read(self, index, folder, part, wanted=None):
+        """Yields `(keys, records)` of a part, as `ops.export_raw` has given them.
+
+        Args:
+            index: Integer: the number of the table.
+            folder, part: As `parts` gives them.
+            wanted: List of the numbers of chunks to read, of a part of rows. Defaults to `None`:
+                all.
+        """
         words = self.manifest.tables[index].record_words
         if not isinstance(part, RowsPart):
             yield from _read_segment(folder, part, words)
             return
         with _open(folder / part.file) as file:
             group = file[part.group]
-            for i, (number, keys_crc32, records_crc32) in enumerate(part.chunks):
+            for i in range(len(part.chunks)) if wanted is None else wanted:
+                number, keys_crc32, records_crc32 = part.chunks[i]
                 shape = (number, words)
                 yield (
                     read_array(group, f"keys_{i:06d}", np.int64, (number,), keys_crc32),
@@ -107,15 +114,8 @@ class CheckpointReader:
             with self._open_group(table) as group:
                 yield from read_filter_chunks(table, group)
 
-    def check_weights(self):
-        """Raises CheckpointDamagedError unless Keras' file is as it was saved."""
-        if zlib.crc32(self.weights.read_bytes()) != self.manifest.weights_crc32:
-            raise CheckpointDamagedError(
-                f"A checkpoint's files must match their checksums. Received: {self.weights}"
-            )
-
     def check(self, progress):
-        """Reads everything once.
+        """Reads all tables once.
 
         Args:
             progress: `Progress` that counts records.
@@ -123,7 +123,6 @@ class CheckpointReader:
         Raises:
             CheckpointDamagedError: A file is damaged.
         """
-        self.check_weights()
         for index in range(len(self.manifest.tables)):
             for folder, part in self.parts(index):
                 self.read_erased(folder, part)
@@ -148,7 +147,8 @@ def _read_base(folder, base, delta):
     return manifest
 
 
-def _check_files(folder, manifest):
+def check_files(folder, manifest):
+    """Raises CheckpointDamagedError unless the files of a manifest are there, with their sizes."""
     for name, size in manifest.file_bytes.items():
         path = folder / name
         if not path.exists():

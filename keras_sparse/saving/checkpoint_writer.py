@@ -1,8 +1,10 @@
+import contextlib
 import json
 import os
 import pathlib
 import re
 import shutil
+import tempfile
 import uuid
 import zlib
 
@@ -13,15 +15,21 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
+from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.runtime import rank
+from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.together import together
 from keras_sparse.saving.careful_hdf5 import careful_hdf5
 from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint_manifest import sync
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_writer import TableWriter
 from keras_sparse.saving.tables_elsewhere import tables_elsewhere
+from keras_sparse.saving.whole_checkpoint import rank_folder
 
 _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 
@@ -29,21 +37,55 @@ _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 def write_checkpoint(model, path, base=None, training=None, verbose=True):
     """Writes a checkpoint, or a delta, beside its path and then renames it.
 
+    All ranks must call it, with the same path in a folder that all of them see. Each writes what it
+    has of the tables into a folder of its own, rank 0 the rest.
+
     Args:
         model: A built `keras.Model`.
         path: Path of the folder, which is not there yet.
-        base: `SavedState.folder` and `SavedState.id` of what a delta goes on from. Defaults to
-            `None`, a checkpoint.
+        base: `Base` with the folder of what a delta goes on from. Defaults to `None`, a checkpoint.
         training: Dict for the manifest.
         verbose: Boolean. Whether to show a bar if it takes long.
 
     Returns:
         Path of the folder.
     """
-    check_model(model)
-    path = pathlib.Path(checks.path(path, "path"))
-    path = path.parent.resolve() / path.name
-    training = _checked(training or {})
+    with together("save_checks"):
+        check_model(model)
+        path = pathlib.Path(checks.path(path, "path"))
+        path = path.parent.resolve() / path.name
+        training = _checked(training or {})
+    checkpoint_id = broadcast_object(uuid.uuid4().hex[:16], 0, "checkpoint_id")
+    with together("save_begins"):
+        if rank() == 0:
+            parents = _begin(path, checkpoint_id)
+    folder = partial_path(path, checkpoint_id)
+    try:
+        with together("save_tables"):
+            written = _Written(model, folder, checkpoint_id)
+            written.write_tables(base and rank_base(base), verbose)
+            if size() > 1:
+                written.write_manifest_of_rank(base, path)
+        with together("save_manifest"):
+            if rank() == 0:
+                written.write_manifest(_relative(base, path), training)
+                _sync(folder)
+            written.check_unchanged()
+        with together("save_ends"):
+            if rank() == 0:
+                _rename(folder, path, parents)
+    except BaseException as error:
+        if rank() == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)
+        raise
+    written.mark_saved(path, is_delta=base is not None)
+    return path
+
+
+def _begin(path, checkpoint_id):
+    """Makes the folder that a checkpoint is written in, and returns those in which names change."""
     if path.exists():
         raise FileExistsError(
             "`path` must be new: a checkpoint takes no other's place, so that there is always a "
@@ -53,23 +95,8 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     new_folders = [each for each in path.parents if not each.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(path.parent, re.compile(re.escape(path.name)))
-    checkpoint_id = uuid.uuid4().hex[:16]
-    folder = partial_path(path, checkpoint_id)
-    folder.mkdir()
-    try:
-        written = _Written(model, folder, checkpoint_id)
-        written.write_tables(base, verbose)
-        written.write_manifest(_relative(base, path), training)
-        _sync(folder)
-        written.check_unchanged()
-        _rename(folder, path, {path.parent, *(new.parent for new in new_folders)})
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = str(path)
-        raise
-    written.mark_saved(path, is_delta=base is not None)
-    return path
+    partial_path(path, checkpoint_id).mkdir()
+    return {path.parent, *(new.parent for new in new_folders)}
 
 
 def check_model(model):
@@ -98,17 +125,32 @@ def _checked(training):
 
 
 class _Written:
-    """A checkpoint on its way."""
+    """A checkpoint on its way: what this rank writes of it."""
 
     def __init__(self, model, folder, checkpoint_id):
         self._model = model
         self._folder = folder
+        self._rank_folder = folder
+        if size() > 1:
+            self._rank_folder = rank_folder(folder, rank())
+            self._rank_folder.mkdir()
         self._id = checkpoint_id
         self._step = _steps_of(model)
-        with tables_elsewhere() as self._tables, careful_hdf5():
-            model.save_weights(folder / WEIGHTS)
+        with tables_elsewhere() as tables, careful_hdf5(), self._folder_of_weights() as weights:
+            model.save_weights(weights / WEIGHTS)
+        self._numbers = [i for i, each in enumerate(tables) if is_saved_here(each)]
+        self._tables = [tables[number] for number in self._numbers]
         self._versions, self._is_everything_changed = self._snapshot_versions()
         self._saved: list = []
+
+    @contextlib.contextmanager
+    def _folder_of_weights(self):
+        """Where Keras' file goes. Other ranks than 0 need it for the order of tables alone."""
+        if rank() == 0:
+            yield self._folder
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                yield pathlib.Path(folder)
 
     def _snapshot_versions(self):
         if not self._tables:
@@ -119,23 +161,46 @@ class _Written:
     def write_tables(self, base, verbose):
         num_rows = sum(variable.num_rows for variable in self._tables)
         progress = Progress(num_rows, "thousand rows", 1000, verbose)
-        with careful_hdf5(), h5py.File(self._folder / f"rows-{self._id}.h5", "w") as data:
+        folder = self._rank_folder
+        with careful_hdf5(), h5py.File(folder / f"rows-{self._id}.h5", "w") as data:
             for index, variable in enumerate(self._tables):
-                writer = TableWriter(variable, index, self._folder, data, self._id, progress)
+                number = self._numbers[index] if size() > 1 else None
+                writer = TableWriter(variable, index, folder, data, self._id, progress, number)
                 everything = bool(self._is_everything_changed[index])
                 self._saved.append(writer.write(everything, base))
         progress.close()
 
     def write_manifest(self, base, training):
+        """Writes that of the checkpoint, once all ranks have written theirs."""
+        tables = tuple(table for table, _ in self._saved)
+        ranks = None
+        if size() > 1:
+            paths = [rank_folder(self._folder, number) / MANIFEST for number in range(size())]
+            tables, ranks = (), tuple(zlib.crc32(path.read_bytes()) for path in paths)
         Manifest(
             id=self._id,
             base=base,
             step=self._step,
             training=training,
             weights_crc32=zlib.crc32((self._folder / WEIGHTS).read_bytes()),
-            file_bytes={path.name: path.stat().st_size for path in sorted(self._folder.iterdir())},
-            tables=tuple(table for table, _ in self._saved),
+            file_bytes=_file_bytes(self._folder),
+            tables=tables,
+            ranks=ranks,
         ).write(self._folder)
+
+    def write_manifest_of_rank(self, base, path):
+        """Writes what this rank has saved of a checkpoint that is to be at a path."""
+        Manifest(
+            id=self._id,
+            base=_relative(base and rank_base(base), rank_folder(path, rank())),
+            step=self._step,
+            training={},
+            weights_crc32=None,
+            file_bytes=_file_bytes(self._rank_folder),
+            tables=tuple(table for table, _ in self._saved),
+            rank=rank(),
+        ).write(self._rank_folder)
+        _sync(self._rank_folder)
 
     def check_unchanged(self):
         """Raises RuntimeError if the model was trained meanwhile."""
@@ -148,6 +213,8 @@ class _Written:
 
     def mark_saved(self, path, is_delta):
         """Lets changes count from here, unless the model is being trained already."""
+        if size() > 1:
+            path = rank_folder(path, rank())
         if not self._tables:
             return
         try:
@@ -167,13 +234,32 @@ class _Written:
         return part.file.startswith(f"{self._id}-")
 
 
+def is_saved_here(variable):
+    """Whether this rank saves a table: its part, or a copy that all ranks have as rank 0.
+
+    Args:
+        variable: `EmbeddingVariable`, or `None` for a table that this rank has nothing of.
+    """
+    return variable is not None and (rank() == 0 or variable.part is not None)
+
+
+def rank_base(base):
+    """Returns the `Base` of what this rank has saved of the base of a delta."""
+    return base if size() == 1 else Base(str(rank_folder(pathlib.Path(base.path), rank())), base.id)
+
+
+def _file_bytes(folder):
+    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    return {path.name: path.stat().st_size for path in paths}
+
+
 def _steps_of(model):
     optimizer = getattr(model, "optimizer", None)
     return 0 if optimizer is None else int(optimizer.iterations)
 
 
 def _relative(base, path):
-    return base and Base(os.path.relpath(base.folder, path.parent), base.id)
+    return base and Base(os.path.relpath(base.path, path.parent), base.id)
 
 
 def partial_path(path, checkpoint_id):

@@ -5,16 +5,22 @@ import re
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.distribute.runtime import rank
+from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.together import together
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving.checkpoint_manifest import Manifest
-from keras_sparse.saving.checkpoint_reader import CheckpointReader
 from keras_sparse.saving.checkpoint_writer import check_model
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_loader import TableLoader
 from keras_sparse.saving.tables_elsewhere import tables_elsewhere
+from keras_sparse.saving.verify import check_checkpoint_together
+from keras_sparse.saving.whole_checkpoint import WholeCheckpoint
 
-_AUTOMATIC_NAME = re.compile(r"(.*/)?embedding(_\d+)?/[^/]*")
+_AUTOMATIC_NAME = re.compile(
+    r"(.*/)?(embedding(_\d+)?/[^/]*|distributed_embedding(_\d+)?/embedding(_\d+)?)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,46 +75,71 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         CheckpointDamagedError: It is damaged.
         ValueError: It is of another model, or of a later version.
     """
-    check_model(model)
-    reader = CheckpointReader(path)
-    _check_tables(model, reader)
+    with together("load_begins"):
+        check_model(model)
+        checkpoint = WholeCheckpoint(path)
+        if size() == 1:  # as soon as one sees all tables
+            _check_tables(model, checkpoint)
     if verify:
-        progress = Progress(reader.num_records(), "thousand rows checked", 1000, verbose)
-        reader.check(progress)
+        check_checkpoint_together(checkpoint, verbose)
+    with together("load_weights"):
+        tables, loaders = _load_weights_or_nothing(model, checkpoint)
+    with together("load_tables"):
+        num_records = sum(loader.num_records() for loader in loaders)
+        progress = Progress(num_records, "thousand rows", 1000, verbose)
+        for loader in loaders:
+            loader.load(progress)
         progress.close()
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and not optimizer.built:
-        optimizer.build(model.trainable_variables)
-    before = [(each, each.numpy()) for each in _dense_variables(model)]
-    try:
-        tables = _load_weights(model, reader)
-        loaders = [TableLoader(variable, index, reader) for variable, index in tables]
-    except BaseException:
-        for variable, value in before:
-            variable.assign(value)
-        raise
-    progress = Progress(reader.num_records(), "thousand rows", 1000, verbose)
-    for loader in loaders:
-        loader.load(progress)
-    progress.close()
-    _mark_loaded(tables, loaders, reader)
+        _mark_loaded(tables, loaders)
     return CheckpointInfo.read(path)
 
 
-def _check_tables(model, reader):
+def _check_tables(model, checkpoint):
     """Raises ValueError unless the model has tables of the saved shapes, in any order."""
     ours = [
         (variable.input_dim or 0, variable.output_dim)
         for variable in model.variables
         if isinstance(variable, EmbeddingVariable)
     ]
-    saved = [(table.input_dim or 0, table.output_dim) for table in reader.manifest.tables]
+    saved = [(part.input_dim or 0, part.output_dim) for part in _whole_tables(checkpoint)]
     if sorted(ours) != sorted(saved):
-        raise ValueError(
-            "A checkpoint must be loaded into a model with tables of the same shapes. Received: "
-            f"saved (input_dim, output_dim; 0: dynamic) {saved} in '{reader.folder}', model "
-            f"'{model.name}' with {ours}"
-        )
+        raise ValueError(_other_tables(saved, checkpoint, model, ours))
+
+
+def _whole_tables(checkpoint):
+    return [saved[0].part for saved in checkpoint.tables]
+
+
+def _other_tables(saved, checkpoint, model, ours):
+    return (
+        "A checkpoint must be loaded into a model with tables of the same shapes. Received: "
+        f"saved (input_dim, output_dim; 0: dynamic) {saved} in '{checkpoint.folder}', model "
+        f"'{model.name}' with {ours}"
+    )
+
+
+def _load_weights_or_nothing(model, checkpoint):
+    """Loads all but the tables, and returns what loads these; or changes nothing, and raises.
+
+    Returns:
+        `(variables, loaders)`: the tables that this rank has some of.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    before = [(each, each.numpy()) for each in _dense_variables(model)]
+    try:
+        tables = _load_weights(model, checkpoint)
+        if len(tables) != len(checkpoint.tables):
+            saved = [part.shape for part in _whole_tables(checkpoint)]
+            raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
+        tables = [pair for pair in tables if pair[0] is not None]
+        loaders = [TableLoader(variable, checkpoint.tables[number]) for variable, number in tables]
+    except BaseException:
+        for variable, value in before:
+            variable.assign(value)
+        raise
+    return [variable for variable, _ in tables], loaders
 
 
 def _dense_variables(model):
@@ -123,39 +154,43 @@ def _is_automatic(name):
     return _AUTOMATIC_NAME.fullmatch(name) is not None
 
 
-def _load_weights(model, reader):
+def _load_weights(model, checkpoint):
     """Loads all but the tables, and returns these as pairs of a variable and its saved number."""
     with tables_elsewhere() as tables:
         try:
-            model.load_weights(reader.weights)
+            model.load_weights(checkpoint.weights)
         except Exception:
-            reader.check_weights()  # it may be damaged, or of another model
+            checkpoint.check_weights()  # it may be damaged, or of another model
             raise
-    names = {variable.path: reader.manifest.tables[index].name for variable, index in tables}
+    names = {
+        variable.path: checkpoint.tables[number][0].table.name
+        for variable, number in tables
+        if variable is not None
+    }
     for path, name in names.items():
         if name != path and name in names and not _is_automatic(name):
             raise ValueError(
                 "A checkpoint must be loaded into a model whose layers come in the order of the "
                 "saved one's, as Keras finds them by it; its tables would change places. If the "
                 f"order is right, give the layers other names. Received: table '{name}' of "
-                f"'{reader.folder}' for '{path}' of model '{model.name}'"
+                f"'{checkpoint.folder}' for '{path}' of model '{model.name}'"
             )
     return tables
 
 
-def _mark_loaded(tables, loaders, reader):
+def _mark_loaded(variables, loaders):
     """Lets changes count from here, so that what was loaded need not be saved again."""
-    if not tables:
+    if not variables:
         return
-    variables = [variable for variable, _ in tables]
     with tf.init_scope():
         versions, _ = ops.snapshot_versions(variables)
         ops.mark_saved(variables, versions)
-    for (variable, index), loader in zip(tables, loaders, strict=True):
+    for variable, loader in zip(variables, loaders, strict=True):
         # Records that were made anew from those saved are not in its files.
         variable.saved_state = None
-        if loader.is_exact:
-            parts = tuple(reader.parts(index))
+        source = loader.source()
+        if source is not None and source.rank == rank() and source.is_of(size()):
+            reader, parts = source.reader, source.reader.parts(source.index)
             variable.saved_state = SavedState(
-                reader.folder, reader.manifest.id, index, parts, False
+                reader.folder, reader.manifest.id, source.index, tuple(parts), False
             )

@@ -1,5 +1,10 @@
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.runtime import size
 from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.checkpoint_writer import is_saved_here
+from keras_sparse.saving.checkpoint_writer import rank_base
 from keras_sparse.saving.checkpoint_writer import write_checkpoint
 
 
@@ -37,24 +42,33 @@ def save_delta(model, path, training=None, verbose=True):
 
 
 def find_base(model):
-    """Returns the `SavedState` of the checkpoint or delta that the next delta goes on from.
+    """Returns the `Base` that the next delta goes on from, with a whole path. All ranks call it.
 
     Args:
         model: `keras.Model`.
 
     Returns:
-        `None` if the tables of the model were not all saved or loaded together, or if what they
-        were saved to is gone.
+        `None` if the tables of the model were not all saved or loaded together, by as many ranks,
+        or if what they were saved to is gone: on all ranks.
     """
     states = {
-        variable.saved_state.id: variable.saved_state
+        (str(_folder_of_all(variable.saved_state.folder)), variable.saved_state.id)
         for variable in model.variables
-        if isinstance(variable, EmbeddingVariable) and variable.saved_state is not None
+        if isinstance(variable, EmbeddingVariable)
+        and is_saved_here(variable)
+        and variable.saved_state is not None
     }
+    states = set().union(*gather_objects(states, "find_base.states"))
     if len(states) != 1:
         return None
-    (base,) = states.values()
+    base = Base(*states.pop())
     try:
-        return base if CheckpointReader(base.folder).manifest.id == base.id else None
+        is_there = CheckpointReader(rank_base(base).path).manifest.id == base.id
     except (FileNotFoundError, ValueError):
-        return None
+        is_there = False
+    return base if all(gather_objects(is_there, "find_base.is_there")) else None
+
+
+def _folder_of_all(folder):
+    """The folder of the checkpoint that a rank has saved a part of in this one."""
+    return folder if size() == 1 else folder.parent

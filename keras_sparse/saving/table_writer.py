@@ -31,11 +31,14 @@ class TableWriter:
         data: `h5py.File` in that folder, for what is not linked.
         checkpoint_id: String.
         progress: `Progress` that counts rows.
+        number: Integer, the place of the table among those of the model, where ranks save those
+            that they have parts of. Defaults to `None`: the same as `index`.
     """
 
-    def __init__(self, variable, index, folder, data, checkpoint_id, progress):
+    def __init__(self, variable, index, folder, data, checkpoint_id, progress, number=None):
         self._variable = variable
         self._index = index
+        self._number = number
         self._folder = folder
         self._data_file = pathlib.Path(data.filename).name
         self._group = data.create_group(str(index))
@@ -48,7 +51,7 @@ class TableWriter:
 
         Args:
             is_everything_changed: Boolean. Whether nothing that was saved before is of use.
-            base: `SavedState` of what a delta goes on from, which then has changed rows alone, if
+            base: `Base` of what a delta goes on from, which then has changed rows alone, if
                 this table was there. `None` for a checkpoint.
 
         Returns:
@@ -87,6 +90,8 @@ class TableWriter:
                 variable.admission, variable.export_filter(MAX_ENTRIES), self._group
             ),
             group=self._group.name,
+            number=self._number,
+            part=variable.part,
         )
 
     def _write_history(self):

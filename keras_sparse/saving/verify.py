@@ -6,10 +6,13 @@ import h5py
 import numpy as np
 
 from keras_sparse import checks
-from keras_sparse.saving.checkpoint_reader import CheckpointReader
+from keras_sparse.distribute.runtime import rank
+from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.together import together
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.table_header import TableHeader
+from keras_sparse.saving.whole_checkpoint import WholeCheckpoint
 
 
 def verify(filepath):
@@ -32,15 +35,34 @@ def verify(filepath):
         return _verify(filepath)
     path = pathlib.Path(checks.path(filepath, "filepath"))
     if path.is_dir():
-        reader = CheckpointReader(path)
-        progress = Progress(reader.num_records(), "thousand rows checked", 1000)
-        reader.check(progress)
-        progress.close()
-        return len(reader.manifest.tables)
+        checkpoint = WholeCheckpoint(path)
+        check_checkpoint(checkpoint, checkpoint.readers)
+        return len(checkpoint.tables)
     if path.suffix == ".json":
         return _verify_shards(path)
     with _open(path) as file:
         return _verify(file)
+
+
+def check_checkpoint(checkpoint, readers, verbose=True):
+    """Checks every byte of a checkpoint.
+
+    Args:
+        checkpoint: `WholeCheckpoint`.
+        readers: Those of its readers whose tables are read.
+        verbose: Boolean. Whether to show a bar if it takes long.
+    """
+    checkpoint.check_weights()
+    progress = Progress(checkpoint.num_records(readers), "thousand rows checked", 1000, verbose)
+    for reader in readers:
+        reader.check(progress)
+    progress.close()
+
+
+def check_checkpoint_together(checkpoint, verbose=True):
+    """As `check_checkpoint` of all tables, of which each rank checks some. All must call it."""
+    with together("check_checkpoint"):
+        check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)
 
 
 def _open(path):

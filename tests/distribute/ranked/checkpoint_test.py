@@ -1,0 +1,138 @@
+"""Checkpoints, files and the callback where each rank has a part of the tables."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse import saving
+from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import table_writer
+
+SIZES = [(12, 4), (9, 3), (None, 2)]
+NUM_STEPS = 4  # an epoch
+
+
+@pytest.fixture(name="folder")
+def shared_folder(tmp_path):
+    """A folder that all ranks see, and that stays until all are done."""
+    yield pathlib.Path(broadcast_object(str(tmp_path), 0, "folder"))
+    broadcast_object(None, 0, "done")
+
+
+def make_model(seed=0):
+    layers = [Embedding(*size, "sum", seed=seed + i) for i, size in enumerate(SIZES)]
+    ids = keras.Input((2,), dtype="int64")
+    spread = DistributedEmbedding(layers, row_slice_threshold=40)
+    rows = keras.layers.Concatenate()(spread([ids] * len(SIZES)))
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(rows)
+    model = keras.Model(ids, outputs)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
+    model.compile(optimizer, loss="mse")
+    return model
+
+
+def fit(model, epochs, callbacks=()):
+    random = np.random.default_rng(0)
+    ids = random.integers(0, 9, (NUM_STEPS * 12, 2))
+    targets = random.normal(size=(NUM_STEPS * 12, 1))
+    mine = [each[ksd.rank() :: ksd.size()] for each in (ids, targets)]
+    batch_size = 12 // ksd.size()
+    model.fit(*mine, batch_size, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+
+
+def rows_of(model):
+    return model.predict(np.arange(9)[:, np.newaxis].repeat(2, 1), verbose=0)
+
+
+def callback(folder, **kwargs):
+    return keras_sparse.callbacks.Checkpoint(folder, verbose=False, **kwargs)
+
+
+def names(folder):
+    """What rank 0 sees, once all are there."""
+    return broadcast_object(sorted(each.name for each in folder.iterdir()), 0, "names")
+
+
+def test_goes_on_from_what_all_ranks_have_saved(folder):
+    whole = make_model()
+    fit(whole, 3)
+    fit(make_model(), 2, [callback(folder, every_steps=4, delta_every=2, keep=1)])
+    assert names(folder) == ["step-000000008"]
+    other = make_model(seed=5)
+    fit(other, 3, [callback(folder, every_steps=4, delta_every=3, keep=2)])
+    assert names(folder) == ["step-000000008", "step-000000009-delta", "step-000000012"]
+    np.testing.assert_allclose(rows_of(other), rows_of(whole), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:A checkpoint was put aside")
+def test_all_ranks_go_back_to_the_last_whole_checkpoint(folder):
+    fit(make_model(), 2, [callback(folder)])
+    if ksd.rank() == 0:
+        (path, *_) = sorted((folder / "step-000000008").glob("**/rows-*.h5"))
+        path.write_bytes(path.read_bytes()[:-8])
+    whole, other = make_model(), make_model(seed=5)
+    fit(whole, 2)
+    fit(other, 2, [callback(folder)])
+    expected = ["step-000000004", "step-000000008", "step-000000008.damaged"]
+    assert names(folder) == expected
+    np.testing.assert_allclose(rows_of(other), rows_of(whole), rtol=1e-5)
+
+
+def test_a_failure_of_one_rank_is_one_of_all(folder, monkeypatch):
+    model = make_model()
+    fit(model, 1)
+    last = ksd.size() - 1
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    if ksd.rank() == last:
+        monkeypatch.setattr(table_writer.TableWriter, "write", fail)
+    with pytest.raises(OSError, match="No space left on device"):
+        saving.save_checkpoint(model, folder / "a", verbose=False)
+    assert names(folder) == []
+    monkeypatch.undo()
+    saving.save_checkpoint(model, folder / "a", verbose=False)
+    with pytest.raises(FileExistsError, match="`path` must be new"):
+        saving.save_checkpoint(model, folder / "a", verbose=False)
+    assert names(folder) == ["a"]
+
+
+def test_a_damaged_part_is_found_by_all_ranks(folder):
+    model, other = make_model(), make_model(seed=5)
+    fit(model, 1)
+    saving.save_checkpoint(model, folder / "a", verbose=False)
+    if ksd.rank() == 0:
+        path = sorted((folder / "a").glob("**/rows-*.h5"))[-1]
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+        path.write_bytes(content)
+    before = rows_of(other)
+    broadcast_object(None, 0, "damaged")
+    with pytest.raises(saving.CheckpointDamagedError):
+        saving.load_checkpoint(other, folder / "a", verbose=False)
+    np.testing.assert_array_equal(rows_of(other), before)
+
+
+def test_rank_0_writes_the_file_of_all(folder):
+    model, other = make_model(), make_model(seed=5)
+    fit(model, 1)
+    model.save_weights(folder / "a.weights.h5")
+    assert names(folder) == ["a.weights.h5"]
+    other.load_weights(folder / "a.weights.h5")
+    np.testing.assert_allclose(rows_of(other), rows_of(model), rtol=1e-6)
+    with pytest.raises(FileNotFoundError, match="must be in a folder"):
+        model.save_weights(folder / "nowhere" / "a.weights.h5")
+
+
+@pytest.mark.skipif("ksd.size() == 1")
+def test_keras_functions_would_write_one_file_many_times(folder):
+    path = folder / f"{ksd.rank()}.keras"
+    with pytest.raises(RuntimeError, match=r"must be saved by `model.save` or"):
+        keras.saving.save_model(make_model(), path)

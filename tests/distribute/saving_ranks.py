@@ -1,0 +1,172 @@
+"""A training that is saved on some ranks and goes on on others: run on every rank.
+
+`python saving_ranks.py FOLDER STEP...`: each step is a call of a function below with a name of the
+checkpoint or file, `load=ranks4`. What a training that never stops has is in `expected.npz`.
+"""
+
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse import saving
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+
+BATCH = 12
+KEYS = (np.arange(30) - 15) * (2**40 + 1)
+SIZES = [(40, 6), (30, 4), (5, 2), (24, 7)]
+NUM_DYNAMIC = 2
+# By number of ranks: each spreads the tables in another way.
+OPTIONS = {
+    1: {},
+    2: {"column_slice_threshold": 60, "data_parallel_threshold": 10},
+    3: {"row_slice_threshold": 110, "strategy": "memory_balanced"},
+    4: {"row_slice_threshold": 200, "column_slice_threshold": 50, "data_parallel_threshold": 10},
+}
+
+
+def make_model(seed=0):
+    """A model of all kinds of tables."""
+    layers = [
+        Embedding(rows, width, embeddings_initializer=keras.initializers.RandomNormal(seed=i))
+        for i, (rows, width) in enumerate(SIZES)
+    ]
+    admission = keras_sparse.CounterFilter(2)
+    eviction = keras_sparse.GlobalStepEvict(100)
+    layers.append(Embedding(None, 3, "sum", seed=seed + 1, admission=admission))
+    layers.append(Embedding(None, 4, "mean", seed=seed + 2, eviction=eviction))
+    inputs = [keras.Input((3,), dtype="int64", name=f"ids_{i}") for i in range(len(layers))]
+    spread = DistributedEmbedding(layers, **OPTIONS[ksd.size()])
+    rows = [keras.layers.Flatten()(each) for each in spread(inputs)]
+    kernel = keras.initializers.GlorotNormal(seed=5)
+    outputs = keras.layers.Dense(1, kernel_initializer=kernel)(keras.layers.Concatenate()(rows))
+    model = keras.Model(inputs, outputs)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adam(0.02))
+    model.compile(optimizer, loss="mse", run_eagerly=True)
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def train(model, first, end):
+    """Takes the steps with these numbers: each rank its part of the same batch."""
+    for step in range(first, end):
+        random = np.random.default_rng(step)
+        # In each step some rows get no gradient, which Adam moves all the same.
+        ids = [random.integers(0, rows // 2 + step % 3, (BATCH, 3)) for rows, _ in SIZES]
+        ids += [random.choice(KEYS, (BATCH, 3)) for _ in range(NUM_DYNAMIC)]
+        mine = [each[ksd.rank() :: ksd.size()] for each in ids]
+        targets = random.normal(size=(BATCH, 1))[ksd.rank() :: ksd.size()]
+        model.train_on_batch([tf.constant(each) for each in mine], targets)
+
+
+def spread_of(model):
+    return next(layer for layer in model.layers if isinstance(layer, DistributedEmbedding))
+
+
+def values(model):
+    """All rows, as every rank can read them, and all that is no table."""
+    ids = [np.arange(rows)[:, np.newaxis] for rows, _ in SIZES]
+    ids += [KEYS[:, np.newaxis]] * NUM_DYNAMIC
+    rows = spread_of(model)([tf.constant(each, tf.int64) for each in ids])
+    dense = [each.numpy() for each in model.layers[-1].weights]
+    return [*(np.reshape(each, (len(each), -1)) for each in rows), *dense]
+
+
+def check(model, expected, tolerance):
+    assert int(model.optimizer.iterations) == int(expected["step"])
+    for i, each in enumerate(values(model)):
+        np.testing.assert_allclose(each, expected[str(i)], rtol=tolerance, atol=tolerance)
+
+
+class Expected:
+    """What a training that never stops has after 4 steps, 6 and 9, written by `begin`."""
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    def write(self, model, step):
+        arrays = {str(i): each for i, each in enumerate(values(model))}
+        if ksd.rank() == 0:
+            np.savez(self._folder / f"expected-{step}.npz", step=step, **arrays)
+
+    def check(self, model, step, tolerance=1e-5):
+        check(model, np.load(self._folder / f"expected-{step}.npz"), tolerance)
+
+
+def begin(folder, name):
+    """Saves a training in its middle, goes on, and does the same from what was saved."""
+    model, expected = make_model(), Expected(folder)
+    train(model, 0, 4)
+    expected.write(model, 4)
+    saving.save_checkpoint(model, folder / name, {"epoch": 3}, verbose=False)
+    save_keras(model, folder, name)
+    train(model, 4, 6)
+    expected.write(model, 6)
+    saving.save_delta(model, folder / f"{name}-delta", verbose=False)
+    train(model, 6, 9)
+    expected.write(model, 9)
+    for loaded, step in ((name, 4), (f"{name}-delta", 6)):
+        other = make_model(seed=9)
+        saving.load_checkpoint(other, folder / loaded, verbose=False)
+        expected.check(other, step, 0)
+        train(other, step, 9)
+        expected.check(other, 9, 0)
+
+
+def never_stop(folder):
+    """Takes all steps on the ranks there are."""
+    model = make_model()
+    train(model, 0, 9)
+    Expected(folder).check(model, 9)
+
+
+def load(folder, name, save_as=None):
+    """Goes on from a checkpoint of other ranks, and saves it as it was."""
+    expected = Expected(folder)
+    step = 6 if name.endswith("delta") else 4
+    model = make_model(seed=9)
+    info = saving.load_checkpoint(model, folder / name, verbose=False)
+    assert info.step == step
+    expected.check(model, step)
+    if save_as is not None:
+        saving.save_checkpoint(model, folder / save_as, verbose=False)
+        save_keras(model, folder, save_as)
+    train(model, step, 9)
+    expected.check(model, 9)
+
+
+def save_keras(model, folder, name):
+    model.save(folder / f"{name}.keras")
+    model.save_weights(folder / f"{name}.weights.h5")
+
+
+def load_keras(folder, name):
+    """Goes on from Keras' files, of any number of ranks."""
+    expected = Expected(folder)
+    model = make_model(seed=9)
+    model.load_weights(folder / f"{name}.weights.h5")
+    expected.check(model, 4)
+    train(model, 4, 9)
+    expected.check(model, 9)
+    model = keras.models.load_model(folder / f"{name}.keras")
+    expected.check(model, 4)
+
+
+STEPS = {"begin": begin, "never_stop": never_stop, "load": load, "keras": load_keras}
+
+
+def run(folder, steps):
+    for step in steps:
+        name, *arguments = step.split("=")
+        STEPS[name](pathlib.Path(folder), *arguments)
+        if ksd.rank() == 0:
+            print("done", step)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2:])

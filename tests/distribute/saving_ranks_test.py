@@ -1,0 +1,26 @@
+import pathlib
+
+import pytest
+import saving_ranks
+
+from ranks import needs_horovod
+from ranks import run_ranks
+
+SCRIPT = pathlib.Path(__file__).with_name("saving_ranks.py")
+
+
+@needs_horovod
+@pytest.mark.skipif("saving_ranks.ksd.size() > 1")
+def test_what_some_ranks_have_saved_goes_on_on_others(tmp_path):
+    """From 4 ranks to 1, 3 and 2, and back; each also saves what it has loaded."""
+
+    def on(num_ranks, *steps):
+        status, printed = run_ranks(num_ranks, SCRIPT, tmp_path, *steps, seconds=300)
+        assert status == 0, printed
+        assert printed.count("done") == len(steps), printed
+
+    on(4, "begin=of4")
+    saving_ranks.run(tmp_path, ["never_stop", "load=of4=of1", "load=of4-delta", "keras=of4"])
+    on(3, "load=of4=of3", "load=of4-delta", "load=of1", "keras=of1")
+    on(2, "load=of3=of2", "load=of4", "keras=of3")
+    saving_ranks.run(tmp_path, ["load=of2", "load=of3", "keras=of2"])
