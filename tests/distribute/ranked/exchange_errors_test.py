@@ -1,0 +1,127 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.layers import DistributedEmbedding
+
+LAST = ksd.size() - 1
+
+
+def layer_of(rows=10, width=8, **options):
+    start = keras.initializers.RandomUniform(seed=0)
+    table = keras_sparse.layers.Embedding(
+        rows,
+        width,
+        "sum",
+        embeddings_initializer=start,
+        out_of_range=options.pop("outside", "error"),
+    )
+    return DistributedEmbedding([table], **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"row_slice_threshold": 1}])
+@pytest.mark.parametrize("in_function", [False, True])
+def test_a_bad_id_on_one_rank_is_an_error_on_all_and_then_they_go_on(options, in_function):
+    layer = layer_of(**options)
+    lookup = tf.function(layer) if in_function else layer
+    good = np.asarray(lookup([tf.constant([[3, 4]])])[0])
+    bad = 10 if ksd.rank() == LAST else 3
+    named = rf"\[rank {LAST} of {ksd.size()}\] " if ksd.size() > 1 else ""
+    with pytest.raises(tf.errors.InvalidArgumentError, match=named + r"id must be in \[0, 10\)"):
+        lookup([tf.constant([[3, bad]])])
+    np.testing.assert_array_equal(lookup([tf.constant([[3, 4]])])[0], good)
+
+
+def test_a_failing_step_changes_no_table():
+    layer = layer_of()
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer([tf.constant([ids])])[0])
+        variables = layer.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+
+    step([3, 4])
+    rows = np.asarray(layer([tf.range(10)[:, tf.newaxis]])[0])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step([3, -1 if ksd.rank() == LAST else 4])
+    np.testing.assert_array_equal(layer([tf.range(10)[:, tf.newaxis]])[0], rows)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"row_slice_threshold": 1}, {"column_slice_threshold": 20}]
+)
+def test_ids_outside_may_read_as_zeros(threshold):
+    layer = layer_of(outside="zero", **({threshold: 20} if threshold else {}))
+    rows = layer([tf.constant([[3, -1], [3, 2**40], [-(2**40), 10]])])[0]
+    plain = layer_of(outside="zero")([tf.constant([[3, 3]])])[0] / 2
+    np.testing.assert_allclose(rows, [plain[0], plain[0], np.zeros(8)], atol=1e-7)
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself")
+def test_ranks_must_make_the_same_layer():
+    layer = layer_of(width=8 if ksd.rank() == 0 else 4)
+    with pytest.raises(RuntimeError, match="All ranks must make a DistributedEmbedding"):
+        layer.build()
+
+
+def test_names_what_is_wrong_with_its_arguments():
+    embedding = keras.layers.Embedding
+    with pytest.raises(ValueError, match="`embeddings` must be a list or dict of at least one"):
+        DistributedEmbedding([])
+    with pytest.raises(TypeError, match="`embeddings` must hold embedding layers"):
+        DistributedEmbedding([keras.layers.Dense(3)])
+    with pytest.raises(ValueError, match="`input_table_map` must name tables"):
+        DistributedEmbedding([embedding(5, 2)], input_table_map=[1])
+    with pytest.raises(TypeError, match="`input_table_map` must be a list for a list"):
+        DistributedEmbedding([embedding(5, 2)], input_table_map={"a": 0})
+    with pytest.raises(ValueError, match=r"`strategy` must be one of"):
+        DistributedEmbedding([embedding(5, 2)], strategy="best")
+    with pytest.raises(ValueError, match=r"`wire_dtype` must be one of"):
+        DistributedEmbedding([embedding(5, 2)], wire_dtype="int8")
+    with pytest.raises(ValueError, match="embeddings_regularizer"):
+        DistributedEmbedding([embedding(5, 2, embeddings_regularizer="l2")])
+    built = embedding(5, 2)
+    built.build()
+    with pytest.raises(ValueError, match="`embeddings` must hold layers that are not built"):
+        DistributedEmbedding([built])
+    with pytest.raises(ValueError, match="`inputs` must be a list with an entry an input, 1"):
+        DistributedEmbedding([embedding(5, 2)])([tf.constant([1])] * 2)
+    with pytest.raises(ValueError, match=r"`inputs` must be a dict with the keys \['user'\]"):
+        DistributedEmbedding({"user": embedding(5, 2)})({"item": tf.constant([1])})
+
+
+def test_names_what_is_wrong_with_whole_batches():
+    table = keras_sparse.layers.Embedding
+    with pytest.raises(ValueError, match="`row_slice_threshold` must be None with dp_input=False"):
+        DistributedEmbedding([table(5, 2)], dp_input=False, row_slice_threshold=1)
+    with pytest.raises(ValueError, match="`strategy` must be one of"):
+        DistributedEmbedding([table(5, 2)], dp_input=False, strategy="auto")
+    with pytest.raises(ValueError, match="A dynamic table is spread by rows"):
+        DistributedEmbedding([table(None, 2)], dp_input=False)
+    layer = DistributedEmbedding([table(5, 8)], dp_input=False)
+    if ksd.size() > 1 and layer.own_inputs:
+        with pytest.raises(ValueError, match="is not divisible by"):
+            layer([tf.zeros(ksd.size() + 1, tf.int64)])
+        with pytest.raises(ValueError, match="must give one vector a sample"):
+            layer([tf.zeros((ksd.size(), 2), tf.int64)])
+
+
+class OwnTable(keras.layers.Layer):
+    """A user's own layer with the config of an embedding layer."""
+
+    def __init__(self, input_dim, output_dim, **kwargs):
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim = input_dim, output_dim
+
+    def get_config(self):
+        return {**super().get_config(), "input_dim": self.input_dim, "output_dim": self.output_dim}
+
+
+def test_takes_a_layer_of_the_users_own():
+    rows = DistributedEmbedding([OwnTable(9, 8, name="mine")])([tf.constant([ksd.rank(), 8])])[0]
+    assert rows.shape == (2, 8)
