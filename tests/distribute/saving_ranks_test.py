@@ -6,7 +6,7 @@ import saving_ranks
 from ranks import needs_horovod
 from ranks import run_ranks
 
-SCRIPT = pathlib.Path(__file__).with_name("saving_ranks.py")
+SCRIPT = pathlib.Path(saving_ranks.__file__)
 
 
 @needs_horovod
