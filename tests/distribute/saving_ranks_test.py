@@ -1,8 +1,8 @@
 import pathlib
 
 import pytest
-import saving_ranks
 
+import saving_ranks
 from ranks import needs_horovod
 from ranks import run_ranks
 
