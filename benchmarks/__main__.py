@@ -19,6 +19,7 @@ from importlib import metadata
 from benchmarks import bandwidth
 from benchmarks import beyond_memory
 from benchmarks import checkpoints
+from benchmarks import distributed
 from benchmarks import dlrm
 from benchmarks import dynamic_table
 from benchmarks import eviction
@@ -48,6 +49,7 @@ OTHERS = {
     "storage tiers": storage_tiers,
     "eviction": eviction,
     "beyond memory": beyond_memory,
+    "distributed": distributed,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -1,0 +1,164 @@
+"""Training steps on a rank's part of W1 and W4: ours, and stock Keras layers under Horovod.
+
+The batch of all ranks is that of the workload, cut into as many parts as there are ranks. W4's
+model is that of `dlrm_tensorflow`, on every rank. Adagrad throughout.
+"""
+
+import collections
+import functools
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.peers.dlrm_tensorflow import DensePart
+from benchmarks.peers.keras_layers import make_layers
+from benchmarks.workloads import dense_features_and_labels
+from keras_sparse import distribute
+from keras_sparse.distribute import collectives
+from keras_sparse.distribute import exchange
+from keras_sparse.distribute import runtime
+
+RATE = 0.01
+
+
+class Steps:
+    """A peer: `call(i)` trains on batch `i`; `sent(i)` also counts what this rank sends meanwhile.
+
+    Args:
+        workload: `Workload`.
+        with_model: Whether it is W4. Otherwise the gradient of the rows is given.
+        lookup: Function of a list of ids, one tensor a table.
+        tables: List of variables.
+        make_tape: Function without arguments.
+        optimizer: `keras.optimizers.Optimizer`.
+        sent: Function of this object and a batch's number.
+    """
+
+    def __init__(self, workload, with_model, lookup, tables, make_tape, optimizer, sent):
+        size = workload.batch_size // distribute.size()
+        here = slice(distribute.rank() * size, (distribute.rank() + 1) * size)
+        self.ids = [tf.constant(np.stack(batch)[:, here]) for batch in workload.ids]
+        self._dense = DensePart(workload.num_tables) if with_model else None
+        self._examples = [tf.constant(each[here]) for each in dense_features_and_labels(workload)]
+        self._row_grads = [tf.constant(grads[here]) for grads in workload.output_grads()]
+        self._lookup = lookup
+        self._make_tape = make_tape
+        self._optimizer = optimizer
+        self._sent = sent
+        self.dense_variables = self._dense.variables if with_model else []
+        self._variables = tables + self.dense_variables
+        optimizer.build(self._variables)
+        self._compiled = tf.function(self.train, autograph=False)
+
+    def train(self, ids):
+        with self._make_tape() as tape:
+            target = self._lookup(tf.unstack(ids))
+            if self._dense:
+                features, labels = self._examples
+                target = self._dense.loss(features, target, labels)
+        values = [variable.value for variable in self._variables]
+        grads = tape.gradient(target, values, None if self._dense else self._row_grads)
+        self._optimizer.apply(grads, self._variables)
+        return target
+
+    def call(self, i):
+        return self._compiled(self.ids[i])
+
+    def sent(self, i):
+        return {kind: int(count) for kind, count in self._sent(self, i).items()}
+
+
+def build_ours(workload, with_model):
+    """Every table on one of the ranks."""
+    import keras_sparse
+
+    layer = keras_sparse.layers.DistributedEmbedding(
+        [
+            keras.layers.Embedding(workload.input_dim, workload.output_dim, name=f"table_{i}")
+            for i in range(workload.num_tables)
+        ]
+    )
+    layer.build()
+    optimizer = distribute.DistributedOptimizer(keras_sparse.optimizers.Adagrad(RATE))
+
+    def sent(steps, i):
+        return {**count_sent(steps, i), "least": least_bytes(layer.plan, steps.ids[i].numpy())}
+
+    return Steps(workload, with_model, layer, layer.tables, tf.GradientTape, optimizer, sent)
+
+
+def build_keras(workload, with_model, way):
+    """Every table on all ranks. Gradients are made as large as the tables and all-reduced where the
+    `way` is `"dense"`, or gathered from all ranks row by row where it is `"sparse"`.
+    """
+    layers = make_layers(workload)
+
+    def lookup(ids):
+        return [layer(each) for layer, each in zip(layers, ids, strict=True)]
+
+    def make_tape():
+        return runtime.horovod().DistributedGradientTape(
+            tf.GradientTape(), sparse_as_dense=way == "dense"
+        )
+
+    def sent(steps, i):
+        size, width = distribute.size(), workload.output_dim
+        num_ids = int(tf.size(steps.ids[i]))
+        counts = {"dense": of_ring(steps.dense_variables)}
+        if way == "sparse":
+            num_ids *= size - 1
+            return {"ids": 8 * num_ids, "gradients": 4 * width * num_ids, **counts}
+        return {"gradients": of_ring(tables), **counts}
+
+    tables = [layer.embeddings for layer in layers]
+    optimizer = keras.optimizers.Adagrad(RATE)
+    return Steps(workload, with_model, lookup, tables, make_tape, optimizer, sent)
+
+
+def of_ring(tensors):
+    """What a rank sends of float32 tensors that a ring all-reduces."""
+    num_bytes = sum(4 * int(np.prod(each.shape)) for each in tensors)
+    return 2 * (distribute.size() - 1) * num_bytes // distribute.size()
+
+
+def count_sent(steps, i):
+    """Takes a step, not compiled, and counts what it gives to Horovod for other ranks."""
+    counts = collections.Counter()
+    alltoall, average_of = collectives.alltoall, collectives.average_of
+
+    def counted_alltoall(values, splits, name):
+        others = np.delete(splits.numpy(), distribute.rank())
+        counts[name.split(".")[-1]] += values.dtype.size * others.sum()
+        return alltoall(values, splits, name)
+
+    def counted_average_of(tensors, name):
+        counts["dense"] += of_ring(tensors)
+        return average_of(tensors, name)
+
+    with (
+        mock.patch.object(exchange, "alltoall", counted_alltoall),
+        mock.patch.object(collectives, "average_of", counted_average_of),
+    ):
+        steps.train(steps.ids[i])
+    return counts
+
+
+def least_bytes(plan, ids):
+    """What this rank has to send: the distinct ids whose rows are not here, and their gradients;
+    and the rows that others ask for. As ranks are alike, that is taken for as many as it asks for.
+    """
+    here = plan.tables_of(distribute.rank())
+    return sum(
+        len(np.unique(ids[table])) * (8 + 2 * 4 * spec.width)
+        for table, spec in enumerate(plan.tables)
+        if table not in here
+    )
+
+
+BUILDERS = {
+    "ours": build_ours,
+    "dense": functools.partial(build_keras, way="dense"),
+    "sparse": functools.partial(build_keras, way="sparse"),
+}
