@@ -10,7 +10,6 @@ from keras_sparse.distribute.own_tables import make_own_tables
 from keras_sparse.distribute.placement import plan_placement
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
-from keras_sparse.distribute.table_spec import TableSpec
 from keras_sparse.distribute.table_weights import get_whole_tables
 from keras_sparse.distribute.table_weights import set_whole_tables
 from keras_sparse.layers.ragged_form import as_tensor
@@ -119,37 +118,14 @@ class DistributedEmbedding(keras.layers.Layer):
         self._exchanges_samples = not self.dp_input and self.plan.num_ranks > 1
 
     def _make_plan(self):
-        """Returns the `Plan` of the tables on the ranks there are."""
-        templates = self.templates
-        hotness: list[list[float]] = [[] for _ in templates.layers]
-        given = [1.0] * templates.num_inputs
-        if self.hotness is not None:
-            given = templates.in_order(self.hotness, "hotness")
-        for table, number in zip(templates.input_tables, given, strict=True):
-            hotness[table].append(number)
-        tables = [
-            TableSpec(
-                name,
-                layer.input_dim,
-                layer.output_dim,
-                layer.combiner,
-                tuple(numbers),
-                self.num_slots,
-                layer.trainable,
-                layer.storage.storage_size[0]
-                if layer.storage and layer.storage.storage_size
-                else None,
-            )
-            for name, layer, numbers in zip(templates.names, templates.layers, hotness, strict=True)
-        ]
         return plan_placement(
-            tables,
+            self.templates.specs(self.num_slots, self.hotness),
             size(),
             self.strategy,
             self.column_slice_threshold,
             self.row_slice_threshold,
             self.data_parallel_threshold,
-            templates.input_tables,
+            self.templates.input_tables,
             self.memory_budget,
             self.cost_model,
         )

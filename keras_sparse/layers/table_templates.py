@@ -1,5 +1,6 @@
 import keras
 
+from keras_sparse.distribute.table_spec import TableSpec
 from keras_sparse.layers.embedding import Embedding
 
 
@@ -100,6 +101,33 @@ class TableTemplates:
         places = range(self.num_inputs) if places is None else places
         return dict(zip([self.input_names[i] for i in places], outputs, strict=True))
 
+    def specs(self, num_slots, hotness):
+        """Returns what a plan has to know of the tables: a list of `TableSpec`.
+
+        Args:
+            num_slots: Integer. Slots of the optimizer that are as wide as a row.
+            hotness: List or dict of the mean number of ids of each input; `None` for 1 each.
+        """
+        of_inputs = [1.0] * self.num_inputs
+        if hotness is not None:
+            of_inputs = self.in_order(hotness, "hotness")
+        of_tables: list[list[float]] = [[] for _ in self.layers]
+        for table, number in zip(self.input_tables, of_inputs, strict=True):
+            of_tables[table].append(number)
+        return [
+            TableSpec(
+                name,
+                layer.input_dim,
+                layer.output_dim,
+                layer.combiner,
+                tuple(numbers),
+                num_slots,
+                layer.trainable,
+                _first_tier_bytes(layer.storage),
+            )
+            for name, layer, numbers in zip(self.names, self.layers, of_tables, strict=True)
+        ]
+
     def get_config(self):
         """Returns what the templates are made from, as a dict that can be saved."""
         layers = [keras.saving.serialize_keras_object(layer) for layer in self.layers]
@@ -110,6 +138,11 @@ class TableTemplates:
             "embeddings": dict(zip(self.names, layers, strict=True)),
             "input_table_map": dict(zip(self.input_names, tables, strict=True)),
         }
+
+
+def _first_tier_bytes(storage):
+    """Bytes of memory of a table with such a storage, or `None` if nobody knows."""
+    return storage.storage_size[0] if storage is not None and storage.storage_size else None
 
 
 def _as_embedding(layer):
