@@ -13,7 +13,7 @@ def shard(dataset, weigh_samples=False):
     So all ranks have the same number of steps, and no sample is lost or doubled, whatever the sizes
     of the batches; in evaluation too. A part may be empty, where a batch has fewer samples than
     there are ranks; layers that take statistics of a batch, such as `BatchNormalization`, then want
-    `drop_remainder=True` of the `batch` before. On one rank the dataset is returned as it is.
+    `drop_remainder=True` of the `batch` before. One rank gets all of each batch.
 
     Every rank reads all batches, and must get the same ones: shuffle with a fixed seed, as
     `keras.utils.set_random_seed` gives it. Where reading takes long let each rank read files of its
@@ -56,7 +56,7 @@ def shard(dataset, weigh_samples=False):
             f"{error_prefix()}`weigh_samples` must be given with elements (x, y) or (x, y, "
             f"sample_weight), as weights belong to a loss. Received: elements {spec}"
         )
-    if size() == 1:
+    if size() == 1 and not weigh_samples:
         return dataset
 
     def part_of_batch(*components):

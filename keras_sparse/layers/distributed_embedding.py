@@ -35,7 +35,8 @@ class DistributedEmbedding(keras.layers.Layer):
     Args:
         embeddings: List of unbuilt embedding layers, or a dict of them by name:
             `keras.layers.Embedding`, `keras_sparse.layers.Embedding` with all its options, or a
-            layer of your own with the same config. All ranks must give the same.
+            layer of your own with the same config. All ranks must give the same. In a
+            `storage_path` rank `r` of `n` has the folder `rank-r-of-n`.
         strategy: `"basic"`, `"memory_balanced"`, `"memory_optimized"` or `"auto"`: see
             `keras_sparse.distribute.plan_placement`. Defaults to `"basic"`.
         column_slice_threshold, row_slice_threshold, data_parallel_threshold: Integers, elements of

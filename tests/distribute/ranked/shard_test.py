@@ -95,6 +95,13 @@ def test_refuses_what_has_no_samples():
         ksd.shard(dataset.batch(2), weigh_samples=True)
 
 
+def test_weights_are_there_on_any_number_of_ranks():
+    dataset = tf.data.Dataset.from_tensor_slices((tf.range(4), tf.range(4))).batch(4)
+    ((x, y, weights),) = ksd.shard(dataset, weigh_samples=True)
+    assert x.shape == y.shape == weights.shape
+    np.testing.assert_allclose(weights, ksd.size() * len(x) / 4)
+
+
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank takes batches as they are")
 def test_refuses_components_of_different_lengths():
     dataset = tf.data.Dataset.range(4)
