@@ -225,3 +225,19 @@ def test_masks_are_those_of_its_layers():
     rows, others = layer([tf.constant([[0, 3]]), tf.constant([[0, 3]])])
     np.testing.assert_array_equal(rows._keras_mask, [[False, True]])
     assert getattr(others, "_keras_mask", None) is None
+
+
+@pytest.mark.parametrize("threshold", [None, "column_slice_threshold", "row_slice_threshold"])
+def test_equal_tables_keep_their_own_first_rows(threshold):
+    starts = ["zeros", "ones", keras.initializers.RandomUniform(seed=3), "zeros"]
+    table = keras_sparse.layers.Embedding
+    layer = DistributedEmbedding(
+        [table(ROWS, 8, embeddings_initializer=start) for start in starts],
+        **({threshold: 60} if threshold else {}),
+    )
+    ids = tf.range(ROWS)
+    rows = [np.asarray(each) for each in layer([ids] * 4)]
+    assert [each.min() for each in (rows[0], rows[1], rows[3])] == [0, 1, 0]
+    assert [each.max() for each in (rows[0], rows[1], rows[3])] == [0, 1, 0]
+    whole = table(ROWS, 8, embeddings_initializer=keras.initializers.RandomUniform(seed=3))
+    np.testing.assert_array_equal(rows[2], whole(ids))
