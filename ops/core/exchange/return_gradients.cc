@@ -151,7 +151,7 @@ void GatherGradients(const ExchangeLayout& layout, const std::vector<const float
     float* to = grads[p];
     for (size_t r = 0; r < layout.num_ranks; ++r) {
       const int64_t n = *served_rows++ * layout.slice(layout.own_parts()[p]).num_columns;
-      copies.push_back({next[r], to, n});
+      if (n > 0) copies.push_back({next[r], to, n});
       next[r] += n;
       to += n;
     }

@@ -87,7 +87,7 @@ void RowRequest::WriteBlock(size_t rank, Word* block) const {
     *block++ = static_cast<Word>(shard.num_bags());
     *block++ = static_cast<Word>(shard.places.size());
     const int64_t* ids = shard.ids.empty() ? table.unique_ids.data() : shard.ids.data();
-    std::memcpy(block, ids, static_cast<size_t>(8 * shard.num_ids));
+    if (shard.num_ids > 0) std::memcpy(block, ids, static_cast<size_t>(8 * shard.num_ids));
     block = std::copy(shard.lengths.begin(), shard.lengths.end(), block + 2 * shard.num_ids);
     block = std::copy(shard.places.begin(), shard.places.end(), block);
   }

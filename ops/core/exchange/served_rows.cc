@@ -77,7 +77,9 @@ void ServedRows::WriteIds(size_t part, int64_t* ids, int64_t* splits) const {
   int64_t at = 0;
   if (splits != nullptr) *splits++ = 0;
   for (const Asked& asked : parts_[part].asked) {
-    std::memcpy(ids + at, asked.ids, static_cast<size_t>(8 * asked.num_single));
+    if (asked.num_single > 0) {
+      std::memcpy(ids + at, asked.ids, static_cast<size_t>(8 * asked.num_single));
+    }
     for (int64_t i = 0; splits != nullptr && i < asked.num_single; ++i) *splits++ = at + i + 1;
     at += asked.num_single;
     for (int64_t i = 0; i < asked.num_bag_ids; ++i) ids[at + i] = asked.Id(asked.places[i]);
