@@ -52,9 +52,7 @@ def test_a_failing_step_changes_no_table():
     np.testing.assert_array_equal(layer([tf.range(10)[:, tf.newaxis]])[0], rows)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"row_slice_threshold": 1}, {"column_slice_threshold": 20}]
-)
+@pytest.mark.parametrize("threshold", [None, "row_slice_threshold", "column_slice_threshold"])
 def test_ids_outside_may_read_as_zeros(threshold):
     layer = layer_of(outside="zero", **({threshold: 20} if threshold else {}))
     rows = layer([tf.constant([[3, -1], [3, 2**40], [-(2**40), 10]])])[0]
