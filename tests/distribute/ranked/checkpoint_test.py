@@ -1,7 +1,5 @@
 """Checkpoints, files and the callback where each rank has a part of the tables."""
 
-import pathlib
-
 import keras
 import numpy as np
 import pytest
@@ -16,13 +14,6 @@ from keras_sparse.saving import table_writer
 
 SIZES = [(12, 4), (9, 3), (None, 2)]
 NUM_STEPS = 4  # an epoch
-
-
-@pytest.fixture(name="folder")
-def shared_folder(tmp_path):
-    """A folder that all ranks see, and that stays until all are done."""
-    yield pathlib.Path(broadcast_object(str(tmp_path), 0, "folder"))
-    broadcast_object(None, 0, "done")
 
 
 def make_model(seed=0):

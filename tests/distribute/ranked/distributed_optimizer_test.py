@@ -82,7 +82,7 @@ def test_a_saved_model_goes_on(tmp_path):
 
 @pytest.mark.parametrize("wraps", [(True, False), (False, True)], ids=["from", "to"])
 @pytest.mark.parametrize("way", ["weights", "checkpoint"])
-def test_weights_are_those_of_the_optimizer_alone(way, wraps, tmp_path):
+def test_weights_are_those_of_the_optimizer_alone(way, wraps, tmp_path, folder):
     optimizers = [
         ksd.DistributedOptimizer(Adagrad(0.1)) if wrap else Adagrad(0.1) for wrap in wraps
     ]
@@ -93,8 +93,10 @@ def test_weights_are_those_of_the_optimizer_alone(way, wraps, tmp_path):
         saved.save_weights(tmp_path / "model.weights.h5")
         loaded.load_weights(tmp_path / "model.weights.h5")
     else:
-        keras_sparse.saving.save_checkpoint(saved, tmp_path / "checkpoint")
-        keras_sparse.saving.load_checkpoint(loaded, tmp_path / "checkpoint")
+        keras_sparse.saving.save_checkpoint(saved, folder / "checkpoint")
+        keras_sparse.saving.load_checkpoint(loaded, folder / "checkpoint")
+        if ksd.rank() > 0 and not wraps[0]:
+            return  # a table that each rank has trained by itself is saved as rank 0 has it
     check_same(saved, loaded)
 
 

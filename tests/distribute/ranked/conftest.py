@@ -1,0 +1,12 @@
+import pathlib
+
+import pytest
+
+from keras_sparse.distribute.collectives import broadcast_object
+
+
+@pytest.fixture(name="folder")
+def shared_folder(tmp_path):
+    """A folder that all ranks see, and that stays until all are done."""
+    yield pathlib.Path(broadcast_object(str(tmp_path), 0, "folder"))
+    broadcast_object(None, 0, "done")
