@@ -117,7 +117,9 @@ while True:
 
 @pytest.mark.parametrize("ending", ["sys.exit(3)", "os.kill(os.getpid(), signal.SIGINT)"])
 def test_a_process_that_ends_itself_leaves_nothing(ending, start, tmp_path):
-    process = start(f"all_twins[0].train_some(3); {ending}; time.sleep(60)", *KINDS)
+    # A shell lets what it runs in the background ignore Ctrl-C, and so its children.
+    hears = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    process = start(f"{hears}; all_twins[0].train_some(3); {ending}; time.sleep(60)", *KINDS)
     _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0
     assert list(tmp_path.iterdir()) == [], err
