@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.collectives import alltoall
 from keras_sparse.ops import _native
+from keras_sparse.ops.lookup import gradient_shape
 from keras_sparse.ops.lookup import rows_of_unborn_tables
 from keras_sparse.ops.merge_gradients import fill_in_absent
 from keras_sparse.ops.pooled_slices import PooledSlices
@@ -180,21 +181,15 @@ class _Call:
         )
 
 
-def _dense_shape(variable):
-    # As in `keras_sparse.ops.lookup`.
-    rows = 2**63 - 1 if variable.is_dynamic else variable.input_dim
-    return tf.constant((rows, variable.output_dim), tf.int64)
-
-
 def _slices(variable, values, ids, row_splits):
     if row_splits is not None:
         no_weights = tf.zeros((0,), tf.float32)
         bags = (tf.identity(row_splits), no_weights, "sum")
-        return PooledSlices(tf.identity(ids), values, *bags, _dense_shape(variable))
-    return tf.IndexedSlices(values, tf.identity(ids), _dense_shape(variable))
+        return PooledSlices(tf.identity(ids), values, *bags, gradient_shape(variable))
+    return tf.IndexedSlices(values, tf.identity(ids), gradient_shape(variable))
 
 
 def no_slices(variable):
     """Returns a gradient of an embedding variable that has no rows in it."""
     values = tf.zeros((0, variable.output_dim))
-    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), _dense_shape(variable))
+    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), gradient_shape(variable))

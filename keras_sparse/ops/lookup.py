@@ -102,6 +102,16 @@ def rows_of_unborn_tables(output_dims, ids, row_splits, combiners):
     return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
 
 
+def gradient_shape(variable):
+    """Returns the shape that the gradient of an embedding variable says it has, an int64 tensor.
+
+    A dynamic table counts as having the most rows there can be: to make its gradient dense by
+    mistake is then an error, whatever its keys are.
+    """
+    num_rows = 2**63 - 1 if variable.is_dynamic else variable.input_dim
+    return tf.constant((num_rows, variable.output_dim), tf.int64)
+
+
 class _Call:
     """One call's tensors, the native op that reads the tables for it, and the gradient of that."""
 
@@ -149,10 +159,7 @@ class _Call:
 
     def _as_slices(self, i, grad):
         variable = self.variables[i]
-        # A dynamic table counts as having the most rows there can be: to make its gradient dense by
-        # mistake is then an error, whatever its keys are.
-        num_rows = 2**63 - 1 if variable.is_dynamic else variable.input_dim
-        shape = tf.constant((num_rows, variable.output_dim), tf.int64)
+        shape = gradient_shape(variable)
         if self.combiners[i] != "none":
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape)

@@ -130,7 +130,7 @@ def test_averages_of_variables_are_the_inner_optimizers():
     np.testing.assert_allclose(kernel.numpy(), [-1.5])
 
 
-@pytest.mark.skipif("ksd.size() == 1")
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself, and has whole rows")
 def test_ranks_must_train_the_same_variables():
     kernel = keras.Variable(np.zeros(2 if ksd.rank() == 1 else 3, "float32"))
     optimizer = ksd.DistributedOptimizer(SGD(1.0))
@@ -142,7 +142,7 @@ def test_ranks_must_train_the_same_variables():
         optimizer.apply([tf.zeros(kernel.shape)], [kernel])
 
 
-@pytest.mark.skipif("ksd.size() == 1")
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself, and has whole rows")
 def test_columns_of_a_row_on_several_ranks_need_a_rule_of_columns():
     rows = np.ones((4, 12), "float32")
     with pytest.raises(NotImplementedError, match=r"one number for a whole row.*table 'users'"):
