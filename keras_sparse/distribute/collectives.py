@@ -1,6 +1,8 @@
 """What ranks do together. With one rank each of these returns what it was given.
 
-Every rank must call the same ones under the same names; in which order does not matter.
+Every rank must call the same ones under the same names. Inside of a `tf.function` Horovod knows
+them by these, and their order does not matter. Outside it knows no names: there ranks must call
+them in the same order too, or what one of them meant for one call arrives at another one.
 """
 
 import tensorflow as tf
@@ -56,7 +58,24 @@ def _not_constant(tensor):
     """
     if tf.executing_eagerly():
         return tensor
-    return tensor + tf.cast(tf.minimum(tf.timestamp(), 0.0), tensor.dtype)
+    # A random number, of which there is one only. TensorFlow lets random numbers alone in the order
+    # of a function's stateful ops; with another one this exchange would wait for those before it,
+    # for which a rank with another order may not have sent anything yet.
+    with tf.device("CPU"):
+        zero = tf.raw_ops.RandomUniformInt(
+            shape=tf.zeros((0,), tf.int32), minval=0, maxval=1, seed=1, seed2=1
+        )
+    return tensor + tf.cast(zero, tensor.dtype)
+
+
+def kept(tensors):
+    """Makes a `tf.function` compute tensors, read or not, where other ranks wait for this one.
+
+    A function leaves out what nobody reads, exchanges too: to TensorFlow they have no effect. It
+    does keep assertions, and what they would show.
+    """
+    if not tf.executing_eagerly():
+        tf.raw_ops.Assert(condition=True, data=tensors)
 
 
 def gather(values, name):

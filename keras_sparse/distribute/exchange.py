@@ -61,6 +61,11 @@ class Exchange:
         return call.rows(call_name(self.name))
 
     def _all_variables(self):
+        """What this rank looks up in or trains.
+
+        None of them is unborn where there are none: while Keras only traces a model for its shapes,
+        such a rank builds the exchange that others leave out. That is fine, as nothing runs then.
+        """
         return self.variables if self.anchor is None else [*self.variables, self.anchor]
 
     def trained_variables(self):
@@ -95,13 +100,14 @@ class _Call:
                 handles=[variable.native for variable in self.exchange.variables],
                 words=words,
                 splits=splits,
+                own_words=request.own_words,
                 pools=self.exchange.pools,
                 **self.layout.attributes,
             )
-            reply = alltoall(served.reply, served.reply_splits, f"{name}.rows")
+            words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
+            reply = {"words": words, "splits": splits, "own_words": served.own_reply}
             rows = _native.lib.keras_sparse_combine_rows(
-                words=reply[0],
-                splits=reply[1],
+                **reply,
                 reply_rows=request.reply_rows,
                 output_dims=self.layout.dims_of(self.tables),
                 **self._uses(request),
@@ -153,13 +159,14 @@ class _Call:
         values = _native.lib.keras_sparse_gather_gradients(
             words=words,
             splits=splits,
+            own_words=returned.own_words,
             served_rows=served.served_rows,
             output_dims=self.layout.own_dims,
             P=len(self.layout.own_dims),
             **self.layout.attributes,
         )
         if trained[0] is self.exchange.anchor:
-            return [no_slices(self.exchange.anchor)]
+            return [no_slices(self.exchange.anchor, tf.size(words, tf.int64))]
         own = zip(self.exchange.variables, self.exchange.pools, strict=True)
         return [
             _slices(variable, values[p], served.ids[p], served.row_splits[p] if pools else None)
@@ -173,8 +180,7 @@ class _Call:
         return list(
             _native.lib.keras_sparse_combine_rows_weights_grad(
                 output_grads=[grads[i] for i in self.weighted],
-                words=reply[0],
-                splits=reply[1],
+                **reply,
                 reply_rows=request.reply_rows,
                 **self._uses(request, self.weighted),
             )
@@ -189,7 +195,15 @@ def _slices(variable, values, ids, row_splits):
     return tf.IndexedSlices(values, tf.identity(ids), gradient_shape(variable))
 
 
-def no_slices(variable):
-    """Returns a gradient of an embedding variable that has no rows in it."""
-    values = tf.zeros((0, variable.output_dim))
+def no_slices(variable, after):
+    """Returns a gradient of an embedding variable that has no rows in it.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        after: int64 scalar, not negative, that an exchange gives for which other ranks wait. Of a
+            `tf.function` whose gradient a tape outside of it takes, only what gradients are made
+            from is computed, so these are. A control dependency does not do: TensorFlow replaces
+            ops that nothing else needs by empty ones.
+    """
+    values = tf.zeros(tf.stack([tf.minimum(after, 0), variable.output_dim]))
     return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), gradient_shape(variable))

@@ -11,9 +11,10 @@ class ExchangeLayout:
         rank: Integer. This process.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as.
+        name: String, another one for each exchange, the same on all ranks.
     """
 
-    def __init__(self, plan, rank, out_of_range, wire_dtype):
+    def __init__(self, plan, rank, out_of_range, wire_dtype, name):
         kinds = [placement.kind for placement in plan.placements]
         # The places in the plan of the tables that are exchanged.
         self.tables = [i for i, kind in enumerate(kinds) if kind != "data_parallel"]
@@ -29,6 +30,7 @@ class ExchangeLayout:
         names = [plan.tables[i].name for i in self.tables]
         self.attributes = {"layout": [int(number) for number in numbers], "table_names": names}
         self.attributes["wire_dtype"] = wire_dtype
+        self.attributes["exchange"] = name
         # The tables of the plan that this rank has a part of, in the order of the native ops.
         self.own_tables = [i for i in self.tables if plan.slice_of(i, rank) is not None]
         self.own_dims = [plan.slice_of(i, rank).num_columns for i in self.own_tables]

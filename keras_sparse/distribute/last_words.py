@@ -38,7 +38,8 @@ def add_last_words(error, prefix):
         error.add_note(
             f"{prefix}This rank ends because another rank has ended, or cannot be reached. Look at "
             "what the others have printed: the cause is the error of the one that ended first. A "
-            "rank without any was killed, perhaps as memory ran out."
+            "rank without any was killed, perhaps as memory ran out; or it was done, because not "
+            "all ranks call `fit`, `evaluate` and `predict`, with as many batches."
         )
     else:
         error.add_note(f"{prefix}This rank ends with the error above, and the others with it.")

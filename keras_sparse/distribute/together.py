@@ -1,3 +1,4 @@
+import builtins
 import contextlib
 
 from keras_sparse.distribute.collectives import gather_objects
@@ -10,9 +11,8 @@ from keras_sparse.distribute.runtime import size
 def together(name):
     """While this is entered, an error on one rank becomes an error on all.
 
-    At the end ranks tell each other how it went. Where it went well on a rank, that raises the
-    error of the first rank that failed, of the same class as far as it is made from a message
-    alone. So what is done inside must not wait for other ranks.
+    At the end ranks tell each other how it went, as by `fail_together`. So what is done inside must
+    not wait for other ranks.
 
     Args:
         name: String, the same on all ranks.
@@ -25,8 +25,19 @@ def together(name):
         yield
     except Exception as error:
         failure = error
-    told = None if failure is None else (type(failure), str(failure))
-    of_ranks = gather_objects(_transportable(told), f"keras_sparse.together.{name}")
+    fail_together(failure, f"keras_sparse.together.{name}")
+
+
+def fail_together(failure, name):
+    """Raises an error on all ranks if there is one on any. All must call it.
+
+    Args:
+        failure: Exception of this rank, which it raises, or `None`. A rank without one raises that
+            of the first rank that has one, of the same class as far as it is made from a message
+            alone.
+        name: String, as in `collectives.gather_objects`.
+    """
+    of_ranks = gather_objects(_transportable(failure), name)
     if failure is not None:
         raise failure
     for other, theirs in enumerate(of_ranks):
@@ -35,13 +46,16 @@ def together(name):
             raise kind(f"{error_prefix()}rank {other} has failed: {message}")
 
 
-def _transportable(told):
-    """The class as one that every rank can make from a message."""
-    if told is None:
+def _transportable(failure):
+    """The message, and the class as one that every rank knows and makes from a message."""
+    if failure is None:
         return None
-    kind, message = told
-    module = kind.__module__
-    is_ours = module.startswith("keras_sparse.")
-    if not (is_ours or (module == "builtins" and not issubclass(kind, UnicodeError))):
+    kind, message = type(failure), str(failure)
+    is_builtin = getattr(builtins, kind.__name__, None) is kind
+    if not (is_builtin or kind.__module__.startswith("keras_sparse.")):
+        return RuntimeError, message
+    try:
+        kind(message)
+    except Exception:  # `UnicodeDecodeError` and `ExceptionGroup` take more
         kind = RuntimeError
     return kind, message

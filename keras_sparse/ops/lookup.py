@@ -126,7 +126,9 @@ class _Call:
 
     def rows(self):
         if not self.trained and not self.weighted:
-            return list(_native.lib.keras_sparse_lookup(**self._inputs()).rows)
+            # A tape outside of a tf.function looks for the gradient of every op in it.
+            rows = _native.lib.keras_sparse_lookup(**self._inputs()).rows
+            return [tf.stop_gradient(each) for each in rows]
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):

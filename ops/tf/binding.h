@@ -59,6 +59,20 @@ inline absl::Status InvalidInput(std::string message) {
   return ToTf(InvalidArgument(std::move(message)));
 }
 
+// An error of TensorFlow's as the core has them, to send to other ranks.
+inline Status FromTf(const absl::Status& status) {
+  if (status.ok()) return Status::Ok();
+  std::string message(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return InvalidArgument(std::move(message));
+    case absl::StatusCode::kResourceExhausted:
+      return ResourceExhausted(std::move(message));
+    default:
+      return FailedPrecondition(std::move(message));
+  }
+}
+
 // The tables of an op's `handles` input, kept alive while this exists.
 class TableList {
  public:

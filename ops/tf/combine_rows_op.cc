@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/tf/exchange_inputs.h"
+#include "ops/tf/exchange_op.h"
 #include "ops/tf/output_allocator.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -17,6 +17,7 @@ REGISTER_OP("KerasSparseCombineRows")
     .Attr("output_dims: list(int)")
     .Input("words: int32")
     .Input("splits: int32")
+    .Input("own_words: int32")
     .Input("reply_rows: int64")
     .Input("positions: N * int32")
     .Input("position_splits: N * int64")
@@ -45,24 +46,14 @@ REGISTER_OP("KerasSparseCombineRows")
       return absl::OkStatus();
     });
 
-class CombineRowsOp : public tf::OpKernel {
+class CombineRowsOp : public InputsExchangeOp {
  public:
-  explicit CombineRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
-    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
-    OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
-    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
-  }
+  explicit CombineRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    BlockInputs blocks;
-    ReceivedFloats received;
+    ReceivedFloats replies;
     CombinedInputs inputs;
-    OP_REQUIRES_OK(ctx, blocks.Read(ctx, layout_.num_ranks));
-    OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks.words, blocks.num_words, blocks.splits)));
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, layout_, input_tables_, combiners_));
-    OP_REQUIRES_OK(
-        ctx, received.Read(ctx, blocks, kHeaderWords, wire_type_, inputs.rows().num_floats()));
+    OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
     std::vector<float*> outputs;
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const CombinedInput& input = inputs.inputs()[i];
@@ -72,15 +63,9 @@ class CombineRowsOp : public tf::OpKernel {
                                          &outputs.back()));
     }
     TfExecutor executor(ctx);
-    CombineRows(layout_, inputs.rows().Columns(received.floats()), inputs.inputs(), outputs,
+    CombineRows(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(), outputs,
                 &executor);
   }
-
- private:
-  ExchangeLayout layout_;
-  WireType wire_type_ = WireType::kFloat32;
-  std::vector<size_t> input_tables_;
-  std::vector<Combiner> combiners_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRows").Device(tf::DEVICE_CPU), CombineRowsOp);

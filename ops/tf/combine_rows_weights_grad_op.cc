@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/tf/exchange_inputs.h"
+#include "ops/tf/exchange_op.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -16,6 +16,7 @@ REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
     .Input("output_grads: N * float")
     .Input("words: int32")
     .Input("splits: int32")
+    .Input("own_words: int32")
     .Input("reply_rows: int64")
     .Input("positions: N * int32")
     .Input("position_splits: N * int64")
@@ -28,27 +29,17 @@ REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
       return c->set_output("weight_grads", weights);
     });
 
-class CombineRowsWeightsGradOp : public tf::OpKernel {
+class CombineRowsWeightsGradOp : public InputsExchangeOp {
  public:
-  explicit CombineRowsWeightsGradOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
-    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
-    OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
-    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
-  }
+  explicit CombineRowsWeightsGradOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    BlockInputs blocks;
-    ReceivedFloats received;
+    ReceivedFloats replies;
     CombinedInputs inputs;
     std::vector<const float*> output_grads;
     std::vector<float*> weight_grads;
-    OP_REQUIRES_OK(ctx, blocks.Read(ctx, layout_.num_ranks));
-    OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks.words, blocks.num_words, blocks.splits)));
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, layout_, input_tables_, combiners_));
+    OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &output_grads));
-    OP_REQUIRES_OK(
-        ctx, received.Read(ctx, blocks, kHeaderWords, wire_type_, inputs.rows().num_floats()));
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const Bags& bags = inputs.inputs()[i].bags;
       OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
@@ -58,15 +49,9 @@ class CombineRowsWeightsGradOp : public tf::OpKernel {
       weight_grads.push_back(grads->flat<float>().data());
     }
     TfExecutor executor(ctx);
-    CombineWeightsGradient(layout_, inputs.rows().Columns(received.floats()), inputs.inputs(),
+    CombineWeightsGradient(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(),
                            output_grads, weight_grads, &executor);
   }
-
- private:
-  ExchangeLayout layout_;
-  WireType wire_type_ = WireType::kFloat32;
-  std::vector<size_t> input_tables_;
-  std::vector<Combiner> combiners_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRowsWeightsGrad").Device(tf::DEVICE_CPU),

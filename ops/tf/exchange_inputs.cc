@@ -13,7 +13,9 @@ absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout) {
   std::vector<std::string> names;
   TF_RETURN_IF_ERROR(ctx->GetAttr("layout", &numbers));
   TF_RETURN_IF_ERROR(ctx->GetAttr("table_names", &names));
-  return ToTf(ExchangeLayout::Read(numbers, names, layout));
+  std::string exchange;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("exchange", &exchange));
+  return ToTf(ExchangeLayout::Read(numbers, names, exchange, layout));
 }
 
 absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type) {
@@ -35,45 +37,57 @@ absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>*
   return absl::OkStatus();
 }
 
-absl::Status BlockInputs::Read(tf::OpKernelContext* ctx, size_t num_ranks) {
-  const tf::Tensor* words_in = nullptr;
-  const tf::Tensor* splits_in = nullptr;
-  TF_RETURN_IF_ERROR(ctx->input("words", &words_in));
-  TF_RETURN_IF_ERROR(ctx->input("splits", &splits_in));
-  if (static_cast<size_t>(splits_in->NumElements()) != num_ranks) {
-    return InvalidInput(absl::StrCat("`splits` must have one number a rank, ", num_ranks,
-                                     ". Received: ", splits_in->NumElements()));
+absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+                        std::vector<Block>* blocks) {
+  const tf::Tensor* words = nullptr;
+  const tf::Tensor* splits = nullptr;
+  const tf::Tensor* own_words = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("words", &words));
+  TF_RETURN_IF_ERROR(ctx->input("splits", &splits));
+  TF_RETURN_IF_ERROR(ctx->input("own_words", &own_words));
+  if (static_cast<size_t>(splits->NumElements()) != layout.num_ranks) {
+    return InvalidInput(absl::StrCat("`splits` must have one number a rank, ", layout.num_ranks,
+                                     ". Received: ", splits->NumElements()));
   }
-  words = words_in->flat<int32_t>().data();
-  num_words = words_in->NumElements();
-  splits = splits_in->flat<int32_t>().data();
+  const Word* next = words->flat<int32_t>().data();
+  int64_t left = words->NumElements();
+  for (size_t r = 0; r < layout.num_ranks; ++r) {
+    const int64_t n = splits->flat<int32_t>()(static_cast<int64_t>(r));
+    if (n < 0 || n > left || (r == layout.rank && n != 0)) break;
+    blocks->push_back({next, n});
+    next += n;
+    left -= n;
+  }
+  if (blocks->size() != layout.num_ranks || left != 0) {
+    return InvalidInput(absl::StrCat(
+        "`splits` must be the words of each other rank. Received: ", splits->SummarizeValue(-1),
+        " for ", words->NumElements(), " words"));
+  }
+  (*blocks)[layout.rank] = {own_words->flat<int32_t>().data(), own_words->NumElements()};
   return absl::OkStatus();
 }
 
-absl::Status ReceivedFloats::Read(tf::OpKernelContext* ctx, const BlockInputs& blocks,
+absl::Status ReceivedFloats::Read(tf::OpKernelContext* ctx, const std::vector<Block>& blocks,
                                   int64_t header_words, WireType type,
                                   const std::vector<int64_t>& num_floats) {
-  const std::vector<int64_t> borders = BlockBorders(blocks.splits, num_floats.size());
   int64_t total = 0;
   for (size_t r = 0; r < num_floats.size(); ++r) {
     const int64_t expected = header_words + FloatWords(type, num_floats[r]);
-    if (blocks.splits[r] != expected) {
+    if (blocks[r].num_words != expected) {
       return ToTf(Status(StatusCode::kDataLoss,
                          "a rank must send as many floats as it was asked for, in " +
-                             std::to_string(expected) + " words. Received: " +
-                             std::to_string(blocks.splits[r]) + " of rank " + std::to_string(r)));
+                             std::to_string(expected) +
+                             " words. Received: " + std::to_string(blocks[r].num_words) +
+                             " of rank " + std::to_string(r)));
     }
     total += num_floats[r];
-  }
-  if (borders.back() != blocks.num_words) {
-    return InvalidInput("`splits` must add up to the number of words");
   }
   if (type != WireType::kFloat32) {
     TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, {total}, &decoded_));
   }
   float* next = type == WireType::kFloat32 ? nullptr : decoded_.flat<float>().data();
   for (size_t r = 0; r < num_floats.size(); ++r) {
-    const Word* words = blocks.words + borders[r] + header_words;
+    const Word* words = blocks[r].words + header_words;
     if (type == WireType::kFloat32) {
       floats_.push_back(reinterpret_cast<float*>(const_cast<Word*>(words)));
       continue;
@@ -160,19 +174,20 @@ absl::Status BlockOutputs::Allocate(tf::OpKernelContext* ctx,
                        "batches. Received: ",
                        num_words[r]));
     }
-    splits_.flat<int32_t>()(static_cast<int64_t>(r)) = static_cast<int32_t>(num_words[r]);
-    total += num_words[r];
+    const int64_t num_sent = r == layout_.rank ? 0 : num_words[r];
+    splits_.flat<int32_t>()(static_cast<int64_t>(r)) = static_cast<int32_t>(num_sent);
+    total += num_sent;
   }
   int64_t capacity = 1;
   while (capacity < total) capacity *= 2;
+  TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_INT32, {num_words[layout_.rank]}, &own_words_));
   return MakeTensor(ctx, tf::DT_INT32, {capacity}, &words_);
 }
 
-absl::Status BlockOutputs::SetStatus(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
-                                     const Status& status) {
-  const std::vector<int64_t> num_words(layout.num_ranks, StatusWords(status));
+absl::Status BlockOutputs::SetStatus(tf::OpKernelContext* ctx, const Status& status) {
+  const std::vector<int64_t> num_words(layout_.num_ranks, StatusWords(status));
   TF_RETURN_IF_ERROR(Allocate(ctx, num_words));
-  for (Word* block : Blocks()) WriteStatus(status, layout.checksum, block);
+  for (Word* block : Blocks()) WriteStatus(status, layout_.checksum, block);
   return absl::OkStatus();
 }
 
@@ -184,6 +199,7 @@ std::vector<Word*> BlockOutputs::Blocks() {
     blocks.push_back(next);
     next += splits(r);
   }
+  blocks[layout_.rank] = own_words_.flat<int32_t>().data();
   return blocks;
 }
 
@@ -225,6 +241,7 @@ void BlockOutputs::EncodeFloats(int64_t header_words, WireType type,
 void BlockOutputs::Set(tf::OpKernelContext* ctx, int output) const {
   ctx->set_output(output, words_);
   ctx->set_output(output + 1, splits_);
+  ctx->set_output(output + 2, own_words_);
 }
 
 }  // namespace keras_sparse

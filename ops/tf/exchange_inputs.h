@@ -13,7 +13,8 @@
 #include "ops/tf/binding.h"
 
 // The attributes that describe a layout: see ExchangeLayout::Read.
-#define KERAS_SPARSE_LAYOUT_ATTRS Attr("layout: list(int)").Attr("table_names: list(string)")
+#define KERAS_SPARSE_LAYOUT_ATTRS \
+  Attr("layout: list(int)").Attr("table_names: list(string)").Attr("exchange: string")
 // The attribute of ops that send or receive floats: see WireType.
 #define KERAS_SPARSE_WIRE_ATTR Attr("wire_dtype: string")
 
@@ -28,21 +29,17 @@ absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type);
 // Reads `input_tables`.
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
 
-// The inputs `words` and `splits` of an op: blocks of all ranks.
-struct BlockInputs {
-  const Word* words = nullptr;
-  int64_t num_words = 0;
-  const int32_t* splits = nullptr;
-
-  absl::Status Read(tf::OpKernelContext* ctx, size_t num_ranks);
-};
+// The blocks of all ranks as an op gets them: the inputs `words` and `splits`, which are what came
+// from other ranks, and `own_words`, this rank's block for itself.
+absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+                        std::vector<Block>* blocks);
 
 // The floats of such blocks, which follow so many words of each.
 class ReceivedFloats {
  public:
   // DataLoss unless each block has as many floats as `num_floats` says.
-  absl::Status Read(tf::OpKernelContext* ctx, const BlockInputs& blocks, int64_t header_words,
-                    WireType type, const std::vector<int64_t>& num_floats);
+  absl::Status Read(tf::OpKernelContext* ctx, const std::vector<Block>& blocks,
+                    int64_t header_words, WireType type, const std::vector<int64_t>& num_floats);
   // Where those of each rank begin. They are to be read only, whatever the type says: replies are
   // of one type for who writes and who reads them.
   const std::vector<float*>& floats() const { return floats_; }
@@ -69,17 +66,18 @@ class CombinedInputs {
   std::unique_ptr<ReplyRows> rows_;
 };
 
-// Blocks that an op makes: two outputs, the words of all ranks and how many are of each.
+// Blocks that an op makes. They are three outputs: the words for other ranks, how many are for
+// each, and the words of this rank's block for itself, which no exchange has to copy.
 //
 // There are a power of two of words, of which the last ones mean nothing: to Horovod an exchange is
 // the same in each step if the shapes are, and ranks then agree on it in one message, not in six.
 class BlockOutputs {
  public:
+  explicit BlockOutputs(const ExchangeLayout& layout) : layout_(layout) {}
   // ResourceExhausted for 2^31 words of one rank or more.
   absl::Status Allocate(tf::OpKernelContext* ctx, const std::vector<int64_t>& num_words);
   // The same error for all ranks.
-  absl::Status SetStatus(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
-                         const Status& status);
+  absl::Status SetStatus(tf::OpKernelContext* ctx, const Status& status);
   // Where the block of each rank begins.
   std::vector<Word*> Blocks();
   // Makes blocks of so many words and then floats, and says where the floats of each are to go.
@@ -88,12 +86,14 @@ class BlockOutputs {
   // Once they are there.
   void EncodeFloats(int64_t header_words, WireType type, const std::vector<int64_t>& num_floats,
                     const std::vector<float*>& floats);
-  // Makes them outputs `output` and `output + 1`.
+  // Makes them outputs `output` to `output + 2`.
   void Set(tf::OpKernelContext* ctx, int output) const;
 
  private:
+  const ExchangeLayout& layout_;
   tf::Tensor words_;
-  tf::Tensor splits_;
+  tf::Tensor splits_;  // none of the words is this rank's
+  tf::Tensor own_words_;
   tf::Tensor uncoded_;  // floats, where the wire has others
 };
 

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/exchange/return_gradients.h"
-#include "ops/tf/exchange_inputs.h"
+#include "ops/tf/exchange_op.h"
 #include "ops/tf/output_allocator.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -16,6 +16,7 @@ REGISTER_OP("KerasSparseGatherGradients")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("output_dims: list(int)")
     .Input("words: int32")
     .Input("splits: int32")
+    .Input("own_words: int32")
     .Input("served_rows: int64")
     .Output("grads: P * float")
     // A rank without tables has no use for it, but the others wait for its gradients.
@@ -29,17 +30,15 @@ REGISTER_OP("KerasSparseGatherGradients")
       return absl::OkStatus();
     });
 
-class GatherGradientsOp : public tf::OpKernel {
+class GatherGradientsOp : public ExchangeOp {
  public:
-  explicit GatherGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
-    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
-  }
+  explicit GatherGradientsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    BlockInputs blocks;
+    std::vector<Block> blocks;
     const tf::Tensor* served_rows = nullptr;
-    OP_REQUIRES_OK(ctx, blocks.Read(ctx, layout_.num_ranks));
+    OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
+    OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks)));
     OP_REQUIRES_OK(ctx, ctx->input("served_rows", &served_rows));
     const auto num_parts = static_cast<int64_t>(layout_.own_parts().size());
     const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
@@ -59,15 +58,11 @@ class GatherGradientsOp : public tf::OpKernel {
       OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(p), {num_rows, dim}, &grads.back()));
     }
     ReceivedFloats received;
-    OP_REQUIRES_OK(ctx, received.Read(ctx, blocks, 0, wire_type_, expected));
+    OP_REQUIRES_OK(ctx, received.Read(ctx, blocks, kHeaderWords, wire_type_, expected));
     const std::vector<const float*> floats(received.floats().begin(), received.floats().end());
     TfExecutor executor(ctx);
     GatherGradients(layout_, floats, rows, grads, &executor);
   }
-
- private:
-  ExchangeLayout layout_;
-  WireType wire_type_ = WireType::kFloat32;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU),

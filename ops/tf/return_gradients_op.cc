@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "ops/core/exchange/return_gradients.h"
-#include "ops/tf/exchange_inputs.h"
+#include "ops/tf/exchange_op.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -23,43 +23,37 @@ REGISTER_OP("KerasSparseReturnGradients")
     .Input("weights: N * float")
     .Output("words: int32")
     .Output("splits: int32")
+    .Output("own_words: int32")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      c->set_output(0, c->Vector(c->UnknownDim()));
-      c->set_output(1, c->Vector(c->UnknownDim()));
+      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
       return absl::OkStatus();
     });
 
-class ReturnGradientsOp : public tf::OpKernel {
+class ReturnGradientsOp : public InputsExchangeOp {
  public:
-  explicit ReturnGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
-    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
-    OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
-    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+  explicit ReturnGradientsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
+    if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("scale", &scale_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     CombinedInputs inputs;
     std::vector<const float*> grads;
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, layout_, input_tables_, combiners_));
+    OP_REQUIRES_OK(ctx, ReadInputs(ctx, &inputs));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &grads));
     const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
-    BlockOutputs blocks;
+    BlockOutputs blocks(layout_);
     std::vector<float*> floats;
-    OP_REQUIRES_OK(ctx, blocks.AllocateFloats(ctx, 0, wire_type_, num_floats, &floats));
+    OP_REQUIRES_OK(ctx, blocks.AllocateFloats(ctx, kHeaderWords, wire_type_, num_floats, &floats));
+    for (Word* block : blocks.Blocks()) WriteStatus(Status::Ok(), layout_.checksum, block);
     TfExecutor executor(ctx);
     ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads, scale_,
                     inputs.rows().Columns(floats), &executor);
-    blocks.EncodeFloats(0, wire_type_, num_floats, floats);
+    blocks.EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
     blocks.Set(ctx, 0);
   }
 
  private:
-  ExchangeLayout layout_;
-  WireType wire_type_ = WireType::kFloat32;
-  std::vector<size_t> input_tables_;
-  std::vector<Combiner> combiners_;
   float scale_ = 1;
 };
 

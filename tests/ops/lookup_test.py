@@ -85,6 +85,16 @@ def test_reads_do_not_wait_for_each_other_inside_a_function():
     assert [read.control_inputs for read in reads] == [[], [update], [update]]
 
 
+def test_a_tape_outside_of_a_function_passes_by_a_frozen_table():
+    variable, rows = table(5, 1)
+    variable.trainable = False
+    weight = tf.Variable(2.0)
+    step = tf.function(lambda ids: ops.lookup([variable], [ids])[0] * weight)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(step(int64([2, 3])))
+    assert tape.gradient(loss, weight) == rows[2] + rows[3]
+
+
 def test_reading_creates_no_rows():
     variable, _ = table(None, 2)
     before = checks.table_content(variable)

@@ -60,10 +60,20 @@ Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
   return Malformed(std::to_string(num_columns) + " columns of table '" + name + "'");
 }
 
+// Of all numbers but this rank's own, and of all names.
+uint32_t Checksum(const std::vector<int64_t>& numbers, const std::vector<std::string>& names,
+                  const std::string& exchange) {
+  uint32_t crc = Crc32c(numbers.data(), 8);
+  crc = Crc32c(numbers.data() + 2, 8 * (numbers.size() - 2), crc);
+  for (const std::string& name : names) crc = Crc32c(name.c_str(), name.size() + 1, crc);
+  return Crc32c(exchange.data(), exchange.size(), crc);
+}
+
 }  // namespace
 
 Status ExchangeLayout::Read(const std::vector<int64_t>& numbers,
-                            const std::vector<std::string>& names, ExchangeLayout* layout) {
+                            const std::vector<std::string>& names, const std::string& exchange,
+                            ExchangeLayout* layout) {
   Numbers reader(numbers);
   const int64_t num_ranks = reader.Next();
   const int64_t rank = reader.Next();
@@ -83,7 +93,7 @@ Status ExchangeLayout::Read(const std::vector<int64_t>& numbers,
     result.tables.push_back(std::move(table));
   }
   if (!reader.AreUsedUp()) return Malformed(std::to_string(numbers.size()) + " numbers");
-  result.checksum = Crc32c(numbers.data() + 2, 8 * (numbers.size() - 2), Crc32c(numbers.data(), 8));
+  result.checksum = Checksum(numbers, names, exchange);
   *layout = std::move(result);
   return Status::Ok();
 }

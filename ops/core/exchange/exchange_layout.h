@@ -44,12 +44,12 @@ struct ExchangeLayout {
     size_t slice;
   };
 
-  // Reads what ops take as an attribute:
+  // Reads what ops take as attributes: names of tables, a name that no other exchange has, and
   //   num_ranks, rank, then for each table input_dim, dim, out_of_range_is_zero, by_rows, the
   //   number of slices, and for each of these rank and num_columns
   // InvalidArgument unless that makes sense.
   static Status Read(const std::vector<int64_t>& numbers, const std::vector<std::string>& names,
-                     ExchangeLayout* layout);
+                     const std::string& exchange, ExchangeLayout* layout);
 
   size_t num_ranks = 1;
   size_t rank = 0;
@@ -57,7 +57,8 @@ struct ExchangeLayout {
   // For each rank what it has, in the order of tables: the order of everything that is sent to it
   // or that it sends.
   std::vector<std::vector<Part>> parts_of_rank;
-  // Equal on ranks that have made the same layout.
+  // Equal on ranks that have made the same layout for the same exchange: Horovod alone does not
+  // keep two exchanges apart outside of a graph, where it knows them by no name.
   uint32_t checksum = 0;
 
   const std::vector<Part>& own_parts() const { return parts_of_rank[rank]; }

@@ -71,8 +71,14 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   return uses;
 }
 
-// sum = the gradients of uses [begin, end), those columns of them.
-void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float* sum) {
+// sum = scale times the gradients of uses [begin, end), those columns of them.
+void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float scale,
+         float* sum) {
+  if (end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
+    const float* grad = uses.grads[begin] + columns.first_column;
+    for (int64_t c = 0; c < columns.num_columns; ++c) sum[c] = scale * grad[c];
+    return;
+  }
   std::array<const float*, kBlockRows> rows;
   std::fill_n(sum, columns.num_columns, 0.0f);
   for (uint32_t at = begin; at < end; at += kBlockRows) {
@@ -83,6 +89,7 @@ void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& col
     const float* coefficients = uses.coefficients.empty() ? nullptr : &uses.coefficients[at];
     AddRows(rows.data(), coefficients, n, columns.num_columns, sum);
   }
+  if (scale != 1) Scale(scale, columns.num_columns, sum);
 }
 
 // Some reply rows of a table.
@@ -95,15 +102,14 @@ struct Run {
 void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const Run& run,
             float scale) {
   for (const ReplyColumns& each : columns) {
+    size_t prefetched = uses.first[static_cast<size_t>(run.begin)];
     for (int64_t j = run.begin; j < run.end; ++j) {
       const auto row = static_cast<size_t>(j);
-      const size_t ahead = std::min<size_t>(uses.first[row] + kBlockRows, uses.grads.size());
-      if (ahead < uses.grads.size()) {
-        PrefetchBytes(uses.grads[ahead] + each.first_column, 4 * each.num_columns);
+      const size_t ahead = std::min<size_t>(uses.first[row + 1] + kBlockRows, uses.grads.size());
+      for (; prefetched < ahead; ++prefetched) {
+        PrefetchBytes(uses.grads[prefetched] + each.first_column, 4 * each.num_columns);
       }
-      float* sum = each.Row(j);
-      Sum(uses, uses.first[row], uses.first[row + 1], each, sum);
-      if (scale != 1) Scale(scale, each.num_columns, sum);
+      Sum(uses, uses.first[row], uses.first[row + 1], each, scale, each.Row(j));
     }
   }
 }

@@ -57,7 +57,7 @@ class RowRequest {
     float* scales;        // (num_bags), null without a combiner or with weights
   };
   struct Result {
-    Word* words;  // the blocks, rank by rank
+    std::vector<Word*> blocks;  // (num_ranks) what goes to each
     std::vector<InputResult> inputs;
     int64_t* reply_rows;  // (num_tables, num_ranks): of which rank's shard so many are; row-major
   };

@@ -24,15 +24,13 @@ int64_t RowRequest::num_positions(size_t input) const {
 }
 
 void RowRequest::Write(const Result& result, Executor* executor) const {
-  std::vector<int64_t> begin(layout_.num_ranks + 1, 0);
-  for (size_t r = 0; r < layout_.num_ranks; ++r) begin[r + 1] = begin[r] + num_words(r);
   const auto num_blocks = static_cast<int64_t>(layout_.num_ranks);
   const auto num_inputs = static_cast<int64_t>(inputs_.size());
   executor->ParallelFor(num_blocks + num_inputs, kNanosecondsPerBlock,
                         [&](int64_t first, int64_t last) {
                           for (int64_t i = first; i < last; ++i) {
                             if (i < num_blocks) {
-                              WriteBlock(static_cast<size_t>(i), result.words + begin[i]);
+                              WriteBlock(static_cast<size_t>(i), result.blocks[i]);
                             } else {
                               const auto input = static_cast<size_t>(i - num_blocks);
                               WriteInput(input, result.inputs[input]);

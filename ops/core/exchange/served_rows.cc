@@ -25,14 +25,13 @@ int64_t ServedRows::Asked::Id(int64_t place) const {
   return id;
 }
 
-Status ServedRows::Create(const ExchangeLayout& layout, const Word* words, int64_t num_words,
-                          const int32_t* splits, std::unique_ptr<ServedRows>* served) {
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckBlocks(layout, words, num_words, splits));
+Status ServedRows::Create(const ExchangeLayout& layout, const std::vector<Block>& blocks,
+                          std::unique_ptr<ServedRows>* served) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckBlocks(layout, blocks));
   std::unique_ptr<ServedRows> result(new ServedRows(layout));
-  const std::vector<int64_t> borders = BlockBorders(splits, layout.num_ranks);
   for (size_t r = 0; r < layout.num_ranks; ++r) {
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        result->ReadBlock(r, words + borders[r] + kHeaderWords, words + borders[r + 1]));
+    KERAS_SPARSE_RETURN_IF_ERROR(result->ReadBlock(r, blocks[r].words + kHeaderWords,
+                                                   blocks[r].words + blocks[r].num_words));
   }
   *served = std::move(result);
   return Status::Ok();

@@ -23,9 +23,9 @@ namespace keras_sparse {
 class ServedRows {
  public:
   // The error that a rank has sent in the place of ids; DataLoss if a block is malformed.
-  // `layout` and `words` must outlive this.
-  static Status Create(const ExchangeLayout& layout, const Word* words, int64_t num_words,
-                       const int32_t* splits, std::unique_ptr<ServedRows>* served);
+  // `layout` and the words of `blocks` must outlive this.
+  static Status Create(const ExchangeLayout& layout, const std::vector<Block>& blocks,
+                       std::unique_ptr<ServedRows>* served);
 
   // Of one of the layout's own parts.
   int64_t num_ids(size_t part) const { return parts_[part].num_ids; }

@@ -15,7 +15,8 @@ std::string Prefix(const ExchangeLayout& layout, size_t rank) {
   return "[rank " + std::to_string(rank) + " of " + std::to_string(layout.num_ranks) + "] ";
 }
 
-Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Word* block, int64_t num_words) {
+Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& received) {
+  const auto [block, num_words] = received;
   if (num_words < kHeaderWords) {
     return Status(StatusCode::kDataLoss,
                   Prefix(layout, rank) + "a block of an exchange must have " +
@@ -25,17 +26,20 @@ Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Word* block, 
   if (block[kCode] != 0) {
     const int64_t room = 4 * (num_words - kHeaderWords);
     const int64_t bytes = std::clamp<int64_t>(block[kMessageBytes], 0, room);
-    return Status(
-        static_cast<StatusCode>(block[kCode]),
-        Prefix(layout, rank) + std::string(reinterpret_cast<const char*>(block + kHeaderWords),
-                                           static_cast<size_t>(bytes)));
+    const std::string message(reinterpret_cast<const char*>(block + kHeaderWords),
+                              static_cast<size_t>(bytes));
+    // What comes from a binding says already whose it is.
+    const bool is_named = message.rfind("[rank ", 0) == 0;
+    return Status(static_cast<StatusCode>(block[kCode]),
+                  is_named ? message : Prefix(layout, rank) + message);
   }
   if (static_cast<uint32_t>(block[kChecksum]) != layout.checksum) {
-    return FailedPrecondition(Prefix(layout, rank) +
-                              "every rank must make the same tables and plan. Make the layer with "
-                              "the same arguments on all ranks. Received: another layout than that "
-                              "of rank " +
-                              std::to_string(layout.rank));
+    return FailedPrecondition(
+        Prefix(layout, rank) +
+        "every rank must make the same layers, and ranks must call them, and take their gradients, "
+        "in the same order outside of a tf.function. Received: what belongs to another layer than "
+        "the one that rank " +
+        std::to_string(layout.rank) + " calls, or to one made with other arguments");
   }
   return Status::Ok();
 }
@@ -54,24 +58,9 @@ void WriteStatus(const Status& status, uint32_t checksum, Word* block) {
   std::memcpy(block + kHeaderWords, status.message().data(), status.message().size());
 }
 
-std::vector<int64_t> BlockBorders(const int32_t* splits, size_t num_ranks) {
-  std::vector<int64_t> borders(num_ranks + 1, 0);
-  for (size_t r = 0; r < num_ranks; ++r) borders[r + 1] = borders[r] + splits[r];
-  return borders;
-}
-
-Status CheckBlocks(const ExchangeLayout& layout, const Word* words, int64_t num_words,
-                   const int32_t* splits) {
-  const std::vector<int64_t> borders = BlockBorders(splits, layout.num_ranks);
-  const bool rise = std::is_sorted(borders.begin(), borders.end());
-  if (!rise || borders.back() != num_words) {
-    return InvalidArgument(
-        "`splits` must be the words of each rank. Received: " + std::to_string(borders.back()) +
-        " in all, of " + std::to_string(num_words) + " words");
-  }
+Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) {
   for (size_t r = 0; r < layout.num_ranks; ++r) {
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        CheckBlock(layout, r, words + borders[r], borders[r + 1] - borders[r]));
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckBlock(layout, r, blocks[r]));
   }
   return Status::Ok();
 }

@@ -1,4 +1,4 @@
-// What ranks send each other: one buffer of 32-bit words, with a block for each rank.
+// What ranks send each other: blocks of 32-bit words, one for each rank.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_H_
 
@@ -23,15 +23,16 @@ constexpr int64_t kHeaderWords = 8;
 int64_t StatusWords(const Status& status);
 void WriteStatus(const Status& status, uint32_t checksum, Word* block);
 
-// The blocks of a buffer: that of rank r is words [begin[r], begin[r + 1]).
-std::vector<int64_t> BlockBorders(const int32_t* splits, size_t num_ranks);
+// What came from a rank, or from this rank itself.
+struct Block {
+  const Word* words;
+  int64_t num_words;
+};
 
 // The first error that a rank has sent, or that its block is none of this layout.
 // InvalidArgument etc. that begins with `[rank r of n]`.
-//   words    (num_words), of which splits[r] are of rank r
-//   splits   (num_ranks)
-Status CheckBlocks(const ExchangeLayout& layout, const Word* words, int64_t num_words,
-                   const int32_t* splits);
+//   blocks  (num_ranks)
+Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks);
 
 }  // namespace keras_sparse
 

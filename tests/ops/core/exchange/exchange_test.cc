@@ -267,6 +267,14 @@ TEST(Exchange, AnErrorOfOneRankReachesAll) {
                         Rank(tables, 2, 0).Serve({fine, error}, Inline(), &replies)));
 }
 
+TEST(Exchange, TellsExchangesOfEqualTablesApart) {
+  const std::vector<PlacedTable> tables = {{10, 4, {1}, {4}}};
+  const uint32_t checksum = Layout(tables, 2, 0).checksum;
+  EXPECT_EQ(Layout(tables, 2, 1).checksum, checksum);
+  EXPECT_NE(Layout(tables, 2, 1, "another").checksum, checksum);
+  EXPECT_NE(Layout(tables, 2, 1, "exchange", "another").checksum, checksum);
+}
+
 TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
   const std::vector<PlacedTable> tables = {{10, 4, {0}, {4}}};
   Rank rank(tables, 2, 0);

@@ -52,11 +52,13 @@ inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables
 }
 
 inline ExchangeLayout Layout(const std::vector<PlacedTable>& tables, int64_t num_ranks,
-                             int64_t rank) {
+                             int64_t rank, const std::string& exchange = "exchange",
+                             const std::string& table_name = "table") {
   std::vector<std::string> names;
-  for (size_t t = 0; t < tables.size(); ++t) names.push_back("table" + std::to_string(t));
+  for (size_t t = 0; t < tables.size(); ++t) names.push_back(table_name + std::to_string(t));
   ExchangeLayout layout;
-  EXPECT_TRUE(IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, &layout)));
+  EXPECT_TRUE(
+      IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, exchange, &layout)));
   return layout;
 }
 
@@ -127,8 +129,7 @@ class Rank {
   std::vector<std::vector<int64_t>> splits_;
   std::vector<std::vector<float>> scales_;
   std::vector<int64_t> reply_rows_;
-  std::vector<Word> received_;
-  std::vector<int32_t> received_splits_;
+  std::vector<std::vector<Word>> received_;
   std::unique_ptr<ServedRows> served_;
   std::vector<std::vector<int64_t>> served_ids_;
   std::vector<std::vector<int64_t>> served_splits_;
@@ -166,9 +167,10 @@ inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
   KERAS_SPARSE_RETURN_IF_ERROR(
       RowRequest::Create(layout_, requests, WireType::kFloat32, executor, &request));
   RowRequest::Result result;
-  int64_t num_words = 0;
-  for (size_t r = 0; r < layout_.num_ranks; ++r) num_words += request->num_words(r);
-  std::vector<Word> words(static_cast<size_t>(num_words));
+  for (size_t r = 0; r < layout_.num_ranks; ++r) {
+    blocks->emplace_back(static_cast<size_t>(request->num_words(r)));
+  }
+  for (auto& block : *blocks) result.blocks.push_back(block.data());
   positions_.assign(inputs.size(), {});
   splits_.assign(inputs.size(), {});
   scales_.assign(inputs.size(), {});
@@ -182,28 +184,19 @@ inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
                              scales_[i].empty() ? nullptr : scales_[i].data()});
   }
   reply_rows_.assign(layout_.tables.size() * layout_.num_ranks, -1);
-  result.words = words.data();
   result.reply_rows = reply_rows_.data();
   request->Write(result, executor);
-  auto begin = words.begin();
-  for (size_t r = 0; r < layout_.num_ranks; ++r) {
-    blocks->push_back({begin, begin + request->num_words(r)});
-    begin += request->num_words(r);
-  }
   return Status::Ok();
 }
 
 inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor* executor,
                           std::vector<std::vector<float>>* replies) {
-  received_.clear();
-  received_splits_.clear();
-  for (const auto& block : blocks) {
-    received_.insert(received_.end(), block.begin(), block.end());
-    received_splits_.push_back(static_cast<int32_t>(block.size()));
+  received_ = blocks;
+  std::vector<Block> received;
+  for (const auto& block : received_) {
+    received.push_back({block.data(), static_cast<int64_t>(block.size())});
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(ServedRows::Create(layout_, received_.data(),
-                                                  static_cast<int64_t>(received_.size()),
-                                                  received_splits_.data(), &served_));
+  KERAS_SPARSE_RETURN_IF_ERROR(ServedRows::Create(layout_, received, &served_));
   std::vector<EmbeddingTable*> tables;
   std::vector<const int64_t*> ids;
   served_ids_.assign(tables_.size(), {});
