@@ -20,7 +20,9 @@ from keras_sparse.layers import Embedding
 BATCH = 12
 KEYS = (np.arange(30) - 15) * (2**40 + 1)
 SIZES = [(40, 6), (30, 4), (5, 2), (24, 7)]
-NUM_DYNAMIC = 2
+NUM_DYNAMIC = 5
+# With the place of the table that has it: a filter of so many keys takes none for another.
+CBF, CBF_TABLE = keras_sparse.CBFFilter(4, 1000, 1e-6, "uint8"), len(SIZES) + 2
 # By number of ranks: each spreads the tables in another way.
 OPTIONS = {
     1: {},
@@ -30,8 +32,8 @@ OPTIONS = {
 }
 
 
-def make_model(seed=0):
-    """A model of all kinds of tables."""
+def make_model(folder, seed=0):
+    """A model of all kinds of tables, of which one lies beyond memory."""
     layers = [
         Embedding(rows, width, embeddings_initializer=keras.initializers.RandomNormal(seed=i))
         for i, (rows, width) in enumerate(SIZES)
@@ -40,6 +42,11 @@ def make_model(seed=0):
     eviction = keras_sparse.GlobalStepEvict(100)
     layers.append(Embedding(None, 3, "sum", seed=seed + 1, admission=admission))
     layers.append(Embedding(None, 4, "mean", seed=seed + 2, eviction=eviction))
+    layers.append(Embedding(None, 2, "sum", seed=seed + 3, admission=CBF))
+    admission = keras_sparse.ProbabilityFilter(0.3)
+    layers.append(Embedding(None, 2, "sum", seed=seed + 4, admission=admission))
+    storage = keras_sparse.StorageOption("DRAM_SSDHASH", folder / "tiers", [700, 1 << 20])
+    layers.append(Embedding(None, 4, "sum", seed=seed + 5, storage=storage))
     inputs = [keras.Input((3,), dtype="int64", name=f"ids_{i}") for i in range(len(layers))]
     spread = DistributedEmbedding(layers, **OPTIONS[ksd.size()])
     rows = [keras.layers.Flatten()(each) for each in spread(inputs)]
@@ -52,16 +59,21 @@ def make_model(seed=0):
     return model
 
 
+def batch(step):
+    """The ids of each table and the targets, of all ranks."""
+    random = np.random.default_rng(step)
+    # In each step some rows get no gradient, which Adam moves all the same.
+    ids = [random.integers(0, rows // 2 + step % 3, (BATCH, 3)) for rows, _ in SIZES]
+    ids += [random.choice(KEYS, (BATCH, 3)) for _ in range(NUM_DYNAMIC)]
+    return ids, random.normal(size=(BATCH, 1))
+
+
 def train(model, first, end):
     """Takes the steps with these numbers: each rank its part of the same batch."""
     for step in range(first, end):
-        random = np.random.default_rng(step)
-        # In each step some rows get no gradient, which Adam moves all the same.
-        ids = [random.integers(0, rows // 2 + step % 3, (BATCH, 3)) for rows, _ in SIZES]
-        ids += [random.choice(KEYS, (BATCH, 3)) for _ in range(NUM_DYNAMIC)]
-        mine = [each[ksd.rank() :: ksd.size()] for each in ids]
-        targets = random.normal(size=(BATCH, 1))[ksd.rank() :: ksd.size()]
-        model.train_on_batch([tf.constant(each) for each in mine], targets)
+        ids, targets = batch(step)
+        mine = [tf.constant(each[ksd.rank() :: ksd.size()]) for each in ids]
+        model.train_on_batch(mine, targets[ksd.rank() :: ksd.size()])
 
 
 def spread_of(model):
@@ -78,9 +90,21 @@ def values(model):
 
 
 def check(model, expected, tolerance):
-    assert int(model.optimizer.iterations) == int(expected["step"])
-    for i, each in enumerate(values(model)):
+    step, of_model = int(expected["step"]), values(model)
+    assert int(model.optimizer.iterations) == step
+    for i, each in enumerate(of_model):
         np.testing.assert_allclose(each, expected[str(i)], rtol=tolerance, atol=tolerance)
+    # A counter is the number of steps that its key was in, wherever these were made.
+    counts = sum(np.isin(KEYS, batch(each)[0][CBF_TABLE]).astype(int) for each in range(step))
+    is_admitted = counts >= CBF.filter_freq
+    assert 0 < is_admitted.sum() < len(KEYS)
+    np.testing.assert_array_equal(of_model[CBF_TABLE].any(axis=1), is_admitted)
+
+
+def check_tiers(model):
+    """Some rows of the last table lie on disk, on every rank."""
+    table = list(spread_of(model).own_tables.by_table.values())[-1]
+    assert table.stats()["tiers"]["SSDHASH"]["rows"] > 0
 
 
 class Expected:
@@ -100,8 +124,9 @@ class Expected:
 
 def begin(folder, name):
     """Saves a training in its middle, goes on, and does the same from what was saved."""
-    model, expected = make_model(), Expected(folder)
+    model, expected = make_model(folder), Expected(folder)
     train(model, 0, 4)
+    check_tiers(model)
     expected.write(model, 4)
     saving.save_checkpoint(model, folder / name, {"epoch": 3}, verbose=False)
     save_keras(model, folder, name)
@@ -111,7 +136,7 @@ def begin(folder, name):
     train(model, 6, 9)
     expected.write(model, 9)
     for loaded, step in ((name, 4), (f"{name}-delta", 6)):
-        other = make_model(seed=9)
+        other = make_model(folder, seed=9)
         saving.load_checkpoint(other, folder / loaded, verbose=False)
         expected.check(other, step, 0)
         train(other, step, 9)
@@ -120,7 +145,7 @@ def begin(folder, name):
 
 def never_stop(folder):
     """Takes all steps on the ranks there are."""
-    model = make_model()
+    model = make_model(folder)
     train(model, 0, 9)
     Expected(folder).check(model, 9)
 
@@ -129,10 +154,11 @@ def load(folder, name, save_as=None):
     """Goes on from a checkpoint of other ranks, and saves it as it was."""
     expected = Expected(folder)
     step = 6 if name.endswith("delta") else 4
-    model = make_model(seed=9)
+    model = make_model(folder, seed=9)
     info = saving.load_checkpoint(model, folder / name, verbose=False)
     assert info.step == step
     expected.check(model, step)
+    check_tiers(model)
     if save_as is not None:
         saving.save_checkpoint(model, folder / save_as, verbose=False)
         save_keras(model, folder, save_as)
@@ -148,7 +174,7 @@ def save_keras(model, folder, name):
 def load_keras(folder, name):
     """Goes on from Keras' files, of any number of ranks."""
     expected = Expected(folder)
-    model = make_model(seed=9)
+    model = make_model(folder, seed=9)
     model.load_weights(folder / f"{name}.weights.h5")
     expected.check(model, 4)
     train(model, 4, 9)

@@ -132,7 +132,7 @@ class Checkpoint(keras.callbacks.Callback):
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
             self._saved, self._saved_path = self._state(), last.path
-            if self.verbose:
+            if self.verbose and rank() == 0:
                 print(f"Going on from {last.path.name}, epoch {self._epoch + 1}")
             return
         if not saved:

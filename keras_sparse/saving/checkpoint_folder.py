@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint_manifest import sync
-from keras_sparse.saving.checkpoint_writer import partial_path
-from keras_sparse.saving.checkpoint_writer import remove_partial
+from keras_sparse.saving.partial_folder import partial_path
+from keras_sparse.saving.partial_folder import remove_partial
 
 _NAMES = re.compile(r"step-(\d{9,})(-delta)?")
 

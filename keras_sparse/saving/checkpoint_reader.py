@@ -9,10 +9,10 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
-from keras_sparse.saving.checkpoint_manifest import RowsPart
 from keras_sparse.saving.read_chunks import read_array
 from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.save_filter import CHUNK_BYTES
+from keras_sparse.saving.saved_table import RowsPart
 
 
 class CheckpointReader:

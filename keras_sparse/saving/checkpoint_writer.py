@@ -2,7 +2,6 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import tempfile
 import uuid
@@ -19,19 +18,17 @@ from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.together import together
+from keras_sparse.saving import partial_folder
 from keras_sparse.saving.careful_hdf5 import careful_hdf5
 from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
-from keras_sparse.saving.checkpoint_manifest import sync
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_writer import TableWriter
 from keras_sparse.saving.tables_elsewhere import tables_elsewhere
 from keras_sparse.saving.whole_checkpoint import rank_folder
-
-_PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 
 
 def write_checkpoint(model, path, base=None, training=None, verbose=True):
@@ -58,8 +55,8 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     checkpoint_id = broadcast_object(uuid.uuid4().hex[:16], 0, "checkpoint_id")
     with together("save_begins"):
         if rank() == 0:
-            parents = _begin(path, checkpoint_id)
-    folder = partial_path(path, checkpoint_id)
+            parents = partial_folder.begin(path, checkpoint_id)
+    folder = partial_folder.partial_path(path, checkpoint_id)
     try:
         with together("save_tables"):
             written = _Written(model, folder, checkpoint_id)
@@ -69,11 +66,11 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         with together("save_manifest"):
             if rank() == 0:
                 written.write_manifest(_relative(base, path), training)
-                _sync(folder)
+                partial_folder.sync_files(folder)
             written.check_unchanged()
         with together("save_ends"):
             if rank() == 0:
-                _rename(folder, path, parents)
+                partial_folder.rename(folder, path, parents)
     except BaseException as error:
         if rank() == 0:
             shutil.rmtree(folder, ignore_errors=True)
@@ -82,21 +79,6 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         raise
     written.mark_saved(path, is_delta=base is not None)
     return path
-
-
-def _begin(path, checkpoint_id):
-    """Makes the folder that a checkpoint is written in, and returns those in which names change."""
-    if path.exists():
-        raise FileExistsError(
-            "`path` must be new: a checkpoint takes no other's place, so that there is always a "
-            f"whole one. Remove it first, or choose another name. Received: path='{path}'"
-        )
-    checks.folder(path.parent, "path")
-    new_folders = [each for each in path.parents if not each.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(path.parent, re.compile(re.escape(path.name)))
-    partial_path(path, checkpoint_id).mkdir()
-    return {path.parent, *(new.parent for new in new_folders)}
 
 
 def check_model(model):
@@ -200,7 +182,7 @@ class _Written:
             tables=tuple(table for table, _ in self._saved),
             rank=rank(),
         ).write(self._rank_folder)
-        _sync(self._rank_folder)
+        partial_folder.sync_files(self._rank_folder)
 
     def check_unchanged(self):
         """Raises RuntimeError if the model was trained meanwhile."""
@@ -260,39 +242,3 @@ def _steps_of(model):
 
 def _relative(base, path):
     return base and Base(os.path.relpath(base.path, path.parent), base.id)
-
-
-def partial_path(path, checkpoint_id):
-    """Returns the path that a checkpoint has until it is whole, and while it is removed."""
-    return path.with_name(f".{path.name}.{checkpoint_id}.partial")
-
-
-def remove_partial(folder, names):
-    """Removes what killed processes have left of checkpoints.
-
-    Args:
-        folder: Path of the folder that they were written in.
-        names: Pattern of their names.
-    """
-    for path in pathlib.Path(folder).iterdir():
-        match = _PARTIAL_NAME.fullmatch(path.name)
-        if match and names.fullmatch(match[1]):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _sync(folder):
-    """Sees to it that the files are on disk before the folder gets its name."""
-    for path in folder.iterdir():
-        sync(path)
-    sync(folder)
-
-
-def _rename(folder, path, parents):
-    """Gives a folder its name, and sees to it that names are on disk; if it fails, it has not."""
-    folder.rename(path)
-    try:
-        for each in parents:
-            sync(each)
-    except BaseException:
-        path.rename(folder)
-        raise

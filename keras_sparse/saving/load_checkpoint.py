@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import pathlib
 import re
@@ -82,8 +83,8 @@ def load_checkpoint(model, path, verify=True, verbose=True):
             _check_tables(model, checkpoint)
     if verify:
         check_checkpoint_together(checkpoint, verbose)
-    with together("load_weights"):
-        tables, loaders = _load_weights_or_nothing(model, checkpoint)
+    with _unchanged_unless_all_can(model, "load_weights"):
+        tables, loaders = _load_all_but_tables(model, checkpoint)
     with together("load_tables"):
         num_records = sum(loader.num_records() for loader in loaders)
         progress = Progress(num_records, "thousand rows", 1000, verbose)
@@ -118,27 +119,38 @@ def _other_tables(saved, checkpoint, model, ours):
     )
 
 
-def _load_weights_or_nothing(model, checkpoint):
-    """Loads all but the tables, and returns what loads these; or changes nothing, and raises.
+@contextlib.contextmanager
+def _unchanged_unless_all_can(model, name):
+    """While this is entered, an error on one rank is one on all, and what is no table stays then.
 
-    Returns:
-        `(variables, loaders)`: the tables that this rank has some of.
+    What is done inside must not wait for other ranks.
     """
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and not optimizer.built:
-        optimizer.build(model.trainable_variables)
-    before = [(each, each.numpy()) for each in _dense_variables(model)]
+    before: list = []
     try:
-        tables = _load_weights(model, checkpoint)
-        if len(tables) != len(checkpoint.tables):
-            saved = [part.shape for part in _whole_tables(checkpoint)]
-            raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
-        tables = [pair for pair in tables if pair[0] is not None]
-        loaders = [TableLoader(variable, checkpoint.tables[number]) for variable, number in tables]
+        with together(name):
+            optimizer = getattr(model, "optimizer", None)
+            if optimizer is not None and not optimizer.built:
+                optimizer.build(model.trainable_variables)
+            before += ((each, each.numpy()) for each in _dense_variables(model))
+            yield
     except BaseException:
         for variable, value in before:
             variable.assign(value)
         raise
+
+
+def _load_all_but_tables(model, checkpoint):
+    """Loads all but the tables, and returns what loads these.
+
+    Returns:
+        `(variables, loaders)`: the tables that this rank has some of.
+    """
+    tables = _load_weights(model, checkpoint)
+    if len(tables) != len(checkpoint.tables):
+        saved = [part.shape for part in _whole_tables(checkpoint)]
+        raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
+    tables = [pair for pair in tables if pair[0] is not None]
+    loaders = [TableLoader(variable, checkpoint.tables[number]) for variable, number in tables]
     return [variable for variable, _ in tables], loaders
 
 

@@ -1,4 +1,4 @@
-import itertools
+import contextlib
 import zlib
 
 import numpy as np
@@ -7,7 +7,7 @@ from keras_sparse.distribute.spread_table import GatheredTable
 from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.distribute.together import together
 from keras_sparse.saving.careful_hdf5 import check_written
-from keras_sparse.saving.files_of_ranks import check_one_file_for_all
+from keras_sparse.saving.files_of_ranks import table_of_all_ranks
 from keras_sparse.saving.files_of_ranks import writes_nothing
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.save_filter import CHUNK_BYTES
@@ -35,8 +35,8 @@ def save_table(table, store):
     if save_number(own, store):
         return
     if isinstance(table, SpreadTable):
-        check_one_file_for_all()
-        _write_gathered(GatheredTable(table), store)
+        with table_of_all_ranks():
+            _write_gathered(GatheredTable(table), store)
         return
     if own.part is not None and not own.part.is_whole:
         raise ValueError(
@@ -50,13 +50,23 @@ def save_table(table, store):
 def _write_gathered(table, store):
     """Rank 0 alone gets what it writes, and others must not wait for it if it cannot."""
     pieces, entries = _pieces(table), table.export_filter(MAX_ENTRIES)
+    failure = None
+    try:
+        _write(table, pieces, entries, store)
+    except Exception as error:
+        failure = error
+        for rest in (pieces, entries):
+            _go_through(rest)
     with together("save_table"):
-        try:
-            _write(table, pieces, entries, store)
-        except Exception:
-            for _ in itertools.chain(pieces, entries):
-                pass
-            raise
+        if failure is not None:
+            raise failure
+
+
+def _go_through(pieces):
+    # An error of these is one on all ranks, which all go on from to what comes next.
+    with contextlib.suppress(Exception):
+        for _ in pieces:
+            pass
 
 
 def _pieces(variable):

@@ -1,4 +1,5 @@
 import functools
+import inspect
 import os
 import pathlib
 
@@ -6,7 +7,6 @@ import keras
 
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
-from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.distribute.together import together
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving.careful_hdf5 import careful_hdf5
@@ -17,13 +17,16 @@ from keras_sparse.saving.tables_elsewhere import are_tables_elsewhere
 def _carefully(save):
     """A method of `keras.Model` that saves, made to say where a disk is full.
 
-    Where tables are spread over ranks all ranks call it, and rank 0 writes the file.
+    On several ranks all of them call it for a model with a `DistributedEmbedding`, and rank 0
+    writes the file.
     """
+    signature = inspect.signature(save)
 
     @functools.wraps(save)
     def save_carefully(self, filepath, *args, **kwargs):
-        if size() > 1 and not are_tables_elsewhere() and _is_spread(self):
-            _save_on_rank_0(save, self, filepath, *args, **kwargs)
+        if size() > 1 and not are_tables_elsewhere() and _is_saved_together(self):
+            call = signature.bind(self, filepath, *args, **kwargs)
+            _save_on_rank_0(save, call)
             return
         if not any(isinstance(variable, EmbeddingVariable) for variable in self.variables):
             return save(self, filepath, *args, **kwargs)
@@ -33,21 +36,39 @@ def _carefully(save):
     return save_carefully
 
 
-def _save_on_rank_0(save, model, filepath, *args, **kwargs):
+def _save_on_rank_0(save, call):
+    filepath = call.arguments["filepath"]
     with together("save_begins"):
-        folder = pathlib.Path(filepath).absolute().parent
-        if rank() == 0 and "://" not in str(filepath) and not os.access(folder, os.W_OK):
-            raise FileNotFoundError(
-                f"`filepath` must be in a folder that can be written to. Received: '{filepath}'"
-            )
-    with file_of_rank_0(filepath) as path, together("save_ends"), careful_hdf5():
-        save(model, path, *args, **kwargs)
+        if rank() == 0 and "://" not in str(filepath):
+            _check_path(filepath, call.arguments.get("overwrite", True))
+    call.arguments["overwrite"] = True
+    with file_of_rank_0(filepath) as path, careful_hdf5():
+        call.arguments["filepath"] = path
+        save(*call.args, **call.kwargs)
 
 
-def _is_spread(model):
-    """Whether ranks have parts of a table of the model: the same on all ranks."""
-    layers = model._flatten_layers()
-    return any(isinstance(getattr(layer, "table", None), SpreadTable) for layer in layers)
+def _check_path(filepath, overwrite):
+    path = pathlib.Path(filepath)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise FileNotFoundError(
+            f"`filepath` must be in a folder that can be written to. Received: '{filepath}'"
+        )
+    # Keras would ask at a terminal, which a launcher does not give to its ranks.
+    if not overwrite and path.exists():
+        raise FileExistsError(
+            "`filepath` must be new where several ranks save with `overwrite=False`. Remove it "
+            f"first, or choose another name. Received: '{filepath}'"
+        )
+
+
+def _is_saved_together(model):
+    """Whether a layer of the model has its tables on all ranks, parts or copies of them.
+
+    That is the same on all ranks, whatever the placement.
+    """
+    from keras_sparse.layers.table_holder import TableHolder  # which needs this package first
+
+    return any(isinstance(layer, TableHolder) for layer in model._flatten_layers())
 
 
 # As `load_weights`.

@@ -1,8 +1,8 @@
 import dataclasses
 import pathlib
 
-from keras_sparse.saving.checkpoint_manifest import RowsPart
-from keras_sparse.saving.checkpoint_manifest import SegmentPart
+from keras_sparse.saving.saved_table import RowsPart
+from keras_sparse.saving.saved_table import SegmentPart
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,14 +7,14 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.saving.careful_hdf5 import check_written
-from keras_sparse.saving.checkpoint_manifest import History
-from keras_sparse.saving.checkpoint_manifest import RowsPart
-from keras_sparse.saving.checkpoint_manifest import SavedTable
-from keras_sparse.saving.checkpoint_manifest import SegmentPart
 from keras_sparse.saving.save_filter import CHUNK_BYTES
 from keras_sparse.saving.save_filter import MAX_ENTRIES
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.saved_state import SavedState
+from keras_sparse.saving.saved_table import History
+from keras_sparse.saving.saved_table import RowsPart
+from keras_sparse.saving.saved_table import SavedTable
+from keras_sparse.saving.saved_table import SegmentPart
 
 # A checkpoint of many parts takes long to read, and one of many changed rows is mostly old ones.
 _MOST_PARTS = 64

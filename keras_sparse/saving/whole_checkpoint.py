@@ -6,10 +6,10 @@ from keras_sparse import checks
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
-from keras_sparse.saving.checkpoint_manifest import SavedTable
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.checkpoint_reader import check_files
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.saved_table import SavedTable
 from keras_sparse.table_part import TablePart
 
 

@@ -12,6 +12,7 @@ from checkpoint_cases import tables
 from checkpoint_cases import train
 from keras_sparse.saving import checkpoint_writer
 from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import partial_folder
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
@@ -202,7 +203,7 @@ def test_a_failed_save_leaves_nothing_and_loses_no_change(model, tmp_path, monke
     def fail(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_writer, "_sync", fail)
+    monkeypatch.setattr(partial_folder, "sync_files", fail)
     with pytest.raises(OSError, match="No space left"):
         save_delta(model, tmp_path / "delta")
     monkeypatch.undo()

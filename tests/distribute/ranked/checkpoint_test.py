@@ -8,8 +8,10 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import saving
 from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.saving import table_loader
 from keras_sparse.saving import table_writer
 
 SIZES = [(12, 4), (9, 3), (None, 2)]
@@ -115,6 +117,33 @@ def test_a_damaged_part_is_found_by_all_ranks(folder):
     with pytest.raises(saving.CheckpointDamagedError):
         saving.load_checkpoint(other, folder / "a", verbose=False)
     np.testing.assert_array_equal(rows_of(other), before)
+
+
+def dense_values(model):
+    variables = [*model.variables, *model.optimizer.variables]
+    dense = [each for each in variables if not isinstance(each, keras_sparse.EmbeddingVariable)]
+    return [np.array(each) for each in dense]
+
+
+def test_a_rank_that_cannot_load_leaves_all_as_they_were(folder, monkeypatch):
+    model, other = make_model(), make_model(seed=5)
+    fit(model, 1)
+    saving.save_checkpoint(model, folder / "a", verbose=False)
+    before = [rows_of(other), *dense_values(other)]
+
+    def fail(*args):
+        raise OSError(5, "Input/output error")
+
+    if ksd.rank() == min(1, ksd.size() - 1):
+        monkeypatch.setattr(table_loader, "check_fits", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        saving.load_checkpoint(other, folder / "a", verbose=False)
+    pairs = zip([rows_of(other), *dense_values(other)], before, strict=True)
+    is_same = all(np.array_equal(now, then) for now, then in pairs)
+    assert gather_objects(is_same, "is_same") == [True] * ksd.size()
+    monkeypatch.undo()
+    saving.load_checkpoint(other, folder / "a", verbose=False)
+    np.testing.assert_array_equal(rows_of(other), rows_of(model))
 
 
 def test_rank_0_writes_the_file_of_all(folder):

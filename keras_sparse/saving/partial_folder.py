@@ -1,0 +1,61 @@
+"""The folder of a checkpoint that is not whole yet: it gets its name when it is."""
+
+import pathlib
+import re
+import shutil
+
+from keras_sparse import checks
+from keras_sparse.saving.checkpoint_manifest import sync
+
+_PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
+
+
+def begin(path, checkpoint_id):
+    """Makes the folder that a checkpoint is written in, and returns those in which names change."""
+    if path.exists():
+        raise FileExistsError(
+            "`path` must be new: a checkpoint takes no other's place, so that there is always a "
+            f"whole one. Remove it first, or choose another name. Received: path='{path}'"
+        )
+    checks.folder(path.parent, "path")
+    new_folders = [each for each in path.parents if not each.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_partial(path.parent, re.compile(re.escape(path.name)))
+    partial_path(path, checkpoint_id).mkdir()
+    return {path.parent, *(new.parent for new in new_folders)}
+
+
+def partial_path(path, checkpoint_id):
+    """Returns the path that a checkpoint has until it is whole, and while it is removed."""
+    return path.with_name(f".{path.name}.{checkpoint_id}.partial")
+
+
+def remove_partial(folder, names):
+    """Removes what killed processes have left of checkpoints.
+
+    Args:
+        folder: Path of the folder that they were written in.
+        names: Pattern of their names.
+    """
+    for path in pathlib.Path(folder).iterdir():
+        match = _PARTIAL_NAME.fullmatch(path.name)
+        if match and names.fullmatch(match[1]):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def sync_files(folder):
+    """Sees to it that the files are on disk before the folder gets its name."""
+    for path in folder.iterdir():
+        sync(path)
+    sync(folder)
+
+
+def rename(folder, path, parents):
+    """Gives a folder its name, and sees to it that names are on disk; if it fails, it has not."""
+    folder.rename(path)
+    try:
+        for each in parents:
+            sync(each)
+    except BaseException:
+        path.rename(folder)
+        raise

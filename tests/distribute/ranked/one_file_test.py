@@ -1,0 +1,180 @@
+"""Keras' files of a model that all ranks save: rank 0 writes them, or all ranks fail."""
+
+import os
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.distribute import spread_table
+from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.layers.table_holder import TableHolder
+
+# The function has the name of its module.
+save_table_module = sys.modules["keras_sparse.saving.save_table"]
+
+pytestmark = pytest.mark.skipif(ksd.size() == 1, reason="one rank saves as Keras does")
+
+SIZES = [(12, 4), (9, 3), (None, 2)]
+IDS = np.arange(9)[:, np.newaxis].repeat(2, 1)
+CBF = keras_sparse.CBFFilter(1, 100, 0.01)
+
+
+def make_model(seed=0, sizes=SIZES, **thresholds):
+    layers = [
+        Embedding(*size, "sum", seed=seed + i, admission=CBF if size[0] is None else None)
+        for i, size in enumerate(sizes)
+    ]
+    ids = keras.Input((2,), dtype="int64")
+    spread = DistributedEmbedding(layers, **thresholds)
+    rows = keras.layers.Concatenate()(spread([ids] * len(sizes)))
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(rows)
+    model = keras.Model(ids, outputs)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
+    model.compile(optimizer, loss="mse", run_eagerly=True)
+    optimizer.build(model.trainable_variables)
+    model.train_on_batch(IDS, np.ones((9, 1)))
+    return model
+
+
+def rows_of(model):
+    return model(tf.constant(IDS)).numpy()
+
+
+def assert_in_step(model, folder):
+    """After an error ranks still hear each other, and save the model."""
+    assert gather_objects(ksd.rank(), "in_step") == list(range(ksd.size()))
+    path = folder / "whole.weights.h5"
+    model.save_weights(path)
+    expected = rows_of(model)
+    for table in model.layers[1].tables:
+        table.clear()
+    assert not np.array_equal(rows_of(model), expected)
+    model.load_weights(path)
+    np.testing.assert_array_equal(rows_of(model), expected)
+
+
+@pytest.fixture(name="model", scope="module")
+def spread_model():
+    return make_model(row_slice_threshold=40)
+
+
+def test_rank_0_alone_writes_copies_too(folder):
+    sizes = SIZES[:2]
+    model, other = (make_model(i, sizes, data_parallel_threshold=100) for i in (0, 5))
+    model.save(folder / "a.keras")
+    model.save_weights(folder / "a.weights.h5")
+    names = broadcast_object(sorted(os.listdir(folder)), 0, "names")
+    assert names == ["a.keras", "a.weights.h5"]
+    other.load_weights(folder / "a.weights.h5")
+    np.testing.assert_array_equal(rows_of(other), rows_of(model))
+    loaded = keras.models.load_model(folder / "a.keras")
+    np.testing.assert_array_equal(rows_of(loaded), rows_of(model))
+
+
+@pytest.mark.parametrize("name", ["a.keras", "a.weights.h5"])
+def test_a_folder_at_the_path_is_an_error_of_all(name, model, folder):
+    if ksd.rank() == 0:
+        (folder / name).mkdir()
+    with pytest.raises(IsADirectoryError):
+        save(model, folder / name)
+    assert_in_step(model, folder)
+
+
+def save(model, path, **kwargs):
+    method = model.save if path.suffix == ".keras" else model.save_weights
+    method(path, **kwargs)
+
+
+@pytest.mark.parametrize("name", ["a.keras", "a.weights.h5"])
+def test_nobody_is_asked_whether_to_overwrite(name, model, folder):
+    path = folder / name
+    if ksd.rank() == 0:
+        path.write_text("before")
+    with pytest.raises(FileExistsError, match="`filepath` must be new where several ranks"):
+        save(model, path, overwrite=False)
+    assert ksd.rank() != 0 or path.read_text() == "before"
+    if ksd.rank() == 0:
+        path.unlink()
+    save(model, path, overwrite=False)
+    assert ksd.rank() != 0 or path.stat().st_size > 0
+    assert_in_step(model, folder)
+
+
+def failing(function, after, error):
+    """The function, which fails when it was called so often."""
+    calls = []
+
+    def fail_later(*args, **kwargs):
+        calls.append(None)
+        if len(calls) > after:
+            raise error
+        return function(*args, **kwargs)
+
+    return fail_later
+
+
+@pytest.mark.parametrize("failing_rank", [0, ksd.size() - 1])
+@pytest.mark.parametrize("num_tables", range(len(SIZES)))
+def test_a_rank_that_fails_between_tables_keeps_none_waiting(
+    num_tables, failing_rank, model, folder, monkeypatch
+):
+    if ksd.rank() == failing_rank:
+        method, error = TableHolder.save_own_variables, PermissionError("not here")
+        monkeypatch.setattr(TableHolder, "save_own_variables", failing(method, num_tables, error))
+    with pytest.raises(PermissionError, match="not here"):
+        model.save(folder / "a.keras")
+    monkeypatch.undo()
+    assert_in_step(model, folder)
+
+
+def test_a_rank_that_fails_after_all_tables_keeps_none_waiting(model, folder, monkeypatch):
+    if ksd.rank() == 0:
+        broken = failing(None, 0, PermissionError("not here"))
+        monkeypatch.setattr(keras.optimizers.Optimizer, "save_own_variables", broken)
+    with pytest.raises(PermissionError, match="not here"):
+        model.save_weights(folder / "a.weights.h5")
+    monkeypatch.undo()
+    assert_in_step(model, folder)
+
+
+@pytest.mark.parametrize("num_pieces", range(3))
+def test_rank_0_fails_in_the_middle_of_a_table(num_pieces, model, folder, monkeypatch):
+    monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)  # tables of some pieces
+    if ksd.rank() == 0:
+        broken = failing(lambda: None, num_pieces, OSError(28, "No space left on device"))
+        monkeypatch.setattr(save_table_module, "check_written", broken)
+    with pytest.raises(OSError, match="No space left on device"):
+        model.save_weights(folder / "a.weights.h5")
+    monkeypatch.undo()
+    assert_in_step(model, folder)
+
+
+@pytest.mark.parametrize("name", ["JoinedRecords", "merge_filters"])
+def test_rank_0_fails_with_what_the_others_have_sent(name, model, folder, monkeypatch):
+    monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(save_table_module, "MAX_ENTRIES", 8)
+    if ksd.rank() == 0:
+        monkeypatch.setattr(spread_table, name, failing(None, 0, MemoryError("too much")))
+    with pytest.raises(MemoryError, match="too much"):
+        model.save_weights(folder / "a.weights.h5")
+    monkeypatch.undo()
+    assert_in_step(model, folder)
+
+
+def test_a_rank_that_cannot_read_its_rows_keeps_none_waiting(model, folder, monkeypatch):
+    monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)
+    if ksd.rank() == ksd.size() - 1:
+        broken = failing(spread_table._Records.next, 1, OSError(5, "Input/output error"))
+        monkeypatch.setattr(spread_table._Records, "next", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        model.save_weights(folder / "a.weights.h5")
+    monkeypatch.undo()
+    assert_in_step(model, folder)

@@ -1,0 +1,50 @@
+import pytest
+
+import keras_sparse.distribute as ksd
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.together import together
+from keras_sparse.saving import CheckpointDamagedError
+
+
+class ForeignError(Exception):
+    """An error of another package."""
+
+
+class UnnamedError(ValueError):
+    """An error that says it is built in, as some of compiled packages do."""
+
+    __module__ = "builtins"
+
+
+ERRORS = [
+    (ValueError("what is wrong"), ValueError),
+    (OSError(28, "what is wrong"), OSError),
+    (CheckpointDamagedError("what is wrong"), CheckpointDamagedError),
+    (ForeignError("what is wrong"), RuntimeError),
+    (UnnamedError("what is wrong"), RuntimeError),
+    (ExceptionGroup("what is wrong", [ValueError("in it")]), RuntimeError),
+    (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "what is wrong"), RuntimeError),
+]
+
+
+def fail_on_rank_1(error):
+    with together("test"):
+        if ksd.rank() == 1:
+            raise error
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="needs a rank that does not fail")
+@pytest.mark.parametrize(
+    ("error", "kind"), ERRORS, ids=[type(error).__name__ for error, _ in ERRORS]
+)
+def test_an_error_of_one_rank_is_one_of_all(error, kind):
+    with pytest.raises(Exception, match="what is wrong") as raised:
+        fail_on_rank_1(error)
+    if ksd.rank() == 1:
+        assert raised.value is error
+    else:
+        assert type(raised.value) is kind
+        assert str(raised.value).startswith(
+            f"[rank {ksd.rank()} of {ksd.size()}] rank 1 has failed"
+        )
+    assert gather_objects(ksd.rank(), "in_step") == list(range(ksd.size()))
