@@ -1,6 +1,6 @@
 """One plain Keras process beside a training on all ranks: both see the same batches.
 
-Every rank computes the plain model on the whole batches, and compares its own results with it.
+The plain model trains on the whole batches, and each rank compares its own results with it.
 """
 
 import dataclasses
@@ -11,170 +11,177 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
+from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
+from oracle_cases import as_input
+from oracle_cases import KEYS
+from oracle_cases import make_weights
+from oracle_cases import plain_rows
+from oracle_cases import pool
+from oracle_cases import spec_of
+from oracle_cases import WEIGHTS_SPEC
 
 STEPS = 5
 
 
-@dataclasses.dataclass
-class Case:
-    """Tables, inputs and options of a `DistributedEmbedding`.
-
-    Attributes:
-        tables: List of `(rows, width, combiner)`; rows of `None` make a dynamic table.
-        inputs: List of `(table, kind)`: the kind of ids, which `make_ids` knows.
-        options: Dict of arguments of the layer.
-        batch_size: Integer. Samples of all ranks. By default not a multiple of 3 or 4: ranks have
-            parts of different sizes.
-    """
-
-    tables: list
-    inputs: list
-    options: dict
-    batch_size: int = 22
-
-
-def make_ids(kind, rows, batch_size, generator):
-    """Returns ids of a whole batch: an array or, ragged, a list of arrays."""
-    if kind == "one":
-        return draw(generator, rows, batch_size)
-    if kind == "column":
-        return draw(generator, rows, batch_size, 1)
-    if kind == "dense":
-        return draw(generator, rows, batch_size, 3)
-    return [draw(generator, rows, generator.integers(0, 6)) for _ in range(batch_size)]
-
-
-def draw(generator, rows, *shape):
-    """Ids of a static table, or keys of either sign."""
-    if rows is not None:
-        return generator.integers(0, rows, shape)
-    return (generator.integers(0, 50, shape) - 25) * (2**40 + 1)
-
-
-def part_of(values, rank, size):
-    """The samples of a rank."""
-    return values[len(values) * rank // size : len(values) * (rank + 1) // size]
-
-
-def as_input(kind, ids):
-    """What a layer takes of such ids."""
-    if kind in ("ragged", "weighted"):
-        return tf.ragged.constant(
-            [list(bag) for bag in ids], dtype=tf.int64, row_splits_dtype=tf.int64
-        )
-    if kind == "sparse":
-        return as_input("ragged", ids).to_sparse()
-    return tf.constant(ids, tf.int64)
-
-
-def make_weights(kind, ids):
-    """Weights that follow from the ids, so that they are the same wherever a sample is."""
-    if kind != "weighted":
-        return None
-    bags = [[0.5 + abs(int(i)) % 7 for i in bag] for bag in ids]
-    return tf.ragged.constant(bags, dtype=tf.float32, ragged_rank=1, row_splits_dtype=tf.int64)
-
-
-def pool(rows, kind, ids, combiner):
-    """Pools rows, which a Keras layer gave for all ids, in TensorFlow."""
-    if combiner is None:
-        return rows
-    if kind == "column":
-        return rows[:, 0]
-    if kind == "dense":
-        counts = tf.constant(3.0)
-        total = tf.reduce_sum(rows, axis=1)
-    else:
-        bags = as_input("ragged", ids)
-        weights = make_weights(kind, ids)
-        weights = tf.ones_like(bags.values, tf.float32) if weights is None else weights.values
-        segments = (bags.value_rowids(), bags.nrows())
-        total = tf.math.unsorted_segment_sum(rows * weights[:, tf.newaxis], *segments)
-        power = 2 if combiner == "sqrtn" else 1
-        counts = tf.math.unsorted_segment_sum(weights**power, *segments)[:, tf.newaxis]
-    if combiner == "sum":
-        return total
-    return tf.math.divide_no_nan(total, counts if combiner == "mean" else tf.sqrt(counts))
-
-
-class PlainModel:
-    """Keras' own layers, one a table; a dynamic table is one of ours."""
+class PlainTables:
+    """Layers of Keras, or of the user, one a table; a dynamic table is one of ours."""
 
     def __init__(self, case):
         self.case = case
-        self.tables = []
-        for i, (rows, width, _) in enumerate(case.tables):
-            table = keras_sparse.layers.Embedding(
-                rows, width, embeddings_initializer=keras.initializers.RandomUniform(seed=i)
-            )
-            if rows is not None:
-                start = table(tf.range(rows))
-                table = keras.layers.Embedding(rows, width)
-                table.build()
-                table.embeddings.assign(start)
-            self.tables.append(table)
-        self.head = keras.layers.Dense(3, kernel_initializer=keras.initializers.HeNormal(seed=0))
+        self.inputs = range(len(case.inputs))
+        self.layers = [self._make_layer(*each) for each in enumerate(case.tables)]
+
+    def _make_layer(self, table, of_table):
+        rows, width, _ = of_table
+        ours = self.case.make_layer(table, None)  # what it gives is pooled here
+        if rows is None:
+            ours.build()
+            return ours
+        layer_class = self.case.layer_class or keras.layers.Embedding
+        layer = layer_class(rows, width, name=f"plain_{table}")
+        layer.build(None)
+        layer.set_weights([ours(tf.range(rows))])
+        return layer
 
     @property
     def trainable_variables(self):
-        layers = [*self.tables, self.head]
-        return [variable for layer in layers for variable in layer.trainable_variables]
+        return [variable for layer in self.layers for variable in layer.trainable_variables]
 
-    def outputs(self, batch):
-        outputs = []
-        for (table, kind), ids in zip(self.case.inputs, batch, strict=True):
-            flat = as_input(kind, ids)
-            flat = flat.values if isinstance(flat, (tf.RaggedTensor, tf.SparseTensor)) else flat
-            rows = self.tables[table](flat)
-            outputs.append(pool(rows, kind, ids, self.case.tables[table][2]))
+    def part_of(self, values):
+        return values
+
+    def __call__(self, inputs, weights):
+        outputs, weights = [], iter(weights)
+        for (table, kind), each in zip(self.case.inputs, inputs, strict=True):
+            rows, _, combiner = self.case.tables[table]
+            of_ids = plain_rows(self.layers[table], rows, kind, each)
+            weight = next(weights) if kind == "weighted" else None
+            outputs.append(pool(of_ids, kind, each, weight, combiner))
         return outputs
 
-    def __call__(self, batch):
-        outputs = self.outputs(batch)
-        return self.head(
-            tf.concat([tf.reshape(each, (self.case.batch_size, -1)) for each in outputs], axis=1)
-        )
+    def rows(self):
+        """All rows of all tables."""
+        keys = tf.constant(KEYS)
+        return [
+            layer(keys) if case[0] is None else layer.get_weights()[0]
+            for layer, case in zip(self.layers, self.case.tables, strict=True)
+        ]
 
 
-class RankModel:
-    """The same model, on the part of the batch that is this rank's."""
+class RankTables:
+    """The same tables, spread over ranks, and the part of a batch that is this rank's."""
 
     def __init__(self, case):
         self.case = case
-        layers = [
-            keras_sparse.layers.Embedding(
-                rows,
-                width,
-                combiner,
-                embeddings_initializer=keras.initializers.RandomUniform(seed=i),
-            )
-            for i, (rows, width, combiner) in enumerate(case.tables)
-        ]
-        self.embeddings = DistributedEmbedding(
-            layers, input_table_map=[table for table, _ in case.inputs], **case.options
+        self.layer = DistributedEmbedding(
+            [self._make_layer(*each) for each in enumerate(case.tables)],
+            input_table_map=[table for table, _ in case.inputs],
+            **case.options,
         )
-        self.head = keras.layers.Dense(3, kernel_initializer=keras.initializers.HeNormal(seed=0))
+        self.layer.build()
+        self.inputs = self.layer.own_inputs
+
+    def _make_layer(self, table, of_table):
+        rows, width, combiner = of_table
+        start = self.case.initializer(table)
+        if self.case.layer_class is not None:
+            return self.case.layer_class(rows, width, embeddings_initializer=start)
+        options = {"storage": self.case.storage} if rows is None else {}
+        return self.case.make_layer(table, combiner, **options)
 
     @property
     def trainable_variables(self):
-        return [*self.embeddings.trainable_variables, *self.head.trainable_variables]
+        return self.layer.trainable_variables
 
-    def outputs(self, batch):
+    def part_of(self, values):
+        # Else it is the layer that gives each rank the vectors of its samples.
+        return self.case.part_of(values) if self.layer.dp_input else values
+
+    def __call__(self, inputs, weights):
+        weights = iter(weights)
+        kinds = [self.case.inputs[i][1] for i in self.inputs]
+        return self.layer(inputs, [next(weights) if k == "weighted" else None for k in kinds])
+
+    def rows(self):
+        """All rows of all tables."""
+        if all(rows is not None for rows, _, _ in self.case.tables):
+            return self.layer.get_weights(all_ranks=True)
+        first = [self.case.inputs.index(each) for each in self._first_inputs()]
+        ids = [np.arange(rows) if rows else KEYS for rows, _, _ in self.case.tables]
+        ids = [tf.constant(ids[table][:, np.newaxis]) for table, _ in self.case.inputs]
+        outputs = self.layer(ids)
+        return [tf.reshape(outputs[i], (outputs[i].shape[0], -1)) for i in first]
+
+    def _first_inputs(self):
+        """The first input of each table."""
+        inputs = dict(reversed([(table, (table, kind)) for table, kind in self.case.inputs]))
+        return [inputs[table] for table in range(len(self.case.tables))]
+
+
+class Training:
+    """A model of tables and a dense layer, and its training steps.
+
+    Args:
+        tables: List of `PlainTables` or of `RankTables`, one a case.
+        optimizer: Optimizer.
+        sample_share: Float. What each sample counts in the loss.
+        in_function: Boolean. Whether a step is a `tf.function`.
+    """
+
+    def __init__(self, tables, optimizer, sample_share, in_function):
+        self.tables = tables
+        self.optimizer = optimizer
+        self.sample_share = sample_share
+        cases = [each.case for each in tables]
+        self.widths = [case.width_of(i) for case in cases for i in range(len(case.inputs))]
+        # Of ranks that train different numbers of plain models, Keras' own names would differ.
+        start = keras.initializers.HeNormal(seed=0)
+        self.head = keras.layers.Dense(3, kernel_initializer=start, name="head")
+        self.head.build((None, sum(self.widths)))
+        self.variables = [v for each in [*tables, self.head] for v in each.trainable_variables]
+        optimizer.build(self.variables)
+        if in_function:
+            kinds = [[each.case.inputs[i][1] for i in each.inputs] for each in tables]
+            inputs = [[spec_of(kind) for kind in each] for each in kinds]
+            weights = [[WEIGHTS_SPEC for kind in each if kind == "weighted"] for each in kinds]
+            signature = [inputs, weights, tf.TensorSpec((None, 3))]
+            self.take_step = tf.function(self.take_step, signature, autograph=False)
+
+    def step(self, batches, wanted):
+        """Takes a step on the whole batch of each case, and returns what the tables gave."""
         inputs, weights = [], []
-        for i in self.embeddings.own_inputs:
-            _, kind = self.case.inputs[i]
-            ids = batch[i]
-            if self.embeddings.dp_input:
-                ids = part_of(ids, ksd.rank(), ksd.size())
-            inputs.append(as_input(kind, ids))
-            weights.append(make_weights(kind, ids))
-        return self.embeddings(inputs, weights)
+        for tables, batch in zip(self.tables, batches, strict=True):
+            kinds = [tables.case.inputs[i][1] for i in tables.inputs]
+            ids = [tables.part_of(batch[i]) for i in tables.inputs]
+            inputs.append([as_input(*each) for each in zip(kinds, ids, strict=True)])
+            pairs = zip(kinds, ids, strict=True)
+            weights.append([make_weights(each) for kind, each in pairs if kind == "weighted"])
+        return self.take_step(inputs, weights, tf.constant(wanted))
 
-    def __call__(self, batch):
-        outputs = self.outputs(batch)
-        flat = [tf.reshape(each, (tf.shape(each)[0], -1)) for each in outputs]
-        return self.head(tf.concat(flat, axis=1))
+    def take_step(self, inputs, weights, wanted):
+        with tf.GradientTape() as tape:
+            outputs = []
+            for tables, *given in zip(self.tables, inputs, weights, strict=True):
+                outputs += tables(*given)
+            widths = zip(outputs, self.widths, strict=True)
+            flat = [tf.reshape(each, (tf.shape(each)[0], width)) for each, width in widths]
+            error = self.head(tf.concat(flat, axis=1)) - wanted
+            loss = tf.reduce_sum(error**2) * self.sample_share
+        grads = tape.gradient(loss, self.variables)
+        grads = [dense(*each) for each in zip(grads, self.variables, strict=True)]
+        self.optimizer.apply(grads, self.variables)
+        return outputs
+
+    def rows(self):
+        """All rows of all tables."""
+        return [np.asarray(rows) for tables in self.tables for rows in tables.rows()]
+
+
+def dense(grad, variable):
+    """Keras would square the sparse gradients of equal ids before it adds them."""
+    is_ours = isinstance(variable, keras_sparse.EmbeddingVariable)
+    return grad if is_ours else tf.convert_to_tensor(grad)
 
 
 def targets(num_samples, step):
@@ -182,50 +189,83 @@ def targets(num_samples, step):
     return np.sin(np.arange(num_samples * 3).reshape(num_samples, 3) + step).astype(np.float32)
 
 
-def losses(outputs, wanted):
-    return tf.reduce_sum((outputs - wanted) ** 2)
+def check(*cases, optimizers=("Adagrad",), num_steps=STEPS, in_function=True, tolerance=2e-6):
+    """Trains both models for some steps, and compares what they give in each and all rows then.
+
+    Args:
+        cases: `Case`s of the same batch: a model has the layers of all of them.
+        optimizers: List of strings, classes of optimizers: each trains models of its own.
+        num_steps: Integer.
+        in_function: Boolean. Whether the ranks' step is a `tf.function`.
+        tolerance: Float. By how much numbers may differ.
+
+    Returns:
+        List of the ranks' `Training`, one an optimizer.
+    """
+    generator, first = np.random.default_rng(3), cases[0]
+    wanted = [targets(first.batch_size, step) for step in range(num_steps)]
+    batches = [[case.make_batch(generator) for case in cases] for _ in range(num_steps)]
+    expected = train_plain_models(cases, optimizers, batches, wanted)
+    trainings = []
+    for optimizer in optimizers:
+        plain = expected[optimizer]
+        inner = make_optimizer(keras_sparse.optimizers, optimizer)
+        # The mean over the batch: averaged over ranks it is a rank's sum times their number.
+        ranked = Training(
+            [RankTables(case) for case in cases],
+            ksd.DistributedOptimizer(inner),
+            ksd.size() / first.batch_size,
+            in_function,
+        )
+        for batch, theirs, outputs in zip(batches, wanted, plain.outputs, strict=True):
+            expected_part = [first.part_of(each) for each in outputs]
+            assert_close(ranked.step(batch, first.part_of(theirs)), expected_part, tolerance)
+        assert_close(ranked.rows(), plain.rows, tolerance)
+        assert_close(ranked.head.weights, plain.head, tolerance)
+        trainings.append(ranked)
+    return trainings
 
 
-def check(case, optimizer, tolerance=2e-6):
-    """Trains both models for some steps and compares outputs and all rows."""
-    generator = np.random.default_rng(3)
-    plain, ranked = PlainModel(case), RankModel(case)
-    plain_optimizer = getattr(keras.optimizers, optimizer)(0.05)
-    if any(rows is None for rows, _, _ in case.tables):
-        plain_optimizer = getattr(keras_sparse.optimizers, optimizer)(0.05)
-    ranked_optimizer = ksd.DistributedOptimizer(getattr(keras_sparse.optimizers, optimizer)(0.05))
-    for step in range(STEPS):
-        batch = [
-            make_ids(kind, case.tables[t][0], case.batch_size, generator) for t, kind in case.inputs
-        ]
-        wanted = targets(case.batch_size, step)
-        compare_outputs(plain, ranked, batch, tolerance)
-        with tf.GradientTape() as tape:
-            loss = losses(plain(batch), wanted) / case.batch_size
-        variables = plain.trainable_variables
-        grads = tape.gradient(loss, variables)
-        # Dense: Keras squares the sparse gradients of equal ids before it adds them.
-        grads = [dense(*pair) for pair in zip(grads, variables, strict=True)]
-        plain_optimizer.apply(grads, variables)
-        with tf.GradientTape() as tape:
-            # The mean over the batch: averaged over ranks it is a rank's sum times their number.
-            loss = losses(ranked(batch), part_of(wanted, ksd.rank(), ksd.size()))
-            loss *= ksd.size() / case.batch_size
-        variables = ranked.trainable_variables
-        ranked_optimizer.apply(tape.gradient(loss, variables), variables)
-    compare_outputs(plain, ranked, batch, tolerance)
-    np.testing.assert_allclose(ranked.head.kernel, plain.head.kernel, atol=tolerance)
-    return plain, ranked
+def make_optimizer(module, name):
+    # Adam takes gradients for their signs, but for its epsilon: rounding must not decide them.
+    options = {"epsilon": 1e-4} if name == "Adam" else {}
+    return getattr(module, name)(0.05, **options)
 
 
-def dense(grad, variable):
-    """A gradient of one of Keras' variables in its dense form."""
-    is_ours = isinstance(variable, keras_sparse.EmbeddingVariable)
-    return grad if is_ours else tf.convert_to_tensor(grad)
+@dataclasses.dataclass
+class Trained:
+    """What a plain model gave in each step, and its rows and weights then: lists of arrays."""
+
+    outputs: list
+    rows: list
+    head: list
 
 
-def compare_outputs(plain, ranked, batch, tolerance):
-    """Both models' embeddings of a batch."""
-    for whole, part in zip(plain.outputs(batch), ranked.outputs(batch), strict=True):
-        part = part.flat_values if isinstance(part, tf.RaggedTensor) else part
-        np.testing.assert_allclose(part, part_of(whole, ksd.rank(), ksd.size()), atol=tolerance)
+def train_plain_models(cases, optimizers, batches, wanted):
+    """Returns the `Trained` of each optimizer. Each rank trains some, as all would do the same."""
+    own = {
+        optimizer: train_plain_model(cases, optimizer, batches, wanted)
+        for optimizer in optimizers[ksd.rank() :: ksd.size()]
+    }
+    return {
+        name: each for of_rank in gather_objects(own, "oracle") for name, each in of_rank.items()
+    }
+
+
+def train_plain_model(cases, optimizer, batches, wanted):
+    has_dynamic = any(rows is None for case in cases for rows, _, _ in case.tables)
+    module = keras_sparse.optimizers if has_dynamic else keras.optimizers
+    plain = Training(
+        [PlainTables(case) for case in cases],
+        make_optimizer(module, optimizer),
+        1 / cases[0].batch_size,
+        in_function=len(batches) > STEPS,  # to trace it takes longer than a few steps
+    )
+    steps = zip(batches, wanted, strict=True)
+    outputs = [list(map(np.asarray, plain.step(*each))) for each in steps]
+    return Trained(outputs, plain.rows(), [each.numpy() for each in plain.head.weights])
+
+
+def assert_close(ours, theirs, tolerance):
+    for left, right in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(left, right, atol=tolerance)

@@ -1,7 +1,5 @@
 """A model, its data and hand-made parts of tables, for tests that train on any number of ranks."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -9,21 +7,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.collectives import gather_objects
-
-try:
-    from keras_sparse.table_part import TablePart
-except ImportError:  # until the package has it
-
-    @dataclasses.dataclass(frozen=True)
-    class TablePart:
-        table: str
-        input_dim: int
-        output_dim: int
-        first_column: int
-        num_columns: int
-        shard: int
-        num_shards: int
-
+from keras_sparse.table_part import TablePart
 
 BATCH = 12  # of all ranks: a multiple of each number of them
 NUM_STEPS = 5
@@ -97,7 +81,10 @@ class RowPart:
         self.rows = np.arange(ksd.rank(), len(rows), ksd.size())
         self.variable = keras_sparse.EmbeddingVariable(len(self.rows), rows.shape[1])
         self.variable.assign(rows[self.rows])
-        self.variable.part = TablePart(name, *rows.shape, 0, rows.shape[1], ksd.rank(), ksd.size())
+        # As layers do: on one rank a table is no part of another.
+        if ksd.size() > 1:
+            shard = (ksd.rank(), ksd.size())
+            self.variable.part = TablePart(name, *rows.shape, 0, rows.shape[1], *shard)
 
     def of(self, rows):
         return rows[self.rows]
@@ -118,7 +105,8 @@ class ColumnPart:
         self.columns = slice(first, first + num_columns)
         self.variable = keras_sparse.EmbeddingVariable(len(rows), num_columns)
         self.variable.assign(rows[:, self.columns])
-        self.variable.part = TablePart(name, *rows.shape, self.columns.start, num_columns, 0, 1)
+        if ksd.size() > 1:
+            self.variable.part = TablePart(name, *rows.shape, first, num_columns, 0, 1)
 
     def of(self, rows):
         return rows[:, self.columns]

@@ -1,6 +1,7 @@
 import keras
 
 from keras_sparse import checks
+from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.embedding_variable import EmbeddingVariable
 
 
@@ -13,7 +14,8 @@ class EvictRows(keras.callbacks.Callback):
             that a model that trains on from a file evicts at the same steps. Where
             `steps_per_execution` passes over such a step, rows go at the end of the execution.
             Defaults to `"epoch"`.
-        verbose: 0 or 1. With 1 a line is printed for each table. Defaults to 0.
+        verbose: 0 or 1. With 1 a line is printed for each table. Of several ranks each has rows of
+            its own, and prints lines that name it. Defaults to 0.
 
     Raises:
         ValueError: When training begins, if no table of the model has a policy.
@@ -77,6 +79,6 @@ class EvictRows(keras.callbacks.Callback):
             num_evicted = table.evict()
             if self.verbose:
                 print(
-                    f"Step {step}: {num_evicted:,} rows of '{table.path}' evicted, "
+                    f"{error_prefix()}Step {step}: {num_evicted:,} rows of '{table.path}' evicted, "
                     f"{table.num_rows:,} left"
                 )

@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.embedding_variable import EmbeddingVariable
 
 
@@ -14,7 +15,9 @@ class TierStats(keras.callbacks.Callback):
 
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
-            `keras.callbacks.TensorBoard`.
+            `keras.callbacks.TensorBoard`. Of several ranks, rank `r` of `n` writes what is true of
+            its part of each table to the folder `rank-r-of-n` in it, which TensorBoard shows as a
+            run of that name.
         update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
             least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
             `"epoch"`.
@@ -47,7 +50,8 @@ class TierStats(keras.callbacks.Callback):
         for table in self._tables():
             for tier, counts in table.stats()["tiers"].items():
                 self._asked[f"{table.path}/{tier}"] = counts["hits"], counts["misses"]
-        self._writer = tf.summary.create_file_writer(self.log_dir, filename_suffix=".tiers")
+        folder = folder_of_rank(self.log_dir)
+        self._writer = tf.summary.create_file_writer(folder, filename_suffix=".tiers")
 
     def on_train_batch_end(self, batch, logs=None):
         if self.update_freq != "epoch" and self._step() - self._written >= self.update_freq:

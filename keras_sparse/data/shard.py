@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.data.part_weights import PartWeights
 from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
@@ -33,11 +34,14 @@ def shard(dataset, weigh_samples=False):
             samples, or multiply the one there by it. The average over ranks of losses that Keras
             reduces by `"sum_over_batch_size"`, and of their gradients, is then that of the whole
             batch also where parts differ in size; it is in any case where all batches can be
-            divided by the number of ranks. For training; for evaluation `MetricAverage` is exact
-            without it. Defaults to `False`.
+            divided by the number of ranks. It is for training: `MetricAverage` keeps these weights
+            out of the loss and the metrics that are reported. Where it is not among the callbacks,
+            as in an `evaluate` before `average_metrics`, they are exact without. Defaults to
+            `False`.
 
     Returns:
-        `tf.data.Dataset` with as many batches.
+        `tf.data.Dataset` with as many batches. The weights of `weigh_samples` are of a type of
+        their own, from which they can be told; TensorFlow and Keras take it as a tensor.
 
     Example:
     >>> dataset = tf.data.Dataset.range(10).batch(4)
@@ -138,10 +142,10 @@ def _weighted(part, num_local, num_samples):
         tf.cast(num_local, tf.float32) * size(), tf.cast(num_samples, tf.float32)
     )
     if not weights or weights[0] is None:
-        return x, y, tf.fill([num_local], share)
+        return x, y, PartWeights(tf.ones([num_local]), share)
 
-    def times_share(weight):
+    def with_share(weight):
         weight = weight if weight.dtype.is_floating else tf.cast(weight, tf.float32)
-        return weight * tf.cast(share, weight.dtype)
+        return PartWeights(weight, share)
 
-    return x, y, tf.nest.map_structure(times_share, weights[0])
+    return x, y, tf.nest.map_structure(with_share, weights[0])

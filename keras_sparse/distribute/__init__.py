@@ -18,6 +18,7 @@ from keras_sparse.distribute.runtime import local_rank as local_rank
 from keras_sparse.distribute.runtime import local_size as local_size
 from keras_sparse.distribute.runtime import rank as rank
 from keras_sparse.distribute.runtime import size as size
+from keras_sparse.distribute.stop_together import StopTogether as StopTogether
 from keras_sparse.distribute.table_placement import TablePlacement as TablePlacement
 from keras_sparse.distribute.table_slice import TableSlice as TableSlice
 from keras_sparse.distribute.table_spec import TableSpec as TableSpec

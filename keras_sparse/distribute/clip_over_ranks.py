@@ -56,11 +56,9 @@ def _clip_by_global_norm(grads, parts, clip_norm, name):
 
 
 def _sum_over_ranks(squares, name):
-    (sums,) = collectives.sum_of([squares], name)
-    # On a rank without a part nothing else may read them. A function leaves out what is not read,
-    # and the other ranks would wait for it; but it does keep assertions.
-    tf.debugging.Assert(tf.logical_not(tf.reduce_any(sums < 0)), [sums])
-    return sums
+    sums = collectives.sum_of([squares], name)
+    collectives.kept(sums)  # on a rank without a part nothing else may read them
+    return sums[0]
 
 
 def _sum_of_squares(grad):

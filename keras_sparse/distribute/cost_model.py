@@ -1,4 +1,5 @@
 import dataclasses
+import importlib
 
 import numpy as np
 
@@ -90,6 +91,35 @@ class CostModel:
             raise ValueError(
                 f"`table_seconds` must not be below 0. Received: table_seconds={self.table_seconds}"
             )
+
+    @classmethod
+    def measure(cls, batch_size=4096):
+        """Makes the model of this machine and its network, in some seconds.
+
+        Rows at random of a table of 256 MiB, which is let go again, are looked up and updated for
+        `memory_bandwidth`, tables of one id for `table_seconds`, and 16 MiB a rank are exchanged
+        for `network_bandwidth`; each is the median of some times. With one rank there is no
+        exchange, and `network_bandwidth` is the default.
+
+        All ranks must call it, as they do at the same time, and all get the same numbers: those of
+        the slowest. Two calls give other numbers, and so may lead to other plans: give a model that
+        is to be loaded again the one that it was made with, as `get_config` does.
+
+        ```python
+        cost_model = CostModel.measure()
+        layer = DistributedEmbedding(tables, strategy="auto", cost_model=cost_model)
+        ```
+
+        Args:
+            batch_size: Integer. Samples of a rank in a step. Defaults to 4096.
+
+        Returns:
+            `CostModel`.
+        """
+        batch_size = checks.positive(batch_size, "batch_size")
+        # By name, as only this needs TensorFlow: the planner does without.
+        module = importlib.import_module("keras_sparse.distribute.measure_cost_model")
+        return module.measure_cost_model(batch_size)
 
     def column_slice(self, table, num_columns, num_ranks):
         """Returns the seconds of every rank, and what the rank of the slice takes beside them.

@@ -37,14 +37,16 @@ def refuse_impossible(tables, num_ranks, memory_budget):
         return
     sizes = [_all_bytes(table, num_ranks) for table in tables]
     largest = max(range(len(tables)), key=lambda i: sizes[i])
-    total = f"table '{tables[largest].name}' has {bytes_text(sizes[largest])} with its slots"
+    most = f"table '{tables[largest].name}' has {bytes_text(sizes[largest])} with its slots"
+    total, largest_of = most, ""
     if sizes[largest] <= num_ranks * memory_budget and len(tables) > 1:
-        total = f"the {len(tables)} tables have {bytes_text(sum(sizes))} with slots, most: {total}"
+        total = f"the {len(tables)} tables have {bytes_text(sum(sizes))} with slots"
+        largest_of = f" (of which {most})"
     enough = ranks_that_do(tables, memory_budget)
-    more = "" if enough is None else f"take {enough} ranks, or "
+    more = "" if enough is None else f"{enough} ranks, or "
     raise ValueError(
-        f"`memory_budget` of all ranks must hold all tables: {total}, and "
-        f"{num_ranks} x {bytes_text(memory_budget)} do not hold that; {more}a memory_budget of "
+        f"`memory_budget` of all ranks must hold all tables: {total}{largest_of}, more "
+        f"than {num_ranks} x {bytes_text(memory_budget)}. Take {more}a memory_budget of "
         f"{spread}, {bytes_text(spread)}. Received: memory_budget={memory_budget}, "
         f"num_ranks={num_ranks}"
     )

@@ -2,6 +2,8 @@ import keras
 
 from keras_sparse.distribute.average_metrics import average_metrics
 from keras_sparse.distribute.average_metrics import average_over_ranks
+from keras_sparse.distribute.check_copies import warn_of_different_copies
+from keras_sparse.distribute.unweighed_metrics import unweigh_metrics
 
 
 class MetricAverage(keras.callbacks.Callback):
@@ -11,6 +13,14 @@ class MetricAverage(keras.callbacks.Callback):
     all ranks have seen together, as `keras_sparse.distribute.average_metrics` computes them. They
     are the same on all ranks, so that `EarlyStopping` or `ReduceLROnPlateau` decide alike. It must
     be the first in the list of callbacks, as those before it see the numbers of their rank.
+
+    Loss and metrics, weighted ones included, are those of one process with the same batches, also
+    of a dataset of `shard(..., weigh_samples=True)`: what this adds to the weights of samples is
+    for gradients, and the callback keeps it out of what is reported. (That is done where a model
+    calls its `compute_loss` and `compute_metrics`, which a `train_step` of its own may leave out.)
+
+    At the end of the first epoch it also looks whether ranks have the same dense variables, and
+    warns if not: their optimizer is no `DistributedOptimizer`, say, or they did not begin alike.
 
     What `evaluate` returns is out of a callback's reach, and so is the loss that is printed within
     an epoch: they stay those of one rank. Call `average_metrics(model)` after `evaluate`. Where a
@@ -27,9 +37,14 @@ class MetricAverage(keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
         self._is_in_epoch = False
+        self._has_looked_at_copies = False
         self._of_training = None  # if validation has reset the metrics since
         self._of_validation = {}
         self._of_epoch = {}
+
+    def set_model(self, model):
+        super().set_model(model)
+        unweigh_metrics(model)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._is_in_epoch = True
@@ -53,6 +68,9 @@ class MetricAverage(keras.callbacks.Callback):
         logs.update(_of_all_ranks(of_training, metrics))
         logs.update(self._of_validation)
         self._of_epoch = dict(logs)
+        if not self._has_looked_at_copies:
+            self._has_looked_at_copies = True
+            warn_of_different_copies(self.model)
 
     def on_train_end(self, logs=None):
         if logs is not None:

@@ -1,19 +1,15 @@
 import itertools
-import os
 from typing import Any
 
-import keras
+import tensorflow as tf
 
 from keras_sparse import ops
-from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.exchange import Exchange
 from keras_sparse.distribute.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.sample_exchange import SampleExchange
 from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.embedding_variable import EmbeddingVariable
-from keras_sparse.initial_rows import resolve_seed
-from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.table_part import TablePart
 
 # Layers are built in the same order on all ranks, so that these numbers are the same too.
@@ -50,13 +46,15 @@ class OwnTables:
         self.samples: Any = None
         if any(self._is_exchanged):
             out_of_range = [layer.out_of_range for layer in layers]
-            layout = ExchangeLayout(plan, rank(), out_of_range, wire_dtype)
             name = f"keras_sparse.exchange_{next(_numbers)}"
+            layout = ExchangeLayout(plan, rank(), out_of_range, wire_dtype, name)
             self.stand_in = self._make_stand_in(layout, name)
             if dp_input:
                 self.exchange = self._make_exchange(layout, name)
             else:
-                self.samples = SampleExchange(plan, self._trained_stand_in, wire_dtype, name)
+                self.samples = SampleExchange(
+                    plan, out_of_range, self._trained_stand_in, wire_dtype, name
+                )
 
     def _make_stand_in(self, layout, name):
         trains = [self._layers[table].trainable for table in layout.tables]
@@ -137,77 +135,31 @@ class OwnTables:
             List of float32 tensors: the vectors of this rank's samples, one an input of the plan.
         """
         tables = [self.plan.input_table_map[i] for i in places]
-        return self.samples.exchange(self._read(self._lookup_here, tables, forms) if forms else [])
+        fault = None if self.samples is None else self.samples.take_out_faults(places, forms)
+        vectors = self._read(self._lookup_here, tables, forms) if forms else []
+        return vectors if self.samples is None else self.samples.exchange(vectors, fault)
 
     def _read(self, lookup, tables, forms):
         pooled = [form.row_splits is not None for form in forms]
         combiners = [self._layers[table].combiner for table in tables]
-        return lookup(
+        rows = lookup(
             tables,
             [form.ids for form in forms],
             [form.row_splits for form in forms],
             [form.weights if pools else None for form, pools in zip(forms, pooled, strict=True)],
             [each if pools else None for each, pools in zip(combiners, pooled, strict=True)],
         )
+        return [_weighted(*each) for each in zip(rows, forms, strict=True)]
 
     def _lookup_here(self, tables, *inputs):
         return ops.lookup([self.by_table[table] for table in tables], *inputs)
 
 
-def make_own_tables(plan, layers, dp_input=True, wire_dtype="float32"):
-    """Makes this rank's part of the tables of a plan. All ranks do so together.
-
-    Args:
-        plan: `Plan`.
-        layers: List of unbuilt `Embedding`, one a table: its options.
-        dp_input, wire_dtype: As for `OwnTables`. Default to `True` and `"float32"`.
-
-    Returns:
-        `OwnTables`.
-
-    Raises:
-        RuntimeError: On all ranks, if they did not make the same plan.
-    """
-    seeds = _agree(plan, [resolve_seed(each.embeddings_initializer, each.seed) for each in layers])
-    by_table = {
-        table: _make_variable(plan, table, layers[table], seeds[table])
-        for table in sorted(plan.tables_of(rank()))
-    }
-    return OwnTables(plan, layers, by_table, dp_input, wire_dtype)
-
-
-def _agree(plan, seeds):
-    """Returns the seeds of rank 0. Without a seed given, ranks draw different ones."""
-    if plan.num_ranks == 1:
-        return seeds
-    told = gather_objects((plan.to_json(), seeds), f"keras_sparse.plan_{next(_numbers)}")
-    for other, (text, _) in enumerate(told):
-        if text != told[0][0]:
-            raise RuntimeError(
-                f"[rank {rank()} of {plan.num_ranks}] All ranks must make a DistributedEmbedding "
-                "with the same arguments. Received: on rank "
-                f"{other} another plan than on rank 0:\n{text}\n{told[0][0]}"
-            )
-    return told[0][1]
-
-
-def _make_variable(plan, table, layer, seed):
-    spec, part = plan.tables[table], part_of_rank(plan, table, layer, rank())
-    kind = plan.placements[table].kind
-    return EmbeddingVariable(
-        part.num_rows,
-        part.num_columns,
-        _with_seed(layer.embeddings_initializer, seed),
-        seed,
-        layer.out_of_range,
-        _storage_of_rank(layer.storage, plan.num_ranks),
-        layer.admission,
-        layer.eviction,
-        layer.trainable,
-        spec.name,
-        # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
-        part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
-    )
+def _weighted(rows, form):
+    """Multiplies rows by the weights of their ids, if there are any and no pooling has done so."""
+    if form.weights is None or form.row_splits is not None:
+        return rows
+    return rows * form.weights[:, tf.newaxis]
 
 
 def part_of_rank(plan, table, layer, rank):
@@ -232,21 +184,3 @@ def part_of_rank(plan, table, layer, rank):
         rank if by_rows else 0,
         plan.num_ranks if by_rows else 1,
     )
-
-
-def _with_seed(initializer, seed):
-    """Returns the initializer with this seed in the place of its own."""
-    if not isinstance(initializer, keras.initializers.Initializer):
-        return initializer
-    config = initializer.get_config()
-    if "seed" not in config:
-        return initializer
-    return type(initializer).from_config({**config, "seed": seed})
-
-
-def _storage_of_rank(storage, num_ranks):
-    """Returns the storage of a table on this rank: with a folder of its own."""
-    if storage is None or storage.storage_path is None or num_ranks == 1:
-        return storage
-    folder = os.path.join(storage.storage_path, f"rank-{rank()}-of-{num_ranks}")
-    return StorageOption.from_config({**storage.get_config(), "storage_path": folder})

@@ -134,7 +134,8 @@ def _notes(plan):
     unknown = [each for each in plan.tables if each.is_dynamic and each.first_tier_bytes is None]
     if unknown:
         notes.append(
-            f"Not in the bytes: {_count(len(unknown), 'dynamic table')} without first_tier_bytes."
+            f"Not in the bytes: {_count(len(unknown), 'dynamic table')} without first_tier_bytes; "
+            "of a layer it is the storage_size[0] of its storage=StorageOption(...)."
         )
     return notes
 

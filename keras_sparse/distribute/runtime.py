@@ -6,15 +6,19 @@ A plain process is rank 0 of 1 and needs no Horovod.
 import functools
 import os
 import sys
+import warnings
 
 # One of these says that a launcher started this process as one of several ranks.
 _LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-_CYCLE_TIME = "HOROVOD_CYCLE_TIME"
-# Milliseconds between two looks of Horovod at what the ranks have ready. A step has a few small
-# exchanges, one after the other, each of which waits for the next look: Horovod's own default of
-# 1 would cost more than they do. But each look is a message to all ranks and back, also
-# while nothing is ready: with 0.1 that takes an eighth of the one core that a rank may have.
-_SHORT_CYCLE = "0.3"
+# What launchers say from which Horovod does not learn of the others. That of Slurm is the one of
+# `srun`: SLURM_NTASKS is also there in a batch script, which runs once.
+_OTHER_LAUNCHERS = (
+    "SLURM_STEP_NUM_TASKS",
+    "MV2_COMM_WORLD_SIZE",
+    "MPI_LOCALNRANKS",
+    "FLUX_JOB_SIZE",
+    "JSM_NAMESPACE_SIZE",
+)
 
 
 def init():
@@ -68,8 +72,17 @@ def horovod():
 
 
 def error_prefix():
-    """Returns what messages of errors begin with: `"[rank 3 of 8] "`, or nothing on one rank."""
+    """Returns what messages of a rank begin with: `"[rank 3 of 8] "`, or nothing on one rank."""
     return _prefix_of(_runtime())
+
+
+def folder_of_rank(folder):
+    """Returns the folder in `folder` that is this rank's alone; on one rank the folder itself.
+
+    Args:
+        folder: String, the path of what all ranks were given.
+    """
+    return folder if size() == 1 else os.path.join(folder, f"rank-{rank()}-of-{size()}")
 
 
 def _prefix_of(runtime):
@@ -110,10 +123,11 @@ def _join():
     initialised = sys.modules.get("horovod.tensorflow")
     if initialised is not None and initialised.is_initialized():
         return initialised
-    launched = {name: os.environ[name] for name in _LAUNCHERS if os.environ.get(name, "1") != "1"}
+    launched = _sizes(_LAUNCHERS)
     if not launched:
+        if not any(name in os.environ for name in _LAUNCHERS):
+            _warn_of_others(_sizes(_OTHER_LAUNCHERS))
         return _OneRank()
-    os.environ.setdefault(_CYCLE_TIME, _SHORT_CYCLE)
     try:
         import horovod.tensorflow as module
     except ImportError as error:
@@ -122,4 +136,23 @@ def _join():
             f"Received: {launched}, and no package horovod"
         ) from error
     module.init()
+    if module.size() == 1:
+        _warn_of_others(launched)
     return module
+
+
+def _sizes(names):
+    """Returns those of these environment variables that tell of more than one process."""
+    return {name: os.environ[name] for name in names if os.environ.get(name, "1") != "1"}
+
+
+def _warn_of_others(sizes):
+    """Warns if a launcher seems to have started others that Horovod does not know of."""
+    if sizes:
+        warnings.warn(
+            "This process trains alone, as rank 0 of 1, and so would each of the others that seem "
+            "to have been started with it; they would write the same files. Start them with "
+            f"`horovodrun -np {next(iter(sizes.values()))} python ...`, or, if each is meant to "
+            f"train alone, unset what tells of several. Received: {sizes}",
+            stacklevel=2,
+        )

@@ -32,7 +32,8 @@ def _get(table, all_ranks, gets):
         return table.numpy() if gets else None
     gathered = GatheredTable(table, all_ranks)
     shape = gathered.input_dim if gets else 0, gathered.output_dim
-    whole = np.empty(shape, np.float32)
+    with together("get_weights"):  # all of a table may be more memory than rank 0 has
+        whole = np.empty(shape, np.float32)
     chunk_rows = max(1, _CHUNK_BYTES // (4 * gathered.output_dim))
     for ids, rows in gathered.export_rows(chunk_rows):
         whole[ids] = rows

@@ -1,24 +1,23 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.distribute.cost_model import CostModel
 from keras_sparse.distribute.exchange_layout import WIRE_DTYPES
-from keras_sparse.distribute.own_tables import make_own_tables
+from keras_sparse.distribute.make_own_tables import make_own_tables
 from keras_sparse.distribute.placement import plan_placement
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.table_weights import get_whole_tables
 from keras_sparse.distribute.table_weights import set_whole_tables
+from keras_sparse.layers.own_samples import OwnSamples
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import ids_as_tensor
-from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.layers.table_holder import TableHolder
 from keras_sparse.layers.table_templates import TableTemplates
-from keras_sparse.layers.whole_batches import check_whole_batch
 from keras_sparse.layers.whole_batches import check_whole_batch_options
+from keras_sparse.layers.whole_batches import WholeBatches
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -116,7 +115,11 @@ class DistributedEmbedding(keras.layers.Layer):
         if not self.dp_input:
             check_whole_batch_options(self)
         self.plan = self._make_plan()
-        self._exchanges_samples = not self.dp_input and self.plan.num_ranks > 1
+        self._samples = (
+            OwnSamples(self.templates)
+            if self.dp_input
+            else WholeBatches(self.templates, self.plan, rank())
+        )
 
     def _make_plan(self):
         return plan_placement(
@@ -134,18 +137,15 @@ class DistributedEmbedding(keras.layers.Layer):
     @property
     def own_inputs(self):
         """List of the places of the inputs that this rank passes; all unless `dp_input=False`."""
-        inputs = range(self.templates.num_inputs)
-        if not self._exchanges_samples:
-            return list(inputs)
-        tables = self.plan.tables_of(rank())
-        return [i for i in inputs if self.templates.input_tables[i] in tables]
+        return self._samples.inputs
 
     def __call__(self, inputs, weights=None, **kwargs):
         inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
         if weights is not None:
             weights = self.templates.in_order(weights, "weights", self.own_inputs)
             weights = [None if each is None else as_tensor(each) for each in weights]
-            kwargs["weights"] = weights
+            # As they were given: Keras calls a layer of a functional model with the same again.
+            kwargs["weights"] = self.templates.as_given(weights, self.own_inputs)
         return super().__call__(self.templates.as_given(inputs, self.own_inputs), **kwargs)
 
     def build(self, input_shape=None):
@@ -162,65 +162,47 @@ class DistributedEmbedding(keras.layers.Layer):
         self.table_holders = [TableHolder(table) for table in self.own_tables.saved_tables()]
 
     def call(self, inputs, weights=None):
-        templates = self.templates
         inputs = self._in_order(inputs)
-        weights = [None] * len(inputs) if weights is None else weights
-        layers = self._layers_of(self.own_inputs)
-        forms = [
-            ragged_form(ids, weight, layer.combiner, layer.input_dim, layer.mask_zero)
-            for ids, weight, layer in zip(inputs, weights, layers, strict=True)
-        ]
-        if self._exchanges_samples:
-            rows = self.own_tables.exchange_samples(self.own_inputs, forms)
-            layers = self._layers_of(range(templates.num_inputs))
-            return templates.as_given(
-                [
-                    tf.cast(each, layer.compute_dtype)
-                    for each, layer in zip(rows, layers, strict=True)
-                ]
-            )
-        rows = self.own_tables.lookup(templates.input_tables, forms)
-        outputs = []
-        for form, layer, each in zip(forms, layers, rows, strict=True):
-            if form.weights is not None and form.row_splits is None:
-                each = each * form.weights[:, tf.newaxis]
-            outputs.append(form.outputs(tf.cast(each, layer.compute_dtype)))
-        return templates.as_given(outputs)
+        if weights is None:
+            weights = [None] * len(inputs)
+        else:
+            weights = self.templates.in_order(weights, "weights", self.own_inputs)
+        return self.templates.as_given(self._samples.lookup(self.own_tables, inputs, weights))
+
+    def compute_mask(self, inputs, previous_mask=None):
+        masks = self._samples.masks(self._in_order(inputs))
+        return None if masks is None else self.templates.as_given(masks)
+
+    def compute_output_spec(self, inputs, weights=None):
+        return self.templates.as_given(self._samples.output_specs(self._in_order(inputs)))
 
     def _in_order(self, inputs):
         """The inputs of this rank as a list, checked."""
         inputs = self.templates.in_order(inputs, "inputs", self.own_inputs)
-        if self._exchanges_samples:
-            for each, layer in zip(inputs, self._layers_of(self.own_inputs), strict=True):
-                check_whole_batch(each, layer, self.plan.num_ranks)
+        self._samples.check(inputs)
         return inputs
 
-    def _layers_of(self, places):
-        """The options of the table of each of these inputs."""
-        return [self.templates.layer_of_input(i) for i in places]
+    def stats(self):
+        """Returns the statistics of what this rank has of each table.
 
-    def compute_mask(self, inputs, previous_mask=None):
-        if self._exchanges_samples:
-            return None
-        inputs = self._in_order(inputs)
-        layers = self._layers_of(self.own_inputs)
-        masks = [layer.compute_mask(each) for layer, each in zip(layers, inputs, strict=True)]
-        return self.templates.as_given(masks)
+        Returns:
+            Dict of `EmbeddingVariable.stats` by the names of the tables.
+        """
+        return {name: table.stats() for name, table in self._own_parts("stats").items()}
 
-    def compute_output_spec(self, inputs, weights=None):
-        inputs = self._in_order(inputs)
-        layers = self._layers_of(self.own_inputs)
-        specs = [
-            layer.compute_output_spec(each) for layer, each in zip(layers, inputs, strict=True)
-        ]
-        if self._exchanges_samples:
-            batch_size = specs[0].shape[0] if specs else None
-            part = None if batch_size is None else batch_size // self.plan.num_ranks
-            specs = [
-                keras.KerasTensor((part, layer.output_dim), layer.compute_dtype)
-                for layer in self._layers_of(range(self.templates.num_inputs))
-            ]
-        return self.templates.as_given(specs)
+    def evict(self):
+        """Lets go of the rows of this rank that the `eviction` of their tables names.
+
+        Returns:
+            Dict of integers by the names of the tables that have such an option: how many went.
+        """
+        parts = self._own_parts("evict").items()
+        return {name: table.evict() for name, table in parts if table.eviction is not None}
+
+    def _own_parts(self, method):
+        self._built_tables(method)
+        parts = self.own_tables.by_table
+        return {self.templates.names[table]: parts[table] for table in sorted(parts)}
 
     def get_weights(self, all_ranks=False):
         """Returns the rows of each table, whole. All ranks must call it together.

@@ -88,9 +88,10 @@ class TableTemplates:
             return [inputs[key] for key in names]
         if not isinstance(inputs, (list, tuple)) or len(inputs) != len(places):
             is_list = isinstance(inputs, (list, tuple))
+            of_rank = "" if len(places) == self.num_inputs else f", of this rank's {list(places)}"
             raise ValueError(
-                f"`{name}` must be a list with an entry an input, {len(places)}. Received: "
-                f"{len(inputs) if is_list else type(inputs).__name__}"
+                f"`{name}` must be a list with an entry an input, {len(places)}{of_rank}. "
+                f"Received: {len(inputs) if is_list else type(inputs).__name__}"
             )
         return list(inputs)
 

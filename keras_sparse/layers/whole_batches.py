@@ -1,6 +1,49 @@
-"""What `dp_input=False` asks of a `DistributedEmbedding` and of its inputs."""
+import keras
+import tensorflow as tf
+
+from keras_sparse.layers.own_samples import ragged_forms
 
 _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
+
+
+class WholeBatches:
+    """What a `DistributedEmbedding` does whose ranks pass all samples of the inputs they have.
+
+    As `OwnSamples`, of whose methods it has the same.
+
+    Args:
+        templates: `TableTemplates`.
+        plan: `Plan`.
+        rank: Integer.
+    """
+
+    def __init__(self, templates, plan, rank):
+        tables = plan.tables_of(rank)
+        self.inputs = [i for i, table in enumerate(templates.input_tables) if table in tables]
+        self._num_ranks = plan.num_ranks
+        self._layers = [templates.layer_of_input(i) for i in self.inputs]
+        self._all_layers = [templates.layer_of_input(i) for i in range(templates.num_inputs)]
+
+    def check(self, inputs):
+        for each, layer in zip(inputs, self._layers, strict=True):
+            _check_whole_batch(each, layer, self._num_ranks)
+
+    def lookup(self, own_tables, inputs, weights):
+        forms = ragged_forms(self._layers, inputs, weights)
+        vectors = own_tables.exchange_samples(self.inputs, forms)
+        layers = zip(self._all_layers, vectors, strict=True)
+        return [tf.cast(each, layer.compute_dtype) for layer, each in layers]
+
+    def masks(self, inputs):
+        return None
+
+    def output_specs(self, inputs):
+        batch_size = inputs[0].shape[0] if inputs else None
+        part = None if batch_size is None else batch_size // self._num_ranks
+        return [
+            keras.KerasTensor((part, layer.output_dim), layer.compute_dtype)
+            for layer in self._all_layers
+        ]
 
 
 def check_whole_batch_options(layer):
@@ -33,7 +76,7 @@ def check_whole_batch_options(layer):
             )
 
 
-def check_whole_batch(inputs, table, num_ranks):
+def _check_whole_batch(inputs, table, num_ranks):
     """Checks the ids of a whole batch for one input.
 
     Args:
@@ -46,8 +89,8 @@ def check_whole_batch(inputs, table, num_ranks):
     Raises:
         ValueError: It does not give one vector a sample, or the batch cannot be divided.
     """
-    rank = len(inputs.shape)
-    if rank != (1 if table.combiner is None else 2):
+    num_axes = len(inputs.shape)
+    if num_axes != (1 if table.combiner is None else 2):
         raise ValueError(
             "`inputs` must give one vector a sample with dp_input=False: ids of shape "
             "(batch_size,), or (batch_size, hotness) with a combiner. Received: inputs of shape "

@@ -8,6 +8,7 @@ from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.optimizers.check_constants import check_constants
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.table_refusals import refuse_any
+from keras_sparse.optimizers.table_refusals import refuse_norms_of_parts
 from keras_sparse.optimizers.table_refusals import refuse_part_of_row
 from keras_sparse.optimizers.touched_rows import merge
 from keras_sparse.optimizers.touched_rows import touched_rows
@@ -196,6 +197,8 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     def _clip_gradients(self, grads):
         if self.clip_over_ranks is None:
+            if self.clipnorm or self.global_clipnorm:
+                refuse_norms_of_parts(type(self).__name__, self._variables_of_step)
             return super()._clip_gradients(grads)
         return self.clip_over_ranks(grads, self._variables_of_step)
 

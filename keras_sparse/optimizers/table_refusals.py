@@ -31,3 +31,22 @@ def refuse_part_of_row(optimizer, variable):
             f"'{part.table}', of which this rank has {part.num_columns} of {part.output_dim} "
             "columns"
         )
+
+
+def refuse_norms_of_parts(optimizer, variables):
+    """Raises ValueError if some of the variables of a step are parts of tables.
+
+    Args:
+        optimizer: String. The name of an optimizer that clips by norms, for the error.
+        variables: List of what a step updates: `TouchedRows` or variables.
+    """
+    for variable in (getattr(each, "variable", each) for each in variables):
+        part = getattr(variable, "part", None)
+        if part is not None:
+            raise ValueError(
+                "`clipnorm` and `global_clipnorm` must be those of a `keras_sparse.distribute."
+                "DistributedOptimizer` where tables are spread over ranks: each rank would clip "
+                "by the norm of what it has itself, and their dense variables drift apart. Give "
+                "it the plain tape's gradients, or take `clipvalue`. Received: a step of "
+                f"{optimizer} by itself, with a part of table '{part.table}'"
+            )

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from keras_sparse.distribute import plan_placement
@@ -14,8 +16,8 @@ def test_says_which_table_is_too_large_and_what_would_do(strategy):
         plan_placement([USERS], 4, strategy, memory_budget="2GB")
     assert str(caught.value) == (
         "`memory_budget` of all ranks must hold all tables: table 'users' has 12.0 GB with its "
-        "slots, and 4 x 2.00 GB do not hold that; take 6 ranks, or a memory_budget of 3000000000, "
-        "3.00 GB. Received: memory_budget=2000000000, num_ranks=4"
+        "slots, more than 4 x 2.00 GB. Take 6 ranks, or a memory_budget of 3000000000, 3.00 GB. "
+        "Received: memory_budget=2000000000, num_ranks=4"
     )
     plan_placement([USERS], 6, "auto", memory_budget="2GB")
     plan_placement([USERS], 4, "auto", memory_budget=3_000_000_000)
@@ -30,10 +32,10 @@ def test_names_the_table_that_is_too_large_by_itself():
 def test_names_the_largest_of_many_tables():
     tables = [TableSpec(f"t{i}", 1000, 25 * (i + 1)) for i in range(3)]  # 100, 200 and 300 kB
     words = (
-        "the 3 tables have 600 KB with slots, most: table 't2' has 300 KB with its slots, and 2 x "
-        "200 KB do not hold that; take 4 ranks, or a memory_budget of 300000, 300 KB"
+        "the 3 tables have 600 KB with slots (of which table 't2' has 300 KB with its slots), more "
+        "than 2 x 200 KB. Take 4 ranks, or a memory_budget of 300000, 300 KB"
     )
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=re.escape(words)):
         plan_placement(tables, 2, "memory_balanced", memory_budget=200_000)
 
 
@@ -53,17 +55,17 @@ def test_says_what_helps_a_plan_that_does_not_fit():
 def test_counts_what_dynamic_tables_take_on_each_rank():
     tables = [TableSpec("keys", None, 4, first_tier_bytes=10**6), TableSpec("t", 1000, 4)]
     words = (
-        "the 2 tables have 2.02 MB with slots, most: table 'keys' has 2.00 MB with its slots, and "
-        "2 x 1.01 MB do not hold that; take 1000 ranks, or a memory_budget of 1008000"
+        "the 2 tables have 2.02 MB with slots (of which table 'keys' has 2.00 MB with its slots), "
+        "more than 2 x 1.01 MB. Take 1000 ranks, or a memory_budget of 1008000"
     )
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=re.escape(words)):
         plan_placement(tables, 2, memory_budget=1_000_016)
-    with pytest.raises(ValueError, match="do not hold that; a memory_budget of 1008000"):
+    with pytest.raises(ValueError, match="Take a memory_budget of 1008000"):
         plan_placement(tables, 2, memory_budget=10**6)  # of any number of ranks
 
 
 def test_one_rank_must_hold_all():
-    with pytest.raises(ValueError, match="take 2 ranks, or a memory_budget of 12000000000"):
+    with pytest.raises(ValueError, match="Take 2 ranks, or a memory_budget of 12000000000"):
         plan_placement([USERS], 1, "auto", memory_budget="11GB")
 
 

@@ -45,14 +45,15 @@ def test_sums_up(capsys):
         "   2       5  4.04 MB  15.2 ms",
         "",
         "Predicted step: 16.2 ms, of rank 0, 4% above the mean. Most memory: 6.44 MB, of rank 0.",
-        "Not in the bytes: 1 dynamic table without first_tier_bytes.",
+        "Not in the bytes: 1 dynamic table without first_tier_bytes; of a layer it is the "
+        "storage_size[0] of its storage=StorageOption(...).",
     ]
 
 
 def test_says_what_is_not_counted():
     text = str(small_plan())
     assert "unknown" in text
-    assert "Not in the bytes: 1 dynamic table without first_tier_bytes." in text
+    assert "Not in the bytes: 1 dynamic table without first_tier_bytes; of a layer it is" in text
     known = plan_placement([TableSpec("keys", None, 4, first_tier_bytes=10**6)], 2)
     assert "Not in the bytes" not in str(known)
     assert known.rank_bytes.tolist() == [10**6, 10**6]

@@ -1,15 +1,40 @@
+import dataclasses
+
+import keras
 import pytest
 
-from oracle import Case
+import keras_sparse.distribute as ksd
+from keras_sparse.distribute import plan_placement
+from keras_sparse.distribute import TableSpec
 from oracle import check
+from oracle_cases import Case
 
-# The scaled-down sizes of a large model, from tables of a few elements on.
-LARGE = [(2, 8), (3, 8), (7, 4), (10, 8), (22, 4), (40, 8), (63, 16), (100, 8), (250, 12), (500, 8)]
 SIZES = [(100, 8), (5, 8), (10, 8), (25, 4), (64, 16), (3, 12)]
 KINDS = ["one", "ragged", "dense", "sparse", "weighted", "column"]
 COMBINERS = [None, "mean", "sqrtn", "sum", "mean", "sum"]
 MIXED = [(*size, combiner) for size, combiner in zip(SIZES, COMBINERS, strict=True)]
 DYNAMIC = [(None, 6, None), (40, 6, None), (None, 5, "mean"), (30, 5, "sum")]
+OPTIMIZERS = ["SGD", "Adagrad", "Adam"]
+# A large model, scaled down: of each number of rows, the widths of its tables. With the thresholds
+# some tables are copied, some whole, some cut by columns and some by rows.
+WIDTHS = {
+    2: [1, 2],
+    4: [1, 2, 2, 2, 2, 2, 4, 16, 16, 16, 16, 128],
+    12: [2, 4, 4, 4, 4, 16, 16],
+    40: [2, 2, 6, 16, 16, 48],
+    100: [8, 8, 256],
+    500: [4, 8, 8, 8, 16],
+    1500: [12, 16, 16],
+    4999: [1],
+    5000: [1],
+    5001: [1],
+}
+LARGE = [(rows, width) for rows, widths in WIDTHS.items() for width in widths]
+ALL_KINDS = {
+    "data_parallel_threshold": 70,
+    "column_slice_threshold": 1950,
+    "row_slice_threshold": 4900,
+}
 
 
 def one_each(sizes, combiner=None, kind="one", **options):
@@ -35,11 +60,39 @@ def whole_batches(**options):
     return Case(MIXED, inputs, {"dp_input": False, **options}, batch_size=24)
 
 
-ALL_KINDS = {
-    "data_parallel_threshold": 80,
-    "column_slice_threshold": 500,
-    "row_slice_threshold": 2000,
-}
+class OwnTable(keras.layers.Layer):
+    """A user's own layer with the config of an embedding layer."""
+
+    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+
+    def build(self, input_shape):
+        shape = (self.input_dim, self.output_dim)
+        self.table = self.add_weight(shape, self.embeddings_initializer)
+
+    def call(self, ids):
+        return keras.ops.take(self.table, ids, axis=0)
+
+    def get_config(self):
+        start = keras.initializers.serialize(self.embeddings_initializer)
+        sizes = {"input_dim": self.input_dim, "output_dim": self.output_dim}
+        return {**super().get_config(), **sizes, "embeddings_initializer": start}
+
+
+def of_class(layer_class, **options):
+    """Tables of which the layer is given this class."""
+    case = one_each(SIZES, **options)
+    case.inputs[1] = (1, "dense")
+    return dataclasses.replace(case, layer_class=layer_class)
+
+
+def outside(**options):
+    """Ids in tables and outside of them."""
+    return one_each([(20, 8), (5, 4), (9, 16)], "mean", "outside", **options)
+
+
 CASES = {
     "basic": one_each(SIZES),
     "balanced": one_each(SIZES, strategy="memory_balanced"),
@@ -61,13 +114,43 @@ CASES = {
     "shared_by_columns": shared(column_slice_threshold=20, strategy="memory_optimized"),
     "whole_batches": whole_batches(),
     "whole_batches_sliced": whole_batches(column_slice_threshold=30, strategy="memory_balanced"),
+    "own_class": of_class(OwnTable, column_slice_threshold=60, row_slice_threshold=1000),
+    "keras_class": of_class(keras.layers.Embedding, data_parallel_threshold=60),
+    "outside": outside(column_slice_threshold=100),
+    "outside_by_rows": outside(row_slice_threshold=1),
     "dynamic": Case(DYNAMIC, [(0, "one"), (1, "dense"), (2, "weighted"), (3, "ragged")], {}),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_trains_like_one_process(name):
-    check(CASES[name], "Adagrad")
+# On one rank, which has all of each table whatever the options.
+ONE_RANK = ["basic", "hot", "mixed", "shared", "whole_batches", "own_class", "outside", "dynamic"]
+
+
+def combinations():
+    """Each case, on 3 ranks with all optimizers; on 1, 2 and 4 with one, on each with another."""
+    pairs = []
+    for i, name in enumerate(ONE_RANK if ksd.size() == 1 else CASES):
+        one = OPTIMIZERS[(i + ksd.size() // 2) % len(OPTIMIZERS)]
+        optimizers = OPTIMIZERS if ksd.size() == 3 else [one]
+        pairs.append(pytest.param(name, optimizers, id=f"{name}-{'-'.join(optimizers)}"))
+    return pairs
+
+
+@pytest.mark.parametrize(("name", "optimizers"), combinations())
+def test_trains_like_one_process(name, optimizers):
+    check(CASES[name], optimizers=optimizers)
+
+
+def test_the_large_model_has_tables_of_all_kinds():
+    assert len(LARGE) == 41
+    tables = [TableSpec(f"table_{i}", *size) for i, size in enumerate(LARGE)]
+    kinds = [each.kind for each in plan_placement(tables, 3, **ALL_KINDS).placements]
+    assert set(kinds) == {"data_parallel", "table_wise", "column_wise", "row_wise"}
+
+
+@pytest.mark.parametrize("name", ["shared_by_columns", "whole_batches_sliced"])
+def test_trains_like_one_process_without_a_function(name):
+    check(CASES[name], in_function=False)
 
 
 @pytest.mark.parametrize("wire_dtype", ["float16", "bfloat16"])
@@ -75,10 +158,20 @@ def test_trains_like_one_process(name):
 def test_rows_may_travel_in_half_as_many_bytes(wire_dtype, whole_batch):
     case = (whole_batches if whole_batch else mixed)(wire_dtype=wire_dtype)
     # Rows are below 0.3, and such a float is rounded by 2**-9 of it at most, or 2**-12.
-    check(case, "SGD", tolerance=0.3 * 2 ** (-8 if wire_dtype == "bfloat16" else -11))
+    tolerance = 0.3 * 2 ** (-8 if wire_dtype == "bfloat16" else -11)
+    check(case, optimizers=["SGD"], tolerance=tolerance)
 
 
-@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
-@pytest.mark.parametrize("name", ["mixed", "shared_by_columns", "dynamic"])
-def test_any_optimizer_trains_like_one_process(name, optimizer):
-    check(CASES[name], optimizer)
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank has all samples")
+@pytest.mark.parametrize(
+    ("name", "working"),
+    [
+        ("mixed", slice(1, None)),
+        ("mixed_by_rows", slice(1, None)),
+        ("mixed_by_rows", slice(-1, None)),
+        ("mixed_by_columns", slice(-1, None)),
+        ("dynamic", slice(-1, None)),
+    ],
+)
+def test_ranks_without_samples_train_their_tables(name, working):
+    check(dataclasses.replace(CASES[name], working=working))

@@ -98,18 +98,23 @@ def test_fits_like_one_process(make, options):
         np.testing.assert_allclose(rows, expected, atol=2e-6)
 
 
-def test_evaluates_and_predicts_without_changing_a_table():
-    model = functional_model(row_slice_threshold=1)
+@pytest.mark.parametrize("options", [{"row_slice_threshold": 1}, {"column_slice_threshold": 60}])
+def test_evaluates_and_predicts_without_changing_a_table(options):
+    model = functional_model(**options)
     model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adam(0.1)), loss="mse")
     model.fit(dataset(), shuffle=False, verbose=0)
-    before = [(v.num_rows, next(v.export(1000), None)) for v in model.layers[3].tables]
+    before = records_of(model.layers[3])
     model.evaluate(dataset(weigh_samples=False), verbose=0)
     model.predict(dataset(weigh_samples=False).map(lambda x, y: (x,)), verbose=0)
-    after = [(v.num_rows, next(v.export(1000), None)) for v in model.layers[3].tables]
-    for (num_rows, piece), (num_rows_after, piece_after) in zip(before, after, strict=True):
-        assert num_rows == num_rows_after
-        for array, array_after in zip(piece or (), piece_after or (), strict=True):
-            np.testing.assert_array_equal(array, array_after)
+    for table, as_before in zip(records_of(model.layers[3]), before, strict=True):
+        for array, array_before in zip(table, as_before, strict=True):
+            np.testing.assert_array_equal(array, array_before)
+
+
+def records_of(layer):
+    """All that this rank has: of each table the keys of all rows, and the rows with their slots."""
+    of_tables = [list(variable.export(1000)) for variable in layer.tables]
+    return [[array for piece in pieces for array in piece] for pieces in of_tables]
 
 
 def test_takes_dicts_of_layers_and_inputs():
@@ -127,6 +132,20 @@ def test_takes_dicts_of_layers_and_inputs():
         "last_item": (1, 6),
     }
     np.testing.assert_array_equal(outputs["item"], outputs["last_item"])
+
+
+def test_a_functional_model_takes_dicts_of_weights():
+    tables = {name: keras_sparse.layers.Embedding(9, 2, "sum", "ones") for name in "ab"}
+    ids = {name: keras.Input((2,), dtype="int64") for name in "ab"}
+    weight = keras.Input((2,))
+    outputs = DistributedEmbedding(tables)(ids, weights={"a": None, "b": weight})
+    model = keras.Model([ids, weight], outputs)
+    given = {name: np.array([[ksd.rank(), 3]]) for name in "ab"}
+    rows = model([given, np.array([[2.0, 3.0]])])
+    np.testing.assert_array_equal(rows["a"], [[2, 2]])
+    np.testing.assert_array_equal(rows["b"], [[5, 5]])
+    again = keras.Model.from_config(model.get_config())
+    np.testing.assert_array_equal(again([given, np.array([[2.0, 3.0]])])["b"], [[5, 5]])
 
 
 def test_a_layer_may_be_called_twice_and_stand_beside_others():

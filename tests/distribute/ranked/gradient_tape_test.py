@@ -84,6 +84,19 @@ def test_both_the_tape_and_the_optimizer_average_to_the_same():
     np.testing.assert_allclose(kernel.numpy(), [-MEAN_RANK])
 
 
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank has all of every table")
+@pytest.mark.parametrize("option", ["clipnorm", "global_clipnorm"])
+def test_norms_of_parts_of_tables_are_refused_without_the_distributed_optimizer(option):
+    layer = keras_sparse.layers.DistributedEmbedding([keras.layers.Embedding(8, 4)] * 1)
+    layer.build()
+    optimizer = keras_sparse.optimizers.Adagrad(0.1, **{option: 1.0})
+    with make_tape() as tape:
+        loss = tf.reduce_sum(layer([tf.constant([1, 2])])[0])
+    grads = tape.gradient(loss, layer.trainable_variables)
+    with pytest.raises(ValueError, match="`clipnorm` and `global_clipnorm` must be those of a"):
+        optimizer.apply(grads, layer.trainable_variables)
+
+
 def test_takes_a_tape():
     with pytest.raises(TypeError, match=r"`tape` must be a `tf.GradientTape`. Received: tape=3"):
         ksd.DistributedGradientTape(3)

@@ -1,3 +1,5 @@
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -96,6 +98,7 @@ def test_ranks_without_samples_do_not_count():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.filterwarnings("ignore:.*Dense variables must be the same on all ranks")
 def test_early_stopping_ends_all_ranks_in_the_same_epoch():
     model = make_model(["mae"], learning_rate=0.5)
     # Each rank trains a model of its own here, on other samples, and would stop elsewhere.
@@ -116,3 +119,114 @@ def test_logs_of_a_step_of_ones_own_are_averaged():
     model.compile("sgd", "mse")
     history = model.fit(X, Y, verbose=0, callbacks=[ksd.MetricAverage()]).history
     assert history == {"own": [(ksd.size() - 1) / 2]}
+
+
+# 23 samples in batches of 5: no part of 2, 3 or 4 ranks is as large as the others, and the last
+# batch has 3 samples, which is fewer than 4 ranks.
+WEIGHTS = RNG.random(23).astype(np.float32)
+WEIGHTED = tf.data.Dataset.from_tensor_slices((X, Y, WEIGHTS)).batch(5)
+
+
+def make_training_model(eagerly=False, steps_per_execution=1):
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "sigmoid")])
+    model.layers[-1].kernel_regularizer = keras.regularizers.L2(0.1)
+    model.compile(
+        ksd.DistributedOptimizer(keras.optimizers.SGD(0.5)),
+        "binary_crossentropy",
+        metrics=["mae", "auc"],
+        weighted_metrics=["mse", "precision"],
+        run_eagerly=eagerly,
+        steps_per_execution=steps_per_execution,
+    )
+    return model
+
+
+def of_one_process(batches, **kwargs):
+    """What one process gets: the history and the weights, and those of an evaluation after it."""
+    model = make_training_model()
+    model.compile(
+        keras.optimizers.SGD(0.5),
+        "binary_crossentropy",
+        metrics=["mae", "auc"],
+        weighted_metrics=["mse", "precision"],
+    )
+    history = model.fit(batches, epochs=2, shuffle=False, verbose=0, **kwargs).history
+    return history, model.get_weights(), model.evaluate(batches, verbose=0, return_dict=True)
+
+
+@pytest.mark.parametrize(
+    ("batches", "step"),
+    [
+        (BATCHES, {}),
+        (WEIGHTED, {}),
+        (WEIGHTED, {"eagerly": True}),
+        (WEIGHTED, {"steps_per_execution": 2}),
+    ],
+    ids=["alike", "weighted", "eagerly", "in executions"],
+)
+def test_weighed_samples_are_reported_as_one_process_does(batches, step):
+    history, weights, evaluated = of_one_process(batches, validation_data=batches.take(2))
+    model, seen = make_training_model(**step), {}
+
+    class After(keras.callbacks.Callback):
+        def on_test_end(self, logs=None):
+            seen.update(logs)
+
+    parts = ksd.shard(batches, weigh_samples=True)
+    found = model.fit(
+        parts,
+        epochs=2,
+        shuffle=False,
+        verbose=0,
+        validation_data=ksd.shard(batches.take(2)),
+        callbacks=[ksd.MetricAverage()],
+    ).history
+    assert set(found) == set(history)
+    for name, values in history.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-4, err_msg=name)
+    for mine, theirs in zip(model.get_weights(), weights, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4)
+    model.evaluate(parts, verbose=0, callbacks=[ksd.MetricAverage(), After()])
+    for name, value in evaluated.items():
+        np.testing.assert_allclose(seen[name], value, rtol=1e-4, err_msg=name)
+    assert_same_on_all_ranks((found, seen))
+
+
+def test_three_samples_of_loss_one_have_the_loss_one():
+    inputs = keras.Input((1,))
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="zeros")(inputs))
+    model.compile(ksd.DistributedOptimizer(keras.optimizers.SGD(0.0)), "mse")
+    samples = tf.data.Dataset.from_tensors((np.ones((3, 1)), np.ones((3, 1))))
+    parts = ksd.shard(samples, weigh_samples=True)
+    # Once without the callback, so that Keras has a step by the time that it comes.
+    model.fit(parts, shuffle=False, verbose=0)
+    history = model.fit(parts, shuffle=False, verbose=0, callbacks=[ksd.MetricAverage()]).history
+    np.testing.assert_allclose(history["loss"], [1.0], rtol=1e-6)
+
+
+def test_loss_scaling_keeps_the_gradients_of_weighed_samples():
+    kernels = []
+    for callbacks in ([], [ksd.MetricAverage()]):
+        keras.utils.set_random_seed(7)
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "sigmoid")])
+        optimizer = ksd.DistributedOptimizer(keras.optimizers.SGD(0.5))
+        model.compile(keras.optimizers.LossScaleOptimizer(optimizer), "mse")
+        parts = ksd.shard(WEIGHTED, weigh_samples=True)
+        model.fit(parts, shuffle=False, verbose=0, callbacks=callbacks)
+        kernels.append(model.layers[-1].get_weights()[0])
+    np.testing.assert_allclose(*kernels, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_distributed", [True, False])
+def test_warns_of_ranks_that_train_different_models(is_distributed):
+    model = make_model()
+    optimizer = keras.optimizers.SGD(0.1)
+    model.compile(ksd.DistributedOptimizer(optimizer) if is_distributed else optimizer, "mse")
+    x = np.full((4, 4), 1.0 + ksd.rank(), "float32")
+    ksd.broadcast_variables(model.variables)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(x, np.ones((4, 1)), 2, verbose=0, callbacks=[ksd.MetricAverage()])
+    told = [str(each.message) for each in caught if "must be the same on all ranks" in str(each)]
+    assert len(told) == (not is_distributed and ksd.size() > 1), told

@@ -1,0 +1,98 @@
+import itertools
+
+import keras
+
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.own_tables import OwnTables
+from keras_sparse.distribute.own_tables import part_of_rank
+from keras_sparse.distribute.runtime import folder_of_rank
+from keras_sparse.distribute.runtime import rank
+from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.initial_rows import resolve_seed
+from keras_sparse.storage.storage_option import StorageOption
+
+# Layers are built in the same order on all ranks, so that these numbers are the same too.
+_numbers = itertools.count()
+
+
+def make_own_tables(plan, layers, dp_input=True, wire_dtype="float32"):
+    """Makes this rank's part of the tables of a plan. All ranks do so together.
+
+    Args:
+        plan: `Plan`.
+        layers: List of unbuilt `Embedding`, one a table: its options.
+        dp_input, wire_dtype: As for `OwnTables`. Default to `True` and `"float32"`.
+
+    Returns:
+        `OwnTables`.
+
+    Raises:
+        RuntimeError: On all ranks, if they did not make the same plan.
+    """
+    seeds = _agree(plan, [resolve_seed(each.embeddings_initializer, each.seed) for each in layers])
+    by_table = {
+        table: _make_variable(plan, table, layers[table], seeds[table])
+        for table in sorted(plan.tables_of(rank()))
+    }
+    return OwnTables(plan, layers, by_table, dp_input, wire_dtype)
+
+
+def _agree(plan, seeds):
+    """Returns the seeds of rank 0. Without a seed given, ranks draw different ones."""
+    if plan.num_ranks == 1:
+        return seeds
+    told = gather_objects((plan.to_json(), seeds), f"keras_sparse.plan_{next(_numbers)}")
+    for other, (text, _) in enumerate(told):
+        if text != told[0][0]:
+            raise RuntimeError(
+                f"[rank {rank()} of {plan.num_ranks}] All ranks must make a DistributedEmbedding "
+                "with the same arguments and names. Keras names layers by how many a process has "
+                "made: give those in `embeddings` a `name` where ranks make others too. Received: "
+                f"{_first_difference(told[0][0], text)} on rank {other}"
+            )
+    return told[0][1]
+
+
+def _first_difference(plan, other):
+    """What two plans in JSON have differently, of the first lines where they do."""
+    lines = zip(plan.splitlines(), other.splitlines(), strict=False)
+    differing = ((a.strip(" ,"), b.strip(" ,")) for a, b in lines if a != b)
+    a, b = next(differing, (f"{len(plan)} characters of a plan", f"{len(other)}"))
+    return f"{a} on rank 0, {b}"
+
+
+def _make_variable(plan, table, layer, seed):
+    spec, part = plan.tables[table], part_of_rank(plan, table, layer, rank())
+    kind = plan.placements[table].kind
+    return EmbeddingVariable(
+        part.num_rows,
+        part.num_columns,
+        _with_seed(layer.embeddings_initializer, seed),
+        seed,
+        layer.out_of_range,
+        _storage_of_rank(layer.storage, plan.num_ranks),
+        layer.admission,
+        layer.eviction,
+        layer.trainable,
+        spec.name,
+        # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
+        part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
+    )
+
+
+def _with_seed(initializer, seed):
+    """Returns the initializer with this seed in the place of its own."""
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
+    config = initializer.get_config()
+    if "seed" not in config:
+        return initializer
+    return type(initializer).from_config({**config, "seed": seed})
+
+
+def _storage_of_rank(storage, num_ranks):
+    """Returns the storage of a table on this rank: with a folder of its own."""
+    if storage is None or storage.storage_path is None or num_ranks == 1:
+        return storage
+    folder = folder_of_rank(storage.storage_path)
+    return StorageOption.from_config({**storage.get_config(), "storage_path": folder})

@@ -1,0 +1,75 @@
+"""A step costs the same exchanges however many tables and inputs there are."""
+
+import collections
+
+import keras
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.layers import DistributedEmbedding
+
+PLACEMENTS = {"row_slice_threshold": 100, "column_slice_threshold": 50}
+on_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank exchanges nothing")
+
+
+def make_layer(num_tables, **options):
+    sizes = [(10 + 10 * (i % 3), 4) for i in range(num_tables)]
+    tables = [keras_sparse.layers.Embedding(*size, "sum") for size in sizes]
+    if options.get("dp_input", True):
+        tables[-1] = keras_sparse.layers.Embedding(None, 4, "mean")
+    # Two inputs of each table.
+    tables_of_inputs = [*range(num_tables), *range(num_tables)]
+    layer = DistributedEmbedding(tables, input_table_map=tables_of_inputs, **options)
+    layer.build()
+    return layer
+
+
+def exchanges_of_a_step(layer):
+    """How many exchanges of each kind are in the graph of a training step."""
+    head = keras.layers.Dense(1)
+    head.build((None, 4 * len(layer.templates.input_tables)))
+    variables = layer.trainable_variables + head.trainable_variables
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
+    optimizer.build(variables)
+
+    @tf.function(autograph=False)
+    def step(*inputs):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(head(tf.concat(layer(list(inputs)), axis=1)) ** 2)
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    inputs = [tf.ones((ksd.size(), 2), tf.int64)] * len(layer.own_inputs)
+    step(*inputs)
+    graph = step.get_concrete_function(*inputs).graph.as_graph_def()
+    # Those of functions that the step calls would count too.
+    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+    return collections.Counter(node.op for node in nodes if node.op.startswith("Horovod"))
+
+
+@on_ranks
+def test_ids_rows_and_gradients_take_one_exchange_each():
+    layers = [make_layer(number, **PLACEMENTS) for number in (1, 5, 40)]
+    expected = {"HorovodAlltoall": 3, "HorovodGroupedAllreduce": 1}
+    assert list(map(exchanges_of_a_step, layers)) == [expected] * 3
+
+
+@on_ranks
+def test_copied_tables_take_one_more():
+    layers = [make_layer(number, data_parallel_threshold=1000) for number in (2, 10)]
+    expected = {"HorovodAlltoall": 3, "HorovodAllgather": 1, "HorovodGroupedAllreduce": 1}
+    assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
+
+
+@on_ranks
+def test_whole_batches_take_one_forward_and_one_back():
+    layers = [make_layer(number, dp_input=False) for number in (5, 10)]
+    expected = {"HorovodAlltoall": 2, "HorovodGroupedAllreduce": 1}
+    assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
+
+
+@pytest.mark.skipif(ksd.size() > 1, reason="ranks exchange")
+def test_one_rank_exchanges_nothing():
+    assert not exchanges_of_a_step(make_layer(5, **PLACEMENTS))
