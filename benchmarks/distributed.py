@@ -6,8 +6,9 @@ W1 and W4 with Adagrad: two ranks of one thread each under `horovodrun`, each wi
 batch, beside one process of two threads with all of it. The peer is what a Keras user has: all
 tables on all ranks and Horovod's gradient tape, in both of its ways. A number is the median of all
 steps of all turns. Ranks stand still while the single process has its turn, as their Horovod looks
-for work all the time. What a rank sends in a step is the mean of ranks; `least` is the distinct ids
-whose rows are elsewhere, their rows and the gradients of these.
+for work all the time. Beside them are the same three exchanges with nothing around them. What a
+rank sends in a step is the mean of ranks; `least` is the distinct ids whose rows are elsewhere,
+their rows and the gradients of these.
 """
 
 import argparse
@@ -109,7 +110,7 @@ class Launch:
 
 def measure(path, with_model, options):
     """Returns the times of each case, and what a rank sends of each kind, by peer."""
-    times, sent = {"one": [], "ours": []}, {}
+    times, sent = {"one": [], "ours": [], "exchanges": []}, {}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         ranks = Launch(NUM_RANKS, 1, folder)
@@ -118,6 +119,7 @@ def measure(path, with_model, options):
         stack.callback(one.stop)
         for launch in (ranks, one):
             launch.tell("build", "ours", str(path), with_model, workloads.NUM_BATCHES)
+        ranks.tell("build", "exchanges", str(path), with_model, workloads.NUM_BATCHES)
         sent["ours"] = mean_of_ranks(ranks.tell("sent", "ours"))
         for peer in options.peers or [None]:
             if peer is not None:
@@ -128,6 +130,7 @@ def measure(path, with_model, options):
             for i in range(options.rounds):
                 say(f"  round {i + 1} of {options.rounds}")
                 times["ours"] += ranks.turn("ours", options)
+                times["exchanges"] += ranks.turn("exchanges", options)
                 with ranks.stopped():
                     times["one"] += one.turn("ours", options)
                 if peer is not None:
@@ -150,6 +153,7 @@ def table(name, times, sent):
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     names = {
         "ours": "keras_sparse, 2 ranks x 1 thread",
+        "exchanges": "its exchanges of ids, rows and gradients alone",
         "one": "keras_sparse, 1 process x 2 threads",
         **PEERS,
     }
