@@ -47,7 +47,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   if (!is_dynamic()) KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(created->schema()));
   // Rows read as they do now: a lazy rule's pending moves are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
-  std::vector<std::unique_ptr<RowStore>> stores;
+  RowStores stores;
   std::vector<CountedStore*> counted;
   KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->schema().record_bytes(), &stores, &counted));
   KERAS_SPARSE_RETURN_IF_ERROR(RelayoutStores(*created, stores));

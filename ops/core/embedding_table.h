@@ -18,6 +18,7 @@
 #include "ops/core/initializer.h"
 #include "ops/core/row_store.h"
 #include "ops/core/staged_records.h"
+#include "ops/core/staging/staging_area.h"
 #include "ops/core/status.h"
 #include "ops/core/storage_folder.h"
 #include "ops/core/table_mutex.h"
@@ -82,6 +83,8 @@ class EmbeddingTable {
   bool is_dynamic() const { return options_.input_dim < 0; }
   int64_t input_dim() const { return options_.input_dim; }
   bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
+  bool has_lower_tiers() const { return !options_.storage.lower_tiers.empty(); }
+  const std::shared_ptr<StagingArea>& staging_area() const { return staging_area_; }
 
   // Puts a store below the tiers there are.
   // FailedPrecondition unless its records have the size of the table's; Unimplemented for a static
@@ -101,6 +104,9 @@ class EmbeddingTable {
   // Counts what may have changed a row.
   // REQUIRES: TableLocks
   int64_t version() const { return version_; }
+  // Counts updates, up to 2^32, after which it begins anew.
+  // REQUIRES: TableLocks
+  uint32_t num_updates() const { return num_steps_; }
 
   // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
   Status SetInitializer(const InitializerOptions& options);
@@ -191,11 +197,9 @@ class EmbeddingTable {
   Status CheckMemory() const;
   Status CheckStaticSize(const RowSchema& schema) const;
   // Opens the lower tiers of the options for records of this size, as one store.
-  Status OpenStores(int64_t record_bytes, std::vector<std::unique_ptr<RowStore>>* stores,
-                    std::vector<CountedStore*>* counted);
+  Status OpenStores(int64_t record_bytes, RowStores* stores, std::vector<CountedStore*>* counted);
   // Fills such stores from those there are.
-  Status RelayoutStores(const UpdateRule& rule,
-                        const std::vector<std::unique_ptr<RowStore>>& stores) const;
+  Status RelayoutStores(const UpdateRule& rule, const RowStores& stores) const;
   // Moves what the first tier holds beyond its size to the next one.
   Status DemoteExcess(Executor* executor);
   // Copies rows of the first tier to the next one, for them to leave it. If that fails, the next
@@ -237,6 +241,7 @@ class EmbeddingTable {
   int64_t num_rows() const;
 
   TableOptions options_;
+  const std::shared_ptr<StagingArea> staging_area_ = std::make_shared<StagingArea>();
   std::unique_ptr<Initializer> initializer_;
   // What a key without a row reads as; null for its initial row.
   std::unique_ptr<Initializer> default_rows_;
@@ -250,7 +255,7 @@ class EmbeddingTable {
   int64_t num_stores_opened_ = 0;
   // From the fastest to the slowest. A key's row is in the first tier that has the key. Those of
   // the options are one store; counted_ has each of them.
-  std::vector<std::unique_ptr<RowStore>> lower_tiers_;
+  RowStores lower_tiers_;
   std::vector<CountedStore*> counted_;
   mutable StagedRecords staged_;
   ChangeLog change_log_;

@@ -120,6 +120,7 @@ void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
 
 Status SeeVersion(const LookupRequest& request) {
   if (request.version != nullptr) *request.version = request.table->version();
+  if (request.num_updates != nullptr) *request.num_updates = request.table->num_updates();
   return Status::Ok();
 }
 
@@ -184,6 +185,13 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
           PoolRun(request, fetched, run);
         }
       });
+}
+
+void SeeVersions(const std::vector<LookupRequest>& requests) {
+  std::vector<EmbeddingTable*> tables;
+  for (const LookupRequest& request : requests) tables.push_back(request.table);
+  const TableLocks locks(tables, TableLocks::Mode::kShared);
+  for (const LookupRequest& request : requests) (void)SeeVersion(request);
 }
 
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,

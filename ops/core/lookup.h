@@ -17,14 +17,18 @@ struct LookupRequest {
   EmbeddingTable* table;
   const int64_t* ids;  // (bags.num_ids)
   Bags bags;
-  float* rows;                 // (bags.num_bags, dim)
-  int64_t* version = nullptr;  // if not null: gets the version of the table that was read
+  float* rows;                      // (bags.num_bags, dim)
+  int64_t* version = nullptr;       // if not null: gets the version of the table that was read
+  uint32_t* num_updates = nullptr;  // if not null: gets how many updates the table has had
 };
 
 // Fills `rows` of each request. Changes nothing in a table; a key without a row gives its initial
 // one. All requests share the executor's threads, cut into runs of equal work.
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
+
+// Fills `version` and `num_updates` of each request, as LookupRows does, without reading rows.
+void SeeVersions(const std::vector<LookupRequest>& requests);
 
 struct WeightsGradientRequest {
   EmbeddingTable* table;

@@ -3,37 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <memory>
-#include <numeric>
 #include <string>
-#include <utility>
 
-#include "ops/core/bytes.h"
-#include "ops/core/hash.h"
-#include "ops/core/hash_index.h"
 #include "ops/core/out_of_range.h"
-#include "ops/core/wait_timer.h"
 
 namespace keras_sparse {
 namespace {
 
 constexpr int64_t kIdsPerTask = 4096;
-constexpr int64_t kNanosecondsPerId = 20;
-
-// Each key once, in the order of its first occurrence: the stores see the same batch however the
-// threads were timed.
-std::vector<int64_t> Distinct(const std::vector<std::vector<int64_t>>& lists) {
-  size_t size = 0;
-  for (const auto& list : lists) size += list.size();
-  HashIndex seen(0, static_cast<int64_t>(size));
-  std::vector<int64_t> distinct;
-  for (const auto& list : lists) {
-    for (const int64_t key : list) {
-      if (seen.Exchange(HashKey(key), key, 0) == HashIndex::kNoRow) distinct.push_back(key);
-    }
-  }
-  return distinct;
-}
 
 }  // namespace
 
@@ -73,104 +50,6 @@ Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
     return AnyOutOfRange(*list.table, list.ids, list.num_ids);
   });
   return OutOfRangeError(*refused);
-}
-
-Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* executor,
-                             std::vector<FetchedRecords>* fetched) {
-  fetched->clear();
-  fetched->resize(lists.size());
-  for (size_t l = 0; l < lists.size(); ++l) {
-    const EmbeddingTable& table = *lists[l].table;
-    // The usual case while all rows fit the first tier: then nothing is below, and no id need be
-    // looked up for it.
-    if (!table.HasRowsBelow()) continue;
-    const int64_t num_ids = lists[l].num_ids;
-    const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
-    std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
-    executor->ParallelFor(
-        num_tasks, kIdsPerTask * kNanosecondsPerId, [&](int64_t first, int64_t last) {
-          for (int64_t task = first; task < last; ++task) {
-            const int64_t begin = task * kIdsPerTask;
-            AppendMissing(table, lists[l].ids + begin, std::min(kIdsPerTask, num_ids - begin),
-                          &missing[static_cast<size_t>(task)]);
-          }
-        });
-    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(table, Distinct(missing)));
-  }
-  return Status::Ok();
-}
-
-void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
-                                   std::vector<int64_t>* missing) {
-  const auto prefetch = [&](int64_t begin) {
-    table.first_tier_->PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
-  };
-  std::array<float*, kBlockRows> records;
-  prefetch(0);
-  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
-    const int64_t end = std::min(n, begin + kBlockRows);
-    prefetch(end);
-    table.first_tier_->Find(ids + begin, end - begin, records.data());
-    for (int64_t i = begin; i < end; ++i) {
-      if (records[static_cast<size_t>(i - begin)] == nullptr) missing->push_back(ids[i]);
-    }
-  }
-}
-
-Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
-  batches_ = table.staged_.batches();
-  std::vector<int64_t> missing;
-  for (const int64_t key : keys) (Find(key) == nullptr ? missing : keys_).push_back(key);
-  const WaitTimer timer(&table.waited_ns_);
-  const int64_t record_bytes = table.rule_->schema().record_bytes();
-  std::unique_ptr<char[]> records;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      AllocateBytes(static_cast<int64_t>(missing.size()) * record_bytes, &records));
-  auto read = std::make_shared<RecordBatch>(record_bytes, missing.size(), std::move(records));
-  std::vector<char*> to;
-  for (size_t i = 0; i < missing.size(); ++i) to.push_back(read->Place(i));
-  const auto found = std::make_unique<bool[]>(missing.size());
-  std::vector<int64_t> places(missing.size());  // of keys that are still missing
-  std::iota(places.begin(), places.end(), 0);
-  for (const auto& store : table.lower_tiers_) {
-    KERAS_SPARSE_RETURN_IF_ERROR(store->GetPlaces(places, missing.data(), to.data(), found.get()));
-    std::vector<int64_t> still_missing;
-    for (const int64_t place : places) {
-      const int64_t key = missing[static_cast<size_t>(place)];
-      if (!found[place]) {
-        still_missing.push_back(place);
-      } else {
-        read->Add(key, static_cast<size_t>(place));
-        keys_.push_back(key);
-      }
-    }
-    places = std::move(still_missing);
-  }
-  if (read->size() == 0) return Status::Ok();
-  // Many keys may be new: what is kept of the others takes the memory that it needs.
-  if (2 * read->size() < static_cast<int64_t>(missing.size())) {
-    KERAS_SPARSE_RETURN_IF_ERROR(read->Fit(&read));
-  }
-  read_ = read;
-  batches_.push_back(read);
-  return Status::Ok();
-}
-
-const float* FetchedRecords::Find(int64_t key) const {
-  for (const auto& batch : batches_) {
-    const float* record = batch->Find(key);
-    if (record != nullptr) return record;
-  }
-  return nullptr;
-}
-
-void FetchedRecords::Stage(const EmbeddingTable& table) const {
-  if (read_ != nullptr) table.staged_.Add(read_);
-}
-
-Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
-  if (keys_.empty()) return Status::Ok();
-  return table->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
 }
 
 RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)

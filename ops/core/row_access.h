@@ -5,22 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "ops/core/embedding_table.h"
+#include "ops/core/fetched_records.h"
 #include "ops/core/prefetch.h"
-#include "ops/core/staged_records.h"
 
 namespace keras_sparse {
-
-// The ids of one table in an op.
-struct TableIds {
-  EmbeddingTable* table;
-  const int64_t* ids;
-  int64_t num_ids;
-};
 
 // Whether the table refuses any of these ids: ids outside a static table are refused unless they
 // read as zeros there.
@@ -32,35 +24,6 @@ Status OutOfRangeError(const TableIds& list);
 
 // OutOfRangeError of the first list that has a refused id.
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
-
-// The records of an op that are in lower tiers, by key. Empty for a table of one tier.
-class FetchedRecords {
- public:
-  // Collects the keys that no first tier has, over the whole op, and asks the lower tiers for those
-  // that no lookup has staged, in one batch a tier. One result per element of `lists`. The tables'
-  // locks are held.
-  static Status Fetch(const std::vector<TableIds>& lists, Executor* executor,
-                      std::vector<FetchedRecords>* fetched);
-
-  bool empty() const { return batches_.empty(); }
-  // The record of a key, or null if no lower tier has it.
-  const float* Find(int64_t key) const;
-  // Keeps what was read for the next update of the table.
-  void Stage(const EmbeddingTable& table) const;
-  // Drops the records from the lower tiers, once the first tier has them.
-  Status EraseBelow(EmbeddingTable* table) const;
-
- private:
-  // Appends the ids that the first tier does not have.
-  static void AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
-                            std::vector<int64_t>* missing);
-  //   keys  distinct, none of them in the first tier
-  Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
-
-  std::shared_ptr<const RecordBatch> read_;  // by this op
-  StagedRecords::Batches batches_;           // and by earlier ones
-  std::vector<int64_t> keys_;                // that were found
-};
 
 // What a loop over ids has seen, added to the table's statistics at its end.
 struct ReadCounts {

@@ -131,6 +131,10 @@ class RowStore {
   Status TierIsFull(const std::string& folder, int64_t capacity, int64_t needed) const;
 };
 
+// The lower tiers of a table, from the fastest to the slowest. Who reads them without the table's
+// lock keeps them by this: the table may be given others meanwhile.
+using RowStores = std::vector<std::shared_ptr<RowStore>>;
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_ROW_STORE_H_

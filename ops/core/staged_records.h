@@ -1,76 +1,95 @@
-// Records that lookups have read from lower tiers, kept for the update that follows.
+// Records of lower tiers that lookups have read, or a stage ahead of them, kept for the update.
 #ifndef KERAS_SPARSE_OPS_CORE_STAGED_RECORDS_H_
 #define KERAS_SPARSE_OPS_CORE_STAGED_RECORDS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <set>
 #include <vector>
 
-#include "ops/core/hash.h"
 #include "ops/core/hash_index.h"
-#include "ops/core/status.h"
+#include "ops/core/record_batch.h"
 
 namespace keras_sparse {
 
-// Some records by key; it does not change once it is staged.
-class RecordBatch {
- public:
-  //   records  (num_places, record_bytes)
-  RecordBatch(int64_t record_bytes, size_t num_places, std::unique_ptr<char[]> records)
-      : record_bytes_(record_bytes),
-        num_places_(static_cast<int64_t>(num_places)),
-        index_(0, static_cast<int64_t>(num_places)),
-        records_(std::move(records)) {}
-
-  // Where a record is to be read to, before it is added.
-  char* Place(size_t place) const {
-    return records_.get() + static_cast<int64_t>(place) * record_bytes_;
-  }
-  // REQUIRES: the key is not there
-  void Add(int64_t key, size_t place) {
-    index_.Insert(HashKey(key), key, static_cast<uint32_t>(place));
-  }
-  // Null if the key is not there.
-  const float* Find(int64_t key) const {
-    const uint32_t row = index_.Find(HashKey(key), key);
-    if (row == HashIndex::kNoRow) return nullptr;
-    return reinterpret_cast<const float*>(Place(row));
-  }
-  int64_t size() const { return index_.size(); }
-  int64_t bytes() const { return num_places_ * record_bytes_ + index_.bytes(); }
-  // Makes a batch of the same records without places to spare. ResourceExhausted if there is no
-  // memory.
-  Status Fit(std::shared_ptr<RecordBatch>* fitted) const;
-
- private:
-  int64_t record_bytes_;
-  int64_t num_places_;
-  HashIndex index_;  // key -> place
-  std::unique_ptr<char[]> records_;
-};
-
 // A training step looks its rows up and then updates them: what the lookup has read need not be
-// read again. Batches are good until a lower tier changes; then they are dropped.
+// read again. A staged record is what the lower tiers have: once the record of a key changes or
+// goes there, Drop or Clear must be called.
 //
 // Thread safety: every method may be called from any thread.
 class StagedRecords {
  public:
   using Batches = std::vector<std::shared_ptr<const RecordBatch>>;
+  // While it lives, the records of a batch do not go to make room for others.
+  using Hold = std::shared_ptr<const void>;
 
-  // The oldest batches go where there are too many.
+  // A read of lower tiers that goes on while they may change: it begins with this object, and Add
+  // then leaves out what has changed since.
+  class Reading {
+   public:
+    explicit Reading(StagedRecords* staged);
+    ~Reading();
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    friend class StagedRecords;
+    StagedRecords* staged_;
+    int64_t begin_;       // in the log of drops
+    int64_t num_clears_;  // before it
+  };
+
+  StagedRecords() = default;
+
+  // Keys that are staged already keep their record. The oldest batches that nobody holds go where
+  // there are too many.
   void Add(std::shared_ptr<const RecordBatch> batch);
-  Batches batches() const;
+  Hold Add(std::shared_ptr<const RecordBatch> batch, const Reading& reading);
+
+  // The staged record of each key, or null. They are good as long as `found_in` lives, to which
+  // their batches are added.
+  std::vector<const float*> Find(const std::vector<int64_t>& keys, Batches* found_in) const;
+
+  void Drop(const int64_t* keys, int64_t n);
   void Clear();
+
   int64_t bytes() const;
 
  private:
+  struct Slot {
+    std::shared_ptr<const RecordBatch> batch;
+    std::weak_ptr<const void> hold;
+    int64_t num_staged = 0;  // of its records
+  };
+  struct Entry {
+    const float* record;
+    std::list<Slot>::iterator slot;
+  };
+
+  // All of these need mutex_.
+  template <typename IsLeftOut>
+  void Stage(std::shared_ptr<const RecordBatch> batch, const Hold& hold,
+             const IsLeftOut& is_left_out);
+  void DropKey(int64_t key);
+  void DropSlot(std::list<Slot>::iterator slot);
+  void MakeRoom();
+
   mutable std::mutex mutex_;
-  std::deque<std::shared_ptr<const RecordBatch>> batches_;
+  std::list<Slot> slots_;  // the oldest first
+  HashIndex index_{0};     // key -> its place in entries_
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> free_entries_;
   int64_t bytes_ = 0;
+
+  // What reads that go on need to know.
+  std::multiset<int64_t> readings_;  // where each began
+  std::deque<int64_t> log_;          // keys that were dropped since the first of them began
+  int64_t log_begin_ = 0;            // how many keys have left the log
+  int64_t num_clears_ = 0;
 };
 
 }  // namespace keras_sparse

@@ -62,8 +62,7 @@ Status EmbeddingTable::CheckStaticSize(const RowSchema& schema) const {
       std::to_string(schema.record_bytes()) + " bytes");
 }
 
-Status EmbeddingTable::OpenStores(int64_t record_bytes,
-                                  std::vector<std::unique_ptr<RowStore>>* stores,
+Status EmbeddingTable::OpenStores(int64_t record_bytes, RowStores* stores,
                                   std::vector<CountedStore*>* counted) {
   const std::vector<std::string>& kinds = options_.storage.lower_tiers;
   if (kinds.empty()) return Status::Ok();
@@ -92,12 +91,11 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes,
   if (pool != nullptr) {
     opened[0] = std::make_unique<BufferedStore>(std::move(opened[0]), pool, kMaxQueuedBytes);
   }
-  *stores = std::move(opened);
+  stores->emplace_back(std::move(opened[0]));
   return Status::Ok();
 }
 
-Status EmbeddingTable::RelayoutStores(const UpdateRule& rule,
-                                      const std::vector<std::unique_ptr<RowStore>>& stores) const {
+Status EmbeddingTable::RelayoutStores(const UpdateRule& rule, const RowStores& stores) const {
   const RowSchema& schema = rule.schema();
   for (size_t i = 0; i < stores.size(); ++i) {
     const RowStore& from = *lower_tiers_[i];
@@ -147,10 +145,10 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 }
 
 Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
-  staged_.Clear();
+  const auto n = static_cast<int64_t>(keys.size());
+  staged_.Drop(keys.data(), n);
   LogDemoted(keys);
   const WaitTimer timer(&waited_ns_);
-  const auto n = static_cast<int64_t>(keys.size());
   const Status put = lower_tiers_[0]->PutOwned(keys.data(), n, std::move(records));
   // The rows stay above. What has come down all the same would be out of date with their next
   // update, and a file that is linked then has nothing above it.
@@ -186,7 +184,7 @@ std::vector<bool> EmbeddingTable::AreAbove(size_t tier, const std::vector<int64_
 }
 
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
-  staged_.Clear();
+  staged_.Drop(keys, n);
   const WaitTimer timer(&waited_ns_);
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
   return Status::Ok();

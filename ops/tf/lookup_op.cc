@@ -5,6 +5,7 @@
 #include "ops/core/lookup.h"
 #include "ops/tf/binding.h"
 #include "ops/tf/output_allocator.h"
+#include "ops/tf/staged_rows.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -75,11 +76,19 @@ class LookupOp : public tf::OpKernel {
                   InvalidInput(absl::StrCat(
                       "`output_dims` must be the tables' own. Received: ", output_dims_[i],
                       " for table '", tables[i]->name(), "' of ", tables[i]->dim())));
-      float* rows = nullptr;
-      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(i),
-                                         {inputs.bags(i).num_bags, output_dims_[i]}, &rows));
-      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), rows,
+      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), nullptr,
                           versions->flat<int64_t>().data() + i});
+    }
+    std::unique_ptr<ReadyRows> ready;
+    OP_REQUIRES_OK(ctx, TakeReadyRows(&requests, &ready));
+    if (ready != nullptr && ready->has_outputs()) {
+      for (int i = 0; i < num_tables; ++i) ctx->set_output(i, ready->outputs()[i]);
+      return;
+    }
+    for (size_t i = 0; i < tables.size(); ++i) {
+      OP_REQUIRES_OK(
+          ctx, AllocateFloats(ctx, static_cast<int>(i),
+                              {requests[i].bags.num_bags, output_dims_[i]}, &requests[i].rows));
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));

@@ -1,0 +1,31 @@
+// What a lookup is recognised by.
+#ifndef KERAS_SPARSE_OPS_CORE_STAGING_FINGERPRINT_H_
+#define KERAS_SPARSE_OPS_CORE_STAGING_FINGERPRINT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace keras_sparse {
+
+struct LookupRequest;
+
+// 128 bits: of a billion lookups, the odds that any two have the same are below 1e-20.
+struct Fingerprint {
+  uint64_t low = 0;
+  uint64_t high = 0;
+
+  bool operator==(const Fingerprint& other) const { return low == other.low && high == other.high; }
+};
+
+// Goes on from `seed` with some bytes: MurmurHash3_x64_128 (Appleby, public domain), whose two
+// words of state begin as those of the seed.
+Fingerprint FingerprintOf(const void* data, size_t num_bytes, Fingerprint seed = {});
+
+// Of what decides a lookup's output, but for what the tables hold: tables, combiners, ids, bags and
+// weights.
+Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STAGING_FINGERPRINT_H_

@@ -1,0 +1,261 @@
+#include "ops/core/staging/lookup_stage.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+namespace keras_sparse {
+namespace {
+
+// Those that a stage of no given capacity goes up to. Beyond as many the disk or the network is
+// busy all the time, and more would wait for it in turn.
+constexpr int64_t kMaxChosenThreads = 4;
+constexpr int64_t kMaxChosenCapacity = 8;
+// How many steps show whether steps wait; one of them may do so by chance.
+constexpr int64_t kObservedSteps = 8;
+// Batches of which nobody takes any are not kept for ever.
+constexpr size_t kMaxBatches = 3 * LookupStage::kMaxCapacity;
+
+using Clock = std::chrono::steady_clock;
+
+int64_t NanosecondsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+Status CheckOption(const char* name, int64_t value) {
+  if (value >= 0 && value <= LookupStage::kMaxCapacity) return Status::Ok();
+  return InvalidArgument("`" + std::string(name) + "` must be in [1, " +
+                         std::to_string(LookupStage::kMaxCapacity) +
+                         "], or 0 to be chosen. Received: " + name + "=" + std::to_string(value));
+}
+
+}  // namespace
+
+// One batch on its way through a stage.
+struct StagedBatch {
+  enum class State { kWaiting, kInWork, kReady };
+
+  int64_t number;
+  std::vector<std::shared_ptr<StagedLookup>> lookups;
+  State state = State::kWaiting;
+  size_t num_closed = 0;   // lookups that a step has used
+  int64_t num_passed = 0;  // times that a step has used a later batch
+
+  bool is_begun() const { return num_closed > 0; }
+};
+
+Status StagedLookup::Use(std::unique_ptr<StagedRows>* rows, int64_t* waited_ns) {
+  *waited_ns = 0;
+  const std::shared_ptr<LookupStage> stage = stage_.lock();
+  return stage == nullptr ? Status::Ok() : stage->Use(this, rows, waited_ns);
+}
+
+Status LookupStage::Open(const Options& options, std::shared_ptr<LookupStage>* stage) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckOption("num_threads", options.num_threads));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckOption("capacity", options.capacity));
+  if (options.capacity > 0 && options.num_threads > options.capacity) {
+    return InvalidArgument(
+        "`num_threads` must be at most `capacity`, as each thread works on one of the staged "
+        "batches. Received: num_threads=" +
+        std::to_string(options.num_threads) + ", capacity=" + std::to_string(options.capacity));
+  }
+  stage->reset(new LookupStage(options));
+  return Status::Ok();
+}
+
+LookupStage::LookupStage(const Options& options)
+    : options_(options),
+      num_threads_(std::max<int64_t>(1, options.num_threads)),
+      capacity_(std::max(num_threads_, options.capacity)) {
+  for (int64_t i = 0; i < num_threads_; ++i) StartThread();
+}
+
+LookupStage::~LookupStage() { Stop(); }
+
+void LookupStage::Stop() {
+  std::vector<std::thread> threads;
+  {
+    const Lock lock(mutex_);
+    is_stopping_ = true;
+    threads.swap(threads_);
+    work_.notify_all();
+  }
+  for (std::thread& thread : threads) thread.join();
+  const Lock lock(mutex_);
+  while (!batches_.empty()) Drop(batches_.back().get());
+  ready_.notify_all();
+}
+
+void LookupStage::Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup>> lookups) {
+  if (lookups.empty()) return;
+  const Lock lock(mutex_);
+  batches_.push_back(std::make_unique<StagedBatch>());
+  StagedBatch* batch = batches_.back().get();
+  batch->number = number;
+  for (const auto& lookup : lookups) {
+    lookup->stage_ = weak_from_this();
+    lookup->batch_ = batch;
+    lookup->area_->Add(lookup);
+  }
+  batch->lookups = std::move(lookups);
+  if (is_stopping_) Drop(batch);
+  if (batches_.size() > kMaxBatches) {
+    const auto idle = std::find_if(batches_.begin(), batches_.end(), [](const auto& each) {
+      return each->state != StagedBatch::State::kInWork;
+    });
+    Drop(idle->get());
+  }
+  work_.notify_one();
+}
+
+StagedBatch* LookupStage::NextBatch() const {
+  if (num_working_ >= num_threads_ || num_working_ + num_ready_ >= capacity_) return nullptr;
+  const auto next = std::find_if(batches_.begin(), batches_.end(), [](const auto& each) {
+    return each->state == StagedBatch::State::kWaiting;
+  });
+  return next == batches_.end() ? nullptr : next->get();
+}
+
+void LookupStage::DoWork() {
+  (void)pthread_setname_np(pthread_self(), "lookup_stage");  // for profilers
+  Lock lock(mutex_);
+  while (true) {
+    StagedBatch* batch = nullptr;
+    work_.wait(lock, [&] { return is_stopping_ || (batch = NextBatch()) != nullptr; });
+    if (is_stopping_) return;
+    DoBatch(batch, &lock);
+  }
+}
+
+void LookupStage::DoBatch(StagedBatch* batch, Lock* lock) {
+  batch->state = StagedBatch::State::kInWork;
+  ++num_working_;
+  lock->unlock();
+  for (const auto& lookup : batch->lookups) {
+    const Clock::time_point start = Clock::now();
+    const Status status = lookup->work_(&lookup->rows_);
+    if (!status.ok()) {
+      lookup->status_ = Status(status.code(), "batch " + std::to_string(batch->number) +
+                                                  " of prefetch_lookups: " + status.message());
+    }
+    lookup->work_ = nullptr;  // with what it kept alive
+    lookup->work_ns_ = NanosecondsSince(start);
+  }
+  lock->lock();
+  batch->state = StagedBatch::State::kReady;
+  --num_working_;
+  ++num_ready_;
+  ready_.notify_all();
+}
+
+Status LookupStage::Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows,
+                        int64_t* waited_ns) {
+  Lock lock(mutex_);
+  if (lookup->batch_ == nullptr) return Status::Ok();
+  StagedBatch* batch = lookup->batch_;
+  if (batch->state == StagedBatch::State::kWaiting) {
+    // The step has overtaken the stage.
+    CountStep(true);
+    PassOver(batch);
+    Drop(batch);
+    return Status::Ok();
+  }
+  const bool has_to_wait = batch->state == StagedBatch::State::kInWork;
+  if (has_to_wait) {
+    const Clock::time_point start = Clock::now();
+    ready_.wait(lock, [&] {
+      return lookup->batch_ == nullptr || batch->state == StagedBatch::State::kReady;
+    });
+    *waited_ns = NanosecondsSince(start);
+    if (lookup->batch_ == nullptr) return Status::Ok();
+  }
+  if (!batch->is_begun()) {
+    PassOver(batch);
+    CountStep(has_to_wait);
+  }
+  *rows = std::move(lookup->rows_);
+  Close(lookup);
+  return lookup->status_;
+}
+
+void LookupStage::PassOver(const StagedBatch* asked) {
+  std::vector<StagedBatch*> left_out;
+  for (const auto& each : batches_) {
+    if (each.get() == asked) break;
+    if (each->state == StagedBatch::State::kInWork) continue;
+    // Batches before one that the stage has not come to are in its way. Others may come yet, in
+    // another order, but not one that a step has begun with, as it works on one at a time.
+    const bool is_in_the_way = asked->state == StagedBatch::State::kWaiting;
+    if (is_in_the_way || each->is_begun() || ++each->num_passed >= capacity_) {
+      left_out.push_back(each.get());
+    }
+  }
+  for (StagedBatch* each : left_out) Drop(each);
+}
+
+void LookupStage::Close(StagedLookup* lookup) {
+  StagedBatch* batch = lookup->batch_;
+  lookup->batch_ = nullptr;
+  if (++batch->num_closed == batch->lookups.size()) Remove(batch);
+}
+
+void LookupStage::Drop(StagedBatch* batch) {
+  for (const auto& lookup : batch->lookups) {
+    if (lookup->batch_ == nullptr) continue;
+    lookup->batch_ = nullptr;
+    lookup->work_ = nullptr;
+    lookup->rows_ = nullptr;
+    lookup->area_->Remove(lookup.get());
+    lookup->area_->CountDropped();
+  }
+  Remove(batch);
+}
+
+void LookupStage::Remove(StagedBatch* batch) {
+  if (batch->state == StagedBatch::State::kReady) {
+    --num_ready_;
+    work_.notify_one();
+  }
+  batches_.erase(std::find_if(batches_.begin(), batches_.end(),
+                              [batch](const auto& each) { return each.get() == batch; }));
+}
+
+void LookupStage::CountStep(bool has_waited) {
+  num_waits_ += has_waited ? 1 : 0;
+  if (++num_steps_ < kObservedSteps) return;
+  if (num_waits_ > 1 && !is_stopping_) {
+    if (options_.capacity == 0) capacity_ = std::min(capacity_ + 1, kMaxChosenCapacity);
+    const int64_t most = std::min(capacity_, kMaxChosenThreads);
+    if (options_.num_threads == 0 && num_threads_ < most) {
+      ++num_threads_;
+      StartThread();
+    }
+    work_.notify_all();
+  }
+  num_steps_ = 0;
+  num_waits_ = 0;
+}
+
+int64_t LookupStage::capacity() const {
+  const Lock lock(mutex_);
+  return capacity_;
+}
+
+int64_t LookupStage::num_threads() const {
+  const Lock lock(mutex_);
+  return num_threads_;
+}
+
+int64_t LookupStage::num_ready() const {
+  const Lock lock(mutex_);
+  return num_ready_;
+}
+
+int64_t LookupStage::num_staged() const {
+  const Lock lock(mutex_);
+  return num_working_ + num_ready_;
+}
+
+}  // namespace keras_sparse

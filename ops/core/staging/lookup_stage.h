@@ -1,0 +1,150 @@
+// LookupStage: makes the lookups of batches ready before their steps come.
+#ifndef KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_STAGE_H_
+#define KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_STAGE_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ops/core/staging/fingerprint.h"
+#include "ops/core/staging/staging_area.h"
+#include "ops/core/status.h"
+
+namespace keras_sparse {
+
+class LookupStage;
+struct StagedBatch;
+
+// What a stage has made ready for a lookup, and what it keeps alive for it.
+class StagedRows {
+ public:
+  virtual ~StagedRows() = default;
+};
+
+// A lookup of a batch that a stage was given.
+class StagedLookup {
+ public:
+  using Work = std::function<Status(std::unique_ptr<StagedRows>* rows)>;
+
+  //   area  of the lookup's first table
+  //   work  what is done ahead, on a thread of the stage
+  StagedLookup(Fingerprint fingerprint, std::shared_ptr<StagingArea> area, Work work)
+      : fingerprint_(fingerprint), area_(std::move(area)), work_(std::move(work)) {}
+
+  const Fingerprint& fingerprint() const { return fingerprint_; }
+
+  // What was made ready, for the step that has taken this out of its area, which waits if it is
+  // being made. Null if the stage has not come to it, or has dropped it: the step then does the
+  // lookup itself. An error of the work is that of the step; it names the batch.
+  //   waited_ns  gets the nanoseconds that this call has waited
+  Status Use(std::unique_ptr<StagedRows>* rows, int64_t* waited_ns);
+
+  // Nanoseconds that the work has taken.
+  // REQUIRES: Use has given rows
+  int64_t work_ns() const { return work_ns_; }
+
+ private:
+  friend class LookupStage;
+
+  const Fingerprint fingerprint_;
+  const std::shared_ptr<StagingArea> area_;
+  // What follows changes with the stage's lock alone, or by the thread that does the work.
+  Work work_;
+  std::unique_ptr<StagedRows> rows_;
+  Status status_;
+  int64_t work_ns_ = 0;
+  std::weak_ptr<LookupStage> stage_;
+  StagedBatch* batch_ = nullptr;  // null once the batch is over
+};
+
+// A stage takes batches in the order of the data, works on them with threads of its own, and has
+// `capacity` of them at most ready or in work. Steps may take them in any order, or not at all: a
+// batch that is passed over again and again, or that stands in the way of the one a step asks for,
+// is dropped, which changes nothing but that its step does its lookups itself.
+//
+// Thread safety: every method may be called from any thread.
+class LookupStage : public std::enable_shared_from_this<LookupStage> {
+ public:
+  struct Options {
+    // How many batches are in work at once, and how many ready or in work. 0 for as many as it
+    // takes, from 1 upward, until steps need not wait.
+    int64_t num_threads = 0;
+    int64_t capacity = 0;
+  };
+  // The most there can be of both.
+  static constexpr int64_t kMaxCapacity = 64;
+  // InvalidArgument for options out of range.
+  static Status Open(const Options& options, std::shared_ptr<LookupStage>* stage);
+
+  ~LookupStage();
+  LookupStage(const LookupStage&) = delete;
+  LookupStage& operator=(const LookupStage&) = delete;
+
+  // Takes a batch and returns at once.
+  //   number   of the batch in its data, for errors
+  //   lookups  perhaps none
+  void Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup>> lookups);
+
+  // Drops all batches and ends the threads; what is staged afterwards is dropped. To be called
+  // before the last reference goes, as lookups in the areas of tables keep none.
+  void Stop();
+
+  // As they are now.
+  int64_t capacity() const;
+  int64_t num_threads() const;
+  // Batches that are ready, and those that are ready or in work.
+  int64_t num_ready() const;
+  int64_t num_staged() const;
+
+ private:
+  friend class StagedLookup;
+  using Batches = std::vector<std::unique_ptr<StagedBatch>>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  explicit LookupStage(const Options& options);
+
+  void DoWork();
+  void DoBatch(StagedBatch* batch, Lock* lock);
+  Status Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows, int64_t* waited_ns);
+
+  // All of these need mutex_.
+  // The batch to begin with; null if there is none, or no room for it.
+  StagedBatch* NextBatch() const;
+  // Drops batches that steps seem to have left out, now that one asks for this one.
+  void PassOver(const StagedBatch* asked);
+  // Says that a step is done with a lookup, and perhaps with its batch.
+  void Close(StagedLookup* lookup);
+  // REQUIRES: the batch is not in work
+  void Drop(StagedBatch* batch);
+  void Remove(StagedBatch* batch);
+  void StartThread() {
+    threads_.emplace_back([this] { DoWork(); });
+  }
+  // Works further ahead if steps wait.
+  void CountStep(bool has_waited);
+
+  const Options options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;   // there may be a batch to begin with
+  std::condition_variable ready_;  // a batch in work has become ready
+  Batches batches_;                // in their order: waiting, in work and ready ones
+  int64_t num_working_ = 0;
+  int64_t num_ready_ = 0;
+  int64_t num_threads_;
+  int64_t capacity_;
+  int64_t num_steps_ = 0;  // since both were last looked at
+  int64_t num_waits_ = 0;  // of these
+  bool is_stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_STAGE_H_

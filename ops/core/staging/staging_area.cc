@@ -1,0 +1,62 @@
+#include "ops/core/staging/staging_area.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/staging/lookup_stage.h"
+
+namespace keras_sparse {
+
+void StagingArea::Add(std::shared_ptr<StagedLookup> lookup) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  lookups_.push_back(std::move(lookup));
+  ++num_waiting_;
+  ++staged_;
+}
+
+bool StagingArea::MayHaveAny() {
+  if (num_waiting_ > 0) return true;
+  if (staged_ > 0) CountMissed();
+  return false;
+}
+
+std::shared_ptr<StagedLookup> StagingArea::Take(const Fingerprint& fingerprint) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(lookups_.begin(), lookups_.end(), [&](const auto& each) {
+    return each->fingerprint() == fingerprint;
+  });
+  if (found == lookups_.end()) return nullptr;
+  std::shared_ptr<StagedLookup> lookup = std::move(*found);
+  lookups_.erase(found);
+  --num_waiting_;
+  return lookup;
+}
+
+void StagingArea::Remove(const StagedLookup* lookup) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(lookups_.begin(), lookups_.end(),
+                                  [&](const auto& each) { return each.get() == lookup; });
+  if (found == lookups_.end()) return;
+  lookups_.erase(found);
+  --num_waiting_;
+}
+
+void StagingArea::CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t staleness) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++used_.used;
+  used_.waited_ns += waited_ns;
+  used_.hidden_ns += hidden_ns;
+  used_.staleness_sum += staleness;
+  used_.staleness_max = std::max(used_.staleness_max, staleness);
+}
+
+StagingCounts StagingArea::counts() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  StagingCounts counts = used_;
+  counts.staged = staged_;
+  counts.missed = missed_;
+  counts.dropped = dropped_;
+  return counts;
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,62 @@
+#include "ops/core/staging/fingerprint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "ops/core/lookup.h"
+#include "tests/ops/core/table_testing.h"
+
+namespace keras_sparse {
+namespace {
+
+Fingerprint OfText(const char* text) { return FingerprintOf(text, std::strlen(text)); }
+
+TEST(Fingerprint, IsThatOfMurmurHash3) {
+  // As its author's implementation gives them for x64, 128 bits, seed 0.
+  const Fingerprint fox = OfText("The quick brown fox jumps over the lazy dog");
+  EXPECT_EQ(fox.low, 0xe34bbc7bbc071b6cULL);
+  EXPECT_EQ(fox.high, 0x7a433ca9c49a9347ULL);
+  EXPECT_EQ(OfText("").low, 0u);
+  const Fingerprint hello = OfText("Hello, world!");
+  EXPECT_EQ(hello.low, 0xf1512dd1d2d665dfULL);
+  EXPECT_EQ(hello.high, 0x2c326650a8f3c564ULL);
+}
+
+TEST(Fingerprint, TellsLookupsApartByAllThatDecidesThem) {
+  const auto table = Open(Options(10, 1));
+  const auto other = Open(Options(10, 1));
+  const std::vector<int64_t> ids = {1, 2, 3};
+  const std::vector<int64_t> splits = {0, 1, 3};
+  const std::vector<int64_t> other_splits = {0, 2, 3};
+  const std::vector<float> weights = {1, 1, 2};
+  Bags bags;
+  bags.num_ids = 3;
+  bags.num_bags = 2;
+  bags.row_splits = splits.data();
+  bags.combiner = Combiner::kSum;
+  const auto of = [&](const EmbeddingTable& of_table, const std::vector<int64_t>& of_ids,
+                      const Bags& of_bags) {
+    auto* named = const_cast<EmbeddingTable*>(&of_table);
+    return FingerprintOf(std::vector<LookupRequest>{{named, of_ids.data(), of_bags, nullptr}});
+  };
+  Bags mean = bags;
+  mean.combiner = Combiner::kMean;
+  Bags shifted = bags;
+  shifted.row_splits = other_splits.data();
+  Bags weighted = bags;
+  weighted.weights = weights.data();
+  const std::vector<Fingerprint> all = {of(*table, ids, bags),       of(*other, ids, bags),
+                                        of(*table, {1, 2, 4}, bags), of(*table, ids, mean),
+                                        of(*table, ids, shifted),    of(*table, ids, weighted),
+                                        of(*table, ids, NoBags(ids))};
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i] == all[j]) << i << " and " << j;
+  }
+  EXPECT_TRUE(of(*table, std::vector<int64_t>(ids), bags) == all[0]);
+}
+
+}  // namespace
+}  // namespace keras_sparse
