@@ -185,10 +185,17 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
               the background too.
 
             What lower tiers have done is counted since the table got its optimizer.
+            `prefetch`: what became of the lookups that `keras_sparse.data.prefetch_lookups` has
+            staged, where this is the first table of a lookup, as in most layers it is: `staged`,
+            `used` and `dropped` ones; `missed` lookups since the first one that a step had to do
+            by itself; `waited_seconds` that steps have waited for staged lookups, and
+            `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
+            updates that the used rows had missed.
         """
         with tf.init_scope():
             counts = ops.table_stats([self])[0].numpy()
             tiers, tier_counts = (tensor.numpy() for tensor in ops.tier_stats(self))
+            staging = ops.staging_stats([self])[0].numpy()
         stats = dict(zip(ops.STATISTICS, counts.tolist(), strict=True))
         stats["waited_seconds"] = stats.pop("waited_ns") / 1e9
         stats["tiers"] = {
@@ -197,6 +204,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         }
         for tier_stats in stats["tiers"].values():
             tier_stats["busy_seconds"] = tier_stats.pop("busy_ns") / 1e9
+        stats["prefetch"] = _prefetch_stats(staging.tolist())
         return stats
 
     def evict(self):
@@ -243,3 +251,11 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
     def __repr__(self):
         rows = "dynamic" if self.is_dynamic else self.input_dim
         return f"<EmbeddingVariable path={self.path}, shape=({rows}, {self.output_dim})>"
+
+
+def _prefetch_stats(numbers):
+    stats = dict(zip(ops.STAGING_STATISTICS, numbers, strict=True))
+    for name in ("waited", "hidden"):
+        stats[f"{name}_seconds"] = stats.pop(f"{name}_ns") / 1e9
+    stats["staleness_mean"] = stats.pop("staleness_sum") / max(1, stats["used"])
+    return stats

@@ -75,6 +75,7 @@ class TierStats(keras.callbacks.Callback):
         with self._writer.as_default(step=self._written):
             for table in self._tables():
                 stats = table.stats()
+                _write_all(f"{table.path}/prefetch", stats.pop("prefetch"))
                 for tier, counts in stats.pop("tiers").items():
                     _write_all(f"{table.path}/{tier}", counts)
                     self._write_hit_rate(f"{table.path}/{tier}", counts)

@@ -4,9 +4,10 @@ from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.collectives import alltoall
 from keras_sparse.ops import _native
 from keras_sparse.ops.lookup import gradient_shape
-from keras_sparse.ops.lookup import rows_of_unborn_tables
+from keras_sparse.ops.lookup import zero_rows
 from keras_sparse.ops.merge_gradients import fill_in_absent
 from keras_sparse.ops.pooled_slices import PooledSlices
+from keras_sparse.ops.stage_lookups import collected_lookups
 
 
 class Exchange:
@@ -52,11 +53,16 @@ class Exchange:
             tf.errors.InvalidArgumentError: On all ranks, if one of them has an id outside a static
                 table. Names the rank.
         """
+        if collected_lookups() is not None:
+            raise NotImplementedError(
+                "`prefetch_lookups` must be used on one rank: it does not exchange ids ahead yet. "
+                f"Leave it out. Received: a layer on {self.layout.num_ranks} ranks"
+            )
         weighted = [i for i, weight in enumerate(weights) if weight is not None]
         row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
         if any(variable.native is None for variable in self._all_variables()):
             dims = self.layout.dims_of(tables)
-            return rows_of_unborn_tables(dims, ids, row_splits, combiners)
+            return zero_rows(dims, ids, row_splits, combiners)
         call = _Call(self, tables, ids, row_splits, weights, combiners, weighted)
         return call.rows(call_name(self.name))
 

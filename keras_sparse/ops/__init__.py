@@ -3,6 +3,10 @@
 from keras_sparse.ops.apply_gradients import apply_gradients as apply_gradients
 from keras_sparse.ops.clear_tables import clear_tables as clear_tables
 from keras_sparse.ops.create_tables import create_tables as create_tables
+from keras_sparse.ops.embedding_lookup import embedding_lookup as embedding_lookup
+from keras_sparse.ops.embedding_lookup_sparse import (
+    embedding_lookup_sparse as embedding_lookup_sparse,
+)
 from keras_sparse.ops.erase_rows import erase_rows as erase_rows
 from keras_sparse.ops.evict_rows import evict_rows as evict_rows
 from keras_sparse.ops.export_filter import export_filter as export_filter
@@ -19,6 +23,9 @@ from keras_sparse.ops.pack_slices import unpack_slices as unpack_slices
 from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices
 from keras_sparse.ops.read_segment import read_segment as read_segment
 from keras_sparse.ops.restore import restore as restore
+from keras_sparse.ops.safe_embedding_lookup_sparse import (
+    safe_embedding_lookup_sparse as safe_embedding_lookup_sparse,
+)
 from keras_sparse.ops.saved_rule import SavedRule as SavedRule
 from keras_sparse.ops.set_filter import set_filter as set_filter
 from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows
@@ -28,6 +35,12 @@ from keras_sparse.ops.snapshot import export_raw as export_raw
 from keras_sparse.ops.snapshot import link_files as link_files
 from keras_sparse.ops.snapshot import mark_saved as mark_saved
 from keras_sparse.ops.snapshot import snapshot_versions as snapshot_versions
+from keras_sparse.ops.stage_lookups import collect_lookups as collect_lookups
+from keras_sparse.ops.stage_lookups import create_lookup_stage as create_lookup_stage
+from keras_sparse.ops.stage_lookups import lookup_stage_state as lookup_stage_state
+from keras_sparse.ops.stage_lookups import stage_lookups as stage_lookups
+from keras_sparse.ops.stage_lookups import STAGING_STATISTICS as STAGING_STATISTICS
+from keras_sparse.ops.stage_lookups import staging_stats as staging_stats
 from keras_sparse.ops.table_sizes import table_sizes as table_sizes
 from keras_sparse.ops.table_stats import STATISTICS as STATISTICS
 from keras_sparse.ops.table_stats import table_stats as table_stats

@@ -4,6 +4,7 @@ from keras_sparse import checks
 from keras_sparse.ops import _native
 from keras_sparse.ops.merge_gradients import fill_in_absent
 from keras_sparse.ops.pooled_slices import PooledSlices
+from keras_sparse.ops.stage_lookups import collected_lookups
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -59,9 +60,15 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     for i in weighted:
         _check_weights(weights[i], ids[i])
     row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
-    if any(variable.native is None for variable in variables):
+    collected = collected_lookups()
+    if collected is not None:
+        names = ("variables", "ids", "row_splits", "weights", "combiners")
+        collected.append(
+            dict(zip(names, (variables, ids, row_splits, weights, combiners), strict=True))
+        )
+    if collected is not None or any(variable.native is None for variable in variables):
         output_dims = [variable.output_dim for variable in variables]
-        return rows_of_unborn_tables(output_dims, ids, row_splits, combiners)
+        return zero_rows(output_dims, ids, row_splits, combiners)
     return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()
 
 
@@ -93,8 +100,10 @@ def refuse_strategies(what):
         )
 
 
-def rows_of_unborn_tables(output_dims, ids, row_splits, combiners):
-    """Zeros of the right shape, for Keras' dry run of a model that is being built."""
+def zero_rows(output_dims, ids, row_splits, combiners):
+    """Zeros of the shape of a lookup's outputs, where nothing is looked up: as in Keras' dry run of
+    a model that is being built.
+    """
     counts = [
         tf.size(i) if combiner == "none" else tf.size(splits) - 1
         for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)

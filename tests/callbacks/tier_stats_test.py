@@ -51,6 +51,7 @@ def test_writes_what_the_layer_says_after_each_epoch(tmp_path):
     fit(model, TierStats(tmp_path / "logs"))
     values = written(tmp_path / "logs")
     stats = model.get_layer("items").stats()
+    stats |= {f"prefetch/{name}": number for name, number in stats.pop("prefetch").items()}
     tiers = stats.pop("tiers")
     assert list(tiers) == ["DRAM", "SSDHASH"]
     for name, number in stats.items():

@@ -1,0 +1,128 @@
+import keras
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse import ops
+from keras_sparse.data.find_lookups import FindLookups
+from keras_sparse.data.find_lookups import has_tables
+
+MODES = ("exact", "stale")
+# What "auto" goes up to, and what may be given, as in ops/core/staging.
+_MOST_CHOSEN = 8
+_MOST_GIVEN = 64
+
+
+def prefetch_lookups(
+    dataset, model, num_threads="auto", capacity="auto", mode="exact", select=None
+):
+    """Lets the rows of coming batches be on their way while a step computes.
+
+    The batches pass as they are. As each one does, its lookups are given to a stage, whose threads
+    make them ready beside the training; the layer's own lookup of the same ids then takes what is
+    there. Where nothing is, or other ids come, it does what it does without, so that no order of
+    batches, abandoned iterator or `evaluate` in between can change a result: that is counted in
+    `stats()["prefetch"]` of the layers, nothing more.
+
+    With `mode="exact"` the stage reads the records of lower tiers ahead, and a step finds them in
+    memory: bit for bit the training without it. Tables in memory alone need nothing, and cost
+    nothing. With `mode="stale"` it reads and pools the rows too, so that a step waits for nothing;
+    its rows may miss the updates of as many steps as there are batches ahead, `capacity +
+    num_threads` at most: it is `staleness_max` in the statistics. Gradients go to the rows as they
+    are. This is the last stage of a dataset: what reads ahead after it, as another `prefetch`,
+    only makes rows wait.
+
+    Args:
+        dataset: `tf.data.Dataset` of batches, as `fit` takes it.
+        model: Built `keras.Model` that is trained or evaluated on it. Of a functional or sequential
+            model the layers and what feeds them are found.
+        num_threads: Integer. How many batches are worked on at once, by threads of the stage's own.
+            Defaults to `"auto"`: from 1 upward until steps need not wait.
+        capacity: Integer, at least `num_threads`. How many batches are ready or in work at most.
+            Defaults to `"auto"`, likewise.
+        mode: `"exact"` or `"stale"`. Defaults to `"exact"`.
+        select: Function of the components of a batch, `x, y` and `sample_weight` if there is one,
+            which gives a dict of inputs by the layers, or their names, that look them up. A layer
+            with weights is called in it instead: `lambda x, y: model.bags(x["ids"], x["weights"])`.
+            Defaults to `None`: found in a functional model.
+
+    Returns:
+        `tf.data.Dataset` of the same elements. The stage ends with it and its iterators.
+
+    Example:
+    >>> inputs = keras.Input((2,), dtype="int64")
+    >>> rows = keras_sparse.layers.Embedding(None, 4, combiner="sum")(inputs)
+    >>> model = keras.Model(inputs, keras.layers.Dense(1)(rows))
+    >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    >>> batches = tf.data.Dataset.from_tensor_slices(([[1, 2], [2, 3]], [[1.0], [0.0]])).batch(1)
+    >>> ahead = keras_sparse.data.prefetch_lookups(batches, model)
+    >>> history = model.fit(ahead, shuffle=False, verbose=0)
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            "`dataset` must be a `tf.data.Dataset` of batches. Received: dataset of type "
+            f"{type(dataset).__name__}"
+        )
+    checks.one_of(mode, MODES, "mode")
+    num_threads = _chosen_or_given(num_threads, "num_threads")
+    capacity = _chosen_or_given(capacity, "capacity")
+    if capacity and num_threads > capacity:
+        raise ValueError(
+            "`num_threads` must be at most `capacity`, as each thread works on one of the staged "
+            f"batches. Received: num_threads={num_threads}, capacity={capacity}"
+        )
+    call_layers = _found_calls(model) if select is None else _selected_calls(model, select)
+    stage = ops.create_lookup_stage(num_threads, capacity)
+    is_tuple = type(dataset.element_spec) is tuple
+
+    @tf.autograph.experimental.do_not_convert
+    def stage_batch(number, batch):
+        with ops.collect_lookups() as lookups:
+            call_layers(*(batch if is_tuple else (batch,)))
+        if lookups:
+            ops.stage_lookups(stage, number, lookups, reads_rows=mode == "stale")
+        return batch
+
+    # The stage sees as many batches as it may have, and the one that is on its way.
+    return dataset.enumerate().map(stage_batch).prefetch(capacity or _MOST_CHOSEN)
+
+
+def _chosen_or_given(value, name):
+    """The value, or 0 for `"auto"`."""
+    if isinstance(value, str) and value == "auto":
+        return 0
+    if checks.positive(value, name) > _MOST_GIVEN:
+        raise ValueError(f"`{name}` must be in [1, {_MOST_GIVEN}]. Received: {name}={value}")
+    return value
+
+
+def _found_calls(model):
+    find = FindLookups(model)
+
+    def call_layers(x, y=None, sample_weight=None):
+        find(x)
+
+    return call_layers
+
+
+def _selected_calls(model, select):
+    layers = {layer.name: layer for layer in model._flatten_layers(include_self=False)}
+
+    def call_layers(*components):
+        selected = select(*components)
+        if not isinstance(selected, dict):
+            return
+        for layer, inputs in selected.items():
+            _layer_of(layer, layers)(inputs)
+
+    return call_layers
+
+
+def _layer_of(layer, layers):
+    found = layer if isinstance(layer, keras.layers.Layer) else layers.get(layer)
+    if found is None or not has_tables(found):
+        names = [name for name, each in layers.items() if has_tables(each)]
+        raise ValueError(
+            "`select` must give inputs by layers with tables of keras_sparse, or their names, of "
+            f"a model that is built. The model has {names}. Received: {layer!r}"
+        )
+    return found

@@ -1,0 +1,107 @@
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.ops.lookup import lookup
+
+
+# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+@tf.autograph.experimental.do_not_convert
+def embedding_lookup(params, ids, max_norm=None):
+    """Reads the row of each id from a table, as `tf.nn.embedding_lookup` does from a tensor.
+
+    Differentiable in the table: `tape.gradient` gives `tf.IndexedSlices`, for the optimizers of
+    `keras_sparse.optimizers`.
+
+    Args:
+        params: `EmbeddingVariable`, static or dynamic.
+        ids: Tensor of integers of any rank, or what becomes one: an array, a number, lists; lists
+            of different lengths become a RaggedTensor. Or a RaggedTensor. A uint64 names the row of
+            the int64 with its bits.
+        max_norm: Float. A row with a larger L2 norm is scaled down to it. Defaults to `None`: rows
+            as they are.
+
+    Returns:
+        float32 tensor of shape `(*ids.shape, output_dim)`, ragged where `ids` is.
+
+    Raises:
+        TypeError: `params` is not an `EmbeddingVariable`, but a tensor or a list of partitions, for
+            example; or `ids` are not integers.
+        ValueError: `max_norm` is not above 0.
+        tf.errors.InvalidArgumentError: An id is outside a static table, as in
+            `keras_sparse.ops.lookup`.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
+    >>> embedding_lookup(table, [[3, 3], [5, 0]]).shape
+    TensorShape([2, 2, 4])
+    >>> embedding_lookup(table, [3], max_norm=1.0).numpy()
+    array([[0.5, 0.5, 0.5, 0.5]], dtype=float32)
+    """
+    from keras_sparse.layers.ragged_form import to_int64  # which needs this package first
+
+    check_table(params, "params")
+    max_norm = check_max_norm(max_norm)
+    ids = _as_tensor(ids)
+    flat_ids = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
+    (rows,) = lookup([params], [tf.reshape(to_int64(flat_ids, params.input_dim), (-1,))])
+    rows = limit_norms(rows, max_norm)
+    rows = tf.reshape(rows, tf.concat([tf.shape(flat_ids), [params.output_dim]], axis=0))
+    rows = tf.ensure_shape(rows, flat_ids.shape.concatenate(params.output_dim))
+    return ids.with_flat_values(rows) if isinstance(ids, tf.RaggedTensor) else rows
+
+
+def check_table(table, name):
+    """Raises unless `table` is an embedding variable."""
+    from keras_sparse.embedding_variable import EmbeddingVariable  # which needs this package first
+
+    if isinstance(table, EmbeddingVariable):
+        return
+    rule = f"`{name}` must be one `keras_sparse.EmbeddingVariable`"
+    if isinstance(table, (list, tuple)):
+        kinds = [type(partition).__name__ for partition in table]
+        raise TypeError(
+            f"{rule}, which holds all rows of its table. Give the variable in place of the "
+            "partitions; `keras_sparse.layers.DistributedEmbedding` spreads a table over ranks. "
+            f"Received: {name}={type(table).__name__} of {kinds}"
+        )
+    raise TypeError(
+        f"{rule}. Make one by `keras_sparse.EmbeddingVariable(input_dim, output_dim)`, or take a "
+        "built layer's: `layer.embeddings`; rows of a tensor are read by "
+        f"`tf.nn`. Received: {name} of type {type(table).__name__}"
+    )
+
+
+def check_integers(ids, name):
+    """Raises unless the tensor `ids` is of integers."""
+    if not ids.dtype.is_integer:
+        raise TypeError(
+            f"`{name}` must be integers, as other types do not hold every id. Turn strings into "
+            "ids with `tf.strings.to_hash_bucket_strong`, and read numbers as int64 from the "
+            f"start. Received: {name} of dtype {ids.dtype.name}"
+        )
+
+
+def check_max_norm(max_norm):
+    """Returns `max_norm`; raises unless it is `None` or a number above 0."""
+    return None if max_norm is None else checks.between(max_norm, 0, float("inf"), "max_norm")
+
+
+def limit_norms(rows, max_norm):
+    """Scales rows of a larger L2 norm down to `max_norm`; `None` leaves all as they are."""
+    return rows if max_norm is None else tf.clip_by_norm(rows, max_norm, axes=[1])
+
+
+def _as_tensor(ids):
+    from keras_sparse.layers.ragged_form import ids_as_tensor  # which needs this package first
+
+    if ids is None or isinstance(ids, tf.SparseTensor):
+        raise TypeError(
+            "`ids` must be a tensor, an array, lists or a RaggedTensor. Pool the rows of a "
+            "SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: ids of type "
+            f"{type(ids).__name__}"
+        )
+    ids = ids_as_tensor(ids)
+    if not isinstance(ids, tf.RaggedTensor):
+        ids = tf.convert_to_tensor(ids)
+    check_integers(ids, "ids")
+    return ids

@@ -1,0 +1,139 @@
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.ops.embedding_lookup import check_integers
+from keras_sparse.ops.embedding_lookup import check_max_norm
+from keras_sparse.ops.embedding_lookup import check_table
+from keras_sparse.ops.embedding_lookup import limit_norms
+from keras_sparse.ops.lookup import COMBINERS
+from keras_sparse.ops.lookup import lookup
+
+
+# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+@tf.autograph.experimental.do_not_convert
+def embedding_lookup_sparse(params, sp_ids, sp_weights, combiner=None, max_norm=None):
+    """Reads a table's rows and pools those of each sample, as `tf.nn.embedding_lookup_sparse` does.
+
+    Unlike there, a sample without ids may come last, and ids may be in any order. Differentiable in
+    the table and in the weights, as `keras_sparse.ops.lookup` is.
+
+    Args:
+        params: `EmbeddingVariable`, static or dynamic.
+        sp_ids: SparseTensor or RaggedTensor of integers, of shape `(batch_size, hotness)`. A uint64
+            names the row of the int64 with its bits.
+        sp_weights: `None` for ones, or numbers of the same kind and structure as `sp_ids`: what
+            each row counts.
+        combiner: `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or `"sqrtn"`
+            (over the root of the sum of their squares). Defaults to `None`: `"mean"`.
+        max_norm: Float. A row with a larger L2 norm is scaled down to it before rows are pooled.
+            Rows are then pooled by TensorFlow, which takes the memory of a row an id. Defaults to
+            `None`: rows as they are.
+
+    Returns:
+        float32 tensor of shape `(batch_size, output_dim)`. A sample without ids gets zeros.
+
+    Raises:
+        TypeError: `params` is not an `EmbeddingVariable`, but a tensor or a list of partitions, for
+            example; `sp_ids` is of another kind or not of integers; or `sp_weights` is of another
+            kind than `sp_ids`.
+        ValueError: `sp_ids` is not 2-D, `sp_weights` has another shape, `combiner` is another
+            string, or `max_norm` is not above 0.
+        tf.errors.InvalidArgumentError: The weights are at other places than the ids; or an id is
+            outside a static table, as in `keras_sparse.ops.lookup`.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
+    >>> ids = tf.ragged.constant([[3, 3, 5], []])
+    >>> embedding_lookup_sparse(table, ids, None, combiner="sum").numpy()
+    array([[3., 3., 3., 3.],
+           [0., 0., 0., 0.]], dtype=float32)
+    """
+    check_table(params, "params")
+    combiner = check_combiner(combiner)
+    max_norm = check_max_norm(max_norm)
+    check_bags(sp_ids, sp_weights, "sp_ids", "sp_weights")
+    if sp_ids.shape.rank != 2:
+        raise ValueError(
+            "`sp_ids` must be 2-D: (batch_size, hotness). For a SparseTensor of more axes use "
+            "`keras_sparse.ops.safe_embedding_lookup_sparse`. Received: sp_ids of shape "
+            f"{sp_ids.shape}"
+        )
+    ids, weights = ragged_bags(sp_ids, sp_weights)
+    return pooled_rows(params, ids, weights, combiner, max_norm)
+
+
+def check_combiner(combiner):
+    """Returns the combiner, where `None` says the mean; raises unless it is one."""
+    return "mean" if combiner is None else checks.one_of(combiner, COMBINERS, "combiner")
+
+
+def check_bags(ids, weights, ids_name, weights_name):
+    """Raises unless both are SparseTensors or both RaggedTensors, of one shape, ids integers;
+    weights may be `None`.
+    """
+    if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
+        raise TypeError(
+            f"`{ids_name}` must be a SparseTensor or a RaggedTensor. Make one of dense ids by "
+            "`tf.RaggedTensor.from_tensor(ids)`; `keras_sparse.layers.Embedding` takes dense ids "
+            f"and Keras inputs as they are. Received: {ids_name} of type {type(ids).__name__}"
+        )
+    check_integers(ids, ids_name)
+    if weights is None:
+        return
+    if not isinstance(weights, (tf.SparseTensor, tf.RaggedTensor)) or (
+        isinstance(ids, tf.SparseTensor) != isinstance(weights, tf.SparseTensor)
+    ):
+        raise TypeError(
+            f"`{weights_name}` must be None or of the kind of `{ids_name}`, one weight an id. "
+            f"Received: {weights_name} of type {type(weights).__name__}, {ids_name} of type "
+            f"{type(ids).__name__}"
+        )
+    if not ids.shape.is_compatible_with(weights.shape):
+        raise ValueError(
+            f"`{weights_name}` must have the shape of `{ids_name}`, one weight an id. Received: "
+            f"{weights_name} of shape {weights.shape}, {ids_name} of shape {ids.shape}"
+        )
+
+
+def ragged_bags(ids, weights):
+    """Returns checked 2-D ids and weights, sparse or ragged, as a lookup takes them.
+
+    Returns:
+        RaggedTensor of int64 ids; and of float32 weights, or `None`.
+    """
+    from keras_sparse.layers.ragged_form import ragged_form  # which needs this package first
+
+    form = ragged_form(ids, weights, "sum", input_dim=None, mask_zero=False)
+    ids = tf.RaggedTensor.from_row_splits(form.ids, form.row_splits, validate=False)
+    return ids, None if form.weights is None else ids.with_values(form.weights)
+
+
+def pooled_rows(table, ids, weights, combiner, max_norm):
+    """Reads and pools rows in one native op or, where `max_norm` comes in between, reads them in
+    one and pools them in TensorFlow.
+
+    Args:
+        table: `EmbeddingVariable`.
+        ids: RaggedTensor of int64 ids, `(num_bags, None)`.
+        weights: RaggedTensor of float32 weights of the same `row_splits`, or `None`.
+        combiner: String.
+        max_norm: Float, or `None`.
+    """
+    if max_norm is None:
+        weights = None if weights is None else weights.values
+        return lookup([table], [ids.values], [ids.row_splits], [weights], [combiner])[0]
+    (rows,) = lookup([table], [ids.values])
+    if weights is None:
+        weights = ids.with_values(tf.ones_like(ids.values, tf.float32))
+    weighted = limit_norms(rows, max_norm) * weights.values[:, tf.newaxis]
+    sums = tf.reduce_sum(ids.with_values(weighted), axis=1)
+    return sums if combiner == "sum" else sums * _scales(weights, combiner)[:, tf.newaxis]
+
+
+def _scales(weights, combiner):
+    """What the sum of each bag is multiplied by: 0 where its weights add up to 0, as natively."""
+    counted = weights if combiner == "mean" else tf.square(weights)
+    totals = tf.reduce_sum(counted, axis=1)
+    no_weight = tf.equal(totals, 0)
+    totals = tf.where(no_weight, 1.0, totals)  # whose root has a gradient
+    return tf.where(no_weight, 0.0, 1 / (totals if combiner == "mean" else tf.sqrt(totals)))

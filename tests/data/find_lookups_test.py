@@ -1,0 +1,172 @@
+"""Which lookups of a model a stage finds, and what it says where it cannot."""
+
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import prefetch_cases as cases
+from keras_sparse.data import prefetch_lookups
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+
+IDS = np.arange(24).reshape(-1, 4)
+LABELS = np.ones((6, 1), np.float32)
+
+
+def staged_of(model, select=None, batches=None):
+    """The numbers of lookups that are used of those that are staged, by table."""
+    if batches is None:
+        batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
+    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
+    model.fit(prefetch_lookups(batches, model, 1, 2, "stale", select), verbose=0, shuffle=False)
+    stats = [table.stats()["prefetch"] for table in cases.tables_of(model)]
+    # In a step so short a batch may be overtaken; no other lookup is missed.
+    assert all(each["missed"] == each["dropped"] for each in stats)
+    return [each["staged"] for each in stats]
+
+
+def test_finds_layers_behind_others():
+    ids = keras.Input((4,), dtype="int64")
+    halved = keras.layers.Lambda(lambda each: each // 2)(ids)
+    rows = keras.layers.Concatenate()(
+        [Embedding(30, 2, "sum")(halved), Embedding(30, 3, "mean")(ids)]
+    )
+    assert staged_of(keras.Model(ids, keras.layers.Dense(1)(rows))) == [3, 3]
+
+
+def test_finds_each_call_of_a_shared_layer():
+    ids = keras.Input((4,), dtype="int64")
+    layer = Embedding(30, 2, "sum")
+    rows = keras.layers.Add()([layer(ids), layer(ids), layer(ids[:, :2])])
+    assert staged_of(keras.Model(ids, keras.layers.Dense(1)(rows))) == [9]
+
+
+def test_finds_weights():
+    ids = keras.Input((4,), dtype="int64")
+    weights = keras.Input((4,))
+    rows = Embedding(30, 2, "mean")(ids, weights=weights)
+    model = keras.Model([ids, weights], keras.layers.Dense(1)(rows))
+    inputs = (IDS, np.full(IDS.shape, 0.5, np.float32))
+    batches = tf.data.Dataset.from_tensor_slices((inputs, LABELS)).batch(2)
+    assert staged_of(model, batches=batches) == [3]
+
+
+def test_finds_the_layers_of_a_sequential_model():
+    layers = [Embedding(30, 2, "sum"), keras.layers.Dense(1)]
+    assert staged_of(keras.Sequential([keras.Input((4,), dtype="int64"), *layers])) == [3]
+
+
+def test_finds_the_layers_of_models_in_models():
+    ids = keras.Input((4,), dtype="int64")
+    inner = keras.Model(ids, Embedding(30, 2, "sum")(ids))
+    layers = [Embedding(30, 2, "sum"), keras.layers.Dense(2)]
+    other = keras.Sequential([keras.Input((4,), dtype="int64"), *layers])
+    outer_ids = keras.Input((4,), dtype="int64")
+    rows = keras.layers.Add()([inner(outer_ids), other(outer_ids), inner(outer_ids + 1)])
+    assert staged_of(keras.Model(outer_ids, keras.layers.Dense(1)(rows))) == [6, 3]
+
+
+def test_finds_the_lookup_of_all_tables_of_a_distributed_embedding():
+    inputs = [keras.Input((2,), dtype="int64"), keras.Input((2,), dtype="int64")]
+    rows = DistributedEmbedding([Embedding(30, 2, "sum"), Embedding(40, 2, "sum")])(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(rows)))
+    data = ((IDS[:, :2], IDS[:, 2:]), LABELS)
+    batches = tf.data.Dataset.from_tensor_slices(data).batch(2)
+    assert staged_of(model, batches=batches) == [3, 0], "one lookup, of which it is the first table"
+
+
+class OwnLayer(keras.layers.Layer):
+    """A user's layer that looks up by the function."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_jit = False
+        self.table = keras_sparse.EmbeddingVariable(30, 2)
+
+    def call(self, ids):
+        (rows,) = keras_sparse.ops.lookup([self.table], [tf.reshape(ids, [-1])])
+        return tf.reduce_sum(tf.reshape(rows, (-1, 4, 2)), axis=1)
+
+    def compute_output_shape(self, shape):
+        return (shape[0], 2)
+
+
+def test_finds_the_lookups_of_a_users_own_layer():
+    ids = keras.Input((4,), dtype="int64")
+    assert staged_of(keras.Model(ids, keras.layers.Dense(1)(OwnLayer()(ids)))) == [3]
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.bags = Embedding(30, 2, "sum", name="bags")
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, ids):
+        return self.dense(self.bags(ids))
+
+
+@pytest.mark.parametrize("by", ["layer", "name", "call"])
+def test_select_says_what_feeds_the_layers_of_other_models(by):
+    model = Subclassed()
+    model(IDS)
+    selects = {
+        "layer": lambda x, y: {model.bags: x},
+        "name": lambda x, y: {"bags": x},
+        "call": lambda x, y: model.bags(x),
+    }
+    assert staged_of(model, selects[by]) == [3]
+
+
+def test_datasets_without_labels_are_for_prediction():
+    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
+    batches = tf.data.Dataset.from_tensor_slices(IDS).batch(2)
+    expected = model.predict(batches, verbose=0)
+    ahead = prefetch_lookups(batches, model, 1, 2, "stale")
+    np.testing.assert_array_equal(model.predict(ahead, verbose=0), expected)
+    assert cases.prefetch_stats(model)["staged"] > 0
+
+
+def test_says_what_it_cannot_do():
+    model = cases.make_model()
+    data = cases.make_data()
+    with pytest.raises(TypeError, match=r"`dataset` must be a .*type list"):
+        prefetch_lookups([1], model)
+    with pytest.raises(ValueError, match=r"`mode` must be one of .*Received: mode='fast'"):
+        prefetch_lookups(data, model, mode="fast")
+    with pytest.raises(ValueError, match=r"`num_threads`.*Received: num_threads=0"):
+        prefetch_lookups(data, model, num_threads=0)
+    with pytest.raises(ValueError, match=r"`num_threads` must be at most `capacity`.*capacity=2"):
+        prefetch_lookups(data, model, 3, 2)
+    with pytest.raises(ValueError, match=r"`capacity` must be .*65"):
+        prefetch_lookups(data, model, 1, 65)
+    with pytest.raises(ValueError, match=r"`select` must say which inputs.*type Subclassed"):
+        prefetch_lookups(data, Subclassed())
+    ids = keras.Input((4,))
+    with pytest.raises(ValueError, match="`model` must have layers with tables"):
+        prefetch_lookups(data, keras.Model(ids, keras.layers.Dense(1)(ids)))
+    with pytest.raises(
+        ValueError, match=r"`select` must give inputs by layers.*\['of_a', 'of_b'\]"
+    ):
+        prefetch_lookups(data, model, select=lambda x, y: {"of_c": x["a"]})
+
+
+def test_an_error_of_a_batch_is_that_of_its_step():
+    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(24, 1, "sum")])
+    model.compile(keras_sparse.optimizers.SGD(), loss="mse")
+    ids = IDS.copy()
+    ids[4, 1] = 99
+    batches = tf.data.Dataset.from_tensor_slices((ids, LABELS)).batch(2)
+
+    class Slow(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            time.sleep(0.1)  # the stage comes to the next ones
+
+    ahead = prefetch_lookups(batches, model, 1, 3, "stale")
+    words = r"batch 2 of prefetch_lookups: .*id must be in \[0, 24\).*ids\[1\] = 99"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        model.fit(ahead, verbose=0, shuffle=False, callbacks=[Slow()])

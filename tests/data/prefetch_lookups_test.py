@@ -1,0 +1,203 @@
+"""`prefetch_lookups` changes no bit of a training, however its batches come."""
+
+import gc
+import pathlib
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import prefetch_cases as cases
+from keras_sparse.data import prefetch_lookups
+from optimizer_cases import each_class
+from table_twins import each_stack
+from table_twins import small
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """Makes a small storage of its own for each table."""
+    number = iter(range(100))
+    return lambda kind="DRAM_SSDHASH": small(tmp_path / str(next(number)), kind)
+
+
+@each_stack
+def test_exact_training_is_that_without_it_bit_for_bit(storage, storage_type):
+    data = cases.make_data()
+    plain = cases.make_model()
+    model = cases.make_model(lambda: storage(storage_type))
+    expected = plain.fit(data, epochs=2, verbose=0, shuffle=False).history
+    ahead = prefetch_lookups(data, model, num_threads=2, capacity=4)
+    assert model.fit(ahead, epochs=2, verbose=0, shuffle=False).history == expected
+    cases.assert_same(model, plain)
+    stats = cases.prefetch_stats(model)
+    assert stats["staged"] == 2 * 2 * cases.BATCHES
+    assert stats["used"] > 0
+    assert stats["staleness_max"] == 0
+
+
+@each_class
+def test_exact_training_is_that_without_it_for_each_optimizer(storage, case):
+    data = cases.make_data().take(8)
+    plain = cases.make_model(optimizer=case.ours(**case.arguments))
+    model = cases.make_model(storage, case.ours(**case.arguments))
+    plain.fit(data, verbose=0, shuffle=False)
+    model.fit(prefetch_lookups(data, model, 1, 2), verbose=0, shuffle=False)
+    cases.assert_same(model, plain)
+
+
+@pytest.mark.parametrize(("num_threads", "capacity"), [(1, 1), (2, 4), (4, 4), ("auto", "auto")])
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capacity):
+    layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
+    model = keras.Sequential([keras.Input((2,), dtype="int64"), layer])
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    optimizer.build(model.trainable_variables)
+    # Each batch has id 7 and one of its own; each step takes 1 from the row of id 7.
+    ids = tf.data.Dataset.range(300).map(lambda number: tf.stack([7, 100 + number])).batch(1)
+    missed = []
+    for step, batch in enumerate(prefetch_lookups(ids, model, num_threads, capacity, mode)):
+        with tf.GradientTape() as tape:
+            rows = layer(batch)
+            loss = tf.reduce_sum(rows)
+        missed.append(step + int(rows[0, 0, 0]))
+        optimizer.apply(tape.gradient(loss, model.trainable_variables))
+    assert missed == [0] * 300 or mode == "stale"
+    stats = layer.stats()["prefetch"]
+    assert stats["staleness_max"] == max(missed)
+    assert stats["staleness_max"] <= (12 if capacity == "auto" else capacity)
+    assert stats["staleness_mean"] * max(1, stats["used"]) == pytest.approx(sum(missed))
+    assert stats["used"] + stats["dropped"] == stats["staged"] == (300 if mode == "stale" else 0)
+    assert (sum(missed) > 0) == (mode == "stale")
+
+
+def test_stale_training_learns():
+    data = cases.make_data()
+    losses = []
+    for mode in ("exact", "stale"):
+        model = cases.make_model()
+        ahead = prefetch_lookups(data, model, 2, 4, mode)
+        losses.append(model.fit(ahead, epochs=4, verbose=0, shuffle=False).history["loss"])
+    exact, stale = losses
+    assert stale[-1] == pytest.approx(exact[-1], rel=0.05)
+    assert stale[-1] < 0.9 * stale[0]
+
+
+def test_evaluation_leaves_every_byte_and_gives_the_same(storage):
+    data = cases.make_data()
+    model = cases.make_model(storage)
+    model.fit(data, verbose=0, shuffle=False)
+    before = cases.contents(model)
+    expected = model.evaluate(data, verbose=0)
+    for mode in ("exact", "stale"):
+        assert model.evaluate(prefetch_lookups(data, model, 2, 3, mode), verbose=0) == expected
+    for ours, theirs in zip(cases.contents(model), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_batches_pass_as_they_are(mode):
+    model = cases.make_model()
+    sparse = tf.sparse.from_dense([[1, 0], [0, 2], [3, 0]])
+    ragged = tf.ragged.constant([[1], [2, 3], []], dtype=tf.int64)
+    x = {"a": [[1, 2], [3, 4], [5, 6]], "b": ragged, "c": sparse}
+    elements = tf.data.Dataset.from_tensor_slices((x, [1.0, 2.0, 3.0], [0.1, 0.2, 0.3])).batch(2)
+    select = lambda x, y, weight: {"of_a": x["a"], "of_b": x["b"]}  # noqa: E731
+    ahead = prefetch_lookups(elements, model, 1, 1, mode, select)
+    assert ahead.element_spec == elements.element_spec
+    assert ahead.cardinality() == 2
+    for ours, theirs in zip(ahead, elements, strict=True):
+        tf.nest.map_structure(
+            np.testing.assert_array_equal,
+            *(tf.nest.flatten(each, expand_composites=True) for each in (ours, theirs)),
+        )
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+def test_any_order_of_batches_is_harmless(storage):
+    data = cases.make_data()
+    plain = cases.make_model()
+    model = cases.make_model(storage)
+    keep = lambda x, y: y[0, 0] > -0.5  # noqa: E731
+    orders = [
+        lambda ahead: ahead.shuffle(5, seed=1),
+        lambda ahead: ahead.filter(keep),
+        lambda ahead: ahead.take(3),
+        lambda ahead: ahead.prefetch(6).repeat(2),
+        lambda ahead: tf.data.Dataset.zip(ahead, ahead).map(lambda one, other: one),
+    ]
+    for order in orders:
+        ahead = prefetch_lookups(data, model, 2, 3)
+        plain.fit(order(data), verbose=0, shuffle=False)
+        model.fit(order(ahead), verbose=0, shuffle=False)
+        cases.assert_same(model, plain)
+    stats = cases.prefetch_stats(model)
+    assert stats["dropped"] > 0
+    assert stats["used"] > 0
+
+
+def test_other_lookups_in_between_are_harmless(storage):
+    data, other = cases.make_data(), cases.make_data(seed=1)
+    plain = cases.make_model()
+    model = cases.make_model(storage)
+    ahead = prefetch_lookups(data, model, 2, 3)
+    beside = prefetch_lookups(other, model, 1, 2)
+    for _ in range(2):
+        plain.fit(data, validation_data=other, verbose=0, shuffle=False)
+        model.fit(ahead, validation_data=beside, verbose=0, shuffle=False)
+        next(iter(ahead))  # an iterator that is left behind
+        assert model.evaluate(other, verbose=0) == plain.evaluate(other, verbose=0)
+    cases.assert_same(model, plain)
+
+
+def test_a_loop_of_ones_own_is_served(storage):
+    data = cases.make_data()
+    plain, model = cases.make_model(), cases.make_model(storage)
+
+    def train(trained, batches):
+        @tf.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((trained(x) - y) ** 2)
+            variables = trained.trainable_variables
+            trained.optimizer.apply(tape.gradient(loss, variables), variables)
+
+        trained.optimizer.build(trained.trainable_variables)
+        for x, y in batches:
+            step(x, y)
+
+    train(plain, data)
+    train(model, prefetch_lookups(data, model, 2, 4))
+    cases.assert_same(model, plain)
+    assert cases.prefetch_stats(model)["used"] > 0
+
+
+def test_threads_end_with_the_dataset():
+    data = cases.make_data()
+    model = cases.make_model()
+    gc.collect()
+    num_before = num_stage_threads()  # perhaps of other tests
+    ahead = prefetch_lookups(data, model, 3, 4, mode="stale")
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ahead, verbose=0, shuffle=False, callbacks=[Interrupt()])
+    assert num_stage_threads() == num_before + 3
+    del ahead
+    deadline = time.monotonic() + 30
+    while num_stage_threads() > num_before and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    assert num_stage_threads() <= num_before
+
+
+def num_stage_threads():
+    tasks = pathlib.Path("/proc/self/task").iterdir()
+    return sum((task / "comm").read_text().strip() == "lookup_stage" for task in tasks)
