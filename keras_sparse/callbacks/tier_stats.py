@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.embedding_variable import EmbeddingVariable
 
@@ -13,14 +14,19 @@ class TierStats(keras.callbacks.Callback):
     each of its tiers as `<variable path>/<tier>/<name>`. `hit_rate` is beside them: of the ids that
     a tier was asked for since the last writing, the part that it had. The axis is training steps.
 
+    What became of lookups that `keras_sparse.data.prefetch_lookups` has staged is
+    `<variable path>/prefetch/<name>`, and with `verbose=1` a line at the end of training.
+
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
-            `keras.callbacks.TensorBoard`. Of several ranks, rank `r` of `n` writes what is true of
+            `keras.callbacks.TensorBoard`. `None` for none, with `verbose=1`. Of several ranks, rank `r` of `n` writes what is true of
             its part of each table to the folder `rank-r-of-n` in it, which TensorBoard shows as a
             run of that name.
         update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
             least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
             `"epoch"`.
+        verbose: 0 or 1. Whether to print, at the end of training, a line for each table whose
+            lookups were staged. Defaults to 0.
 
     Example:
     >>> import tempfile
@@ -30,13 +36,20 @@ class TierStats(keras.callbacks.Callback):
     >>> history = model.fit(ids, np.ones((2, 1)), verbose=0, callbacks=[callback])
     """
 
-    def __init__(self, log_dir, update_freq="epoch"):
+    def __init__(self, log_dir, update_freq="epoch", verbose=0):
         super().__init__()
-        self.log_dir = checks.folder(log_dir, "log_dir")
+        self.verbose = checks.one_of(verbose, (0, 1), "verbose")
+        if log_dir is None and not self.verbose:
+            raise ValueError(
+                "`log_dir` must be a folder, unless `verbose=1` prints. Received: log_dir=None, "
+                "verbose=0"
+            )
+        self.log_dir = None if log_dir is None else checks.folder(log_dir, "log_dir")
         self.update_freq = checks.epoch_or_steps(update_freq, "update_freq")
         self._writer = tf.summary.create_noop_writer()
         self._written = None  # the step of the last writing
         self._asked = {}  # by tag: hits and misses then
+        self._prefetched = {}  # by table: its numbers when training began
 
     def on_train_begin(self, logs=None):
         if not self._tables():
@@ -50,8 +63,10 @@ class TierStats(keras.callbacks.Callback):
         for table in self._tables():
             for tier, counts in table.stats()["tiers"].items():
                 self._asked[f"{table.path}/{tier}"] = counts["hits"], counts["misses"]
-        folder = folder_of_rank(self.log_dir)
-        self._writer = tf.summary.create_file_writer(folder, filename_suffix=".tiers")
+        self._prefetched = {table.path: table.stats()["prefetch"] for table in self._tables()}
+        if self.log_dir is not None:
+            folder = folder_of_rank(self.log_dir)
+            self._writer = tf.summary.create_file_writer(folder, filename_suffix=".tiers")
 
     def on_train_batch_end(self, batch, logs=None):
         if self.update_freq != "epoch" and self._step() - self._written >= self.update_freq:
@@ -63,12 +78,28 @@ class TierStats(keras.callbacks.Callback):
 
     def on_train_end(self, logs=None):
         self._writer.close()
+        if self.verbose:
+            for table in self._tables():
+                self._print_prefetched(table)
 
     def _tables(self):
         return [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
 
     def _step(self):
         return int(self.model.optimizer.iterations)
+
+    def _print_prefetched(self, table):
+        before, after = self._prefetched[table.path], table.stats()["prefetch"]
+        numbers = {name: after[name] - before[name] for name in after}
+        lookups = numbers["used"] + numbers["missed"]
+        if numbers["staged"] == 0:
+            return
+        print(
+            f"{error_prefix()}prefetch_lookups, {table.path}: {numbers['used']:,} of {lookups:,} "
+            f"lookups were staged; steps waited {numbers['waited_seconds']:.2f} s for them, "
+            f"{numbers['hidden_seconds']:.2f} s were hidden; {numbers['dropped']:,} were dropped; "
+            f"rows missed {after['staleness_mean']:.2f} updates, {after['staleness_max']} at most"
+        )
 
     def _write(self):
         self._written = self._step()

@@ -6,6 +6,7 @@
 #include "ops/tf/staged_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
+#include "tsl/profiler/lib/traceme.h"
 
 namespace keras_sparse {
 
@@ -39,6 +40,7 @@ class StageLookupsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<LookupStageResource> resource;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
+    const auto batch = ctx->input(1).scalar<int64_t>()();
     const auto inputs = std::make_shared<Inputs>();
     BagInputs bags;
     OP_REQUIRES_OK(ctx, inputs->tables.Read(ctx));
@@ -56,9 +58,9 @@ class StageLookupsOp : public tf::OpKernel {
       }
       // Of rows in memory alone there is nothing to be made ready but the rows themselves.
       if (!has_lower_tiers && !reads_rows_) continue;
-      lookups.push_back(MakeLookup(inputs, std::move(requests), resource->stage()));
+      lookups.push_back(MakeLookup(batch, inputs, std::move(requests), resource->stage()));
     }
-    resource->stage()->Stage(ctx->input(1).scalar<int64_t>()(), std::move(lookups));
+    resource->stage()->Stage(batch, std::move(lookups));
   }
 
  private:
@@ -68,14 +70,17 @@ class StageLookupsOp : public tf::OpKernel {
     std::vector<tf::Tensor> tensors;
   };
 
-  std::shared_ptr<StagedLookup> MakeLookup(std::shared_ptr<Inputs> inputs,
+  std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            std::vector<LookupRequest> requests,
                                            std::weak_ptr<LookupStage> stage) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
     const std::shared_ptr<StagingArea> area = requests.front().table->staging_area();
-    const auto work = [inputs = std::move(inputs), requests = std::move(requests),
+    const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
                        stage = std::move(stage),
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
+      // TensorFlow's profiler shows ops; this is none.
+      const tsl::profiler::TraceMe trace(
+          [batch] { return tsl::profiler::TraceMeEncode("StageLookup", {{"batch", batch}}); });
       auto ready = std::make_unique<ReadyRows>();
       KERAS_SPARSE_RETURN_IF_ERROR(ready->FetchAhead(requests));
       if (reads_rows) {

@@ -67,6 +67,21 @@ def test_writes_what_the_layer_says_after_each_epoch(tmp_path):
     assert values["items/embeddings/DRAM/hit_rate"][10] < 1
 
 
+def test_says_what_became_of_lookups_that_were_staged(capsys):
+    model = make_model()
+    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
+    batches = tf.data.Dataset.from_tensor_slices((ids, np.ones((640, 1)))).batch(64)
+    ahead = keras_sparse.data.prefetch_lookups(batches, model, 1, 2, mode="stale")
+    callbacks = [TierStats(None, verbose=1)]
+    model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
+    used = model.get_layer("items").stats()["prefetch"]["used"]
+    line = capsys.readouterr().out
+    assert line.startswith(f"prefetch_lookups, items/embeddings: {used} of 20 lookups were staged;")
+    assert len(line.splitlines()) == 1
+    model.fit(batches, verbose=0, shuffle=False, callbacks=callbacks)
+    assert capsys.readouterr().out == "", "of this training none"
+
+
 def test_writes_every_so_many_steps(tmp_path):
     callback = TierStats(tmp_path / "logs", update_freq=4)
     model = make_model()
@@ -156,7 +171,9 @@ def test_memory_alone_is_one_tier():
     [
         ({"update_freq": 0}, ValueError, "`update_freq` must be above 0"),
         ({"update_freq": "batch"}, TypeError, '`update_freq` must be "epoch", or an integer'),
-        ({"log_dir": None}, TypeError, "`log_dir` must be a path: .*None of type NoneType"),
+        ({"log_dir": None}, ValueError, "`log_dir` must be a folder, .*log_dir=None, verbose=0"),
+        ({"log_dir": 3}, TypeError, "`log_dir` must be a path: .*3 of type int"),
+        ({"verbose": 2}, ValueError, r"`verbose` must be one of .*verbose=2"),
         ({"log_dir": ""}, ValueError, "`log_dir` must be a path; "),
         ({"log_dir": __file__}, NotADirectoryError, "`log_dir` must be a folder"),
     ],
