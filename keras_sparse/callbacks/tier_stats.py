@@ -19,9 +19,9 @@ class TierStats(keras.callbacks.Callback):
 
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
-            `keras.callbacks.TensorBoard`. `None` for none, with `verbose=1`. Of several ranks, rank `r` of `n` writes what is true of
-            its part of each table to the folder `rank-r-of-n` in it, which TensorBoard shows as a
-            run of that name.
+            `keras.callbacks.TensorBoard`. `None` for none, with `verbose=1`. Of several ranks,
+            rank `r` of `n` writes what is true of its part of each table to the folder
+            `rank-r-of-n` in it, which TensorBoard shows as a run of that name.
         update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
             least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
             `"epoch"`.
