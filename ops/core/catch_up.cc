@@ -17,7 +17,7 @@ constexpr int64_t kHistoryShare = 100;
 
 Status EmbeddingTable::CatchUpAll(Executor* executor) {
   if (!rule_->lazy()) return Status::Ok();
-  staged_.Clear();
+  staged_->Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;

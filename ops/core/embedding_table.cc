@@ -55,7 +55,7 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   lower_tiers_ = std::move(stores);
   counted_ = std::move(counted);
   for (CountedStore* store : counted_) store->CountAnew();
-  staged_.Clear();
+  staged_->Clear();
   change_log_.SetEverything();
   rule_ = std::move(created);
   ++rule_generation_;
@@ -74,6 +74,11 @@ Status EmbeddingTable::SetInitializer(const InitializerOptions& options) {
   ++version_;
   initializer_ = std::move(created);
   return Status::Ok();
+}
+
+uint64_t EmbeddingTable::NextNumber() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
 }
 
 int64_t EmbeddingTable::num_rows() const {
@@ -113,7 +118,7 @@ TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
   WaitForWrites();
   int64_t bytes =
-      first_tier_->bytes() + rule_->history_bytes() + staged_.bytes() + change_log_.bytes();
+      first_tier_->bytes() + rule_->history_bytes() + staged_->bytes() + change_log_.bytes();
   for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
   return {num_rows(),
           bytes,

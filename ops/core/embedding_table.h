@@ -85,6 +85,8 @@ class EmbeddingTable {
   bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
   bool has_lower_tiers() const { return !options_.storage.lower_tiers.empty(); }
   const std::shared_ptr<StagingArea>& staging_area() const { return staging_area_; }
+  // Another one for each table of the process, ever.
+  uint64_t number() const { return number_; }
 
   // Puts a store below the tiers there are.
   // FailedPrecondition unless its records have the size of the table's; Unimplemented for a static
@@ -189,6 +191,8 @@ class EmbeddingTable {
 
   explicit EmbeddingTable(const TableOptions& options) : options_(options) {}
 
+  static uint64_t NextNumber();
+
   // All of these need the lock.
   Status OpenTiers(Executor* executor);
   int64_t first_tier_size() const;
@@ -242,6 +246,7 @@ class EmbeddingTable {
 
   TableOptions options_;
   const std::shared_ptr<StagingArea> staging_area_ = std::make_shared<StagingArea>();
+  const uint64_t number_ = NextNumber();
   std::unique_ptr<Initializer> initializer_;
   // What a key without a row reads as; null for its initial row.
   std::unique_ptr<Initializer> default_rows_;
@@ -257,7 +262,7 @@ class EmbeddingTable {
   // the options are one store; counted_ has each of them.
   RowStores lower_tiers_;
   std::vector<CountedStore*> counted_;
-  mutable StagedRecords staged_;
+  const std::shared_ptr<StagedRecords> staged_ = std::make_shared<StagedRecords>();
   ChangeLog change_log_;
   int64_t num_saves_ = 0;       // that TableSnapshot::MarkSaved has been told of
   bool is_restoring_ = false;   // records that come may be as old as the history

@@ -76,7 +76,7 @@ Status FetchedRecords::FetchAhead(const TableIds& list, StagedRecords::Hold* hol
     if (!table.HasRowsBelow()) return Status::Ok();
     if (!reading.has_value()) {
       // With the lock: no row is on its way down.
-      reading.emplace(&table.staged_);
+      reading.emplace(table.staged_.get());
       stores = table.lower_tiers_;
     }
     AppendMissing(table, list.ids + begin, std::min(kIdsPerTask, list.num_ids - begin),
@@ -84,11 +84,11 @@ Status FetchedRecords::FetchAhead(const TableIds& list, StagedRecords::Hold* hol
   }
   const std::vector<int64_t> keys = Distinct(missing);
   StagedRecords::Batches batches;
-  const std::vector<int64_t> unread = WithoutRecord(keys, table.staged_.Find(keys, &batches));
+  const std::vector<int64_t> unread = WithoutRecord(keys, table.staged_->Find(keys, &batches));
   if (unread.empty()) return Status::Ok();
   std::shared_ptr<const RecordBatch> read;
   KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(stores, unread, &read));
-  if (read->size() > 0) *hold = table.staged_.Add(std::move(read), *reading);
+  if (read->size() > 0) *hold = table.staged_->Add(std::move(read), *reading);
   return Status::Ok();
 }
 
@@ -110,7 +110,7 @@ void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* i
 }
 
 Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
-  const std::vector<const float*> staged = table.staged_.Find(keys, &batches_);
+  const std::vector<const float*> staged = table.staged_->Find(keys, &batches_);
   const std::vector<int64_t> unread = WithoutRecord(keys, staged);
   if (!unread.empty()) {
     const WaitTimer timer(&table.waited_ns_);
@@ -132,7 +132,7 @@ void FetchedRecords::Add(int64_t key, const float* record) {
 }
 
 void FetchedRecords::Stage(const EmbeddingTable& table) const {
-  if (read_ != nullptr && read_->size() > 0) table.staged_.Add(read_);
+  if (read_ != nullptr && read_->size() > 0) table.staged_->Add(read_);
 }
 
 Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {

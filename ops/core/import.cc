@@ -117,7 +117,7 @@ Status EmbeddingTable::Restore(const RuleHistory& history, Executor* executor) {
 
 Status EmbeddingTable::ClearRows(Executor* executor) {
   ++version_;
-  staged_.Clear();
+  staged_->Clear();
   change_log_.SetEverything();
   if (filter_ != nullptr) filter_->Clear();
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());

@@ -35,7 +35,7 @@ template <typename IsLeftOut>
 void StagedRecords::Stage(std::shared_ptr<const RecordBatch> batch, const Hold& hold,
                           const IsLeftOut& is_left_out) {
   const RecordBatch& records = *batch;
-  slots_.push_back({std::move(batch), hold, 0});
+  slots_.push_back({std::move(batch), hold != nullptr, hold, 0});
   const auto slot = std::prev(slots_.end());
   bytes_ += records.bytes();
   const std::vector<int64_t>& keys = records.keys();
@@ -68,7 +68,9 @@ StagedRecords::Hold StagedRecords::Add(std::shared_ptr<const RecordBatch> batch,
   const auto begin = log_.begin() + (reading.begin_ - log_begin_);
   HashIndex changed(0, log_.end() - begin);
   for (auto key = begin; key != log_.end(); ++key) changed.Exchange(HashKey(*key), *key, 0);
-  const Hold hold = std::make_shared<char>();
+  const Hold hold(this, [owner = weak_from_this()](const void*) {
+    if (const auto staged = owner.lock()) staged->Release();
+  });
   Stage(std::move(batch), hold, [&changed](int64_t key) {
     return changed.size() > 0 && changed.Find(HashKey(key), key) != HashIndex::kNoRow;
   });
@@ -118,7 +120,7 @@ void StagedRecords::MakeRoom() {
   std::vector<std::list<Slot>::iterator> loose;
   int64_t bytes = 0;
   for (auto slot = slots_.begin(); slot != slots_.end(); ++slot) {
-    if (!slot->hold.expired()) continue;
+    if (slot->is_held) continue;
     loose.push_back(slot);
     bytes += slot->batch->bytes();
   }
@@ -127,6 +129,17 @@ void StagedRecords::MakeRoom() {
     bytes -= loose[i]->batch->bytes();
     DropSlot(loose[i]);
   }
+}
+
+void StagedRecords::Release() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto slot = slots_.begin(); slot != slots_.end();) {
+    const auto each = slot++;
+    if (!each->is_held || !each->hold.expired()) continue;
+    each->is_held = false;
+    slots_.splice(slots_.end(), slots_, each);  // an update may come for it
+  }
+  MakeRoom();
 }
 
 void StagedRecords::Drop(const int64_t* keys, int64_t n) {

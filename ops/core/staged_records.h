@@ -20,11 +20,14 @@ namespace keras_sparse {
 // read again. A staged record is what the lower tiers have: once the record of a key changes or
 // goes there, Drop or Clear must be called.
 //
+// Held by a std::shared_ptr, as who holds a batch may outlive it.
+//
 // Thread safety: every method may be called from any thread.
-class StagedRecords {
+class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
  public:
   using Batches = std::vector<std::shared_ptr<const RecordBatch>>;
-  // While it lives, the records of a batch do not go to make room for others.
+  // While it lives, the records of a batch do not go to make room for others; then they are the
+  // last to go.
   using Hold = std::shared_ptr<const void>;
 
   // A read of lower tiers that goes on while they may change: it begins with this object, and Add
@@ -62,6 +65,7 @@ class StagedRecords {
  private:
   struct Slot {
     std::shared_ptr<const RecordBatch> batch;
+    bool is_held;
     std::weak_ptr<const void> hold;
     int64_t num_staged = 0;  // of its records
   };
@@ -69,6 +73,9 @@ class StagedRecords {
     const float* record;
     std::list<Slot>::iterator slot;
   };
+
+  // Sees which batches nobody holds any more.
+  void Release();
 
   // All of these need mutex_.
   template <typename IsLeftOut>

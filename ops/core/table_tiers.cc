@@ -146,7 +146,7 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 
 Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
   const auto n = static_cast<int64_t>(keys.size());
-  staged_.Drop(keys.data(), n);
+  staged_->Drop(keys.data(), n);
   LogDemoted(keys);
   const WaitTimer timer(&waited_ns_);
   const Status put = lower_tiers_[0]->PutOwned(keys.data(), n, std::move(records));
@@ -184,7 +184,7 @@ std::vector<bool> EmbeddingTable::AreAbove(size_t tier, const std::vector<int64_
 }
 
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
-  staged_.Drop(keys, n);
+  staged_->Drop(keys, n);
   const WaitTimer timer(&waited_ns_);
   for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
   return Status::Ok();

@@ -5,7 +5,7 @@
 #include "ops/core/lookup.h"
 #include "ops/tf/binding.h"
 #include "ops/tf/output_allocator.h"
-#include "ops/tf/staged_rows.h"
+#include "ops/tf/ready_rows.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"

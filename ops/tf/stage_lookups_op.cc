@@ -1,9 +1,10 @@
 // KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ops/tf/staged_rows.h"
+#include "ops/tf/ready_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tsl/profiler/lib/traceme.h"
@@ -33,19 +34,31 @@ class StageLookupsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("lookup_sizes", &lookup_sizes_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_rows", &reads_rows_));
     const auto n = static_cast<int64_t>(combiners_.size());
-    OP_REQUIRES(ctx, std::accumulate(lookup_sizes_.begin(), lookup_sizes_.end(), int64_t{0}) == n,
-                InvalidInput(absl::StrCat("`lookup_sizes` must add up to N. Received: N=", n)));
+    const bool are_positive = std::all_of(lookup_sizes_.begin(), lookup_sizes_.end(),
+                                          [](int64_t size) { return size > 0; });
+    const int64_t sum = std::accumulate(lookup_sizes_.begin(), lookup_sizes_.end(), int64_t{0});
+    OP_REQUIRES(ctx, are_positive && sum == n,
+                InvalidInput(absl::StrCat(
+                    "`lookup_sizes` must be above 0 and add up to N. Received: N=", n)));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<LookupStageResource> resource;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
+    OP_REQUIRES(ctx, tf::TensorShapeUtils::IsScalar(ctx->input(1).shape()),
+                InvalidInput(absl::StrCat("`batch` must be a number. Received: shape=",
+                                          ctx->input(1).shape().DebugString())));
     const auto batch = ctx->input(1).scalar<int64_t>()();
     const auto inputs = std::make_shared<Inputs>();
     BagInputs bags;
     OP_REQUIRES_OK(ctx, inputs->tables.Read(ctx));
     OP_REQUIRES_OK(ctx, bags.Read(ctx, combiners_));
-    for (int i = 0; i < ctx->num_inputs(); ++i) inputs->tensors.push_back(ctx->input(i));
+    // Not the stage's own handle, with which the stage would keep itself alive.
+    for (const char* name : {"ids", "row_splits", "weights"}) {
+      tf::OpInputList list;
+      OP_REQUIRES_OK(ctx, ctx->input_list(name, &list));
+      inputs->tensors.insert(inputs->tensors.end(), list.begin(), list.end());
+    }
     std::vector<std::shared_ptr<StagedLookup>> lookups;
     size_t next = 0;
     for (const int64_t size : lookup_sizes_) {

@@ -60,7 +60,7 @@ Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup) {
   };
   for (const LookupRequest& request : lookup) {
     const Bags& bags = request.bags;
-    const std::array<uint64_t, 2> kind = {reinterpret_cast<uintptr_t>(request.table),
+    const std::array<uint64_t, 2> kind = {request.table->number(),
                                           static_cast<uint64_t>(bags.combiner)};
     add(kind.data(), sizeof(kind));
     add(request.ids, 8 * bags.num_ids);

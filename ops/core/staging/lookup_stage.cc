@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <string>
+#include <system_error>
 
 namespace keras_sparse {
 namespace {
@@ -62,15 +64,26 @@ Status LookupStage::Open(const Options& options, std::shared_ptr<LookupStage>* s
         std::to_string(options.num_threads) + ", capacity=" + std::to_string(options.capacity));
   }
   stage->reset(new LookupStage(options));
+  for (int64_t i = 0; i < (*stage)->num_threads_; ++i) {
+    KERAS_SPARSE_RETURN_IF_ERROR((*stage)->StartThread());
+  }
+  return Status::Ok();
+}
+
+Status LookupStage::StartThread() {
+  try {
+    threads_.emplace_back([this] { DoWork(); });
+  } catch (const std::system_error& error) {
+    return ResourceExhausted(std::string("a thread of prefetch_lookups could not be started: ") +
+                             error.what());
+  }
   return Status::Ok();
 }
 
 LookupStage::LookupStage(const Options& options)
     : options_(options),
       num_threads_(std::max<int64_t>(1, options.num_threads)),
-      capacity_(std::max(num_threads_, options.capacity)) {
-  for (int64_t i = 0; i < num_threads_; ++i) StartThread();
-}
+      capacity_(std::max(num_threads_, options.capacity)) {}
 
 LookupStage::~LookupStage() { Stop(); }
 
@@ -83,13 +96,15 @@ void LookupStage::Stop() {
     work_.notify_all();
   }
   for (std::thread& thread : threads) thread.join();
+  Leftovers leftovers;
   const Lock lock(mutex_);
-  while (!batches_.empty()) Drop(batches_.back().get());
+  while (!batches_.empty()) Drop(batches_.back().get(), &leftovers);
   ready_.notify_all();
 }
 
 void LookupStage::Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup>> lookups) {
   if (lookups.empty()) return;
+  Leftovers leftovers;
   const Lock lock(mutex_);
   batches_.push_back(std::make_unique<StagedBatch>());
   StagedBatch* batch = batches_.back().get();
@@ -100,12 +115,12 @@ void LookupStage::Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup
     lookup->area_->Add(lookup);
   }
   batch->lookups = std::move(lookups);
-  if (is_stopping_) Drop(batch);
+  if (is_stopping_) Drop(batch, &leftovers);
   if (batches_.size() > kMaxBatches) {
     const auto idle = std::find_if(batches_.begin(), batches_.end(), [](const auto& each) {
       return each->state != StagedBatch::State::kInWork;
     });
-    Drop(idle->get());
+    Drop(idle->get(), &leftovers);
   }
   work_.notify_one();
 }
@@ -135,7 +150,12 @@ void LookupStage::DoBatch(StagedBatch* batch, Lock* lock) {
   lock->unlock();
   for (const auto& lookup : batch->lookups) {
     const Clock::time_point start = Clock::now();
-    const Status status = lookup->work_(&lookup->rows_);
+    Status status;
+    try {
+      status = lookup->work_(&lookup->rows_);
+    } catch (const std::bad_alloc&) {
+      status = ResourceExhausted("no memory is left to make its lookups ready");
+    }
     if (!status.ok()) {
       lookup->status_ = Status(status.code(), "batch " + std::to_string(batch->number) +
                                                   " of prefetch_lookups: " + status.message());
@@ -152,14 +172,15 @@ void LookupStage::DoBatch(StagedBatch* batch, Lock* lock) {
 
 Status LookupStage::Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows,
                         int64_t* waited_ns) {
+  Leftovers leftovers;
   Lock lock(mutex_);
   if (lookup->batch_ == nullptr) return Status::Ok();
   StagedBatch* batch = lookup->batch_;
   if (batch->state == StagedBatch::State::kWaiting) {
     // The step has overtaken the stage.
     CountStep(true);
-    PassOver(batch);
-    Drop(batch);
+    PassOver(batch, &leftovers);
+    Drop(batch, &leftovers);
     return Status::Ok();
   }
   const bool has_to_wait = batch->state == StagedBatch::State::kInWork;
@@ -172,7 +193,7 @@ Status LookupStage::Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows,
     if (lookup->batch_ == nullptr) return Status::Ok();
   }
   if (!batch->is_begun()) {
-    PassOver(batch);
+    PassOver(batch, &leftovers);
     CountStep(has_to_wait);
   }
   *rows = std::move(lookup->rows_);
@@ -180,7 +201,7 @@ Status LookupStage::Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows,
   return lookup->status_;
 }
 
-void LookupStage::PassOver(const StagedBatch* asked) {
+void LookupStage::PassOver(const StagedBatch* asked, Leftovers* leftovers) {
   std::vector<StagedBatch*> left_out;
   for (const auto& each : batches_) {
     if (each.get() == asked) break;
@@ -192,7 +213,7 @@ void LookupStage::PassOver(const StagedBatch* asked) {
       left_out.push_back(each.get());
     }
   }
-  for (StagedBatch* each : left_out) Drop(each);
+  for (StagedBatch* each : left_out) Drop(each, leftovers);
 }
 
 void LookupStage::Close(StagedLookup* lookup) {
@@ -201,12 +222,13 @@ void LookupStage::Close(StagedLookup* lookup) {
   if (++batch->num_closed == batch->lookups.size()) Remove(batch);
 }
 
-void LookupStage::Drop(StagedBatch* batch) {
+void LookupStage::Drop(StagedBatch* batch, Leftovers* leftovers) {
   for (const auto& lookup : batch->lookups) {
     if (lookup->batch_ == nullptr) continue;
     lookup->batch_ = nullptr;
+    leftovers->work.push_back(std::move(lookup->work_));
     lookup->work_ = nullptr;
-    lookup->rows_ = nullptr;
+    leftovers->rows.push_back(std::move(lookup->rows_));
     lookup->area_->Remove(lookup.get());
     lookup->area_->CountDropped();
   }
@@ -226,12 +248,10 @@ void LookupStage::CountStep(bool has_waited) {
   num_waits_ += has_waited ? 1 : 0;
   if (++num_steps_ < kObservedSteps) return;
   if (num_waits_ > 1 && !is_stopping_) {
-    if (options_.capacity == 0) capacity_ = std::min(capacity_ + 1, kMaxChosenCapacity);
+    if (options_.capacity == 0 && capacity_ < kMaxChosenCapacity) ++capacity_;
     const int64_t most = std::min(capacity_, kMaxChosenThreads);
-    if (options_.num_threads == 0 && num_threads_ < most) {
-      ++num_threads_;
-      StartThread();
-    }
+    // Those there are do where the system has no more.
+    if (options_.num_threads == 0 && num_threads_ < most && StartThread().ok()) ++num_threads_;
     work_.notify_all();
   }
   num_steps_ = 0;
@@ -253,7 +273,7 @@ int64_t LookupStage::num_ready() const {
   return num_ready_;
 }
 
-int64_t LookupStage::num_staged() const {
+int64_t LookupStage::num_ahead() const {
   const Lock lock(mutex_);
   return num_working_ + num_ready_;
 }

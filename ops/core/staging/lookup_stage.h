@@ -100,7 +100,7 @@ class LookupStage : public std::enable_shared_from_this<LookupStage> {
   int64_t num_threads() const;
   // Batches that are ready, and those that are ready or in work.
   int64_t num_ready() const;
-  int64_t num_staged() const;
+  int64_t num_ahead() const;
 
  private:
   friend class StagedLookup;
@@ -113,19 +113,25 @@ class LookupStage : public std::enable_shared_from_this<LookupStage> {
   void DoBatch(StagedBatch* batch, Lock* lock);
   Status Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows, int64_t* waited_ns);
 
+  // What dropped lookups leave. To be declared before the lock, so that it goes after it: a table's
+  // last reference may be in it.
+  struct Leftovers {
+    std::vector<StagedLookup::Work> work;
+    std::vector<std::unique_ptr<StagedRows>> rows;
+  };
+
   // All of these need mutex_.
   // The batch to begin with; null if there is none, or no room for it.
   StagedBatch* NextBatch() const;
   // Drops batches that steps seem to have left out, now that one asks for this one.
-  void PassOver(const StagedBatch* asked);
+  void PassOver(const StagedBatch* asked, Leftovers* leftovers);
   // Says that a step is done with a lookup, and perhaps with its batch.
   void Close(StagedLookup* lookup);
   // REQUIRES: the batch is not in work
-  void Drop(StagedBatch* batch);
+  void Drop(StagedBatch* batch, Leftovers* leftovers);
   void Remove(StagedBatch* batch);
-  void StartThread() {
-    threads_.emplace_back([this] { DoWork(); });
-  }
+  // ResourceExhausted if the system has no more threads.
+  Status StartThread();
   // Works further ahead if steps wait.
   void CountStep(bool has_waited);
 

@@ -103,7 +103,7 @@ TEST(LookupStage, HasNoMoreBatchesReadyThanItsCapacity) {
   EXPECT_EQ(num_done, 2);
   (void)staging.Use(0);
   while (num_done < 3) std::this_thread::yield();
-  EXPECT_LE(staging.stage->num_staged(), 2);
+  EXPECT_LE(staging.stage->num_ahead(), 2);
 }
 
 TEST(LookupStage, LetsAStepWaitForWhatIsInWork) {
@@ -153,7 +153,7 @@ TEST(LookupStage, GetsOverBatchesThatNobodyUses) {
     if (number >= 13) num_used += staging.Use(number - 3) == number - 3 ? 1 : 0;
   }
   EXPECT_GT(num_used, 5);
-  EXPECT_LE(staging.stage->num_staged(), 2);
+  EXPECT_LE(staging.stage->num_ahead(), 2);
 }
 
 TEST(LookupStage, ServesStepsInAnotherOrder) {
@@ -175,9 +175,9 @@ TEST(LookupStage, KeepsABatchUntilItsLastLookupIsUsed) {
   staging.WaitFor(1);
   EXPECT_EQ(staging.Use(2), 2);
   EXPECT_EQ(staging.Use(1), 1);
-  EXPECT_EQ(staging.stage->num_staged(), 1);
+  EXPECT_EQ(staging.stage->num_ahead(), 1);
   EXPECT_EQ(staging.Use(2), 2);
-  EXPECT_EQ(staging.stage->num_staged(), 0);
+  EXPECT_EQ(staging.stage->num_ahead(), 0);
 }
 
 TEST(LookupStage, SaysInWhichBatchAnErrorWas) {

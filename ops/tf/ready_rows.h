@@ -1,6 +1,6 @@
 // What a LookupStage makes ready for the op KerasSparseLookup.
-#ifndef KERAS_SPARSE_OPS_TF_STAGED_ROWS_H_
-#define KERAS_SPARSE_OPS_TF_STAGED_ROWS_H_
+#ifndef KERAS_SPARSE_OPS_TF_READY_ROWS_H_
+#define KERAS_SPARSE_OPS_TF_READY_ROWS_H_
 
 #include <cstdint>
 #include <memory>
@@ -39,21 +39,23 @@ class ReadyRows : public StagedRows {
 
   bool has_outputs() const { return !outputs_.empty(); }
   const std::vector<tf::Tensor>& outputs() const { return outputs_; }
-  // Updates that the outputs have missed, the most of any table.
-  int64_t Staleness(const std::vector<uint32_t>& num_updates) const;
-  int64_t max_staleness() const { return max_staleness_; }
+  // Updates that the outputs have missed, the most of any table. -1 if they must not be used: they
+  // have missed too many, or a change that is no update, as by new weights.
+  //   requests  with the tables' versions and numbers of updates as they are now
+  int64_t Staleness(const std::vector<LookupRequest>& requests) const;
 
  private:
   std::vector<StagedRecords::Hold> holds_;
   std::vector<tf::Tensor> outputs_;
   std::vector<uint32_t> num_updates_;  // that each table had had
+  std::vector<int64_t> versions_;      // of the tables
   int64_t max_staleness_ = 0;
 };
 
 // Takes what was made ready for a lookup, and counts what became of it. Null if nothing was, or its
-// rows have missed too many updates. If it has outputs the requests have the tables' versions.
+// rows must not be used any more. If it has outputs the requests have the tables' versions.
 absl::Status TakeReadyRows(std::vector<LookupRequest>* requests, std::unique_ptr<ReadyRows>* ready);
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_OPS_TF_STAGED_ROWS_H_
+#endif  // KERAS_SPARSE_OPS_TF_READY_ROWS_H_

@@ -1,4 +1,4 @@
-#include "ops/tf/staged_rows.h"
+#include "ops/tf/ready_rows.h"
 
 #include <algorithm>
 
@@ -19,6 +19,7 @@ Status ReadyRows::FetchAhead(const std::vector<LookupRequest>& requests) {
 Status ReadyRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
   max_staleness_ = max_staleness;
   num_updates_.resize(requests.size());
+  versions_.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     LookupRequest& request = requests[i];
     const tf::TensorShape shape({request.bags.num_bags, request.table->dim()});
@@ -28,19 +29,21 @@ Status ReadyRows::Read(std::vector<LookupRequest> requests, int64_t max_stalenes
                                shape.DebugString());
     }
     request.rows = outputs_.back().flat<float>().data();
-    request.version = nullptr;
+    request.version = &versions_[i];
     request.num_updates = &num_updates_[i];
   }
   InlineExecutor executor;
   return LookupRows(requests, &executor);
 }
 
-int64_t ReadyRows::Staleness(const std::vector<uint32_t>& num_updates) const {
+int64_t ReadyRows::Staleness(const std::vector<LookupRequest>& requests) const {
   int64_t staleness = 0;
-  for (size_t i = 0; i < num_updates_.size(); ++i) {
-    staleness = std::max<int64_t>(staleness, num_updates[i] - num_updates_[i]);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const int64_t missed = *requests[i].num_updates - num_updates_[i];
+    if (*requests[i].version - versions_[i] != missed) return -1;
+    staleness = std::max(staleness, missed);
   }
-  return staleness;
+  return staleness <= max_staleness_ ? staleness : -1;
 }
 
 absl::Status TakeReadyRows(std::vector<LookupRequest>* requests,
@@ -48,29 +51,30 @@ absl::Status TakeReadyRows(std::vector<LookupRequest>* requests,
   if (requests->empty()) return absl::OkStatus();
   StagingArea& area = *requests->front().table->staging_area();
   if (!area.MayHaveAny()) return absl::OkStatus();
-  const std::shared_ptr<StagedLookup> lookup = area.Take(FingerprintOf(*requests));
-  std::unique_ptr<StagedRows> rows;
-  int64_t waited_ns = 0;
-  if (lookup != nullptr) TF_RETURN_IF_ERROR(ToTf(lookup->Use(&rows, &waited_ns)));
-  if (rows == nullptr) {
-    area.CountMissed();
-    return absl::OkStatus();
-  }
-  ready->reset(static_cast<ReadyRows*>(rows.release()));
-  int64_t staleness = 0;
-  if ((*ready)->has_outputs()) {
-    std::vector<uint32_t> num_updates(requests->size());
+  const Fingerprint fingerprint = FingerprintOf(*requests);
+  std::vector<uint32_t> num_updates(requests->size());
+  // More than one if batches are alike, or an iterator was left: the oldest first.
+  while (const std::shared_ptr<StagedLookup> lookup = area.Take(fingerprint)) {
+    std::unique_ptr<StagedRows> rows;
+    int64_t waited_ns = 0;
+    const Status used = lookup->Use(&rows, &waited_ns);
+    if (!used.ok()) area.CountDropped();
+    TF_RETURN_IF_ERROR(ToTf(used));
+    if (rows == nullptr) continue;
+    ready->reset(static_cast<ReadyRows*>(rows.release()));
     for (size_t i = 0; i < requests->size(); ++i) (*requests)[i].num_updates = &num_updates[i];
     SeeVersions(*requests);
+    const int64_t staleness = (*ready)->Staleness(*requests);
     for (LookupRequest& request : *requests) request.num_updates = nullptr;
-    staleness = (*ready)->Staleness(num_updates);
-    if (staleness > (*ready)->max_staleness()) {
-      ready->reset();
-      area.CountMissed();
+    if (staleness >= 0) {
+      const int64_t hidden_ns = std::max<int64_t>(0, lookup->work_ns() - waited_ns);
+      area.CountUsed(waited_ns, hidden_ns, staleness);
       return absl::OkStatus();
     }
+    area.CountDropped();
+    ready->reset();
   }
-  area.CountUsed(waited_ns, std::max<int64_t>(0, lookup->work_ns() - waited_ns), staleness);
+  area.CountMissed();
   return absl::OkStatus();
 }
 
