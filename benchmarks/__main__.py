@@ -16,6 +16,7 @@ import tempfile
 import time
 from importlib import metadata
 
+from benchmarks import async_lookup
 from benchmarks import bandwidth
 from benchmarks import beyond_memory
 from benchmarks import checkpoints
@@ -47,6 +48,7 @@ OTHERS = {
     "checkpoints": checkpoints,
     "saving": saving,
     "storage tiers": storage_tiers,
+    "lookups ahead": async_lookup,
     "eviction": eviction,
     "beyond memory": beyond_memory,
     "distributed": distributed,

@@ -90,19 +90,24 @@ class TierStats(keras.callbacks.Callback):
 
     def _print_prefetched(self, table):
         before, after = self._prefetched[table.path], table.stats()["prefetch"]
+        both = ((1, after), (-1, before))
         numbers = {name: after[name] - before[name] for name in after}
         lookups = numbers["used"] + numbers["missed"]
         if numbers["staged"] == 0:
             return
+        missed = sum(sign * each["staleness_mean"] * each["used"] for sign, each in both)
         print(
             f"{error_prefix()}prefetch_lookups, {table.path}: {numbers['used']:,} of {lookups:,} "
-            f"lookups were staged; steps waited {numbers['waited_seconds']:.2f} s for them, "
+            f"lookups were ready; steps waited {numbers['waited_seconds']:.2f} s for them, "
             f"{numbers['hidden_seconds']:.2f} s were hidden; {numbers['dropped']:,} were dropped; "
-            f"rows missed {after['staleness_mean']:.2f} updates, {after['staleness_max']} at most"
+            f"rows missed {missed / max(1, numbers['used']):.2f} updates on average, "
+            f"{after['staleness_max']} at most so far"
         )
 
     def _write(self):
         self._written = self._step()
+        if self.log_dir is None:
+            return
         with self._writer.as_default(step=self._written):
             for table in self._tables():
                 stats = table.stats()

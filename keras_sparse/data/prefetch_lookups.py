@@ -76,14 +76,20 @@ def prefetch_lookups(
 
     @tf.autograph.experimental.do_not_convert
     def stage_batch(number, batch):
-        with ops.collect_lookups() as lookups:
-            call_layers(*(batch if is_tuple else (batch,)))
-        if lookups:
-            ops.stage_lookups(stage, number, lookups, reads_rows=mode == "stale")
+        # What layers assign, as the state of random numbers, they assign in the step alone.
+        with ops.collect_lookups() as lookups, keras.StatelessScope():
+            call_layers(lookups, *(batch if is_tuple else (batch,)))
+        if not lookups:
+            raise ValueError(
+                "`select` must give inputs by layers, or call layers, that look ids up. Received: "
+                "a function that led to no lookup"
+            )
+        ops.stage_lookups(stage, number, lookups, reads_rows=mode == "stale")
         return batch
 
     # The stage sees as many batches as it may have, and the one that is on its way.
-    return dataset.enumerate().map(stage_batch).prefetch(capacity or _MOST_CHOSEN)
+    num_ahead = capacity or max(num_threads, _MOST_CHOSEN)
+    return dataset.enumerate().map(stage_batch).prefetch(num_ahead)
 
 
 def _chosen_or_given(value, name):
@@ -98,7 +104,7 @@ def _chosen_or_given(value, name):
 def _found_calls(model):
     find = FindLookups(model)
 
-    def call_layers(x, y=None, sample_weight=None):
+    def call_layers(lookups, x, *others):
         find(x)
 
     return call_layers
@@ -107,10 +113,10 @@ def _found_calls(model):
 def _selected_calls(model, select):
     layers = {layer.name: layer for layer in model._flatten_layers(include_self=False)}
 
-    def call_layers(*components):
+    def call_layers(lookups, *components):
         selected = select(*components)
-        if not isinstance(selected, dict):
-            return
+        if lookups or not isinstance(selected, dict):
+            return  # it has called the layers
         for layer, inputs in selected.items():
             _layer_of(layer, layers)(inputs)
 

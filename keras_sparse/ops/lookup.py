@@ -61,12 +61,13 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
         _check_weights(weights[i], ids[i])
     row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
     collected = collected_lookups()
-    if collected is not None:
+    are_born = all(variable.native is not None for variable in variables)
+    if collected is not None and are_born:
         names = ("variables", "ids", "row_splits", "weights", "combiners")
         collected.append(
             dict(zip(names, (variables, ids, row_splits, weights, combiners), strict=True))
         )
-    if collected is not None or any(variable.native is None for variable in variables):
+    if collected is not None or not are_born:
         output_dims = [variable.output_dim for variable in variables]
         return zero_rows(output_dims, ids, row_splits, combiners)
     return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()

@@ -24,8 +24,6 @@ _local = threading.local()
 def collect_lookups():
     """Collects the lookups of this thread in place of doing them; they give rows of zeros.
 
-    Lookups in a `tf.function` that is called meanwhile are done, as their tensors are its own.
-
     Returns:
         Context manager of a list, which gets a dict of the arguments of each call of `lookup`.
     """
@@ -39,9 +37,19 @@ def collect_lookups():
 
 
 def collected_lookups():
-    """Returns the list that lookups are to be added to here, or `None`."""
+    """Returns the list that lookups are to be added to here, or `None`.
+
+    Raises:
+        ValueError: They are collected outside of the graph that this lookup is in.
+    """
     lookups, graph = getattr(_local, "collected", None) or (None, None)
-    return lookups if graph is tf.compat.v1.get_default_graph() else None
+    if lookups is not None and graph is not tf.compat.v1.get_default_graph():
+        raise ValueError(
+            "`prefetch_lookups` must find lookups outside of a `tf.function`, `tf.cond` or loop, "
+            "whose tensors it cannot take ahead. Name what it should find by `select`. Received: a "
+            "lookup in one of these"
+        )
+    return lookups
 
 
 def create_lookup_stage(num_threads=0, capacity=0):

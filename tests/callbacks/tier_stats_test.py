@@ -76,7 +76,7 @@ def test_says_what_became_of_lookups_that_were_staged(capsys):
     model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
     used = model.get_layer("items").stats()["prefetch"]["used"]
     line = capsys.readouterr().out
-    assert line.startswith(f"prefetch_lookups, items/embeddings: {used} of 20 lookups were staged;")
+    assert line.startswith(f"prefetch_lookups, items/embeddings: {used} of 20 lookups were ready;")
     assert len(line.splitlines()) == 1
     model.fit(batches, verbose=0, shuffle=False, callbacks=callbacks)
     assert capsys.readouterr().out == "", "of this training none"

@@ -100,6 +100,37 @@ def test_finds_the_lookups_of_a_users_own_layer():
     assert staged_of(keras.Model(ids, keras.layers.Dense(1)(OwnLayer()(ids)))) == [3]
 
 
+class CountingLayer(OwnLayer):
+    """One that changes its state when it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = self.add_weight((), "zeros", "float32", trainable=False)
+        self.seeds = keras.random.SeedGenerator(1)
+
+    def call(self, ids):
+        self.calls.assign_add(1.0)
+        return super().call(ids) + keras.random.uniform((1, 2), seed=self.seeds)
+
+
+def test_leaves_the_state_of_layers_to_the_steps():
+    weights = []
+    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
+    for is_ahead in (False, True):
+        keras.utils.set_random_seed(5)
+        ids = keras.Input((4,), dtype="int64")
+        layer = CountingLayer()
+        model = keras.Model(ids, keras.layers.Dense(1)(layer(ids)))
+        model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
+        layer.calls.assign(0.0)
+        data = prefetch_lookups(batches, model, 1, 2) if is_ahead else batches
+        model.fit(data, verbose=0, shuffle=False)
+        assert layer.calls.numpy() == 3
+        weights.append([layer.seeds.state.numpy(), layer.table.numpy()])
+    for ours, theirs in zip(*weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 class Subclassed(keras.Model):
     def __init__(self):
         super().__init__()
@@ -120,6 +151,26 @@ def test_select_says_what_feeds_the_layers_of_other_models(by):
         "call": lambda x, y: model.bags(x),
     }
     assert staged_of(model, selects[by]) == [3]
+
+
+def test_select_may_call_a_layer_that_gives_a_dict():
+    layers = {"u": Embedding(30, 2, "sum"), "v": Embedding(40, 2, "sum")}
+    inputs = {name: keras.Input((2,), dtype="int64", name=name) for name in layers}
+    tables = DistributedEmbedding(layers)
+    rows = tables(inputs)
+    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()([rows["u"], rows["v"]]))
+    data = ({"u": IDS[:, :2], "v": IDS[:, 2:]}, LABELS)
+    batches = tf.data.Dataset.from_tensor_slices(data).batch(2)
+    select = lambda x, y: tables(x)  # noqa: E731
+    assert staged_of(keras.Model(inputs, outputs), select, batches) == [3, 0]
+
+
+def test_elements_may_have_more_than_a_model_takes():
+    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
+    data = (IDS, LABELS, LABELS, LABELS)
+    batches = tf.data.Dataset.from_tensor_slices(data).batch(2)
+    ahead = prefetch_lookups(batches, model, 1, 2, "stale")
+    assert [len(element) for element in ahead] == [4, 4, 4]
 
 
 def test_datasets_without_labels_are_for_prediction():
@@ -153,6 +204,17 @@ def test_says_what_it_cannot_do():
         ValueError, match=r"`select` must give inputs by layers.*\['of_a', 'of_b'\]"
     ):
         prefetch_lookups(data, model, select=lambda x, y: {"of_c": x["a"]})
+
+
+def test_says_where_lookups_cannot_be_staged():
+    model = Subclassed()
+    model(IDS)
+    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
+    in_a_function = tf.function(lambda x: model.bags(x))
+    with pytest.raises(ValueError, match=r"`prefetch_lookups` must find lookups outside of a"):
+        prefetch_lookups(batches, model, select=lambda x, y: in_a_function(x))
+    with pytest.raises(ValueError, match=r"`select` must give .*a function that led to no lookup"):
+        prefetch_lookups(batches, model, select=lambda x, y: {})
 
 
 def test_an_error_of_a_batch_is_that_of_its_step():

@@ -74,6 +74,44 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capa
     assert (sum(missed) > 0) == (mode == "stale")
 
 
+def test_rows_that_have_missed_too_much_are_read_anew():
+    layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    optimizer.build(model.trainable_variables)
+    ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
+    batches = iter(prefetch_lookups(ids, model, 1, 3, "stale"))
+    first = next(batches)
+    wait_until_ready(layer, 3)
+    for _ in range(5):  # one more than capacity and num_threads
+        grads = tf.IndexedSlices(tf.ones((1, 1)), tf.constant([2], tf.int64), (2**62, 1))
+        optimizer.apply([grads], model.trainable_variables)
+    assert layer(first).numpy().tolist() == [[[0]]]
+    assert layer(next(batches)).numpy().tolist() == [[[-5]]]
+    stats = layer.stats()["prefetch"]
+    assert (stats["used"], stats["dropped"], stats["staleness_max"]) == (0, 2, 0)
+
+
+def test_rows_from_before_new_weights_are_not_used():
+    layer = keras_sparse.layers.Embedding(4, 1, embeddings_initializer="zeros")
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
+    ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
+    batches = iter(prefetch_lookups(ids, model, 1, 3, "stale"))
+    first = next(batches)
+    wait_until_ready(layer, 3)
+    assert layer(first).numpy().tolist() == [[[0]]]
+    layer.set_weights([np.full((4, 1), 5.0)])
+    assert layer(next(batches)).numpy().tolist() == [[[5]]]
+    assert layer.stats()["prefetch"]["used"] == 1
+
+
+def wait_until_ready(layer, num_batches):
+    """Waits until the stage was given so many batches, and then a while for its work."""
+    while layer.stats()["prefetch"]["staged"] < num_batches:
+        time.sleep(0.001)
+    time.sleep(0.2)
+
+
 def test_stale_training_learns():
     data = cases.make_data()
     losses = []
@@ -195,6 +233,29 @@ def test_threads_end_with_the_dataset():
     while num_stage_threads() > num_before and time.monotonic() < deadline:
         gc.collect()
         time.sleep(0.01)
+    assert num_stage_threads() <= num_before
+
+
+@pytest.mark.parametrize("capacity", ["auto", 2])
+def test_a_dataset_may_go_while_its_batches_are_in_work(capacity):
+    layer = keras_sparse.layers.Embedding(None, 256)
+    model = keras.Sequential([keras.Input((200,), dtype="int64"), layer])
+    gc.collect()
+    num_before = num_stage_threads()
+    for number in range(20):
+        ids = (
+            tf.data.Dataset.range(12)
+            .map(lambda each: tf.range(200, dtype=tf.int64) + each)
+            .batch(1)
+        )
+        batches = iter(prefetch_lookups(ids, model, 1, capacity, "stale"))
+        first = next(batches)
+        second = next(batches)
+        if number % 2:
+            layer(first)
+        del batches, ids
+        gc.collect()
+        layer(second)  # perhaps what waited when its dataset went
     assert num_stage_threads() <= num_before
 
 

@@ -1,0 +1,262 @@
+"""What does a training step cost when the records of coming batches are fetched ahead?
+
+    python -m benchmarks.async_lookup [--keys 20000000] [--rounds 3] [--folder FOLDER]
+
+A DLRM like that of W4 on one dynamic table: 26 keys a sample, rows of 64, batches of 2048, Adagrad,
+in one process. Every key has its row before the clock starts, and no batch comes twice. It trains
+with lookups in the step (`off`) and with those of `keras_sparse.data.prefetch_lookups`, `exact` and
+`stale`, which take turns in one process on one table. There are batches left when a turn ends, so
+that there is work ahead at all times; what is on its way to the disk is there before the next turn.
+
+With a tenth of the rows in memory, through the page cache and past it, two more take their turns:
+the lookup and the update of the table, and the dense part with rows that are given. No step can be
+faster than the larger of the two; the aim for `exact` is 1.15 of it. With all rows in memory the
+aim is 1.03 of `off`.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+
+import numpy as np
+
+from benchmarks import storage_tiers
+from benchmarks import workloads
+from benchmarks.process import in_fresh_process
+from benchmarks.storage_tiers import CHUNK
+from benchmarks.storage_tiers import DIM
+
+TITLE = "Lookups ahead of their steps, ms"
+# Tiers, the share of the keys that the first one holds, and whether it goes past the page cache.
+CASES = {
+    "a tenth in memory, past the page cache": ("DRAM_SSDHASH", 0.1, True),
+    "a tenth in memory, page cache": ("DRAM_SSDHASH", 0.1, False),
+    "all in memory": ("DRAM", 1.0, False),
+}
+MODES = ("off", "exact", "stale")
+ALONE = ("lookup and update alone", "compute alone")
+COUNTS = ("used", "missed", "waited_ns", "staleness_sum")
+STAGED = ("used", "missed", "waited a step", "staleness max, mean")
+HOTNESS, NUM_FEATURES = 26, 13
+FIRST_STEPS = 240  # of a table, until its first tier has what is used often
+WARM_STEPS = 64  # of a turn; "auto" has settled by then
+BATCHES_AHEAD = 16  # beyond those of a turn's steps
+
+
+def make_head(dim):
+    """The dense part of W4, of rows and features."""
+    import keras
+
+    rows, features = keras.Input((HOTNESS, dim)), keras.Input((NUM_FEATURES,))
+    bottom = features
+    for units in (64, dim):
+        bottom = keras.layers.Dense(units, "relu")(bottom)
+    vectors = keras.layers.Concatenate(1)([keras.layers.Reshape((1, dim))(bottom), rows])
+    products = keras.layers.Flatten()(keras.layers.Dot(2)([vectors, vectors]))
+    left, right = np.tril_indices(HOTNESS + 1, -1)
+    products = keras.ops.take(products, left * (HOTNESS + 1) + right, axis=1)
+    top = keras.layers.Concatenate()([bottom, products])
+    for units in (128, 64):
+        top = keras.layers.Dense(units, "relu")(top)
+    return keras.Model([rows, features], keras.layers.Dense(1)(top))
+
+
+def make_model(storage):
+    """Returns the model, its layer with the table, and its head."""
+    import keras
+
+    import keras_sparse
+
+    ids = keras.Input((HOTNESS,), dtype="int64")
+    features = keras.Input((NUM_FEATURES,))
+    layer = keras_sparse.layers.Embedding(None, DIM, storage=storage)
+    head = make_head(DIM)
+    outputs = head([layer(ids), features])
+    return keras.Model({"ids": ids, "features": features}, outputs), layer, head
+
+
+def make_storage(storage_type, share, num_keys, folder):
+    import keras_sparse
+
+    if storage_type == "DRAM":
+        return None
+    first = int(num_keys * share * (storage_tiers.RECORD_BYTES + storage_tiers.BESIDE_A_ROW))
+    last = num_keys * (storage_tiers.RECORD_BYTES + 64) * 2
+    return keras_sparse.StorageOption(storage_type, folder, [first, last])
+
+
+def import_rows(table, num_keys):
+    """Gives every key its row."""
+    ranks = np.random.default_rng(1).permutation(num_keys)
+    rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
+    for start in range(0, num_keys, CHUNK):
+        keys = workloads.scramble(ranks[start : start + CHUNK])
+        table.import_(keys, rows[: len(keys)])
+
+
+def make_steps(model, layer, head, batch_size):
+    """Returns the step of each way, a function of an iterator."""
+    import keras
+    import tensorflow as tf
+
+    import keras_sparse
+
+    optimizer = keras_sparse.optimizers.Adagrad(0.01)
+    variables, dense = model.trainable_variables, head.trainable_variables
+    optimizer.build(variables)
+    given = tf.random.stateless_normal((batch_size, HOTNESS, DIM), (1, 2), 0, 0.01)
+    loss_of = keras.losses.BinaryCrossentropy(from_logits=True)
+
+    @tf.function
+    def train(iterator):
+        inputs, labels = next(iterator)
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, model(inputs))
+        optimizer.apply(tape.gradient(loss, variables), variables)
+
+    @tf.function
+    def look_up(iterator):
+        inputs, _ = next(iterator)
+        with tf.GradientTape() as tape:
+            rows = layer(inputs["ids"])
+        tables = [layer.embeddings]
+        optimizer.apply(tape.gradient([rows], tables, output_gradients=[given]), tables)
+
+    @tf.function
+    def compute(iterator):
+        inputs, labels = next(iterator)
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            loss = loss_of(labels, head([given, inputs["features"]]))
+        row_grads, grads = tape.gradient(loss, (given, dense))
+        optimizer.apply(grads, dense)
+        return row_grads
+
+    return {**dict.fromkeys(MODES, train), ALONE[0]: look_up, ALONE[1]: compute}
+
+
+def make_batches(generator, count, options):
+    """A dataset of batches that are ready, none of which is like another."""
+    import tensorflow as tf
+
+    shape = (count, options.batch_size, HOTNESS)
+    ids = workloads.scramble(workloads.zipf_ranks(generator, options.keys, shape))
+    features, labels = map(tf.constant, workloads.dense_features_and_labels(options))
+    batches = tf.data.Dataset.from_tensor_slices(ids)
+    return batches.map(lambda ids: ({"ids": ids, "features": features}, labels))
+
+
+def look_ahead(batches, model, way, options):
+    """What a step takes its batches from."""
+    from keras_sparse.data import prefetch_lookups
+
+    if way not in MODES[1:]:
+        return batches.prefetch(2)
+    return prefetch_lookups(batches, model, options.num_threads, options.capacity, way)
+
+
+def take_turn(step, batches, table, options):
+    """Returns steps in ms, and what became of the lookups that were staged for them."""
+    iterator = iter(batches)
+    for _ in range(WARM_STEPS):
+        step(iterator)
+    before, times = staged_so_far(table), []
+    for _ in range(options.steps):
+        start = time.perf_counter()
+        step(iterator)
+        times.append((time.perf_counter() - start) * 1e3)
+    after = staged_so_far(table)
+    counts = {name: after[name] - before[name] for name in COUNTS}
+    most = after["staleness_max"] if counts["staleness_sum"] else 0  # of all turns
+    return times, counts | {"staleness_max": most}
+
+
+def staged_so_far(table):
+    """What `stats()["prefetch"]` is made of; `stats()` itself waits for the disk."""
+    from keras_sparse import ops
+
+    counts = ops.staging_stats([table])[0].numpy().tolist()
+    return dict(zip(ops.STAGING_STATISTICS, counts, strict=True))
+
+
+def measure(storage_type, share, direct, folder, options):
+    """Returns the turns of each way, as `take_turn` gives them."""
+    os.environ["KERAS_SPARSE_SSDHASH_DIRECT_IO"] = str(int(direct))
+    model, layer, head = make_model(make_storage(storage_type, share, options.keys, folder))
+    steps = make_steps(model, layer, head, options.batch_size)
+    import_rows(layer.embeddings, options.keys)
+    generator = np.random.default_rng(workloads.SEED)
+    iterator = iter(make_batches(generator, FIRST_STEPS, options))
+    for _ in range(FIRST_STEPS):
+        steps["off"](iterator)
+    turns = {way: [] for way in (MODES if storage_type == "DRAM" else (*MODES, *ALONE))}
+    for number in range(options.rounds):
+        first = number % len(turns)
+        for way in [*turns][first:] + [*turns][:first]:
+            layer.stats()  # waits until all is written
+            batches = make_batches(generator, WARM_STEPS + options.steps + BATCHES_AHEAD, options)
+            ahead = look_ahead(batches, model, way, options)
+            turns[way].append(take_turn(steps[way], ahead, layer.embeddings, options))
+            step = statistics.median(turns[way][-1][0])
+            print(f"round {number + 1}, {way}: {step:.3g} ms", flush=True)
+    return turns
+
+
+def table(case, turns):
+    """Markdown: times against the larger of the halves, or `off`, and what was staged."""
+    times = {way: [time for turn in each for time in turn[0]] for way, each in turns.items()}
+    medians = {way: statistics.median(each) for way, each in times.items()}
+    base = max(medians.get(way, 0) for way in ALONE) or medians["off"]
+    beside = "to the larger alone" if ALONE[0] in times else "to off"
+    head = [case, "step", "mean", "fastest, steps", "rounds", beside, *STAGED]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for way, each in times.items():
+        rounds = " ".join(f"{statistics.median(turn):.3g}" for turn, _ in turns[way])
+        cells = [way, f"{medians[way]:.3g}", f"{statistics.mean(each):.3g}"]
+        cells += [f"{min(each):.3g}, {len(each)}", rounds, f"{medians[way] / base:.2f}"]
+        staged = staged_cells([counts for _, counts in turns[way]], len(each))
+        lines.append("| " + " | ".join(cells + (staged if way in MODES[1:] else [""] * 4)) + " |")
+    return "\n".join(lines)
+
+
+def staged_cells(counts, num_steps):
+    used, missed, waited, staleness = (sum(each[name] for each in counts) for name in COUNTS)
+    most = max(each["staleness_max"] for each in counts)
+    mean = staleness / max(1, used)
+    return [str(used), str(missed), f"{waited / num_steps / 1e6:.3g}", f"{most}, {mean:.2g}"]
+
+
+def parse(arguments):
+    def number(text):
+        return text if text == "auto" else int(text)
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keys", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=3, help="turns of every way (3)")
+    parser.add_argument("--steps", type=int, default=60, help="steps of a turn (60)")
+    parser.add_argument("--batch-size", type=int, default=2048)
+    parser.add_argument("--num-threads", type=number, default="auto")
+    parser.add_argument("--capacity", type=number, default="auto")
+    parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
+    return parser.parse_known_args(arguments)[0]
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    has_direct_io = storage_tiers.has_direct_io(options.folder or tempfile.gettempdir())
+    texts = [f"{options.keys:,} keys, batches of {options.batch_size:,}. Medians of all steps."]
+    for name, case in CASES.items():
+        if case[2] and not has_direct_io:
+            continue
+        print(f"{name}:", flush=True)
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            texts.append(table(name, in_fresh_process(measure, *case, folder, options)))
+    text = "\n\n".join(texts)
+    print(f"{TITLE}\n\n{text}\n", flush=True)
+    return text
+
+
+if __name__ == "__main__":
+    main()
