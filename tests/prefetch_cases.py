@@ -25,45 +25,26 @@ def make_data(seed=0):
     return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
 
 
-def make_layers(storage=None):
-    """The layers of `a` and `b`. `storage` is called for a `StorageOption` for each."""
-    options = {} if storage is None else {"storage": storage()}
-    more = {} if storage is None else {"storage": storage()}
-    return {
-        "a": keras_sparse.layers.Embedding(None, 16, seed=1, name="of_a", **options),
-        "b": keras_sparse.layers.Embedding(None, 8, "mean", seed=2, name="of_b", **more),
-    }
-
-
 def make_model(storage=None, optimizer=None):
-    """A functional model, with the same first weights each time."""
+    """A functional model, with the same first weights each time.
+
+    Args:
+        storage: Function that makes a `StorageOption`, for each table one. `None` for memory alone.
+        optimizer: Defaults to `None`, an Adagrad.
+    """
     keras.utils.set_random_seed(3)
-    layers = make_layers(storage)
+    tiers = [None if storage is None else storage() for _ in range(2)]
+    of_a = keras_sparse.layers.Embedding(None, 16, seed=1, name="of_a", storage=tiers[0])
+    of_b = keras_sparse.layers.Embedding(None, 8, "mean", seed=2, name="of_b", storage=tiers[1])
     inputs = {
         "a": keras.Input((2,), dtype="int64", name="a"),
         "b": keras.Input((None,), dtype="int64", ragged=True, name="b"),
     }
-    rows = [keras.layers.Flatten()(layers["a"](inputs["a"])), layers["b"](inputs["b"])]
+    rows = [keras.layers.Flatten()(of_a(inputs["a"])), of_b(inputs["b"])]
     outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(rows))
     model = keras.Model(inputs, outputs)
     model.compile(optimizer or keras_sparse.optimizers.Adagrad(0.1), loss="mse")
     return model
-
-
-class Subclassed(keras.Model):
-    """A model whose layers no graph of Keras shows."""
-
-    def __init__(self, storage=None):
-        super().__init__()
-        keras.utils.set_random_seed(3)
-        layers = make_layers(storage)
-        self.of_a, self.of_b = layers["a"], layers["b"]
-        self.dense = keras.layers.Dense(1)
-
-    def call(self, inputs):
-        rows = self.of_a(inputs["a"])
-        rows = tf.reshape(rows, (-1, 32))
-        return self.dense(tf.concat([rows, self.of_b(inputs["b"])], axis=1))
 
 
 def tables_of(model):
