@@ -1,20 +1,17 @@
 """When a training step waits for cold rows, without `prefetch_lookups` and with both of its modes.
 
-    python examples/prefetch_timeline.py [--picture prefetch_timeline.svg]
+    python examples/prefetch_timeline.py [--picture prefetch_timeline.svg] [--direct]
 
 A click model whose table is mostly on disk is trained for some steps under TensorFlow's profiler:
 without the stage, with it, and with rows that may be stale. The picture shows when the ops of the
-steps ran, and the work of the stage beside them. The files are read past the page cache, as those
-of a table would be that is larger than the machine's memory.
+steps ran, and the work of the stage beside them. With `--direct` the files are read past the page
+cache, as those of a table would be that is larger than the machine's memory.
 """
 
 import argparse
 import os
 import pathlib
 import tempfile
-
-# Before the first table is made.
-os.environ.setdefault("KERAS_SPARSE_SSDHASH_DIRECT_IO", "1")
 
 import keras
 import matplotlib
@@ -112,7 +109,10 @@ def main(arguments=None):
     parser.add_argument("--picture", default="prefetch_timeline.svg")
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--direct", action="store_true", help="read past the page cache")
     options = parser.parse_args(arguments)
+    if options.direct:
+        os.environ["KERAS_SPARSE_SSDHASH_DIRECT_IO"] = "1"  # for tables made from here on
     traces = {}
     with tempfile.TemporaryDirectory() as folder:
         model = make_model(f"{folder}/rows", options.rows)

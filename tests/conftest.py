@@ -1,3 +1,4 @@
+import os
 import pathlib
 import sys
 
@@ -11,6 +12,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 @pytest.fixture(autouse=True)
 def _same_seed():
     keras.utils.set_random_seed(7)
+
+
+@pytest.fixture(autouse=True)
+def _same_settings():
+    """What a test leaves in the environment would be a setting of the tables of all later ones."""
+    before = _settings()
+    yield
+    assert _settings() == before
+
+
+def _settings():
+    return {name: value for name, value in os.environ.items() if name.startswith("KERAS_SPARSE_")}
 
 
 @pytest.fixture
