@@ -5,6 +5,8 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.data.find_lookups import FindLookups
 from keras_sparse.data.find_lookups import has_tables
+from keras_sparse.distribute.exchange import Exchange
+from keras_sparse.distribute.exchange_stage import ExchangeStage
 
 MODES = ("exact", "stale")
 # What "auto" goes up to, and what may be given, as in ops/core/staging.
@@ -72,6 +74,8 @@ def prefetch_lookups(
         )
     call_layers = _found_calls(model) if select is None else _selected_calls(model, select)
     stage = ops.create_lookup_stage(num_threads, capacity)
+    exchange_stages: dict[Exchange, ExchangeStage] = {}
+    reads_rows = mode == "stale"
     is_tuple = type(dataset.element_spec) is tuple
 
     @tf.autograph.experimental.do_not_convert
@@ -84,12 +88,22 @@ def prefetch_lookups(
                 "`select` must give inputs by layers, or call layers, that look ids up. Received: "
                 "a function that led to no lookup"
             )
-        ops.stage_lookups(stage, number, lookups, reads_rows=mode == "stale")
+        here = [lookup for lookup in lookups if "exchange" not in lookup]
+        if here:
+            ops.stage_lookups(stage, number, here, reads_rows)
+        for exchange, inputs in _by_exchange(lookups).items():
+            if exchange not in exchange_stages:
+                exchange_stages[exchange] = ExchangeStage(exchange, capacity, reads_rows)
+            exchange_stages[exchange].stage(number, inputs)
         return batch
 
     # The stage sees as many batches as it may have, and the one that is on its way.
     num_ahead = capacity or max(num_threads, _MOST_CHOSEN)
-    return dataset.enumerate().map(stage_batch).prefetch(num_ahead)
+    batches = dataset.enumerate().map(stage_batch).prefetch(num_ahead)
+    if exchange_stages:
+        # What was traced before does not look for lookups that are ready.
+        model.train_function = model.test_function = model.predict_function = None
+    return batches
 
 
 def _chosen_or_given(value, name):
@@ -99,6 +113,15 @@ def _chosen_or_given(value, name):
     if checks.positive(value, name) > _MOST_GIVEN:
         raise ValueError(f"`{name}` must be in [1, {_MOST_GIVEN}]. Received: {name}={value}")
     return value
+
+
+def _by_exchange(lookups):
+    """Returns a dict of lists: the inputs of the lookups over ranks by their `Exchange`."""
+    inputs: dict = {}
+    for lookup in lookups:
+        if "exchange" in lookup:
+            inputs.setdefault(lookup["exchange"], []).append(lookup["inputs"])
+    return inputs
 
 
 def _found_calls(model):

@@ -1,5 +1,8 @@
 #include "ops/tf/binding.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
 
 namespace keras_sparse {
@@ -29,6 +32,16 @@ absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>*
     TF_RETURN_IF_ERROR(ToTf(ParseCombiner(name, &combiners->back())));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes) {
+  TF_RETURN_IF_ERROR(ctx->GetAttr("lookup_sizes", sizes));
+  const bool are_positive =
+      std::all_of(sizes->begin(), sizes->end(), [](int64_t size) { return size > 0; });
+  const int64_t sum = std::accumulate(sizes->begin(), sizes->end(), int64_t{0});
+  if (are_positive && sum == static_cast<int64_t>(n)) return absl::OkStatus();
+  return InvalidInput(
+      absl::StrCat("`lookup_sizes` must be above 0 and add up to N. Received: N=", n));
 }
 
 absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners) {

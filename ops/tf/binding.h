@@ -97,6 +97,9 @@ absl::Status CopyToOutput(const std::vector<T>& values, const tf::TensorShape& s
 // Reads `combiners` in an op's constructor.
 absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>* combiners);
 
+// Reads `lookup_sizes` in an op's constructor: how many of its `n` inputs belong to each lookup.
+absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes);
+
 // The list inputs `ids`, `row_splits` and `weights` of an op, checked against each other; the core
 // checks what is in them.
 class BagInputs {

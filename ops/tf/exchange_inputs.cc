@@ -37,22 +37,35 @@ absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>*
   return absl::OkStatus();
 }
 
-absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+absl::Status BlockTensors::ReadInputs(tf::OpKernelContext* ctx) {
+  const auto read = [ctx](const char* name, tf::Tensor* tensor) -> absl::Status {
+    const tf::Tensor* input = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input(name, &input));
+    *tensor = *input;
+    return absl::OkStatus();
+  };
+  TF_RETURN_IF_ERROR(read("words", &words));
+  TF_RETURN_IF_ERROR(read("splits", &splits));
+  return read("own_words", &own_words);
+}
+
+void BlockTensors::SetOutputs(tf::OpKernelContext* ctx, int output) const {
+  ctx->set_output(output, words);
+  ctx->set_output(output + 1, splits);
+  ctx->set_output(output + 2, own_words);
+}
+
+absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layout,
                         std::vector<Block>* blocks) {
-  const tf::Tensor* words = nullptr;
-  const tf::Tensor* splits = nullptr;
-  const tf::Tensor* own_words = nullptr;
-  TF_RETURN_IF_ERROR(ctx->input("words", &words));
-  TF_RETURN_IF_ERROR(ctx->input("splits", &splits));
-  TF_RETURN_IF_ERROR(ctx->input("own_words", &own_words));
-  if (static_cast<size_t>(splits->NumElements()) != layout.num_ranks) {
+  const auto& [words, splits, own_words] = tensors;
+  if (static_cast<size_t>(splits.NumElements()) != layout.num_ranks) {
     return InvalidInput(absl::StrCat("`splits` must have one number a rank, ", layout.num_ranks,
-                                     ". Received: ", splits->NumElements()));
+                                     ". Received: ", splits.NumElements()));
   }
-  const Word* next = words->flat<int32_t>().data();
-  int64_t left = words->NumElements();
+  const Word* next = words.flat<int32_t>().data();
+  int64_t left = words.NumElements();
   for (size_t r = 0; r < layout.num_ranks; ++r) {
-    const int64_t n = splits->flat<int32_t>()(static_cast<int64_t>(r));
+    const int64_t n = splits.flat<int32_t>()(static_cast<int64_t>(r));
     if (n < 0 || n > left || (r == layout.rank && n != 0)) break;
     blocks->push_back({next, n});
     next += n;
@@ -60,16 +73,22 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
   }
   if (blocks->size() != layout.num_ranks || left != 0) {
     return InvalidInput(absl::StrCat(
-        "`splits` must be the words of each other rank. Received: ", splits->SummarizeValue(-1),
-        " for ", words->NumElements(), " words"));
+        "`splits` must be the words of each other rank. Received: ", splits.SummarizeValue(-1),
+        " for ", words.NumElements(), " words"));
   }
-  (*blocks)[layout.rank] = {own_words->flat<int32_t>().data(), own_words->NumElements()};
+  (*blocks)[layout.rank] = {own_words.flat<int32_t>().data(), own_words.NumElements()};
   return absl::OkStatus();
 }
 
-absl::Status ReceivedFloats::Read(tf::OpKernelContext* ctx, const std::vector<Block>& blocks,
-                                  int64_t header_words, WireType type,
-                                  const std::vector<int64_t>& num_floats) {
+absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
+                        std::vector<Block>* blocks) {
+  BlockTensors tensors;  // inputs live as long as the op runs
+  TF_RETURN_IF_ERROR(tensors.ReadInputs(ctx));
+  return ReadBlocks(tensors, layout, blocks);
+}
+
+absl::Status ReceivedFloats::Read(const std::vector<Block>& blocks, int64_t header_words,
+                                  WireType type, const std::vector<int64_t>& num_floats) {
   int64_t total = 0;
   for (size_t r = 0; r < num_floats.size(); ++r) {
     const int64_t expected = header_words + FloatWords(type, num_floats[r]);
@@ -83,7 +102,7 @@ absl::Status ReceivedFloats::Read(tf::OpKernelContext* ctx, const std::vector<Bl
     total += num_floats[r];
   }
   if (type != WireType::kFloat32) {
-    TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, {total}, &decoded_));
+    TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &decoded_));
   }
   float* next = type == WireType::kFloat32 ? nullptr : decoded_.flat<float>().data();
   for (size_t r = 0; r < num_floats.size(); ++r) {
@@ -162,10 +181,9 @@ absl::Status CombinedInputs::ReadGradients(tf::OpKernelContext* ctx, const Excha
   return absl::OkStatus();
 }
 
-absl::Status BlockOutputs::Allocate(tf::OpKernelContext* ctx,
-                                    const std::vector<int64_t>& num_words) {
+absl::Status BlockOutputs::Allocate(const std::vector<int64_t>& num_words) {
   const auto num_ranks = static_cast<int64_t>(num_words.size());
-  TF_RETURN_IF_ERROR(ctx->allocate_temp(tf::DT_INT32, {num_ranks}, &splits_));
+  TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT32, {num_ranks}, &tensors_.splits));
   int64_t total = 0;
   for (size_t r = 0; r < num_words.size(); ++r) {
     if (num_words[r] > std::numeric_limits<int32_t>::max()) {
@@ -175,36 +193,36 @@ absl::Status BlockOutputs::Allocate(tf::OpKernelContext* ctx,
                        num_words[r]));
     }
     const int64_t num_sent = r == layout_.rank ? 0 : num_words[r];
-    splits_.flat<int32_t>()(static_cast<int64_t>(r)) = static_cast<int32_t>(num_sent);
+    tensors_.splits.flat<int32_t>()(static_cast<int64_t>(r)) = static_cast<int32_t>(num_sent);
     total += num_sent;
   }
   int64_t capacity = 1;
   while (capacity < total) capacity *= 2;
-  TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_INT32, {num_words[layout_.rank]}, &own_words_));
-  return MakeTensor(ctx, tf::DT_INT32, {capacity}, &words_);
+  TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT32, {num_words[layout_.rank]}, &tensors_.own_words));
+  return MakeTensor(tf::DT_INT32, {capacity}, &tensors_.words);
 }
 
-absl::Status BlockOutputs::SetStatus(tf::OpKernelContext* ctx, const Status& status) {
+absl::Status BlockOutputs::SetStatus(const Status& status) {
   const std::vector<int64_t> num_words(layout_.num_ranks, StatusWords(status));
-  TF_RETURN_IF_ERROR(Allocate(ctx, num_words));
+  TF_RETURN_IF_ERROR(Allocate(num_words));
   for (Word* block : Blocks()) WriteStatus(status, layout_.checksum, block);
   return absl::OkStatus();
 }
 
 std::vector<Word*> BlockOutputs::Blocks() {
   std::vector<Word*> blocks;
-  Word* next = words_.flat<int32_t>().data();
-  const auto splits = splits_.flat<int32_t>();
+  Word* next = tensors_.words.flat<int32_t>().data();
+  const auto splits = tensors_.splits.flat<int32_t>();
   for (int64_t r = 0; r < splits.size(); ++r) {
     blocks.push_back(next);
     next += splits(r);
   }
-  blocks[layout_.rank] = own_words_.flat<int32_t>().data();
+  blocks[layout_.rank] = tensors_.own_words.flat<int32_t>().data();
   return blocks;
 }
 
-absl::Status BlockOutputs::AllocateFloats(tf::OpKernelContext* ctx, int64_t header_words,
-                                          WireType type, const std::vector<int64_t>& num_floats,
+absl::Status BlockOutputs::AllocateFloats(int64_t header_words, WireType type,
+                                          const std::vector<int64_t>& num_floats,
                                           std::vector<float*>* floats) {
   std::vector<int64_t> num_words;
   int64_t total = 0;
@@ -212,14 +230,14 @@ absl::Status BlockOutputs::AllocateFloats(tf::OpKernelContext* ctx, int64_t head
     num_words.push_back(header_words + FloatWords(type, n));
     total += n;
   }
-  TF_RETURN_IF_ERROR(Allocate(ctx, num_words));
+  TF_RETURN_IF_ERROR(Allocate(num_words));
   if (type == WireType::kFloat32) {
     for (Word* block : Blocks()) {
       floats->push_back(reinterpret_cast<float*>(block + header_words));
     }
     return absl::OkStatus();
   }
-  TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, {total}, &uncoded_));
+  TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &uncoded_));
   float* next = uncoded_.flat<float>().data();
   for (const int64_t n : num_floats) {
     floats->push_back(next);
@@ -236,12 +254,6 @@ void BlockOutputs::EncodeFloats(int64_t header_words, WireType type,
   for (size_t r = 0; r < blocks.size(); ++r) {
     keras_sparse::EncodeFloats(type, floats[r], num_floats[r], blocks[r] + header_words);
   }
-}
-
-void BlockOutputs::Set(tf::OpKernelContext* ctx, int output) const {
-  ctx->set_output(output, words_);
-  ctx->set_output(output + 1, splits_);
-  ctx->set_output(output + 2, own_words_);
 }
 
 }  // namespace keras_sparse

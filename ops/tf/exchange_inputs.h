@@ -29,8 +29,23 @@ absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type);
 // Reads `input_tables`.
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
 
-// The blocks of all ranks as an op gets them: the inputs `words` and `splits`, which are what came
-// from other ranks, and `own_words`, this rank's block for itself.
+// Blocks as ops give and get them: the words for other ranks or from them, how many are of each,
+// and the words of this rank's block for itself, which no exchange has to copy.
+struct BlockTensors {
+  tf::Tensor words;
+  tf::Tensor splits;  // none of the words is this rank's
+  tf::Tensor own_words;
+
+  // Reads the inputs of these names.
+  absl::Status ReadInputs(tf::OpKernelContext* ctx);
+  // Makes them outputs `output` to `output + 2`.
+  void SetOutputs(tf::OpKernelContext* ctx, int output) const;
+};
+
+// The blocks of all ranks, which the tensors keep.
+absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layout,
+                        std::vector<Block>* blocks);
+// The same of an op's inputs.
 absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                         std::vector<Block>* blocks);
 
@@ -38,8 +53,8 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
 class ReceivedFloats {
  public:
   // DataLoss unless each block has as many floats as `num_floats` says.
-  absl::Status Read(tf::OpKernelContext* ctx, const std::vector<Block>& blocks,
-                    int64_t header_words, WireType type, const std::vector<int64_t>& num_floats);
+  absl::Status Read(const std::vector<Block>& blocks, int64_t header_words, WireType type,
+                    const std::vector<int64_t>& num_floats);
   // Where those of each rank begin. They are to be read only, whatever the type says: replies are
   // of one type for who writes and who reads them.
   const std::vector<float*>& floats() const { return floats_; }
@@ -66,8 +81,7 @@ class CombinedInputs {
   std::unique_ptr<ReplyRows> rows_;
 };
 
-// Blocks that an op makes. They are three outputs: the words for other ranks, how many are for
-// each, and the words of this rank's block for itself, which no exchange has to copy.
+// Blocks that an op makes.
 //
 // There are a power of two of words, of which the last ones mean nothing: to Horovod an exchange is
 // the same in each step if the shapes are, and ranks then agree on it in one message, not in six.
@@ -75,25 +89,22 @@ class BlockOutputs {
  public:
   explicit BlockOutputs(const ExchangeLayout& layout) : layout_(layout) {}
   // ResourceExhausted for 2^31 words of one rank or more.
-  absl::Status Allocate(tf::OpKernelContext* ctx, const std::vector<int64_t>& num_words);
+  absl::Status Allocate(const std::vector<int64_t>& num_words);
   // The same error for all ranks.
-  absl::Status SetStatus(tf::OpKernelContext* ctx, const Status& status);
+  absl::Status SetStatus(const Status& status);
   // Where the block of each rank begins.
   std::vector<Word*> Blocks();
   // Makes blocks of so many words and then floats, and says where the floats of each are to go.
-  absl::Status AllocateFloats(tf::OpKernelContext* ctx, int64_t header_words, WireType type,
+  absl::Status AllocateFloats(int64_t header_words, WireType type,
                               const std::vector<int64_t>& num_floats, std::vector<float*>* floats);
   // Once they are there.
   void EncodeFloats(int64_t header_words, WireType type, const std::vector<int64_t>& num_floats,
                     const std::vector<float*>& floats);
-  // Makes them outputs `output` to `output + 2`.
-  void Set(tf::OpKernelContext* ctx, int output) const;
+  const BlockTensors& tensors() const { return tensors_; }
 
  private:
   const ExchangeLayout& layout_;
-  tf::Tensor words_;
-  tf::Tensor splits_;  // none of the words is this rank's
-  tf::Tensor own_words_;
+  BlockTensors tensors_;
   tf::Tensor uncoded_;  // floats, where the wire has others
 };
 

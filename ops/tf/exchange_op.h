@@ -41,7 +41,7 @@ class InputsExchangeOp : public ExchangeOp {
     TF_RETURN_IF_ERROR(ReadBlocks(ctx, layout_, &blocks));
     TF_RETURN_IF_ERROR(ToTf(CheckBlocks(layout_, blocks)));
     TF_RETURN_IF_ERROR(ReadInputs(ctx, inputs));
-    return replies->Read(ctx, blocks, kHeaderWords, wire_type_, inputs->rows().num_floats());
+    return replies->Read(blocks, kHeaderWords, wire_type_, inputs->rows().num_floats());
   }
 
   std::vector<size_t> input_tables_;

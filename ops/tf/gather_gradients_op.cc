@@ -58,7 +58,7 @@ class GatherGradientsOp : public ExchangeOp {
       OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(p), {num_rows, dim}, &grads.back()));
     }
     ReceivedFloats received;
-    OP_REQUIRES_OK(ctx, received.Read(ctx, blocks, kHeaderWords, wire_type_, expected));
+    OP_REQUIRES_OK(ctx, received.Read(blocks, kHeaderWords, wire_type_, expected));
     const std::vector<const float*> floats(received.floats().begin(), received.floats().end());
     TfExecutor executor(ctx);
     GatherGradients(layout_, floats, rows, grads, &executor);

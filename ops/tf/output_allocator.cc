@@ -40,12 +40,10 @@ void OutputAllocator::DeallocateRaw(void* data) {
   kept_.emplace(buffer.bytes(), std::move(buffer));
 }
 
-absl::Status MakeTensor(tf::OpKernelContext* ctx, tf::DataType type, const tf::TensorShape& shape,
-                        tf::Tensor* tensor) {
-  if (shape.num_elements() * tf::DataTypeSize(type) < kHugePageBytes / 2) {
-    return ctx->allocate_temp(type, shape, tensor);
-  }
-  *tensor = tf::Tensor(OutputAllocator::Get(), type, shape);
+absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor) {
+  const bool is_small = shape.num_elements() * tf::DataTypeSize(type) < kHugePageBytes / 2;
+  tf::Allocator* allocator = OutputAllocator::Get();
+  *tensor = tf::Tensor(is_small ? tf::cpu_allocator() : allocator, type, shape);
   if (tensor->IsInitialized()) return absl::OkStatus();
   return absl::ResourceExhaustedError("the output must fit memory. Received: shape=" +
                                       shape.DebugString());
@@ -54,7 +52,7 @@ absl::Status MakeTensor(tf::OpKernelContext* ctx, tf::DataType type, const tf::T
 absl::Status AllocateFloats(tf::OpKernelContext* ctx, int output, const tf::TensorShape& shape,
                             float** data) {
   tf::Tensor tensor;
-  TF_RETURN_IF_ERROR(MakeTensor(ctx, tf::DT_FLOAT, shape, &tensor));
+  TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, shape, &tensor));
   *data = tensor.flat<float>().data();
   ctx->set_output(output, tensor);
   return absl::OkStatus();

@@ -40,9 +40,9 @@ class OutputAllocator : public tf::Allocator {
   int64_t kept_bytes_ = 0;
 };
 
-// Memory for an output of an op, from TensorFlow's allocator if it is small.
-absl::Status MakeTensor(tf::OpKernelContext* ctx, tf::DataType type, const tf::TensorShape& shape,
-                        tf::Tensor* tensor);
+// Memory for an output of an op, from TensorFlow's allocator if it is small. ResourceExhausted
+// where there is none left.
+absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor);
 
 // An output of floats of an op.
 absl::Status AllocateFloats(tf::OpKernelContext* ctx, int output, const tf::TensorShape& shape,

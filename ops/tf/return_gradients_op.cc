@@ -44,13 +44,13 @@ class ReturnGradientsOp : public InputsExchangeOp {
     const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
     BlockOutputs blocks(layout_);
     std::vector<float*> floats;
-    OP_REQUIRES_OK(ctx, blocks.AllocateFloats(ctx, kHeaderWords, wire_type_, num_floats, &floats));
+    OP_REQUIRES_OK(ctx, blocks.AllocateFloats(kHeaderWords, wire_type_, num_floats, &floats));
     for (Word* block : blocks.Blocks()) WriteStatus(Status::Ok(), layout_.checksum, block);
     TfExecutor executor(ctx);
     ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads, scale_,
                     inputs.rows().Columns(floats), &executor);
     blocks.EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
-    blocks.Set(ctx, 0);
+    blocks.tensors().SetOutputs(ctx, 0);
   }
 
  private:

@@ -1,6 +1,4 @@
 // KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
-#include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,15 +29,8 @@ class StageLookupsOp : public tf::OpKernel {
  public:
   explicit StageLookupsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("lookup_sizes", &lookup_sizes_));
+    OP_REQUIRES_OK(ctx, ReadLookupSizes(ctx, combiners_.size(), &lookup_sizes_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_rows", &reads_rows_));
-    const auto n = static_cast<int64_t>(combiners_.size());
-    const bool are_positive = std::all_of(lookup_sizes_.begin(), lookup_sizes_.end(),
-                                          [](int64_t size) { return size > 0; });
-    const int64_t sum = std::accumulate(lookup_sizes_.begin(), lookup_sizes_.end(), int64_t{0});
-    OP_REQUIRES(ctx, are_positive && sum == n,
-                InvalidInput(absl::StrCat(
-                    "`lookup_sizes` must be above 0 and add up to N. Received: N=", n)));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {

@@ -10,6 +10,11 @@ namespace {
 constexpr int64_t kCode = 0;
 constexpr int64_t kMessageBytes = 1;
 constexpr int64_t kChecksum = 2;
+constexpr int64_t kStageAndKind = 3;  // the kind in the lowest bits
+constexpr int64_t kRound = 4;         // two words
+constexpr int64_t kStaleness = 6;
+constexpr int64_t kExpectation = 7;
+constexpr int64_t kNumKinds = 4;  // that there is room for
 
 std::string Prefix(const ExchangeLayout& layout, size_t rank) {
   return "[rank " + std::to_string(rank) + " of " + std::to_string(layout.num_ranks) + "] ";
@@ -56,6 +61,23 @@ void WriteStatus(const Status& status, uint32_t checksum, Word* block) {
   block[kMessageBytes] = static_cast<Word>(status.message().size());
   block[kChecksum] = static_cast<Word>(checksum);
   std::memcpy(block + kHeaderWords, status.message().data(), status.message().size());
+}
+
+void Preparation::Write(Word* block) const {
+  block[kStageAndKind] = static_cast<Word>(kNumKinds * stage + kind);
+  std::memcpy(block + kRound, &round, sizeof(round));
+  block[kStaleness] = static_cast<Word>(staleness);
+  block[kExpectation] = static_cast<Word>(expectation);
+}
+
+Preparation Preparation::Read(const Word* block) {
+  Preparation result;
+  result.kind = static_cast<Kind>(block[kStageAndKind] % kNumKinds);
+  result.stage = block[kStageAndKind] / kNumKinds;
+  std::memcpy(&result.round, block + kRound, sizeof(result.round));
+  result.staleness = block[kStaleness];
+  result.expectation = static_cast<uint32_t>(block[kExpectation]);
+  return result;
 }
 
 Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) {

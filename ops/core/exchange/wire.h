@@ -14,10 +14,24 @@ namespace keras_sparse {
 using Word = int32_t;
 
 // A block of ids or rows begins with a header: the code of a Status, the bytes of its message, the
-// checksum of the layout, and zeros. An error's message follows and then nothing; so an error of
-// one rank travels where its ids or rows would, and is seen by all ranks in the same step. As many
-// words as keep rows of a multiple of 8 floats aligned to vectors.
+// checksum of the layout, and a Preparation. An error's message follows and then nothing; so an
+// error of one rank travels where its ids or rows would, and is seen by all ranks in the same step.
+// As many words as keep rows of a multiple of 8 floats aligned to vectors.
 constexpr int64_t kHeaderWords = 8;
+
+// What a stage has made ready for a lookup of a rank: see AheadRounds.
+struct Preparation {
+  enum Kind { kNone, kStaged, kLeaving };
+
+  Kind kind = kNone;
+  int64_t stage = 0;  // which one of those of the exchange; below 2^29
+  int64_t round = 0;
+  int64_t staleness = 0;     // updates that the rows for others have missed; -1 if there are none
+  uint32_t expectation = 0;  // its checksum
+
+  void Write(Word* block) const;
+  static Preparation Read(const Word* block);
+};
 
 // Words of a block that holds nothing but this status.
 int64_t StatusWords(const Status& status);

@@ -53,21 +53,24 @@ Fingerprint FingerprintOf(const void* data, size_t num_bytes, Fingerprint seed) 
   return {low, high + low};
 }
 
+Fingerprint FingerprintOf(uint64_t table, const int64_t* ids, const Bags& bags, Fingerprint seed) {
+  const auto add = [&seed](const void* data, int64_t num_bytes) {
+    seed = FingerprintOf(data, static_cast<size_t>(num_bytes), seed);
+  };
+  const std::array<uint64_t, 2> kind = {table, static_cast<uint64_t>(bags.combiner)};
+  add(kind.data(), sizeof(kind));
+  add(ids, 8 * bags.num_ids);
+  // Without bags or weights nothing is added, and the next length says so.
+  const bool is_pooled = bags.combiner != Combiner::kNone;
+  add(bags.row_splits, is_pooled ? 8 * (bags.num_bags + 1) : 0);
+  add(bags.weights, bags.weights == nullptr ? 0 : 4 * bags.num_ids);
+  return seed;
+}
+
 Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup) {
   Fingerprint result;
-  const auto add = [&result](const void* data, int64_t num_bytes) {
-    result = FingerprintOf(data, static_cast<size_t>(num_bytes), result);
-  };
   for (const LookupRequest& request : lookup) {
-    const Bags& bags = request.bags;
-    const std::array<uint64_t, 2> kind = {request.table->number(),
-                                          static_cast<uint64_t>(bags.combiner)};
-    add(kind.data(), sizeof(kind));
-    add(request.ids, 8 * bags.num_ids);
-    // Without bags or weights nothing is added, and the next length says so.
-    const bool is_pooled = bags.combiner != Combiner::kNone;
-    add(bags.row_splits, is_pooled ? 8 * (bags.num_bags + 1) : 0);
-    add(bags.weights, bags.weights == nullptr ? 0 : 4 * bags.num_ids);
+    result = FingerprintOf(request.table->number(), request.ids, request.bags, result);
   }
   return result;
 }

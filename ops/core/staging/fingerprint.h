@@ -8,6 +8,7 @@
 
 namespace keras_sparse {
 
+struct Bags;
 struct LookupRequest;
 
 // 128 bits: of a billion lookups, the odds that any two have the same are below 1e-20.
@@ -21,6 +22,9 @@ struct Fingerprint {
 // Goes on from `seed` with some bytes: MurmurHash3_x64_128 (Appleby, public domain), whose two
 // words of state begin as those of the seed.
 Fingerprint FingerprintOf(const void* data, size_t num_bytes, Fingerprint seed = {});
+
+// Goes on with ids that are looked up in a table of this number, their bags and weights.
+Fingerprint FingerprintOf(uint64_t table, const int64_t* ids, const Bags& bags, Fingerprint seed);
 
 // Of what decides a lookup's output, but for what the tables hold: tables, combiners, ids, bags and
 // weights.

@@ -1,3 +1,9 @@
+"""`prefetch_lookups` over ranks: bit for bit the training without it, and nobody waits in vain."""
+
+import gc
+import threading
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -5,22 +11,291 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
+from keras_sparse.data import prefetch_lookups
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 
-IDS = np.arange(24).reshape(-1, 4)
+several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
+BATCH, BATCHES, ROWS = 16, 12, 200
 
 
-def make_model():
-    ids = keras.Input((4,), dtype="int64")
-    rows = DistributedEmbedding([Embedding(30, 2, "sum")])([ids])[0]
-    model = keras.Model(ids, rows)
-    model(IDS)
+def make_model(storage=None, **kwargs):
+    """Two inputs of three tables: by columns or whole, by rows, and shared."""
+    keras.utils.set_random_seed(3)
+    layers = [
+        Embedding(ROWS, 6, "sum", seed=1, name="columns"),
+        Embedding(None, 4, seed=2, name="rows", storage=storage),
+    ]
+    inputs = [
+        keras.Input((3,), dtype="int64"),
+        keras.Input((2,), dtype="int64"),
+        keras.Input((None,), dtype="int64", ragged=True),
+    ]
+    layer = DistributedEmbedding(
+        layers, column_slice_threshold=3 * ROWS, input_table_map=[0, 1, 0], name="tables", **kwargs
+    )
+    first, second, third = layer(inputs)
+    vectors = [first, keras.layers.Flatten()(second), third]
+    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(vectors))
+    model = keras.Model(inputs, outputs)
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
     return model
 
 
-@pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
-def test_lookups_that_exchange_ids_are_refused():
-    batches = tf.data.Dataset.from_tensor_slices(IDS).batch(2)
-    with pytest.raises(NotImplementedError, match=r"`prefetch_lookups` must be used on one rank"):
-        keras_sparse.data.prefetch_lookups(batches, make_model())
+def make_data(seed=0, batches=BATCHES):
+    """This rank's batches, which no other rank has."""
+    rng = np.random.default_rng(100 * seed + ksd.rank())
+    samples = BATCH * batches
+    lengths = rng.integers(0, 5, samples)
+    ragged = tf.RaggedTensor.from_row_lengths(rng.integers(0, ROWS, lengths.sum()), lengths)
+    inputs = (rng.integers(0, ROWS, (samples, 3)), rng.integers(-50, 50, (samples, 2)), ragged)
+    labels = rng.normal(size=(samples, 1)).astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
+
+
+def tables_of(model):
+    layer = model.get_layer("tables")
+    return {table.path: table for table in layer.tables}
+
+
+def assert_same(model, other):
+    for ours, theirs in zip(model.variables, other.variables, strict=True):
+        if not isinstance(ours, keras_sparse.EmbeddingVariable):
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+            continue
+        mine, others = (sorted_rows(each) for each in (ours, theirs))
+        np.testing.assert_array_equal(mine[0], others[0])
+        np.testing.assert_array_equal(mine[1], others[1])
+
+
+def sorted_rows(table):
+    chunks = list(table.export())
+    if not chunks:
+        return np.zeros(0), np.zeros(0)
+    keys, records = (np.concatenate(each) for each in zip(*chunks, strict=True))
+    order = np.argsort(keys)
+    return keys[order], records[order]
+
+
+def prefetch_stats(model):
+    """Of the lookups that ranks staged; all zeros on a rank without a table."""
+    found = [each["prefetch"] for each in model.get_layer("tables").stats().values()]
+    return next((each for each in found if each["staged"]), found[0] if found else None)
+
+
+@pytest.mark.parametrize("wire_dtype", ["float32", "bfloat16"])
+def test_exact_training_is_that_without_it_bit_for_bit(wire_dtype):
+    plain, model = make_model(wire_dtype=wire_dtype), make_model(wire_dtype=wire_dtype)
+    expected = plain.fit(make_data(), epochs=3, shuffle=False, verbose=0).history
+    ahead = prefetch_lookups(make_data(), model, capacity=4)
+    assert model.fit(ahead, epochs=3, shuffle=False, verbose=0).history == expected
+    assert_same(model, plain)
+    stats = prefetch_stats(model)
+    if ksd.size() > 1 and stats is not None:
+        assert stats["staged"] == 3 * BATCHES
+        assert stats["used"] >= BATCHES
+        assert stats["staleness_max"] == 0
+
+
+NEXT, LEAVE_OUT, OTHER = "next", "leave out", "other"
+
+
+def step_of(model):
+    """A training step, a function of a batch."""
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.5))
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def train(inputs, labels):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(inputs) - labels) ** 2)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    return train
+
+
+def run(orders, ahead, **kwargs):
+    """Trains on batches in this rank's order. Returns the model and its losses.
+
+    Args:
+        orders: List of lists, one an epoch, of what a step takes: the `NEXT` batch of the data that
+            a stage sees, or of `OTHER` data, or none as the next batch is to `LEAVE_OUT`.
+        ahead: Boolean. Whether there is a stage.
+    """
+    model, losses = make_model(), []
+    batches = make_data()
+    if ahead:
+        batches = prefetch_lookups(batches, model, **kwargs)
+    train = step_of(model)
+    others = iter(make_data(seed=1))
+    for order in orders:
+        coming = iter(batches)
+        for kind in order:
+            if kind == LEAVE_OUT:
+                next(coming)
+            else:
+                losses.append(train(*next(others if kind == OTHER else coming)).numpy())
+    return model, losses
+
+
+ORDERS = {
+    "an iterator that is left": [[NEXT] * 5, [NEXT] * BATCHES],
+    "ranks that leave out others": [
+        [NEXT] * 3 + [LEAVE_OUT] * ksd.rank() + [NEXT] * 6,
+        [NEXT] * 7 + [LEAVE_OUT] * (ksd.rank() == 0) + [NEXT] * 3,
+    ],
+    "batches that only some ranks have staged": [
+        [NEXT] * 3 + ([OTHER] if ksd.rank() == 0 else [NEXT]) + [NEXT] * 4,
+        [OTHER if (step + ksd.rank()) % 3 == 0 else NEXT for step in range(8)],
+    ],
+    "a rank whose data ends early": [
+        [NEXT] * BATCHES if ksd.rank() else [NEXT] * 6 + [OTHER] * (BATCHES - 6),
+        [OTHER] * 2 + [NEXT] * 4,
+    ],
+}
+
+
+@pytest.mark.parametrize("capacity", [1, 4])
+@pytest.mark.parametrize("name", ORDERS)
+def test_ranks_that_use_other_batches_get_the_rows_of_their_own(name, capacity):
+    plain, expected = run(ORDERS[name], ahead=False)
+    model, losses = run(ORDERS[name], ahead=True, capacity=capacity)
+    assert losses == expected
+    assert_same(model, plain)
+
+
+def test_evaluation_in_between_changes_nothing():
+    plain, model = make_model(), make_model()
+    validation = make_data(seed=2, batches=4)
+    expected = plain.fit(
+        make_data(), epochs=2, shuffle=False, verbose=0, validation_data=validation
+    ).history
+    ahead = prefetch_lookups(make_data(), model, capacity=3)
+    validation_ahead = prefetch_lookups(validation, model, capacity=2)
+    fitted = model.fit(ahead, epochs=2, shuffle=False, verbose=0, validation_data=validation_ahead)
+    assert fitted.history == expected
+    assert_same(model, plain)
+
+
+@pytest.mark.parametrize("capacity", [2, 4])
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity):
+    layer = DistributedEmbedding([Embedding(None, 1, embeddings_initializer="zeros")])
+    model = keras.Sequential([keras.Input((2,), dtype="int64"), Single(layer)])
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
+    optimizer.build(model.trainable_variables)
+    # Each batch has id 7 and one of its own; a step of all ranks takes 1 from the row of id 7.
+    ids = tf.data.Dataset.range(60).map(lambda n: tf.stack([7, 1000 * ksd.rank() + 100 + n]))
+    ahead = prefetch_lookups(ids.batch(1), model, capacity=capacity, mode=mode)
+    missed = []
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            rows = layer([batch])[0]
+            loss = tf.reduce_sum(rows)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return rows[0, 0, 0]
+
+    for number, batch in enumerate(ahead):
+        missed.append(number + int(step(batch)))
+    assert missed == [0] * 60 or mode == "stale"
+    assert min(missed) >= 0
+    assert max(missed) <= capacity + 1
+    stats = layer.stats()
+    if stats:
+        found = next(iter(stats.values()))["prefetch"]
+        assert found["staleness_max"] >= max(missed)  # of any rank's rows
+        assert found["staleness_max"] <= capacity + 1
+
+
+class Single(keras.layers.Layer):
+    """A layer of one input in the place of one of a list."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def build(self, shape):
+        self.layer.build()
+
+    def call(self, ids):
+        return self.layer([ids])[0]
+
+
+def test_rows_from_before_new_weights_are_not_used():
+    layer = DistributedEmbedding([Embedding(30, 2, embeddings_initializer="zeros")])
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), Single(layer)])
+    ids = tf.data.Dataset.from_tensor_slices(np.arange(8)[:, None]).batch(2)
+    ahead = iter(prefetch_lookups(ids, model, capacity=3, mode="stale"))
+    rows = [layer([next(ahead)])[0].numpy()]
+    time.sleep(0.5)
+    layer.set_weights([np.ones((30, 2), np.float32)])
+    rows += [layer([batch])[0].numpy() for batch in ahead]
+    assert [each.mean() for each in rows] == [0, 1, 1, 1]
+
+
+@several
+def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
+    layer = DistributedEmbedding([Embedding(30, 2, "sum", name="users")])
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), Single(layer)])
+    bad = np.where((np.arange(10) == 6) & (ksd.rank() == 1), 99, np.arange(10))
+    batches = tf.data.Dataset.from_tensor_slices(bad[:, None]).batch(2)
+    ahead = prefetch_lookups(batches, model, capacity=2)
+    look_up = tf.function(lambda ids: layer([ids])[0])
+    ahead = iter(ahead)
+    for _ in range(3):
+        look_up(next(ahead))
+    words = r"\[rank 1 of \d\] (batch 3 of prefetch_lookups: )?.*users.*99"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        look_up(next(ahead))
+
+
+def num_couriers(expected):
+    """The number of stages that exchange ids, once it is that expected or time is up."""
+    for _ in range(100):
+        gc.collect()
+        number = sum(".ahead_" in each.name for each in threading.enumerate())
+        if number == expected:
+            break
+        time.sleep(0.1)
+    return number
+
+
+def test_nothing_is_left_of_a_stage_that_has_ended():
+    assert num_couriers(0) == 0  # of the tests before
+    model = make_model()
+    ahead = prefetch_lookups(make_data(), model, capacity=2)
+    model.fit(ahead, steps_per_epoch=3, shuffle=False, verbose=0)
+    number = int(ksd.size() > 1)
+    assert num_couriers(number) == number
+    del ahead, model
+    assert num_couriers(0) == 0
+
+
+def test_whole_batches_and_copied_tables_are_made_ready_too():
+    def make(**kwargs):
+        keras.utils.set_random_seed(3)
+        layers = [Embedding(ROWS, 4, "sum", seed=1), Embedding(ROWS, 2, "mean", seed=2)]
+        layer = DistributedEmbedding(layers, name="tables", **kwargs)
+        inputs = [keras.Input((3,), dtype="int64") for _ in layer.own_inputs]
+        rows = layer(inputs)
+        model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(rows)))
+        model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
+        return model, layer
+
+    for kwargs in ({"dp_input": False}, {"data_parallel_threshold": 3 * ROWS}):
+        (plain, layer), (model, _) = make(**kwargs), make(**kwargs)
+        rng = np.random.default_rng(4)
+        size = 4 * ksd.size() * BATCHES
+        inputs = tuple(rng.integers(0, ROWS, (size, 3)) for _ in range(2))
+        inputs = tuple(inputs[i] for i in layer.own_inputs)
+        outputs = 4 * BATCHES if "dp_input" in kwargs else size
+        batch = 4 * ksd.size()
+        data = tf.data.Dataset.from_tensor_slices(inputs).batch(batch)
+        labels = tf.data.Dataset.from_tensor_slices(np.ones((outputs, 1), np.float32))
+        data = tf.data.Dataset.zip((data, labels.batch(outputs // BATCHES)))
+        plain.fit(data, shuffle=False, verbose=0)
+        model.fit(prefetch_lookups(data, model, 1, 2), shuffle=False, verbose=0)
+        assert_same(model, plain)

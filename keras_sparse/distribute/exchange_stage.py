@@ -1,0 +1,142 @@
+import atexit
+import threading
+import weakref
+
+import tensorflow as tf
+
+from keras_sparse.distribute.collectives import alltoall
+from keras_sparse.distribute.runtime import horovod
+from keras_sparse.ops import _native
+
+# How long an ending process waits for a courier.
+_SECONDS_TO_LEAVE = 10
+
+_couriers: weakref.WeakSet = weakref.WeakSet()
+
+
+class ExchangeStage:
+    """Makes the lookups of an `Exchange` ready ahead of their steps.
+
+    It ends with the last dataset, iterator or function that has its handle. Its courier, a thread
+    that takes part in the rounds of `AheadRounds` (ops/core/exchange/ahead_rounds.h), goes on until
+    the stages of all ranks have ended, as those of others may still wait for its rows.
+
+    All ranks must make the same stages in the same order.
+
+    Args:
+        exchange: `Exchange`.
+        capacity: Integer. How many batches are ready or in work at most. 0 for as many as it takes.
+        reads_rows: Boolean. Whether rows are exchanged too, rather than ids alone.
+    """
+
+    def __init__(self, exchange, capacity, reads_rows):
+        area = exchange.make_area()
+        number = exchange.num_stages
+        exchange.num_stages += 1
+        with tf.init_scope():
+            handles = _native.lib.keras_sparse_create_exchange_stage(
+                area=area,
+                number=number,
+                capacity=capacity,
+                reads_rows=reads_rows,
+                **exchange.layout.attributes,
+            )
+        self.handle = handles.stage
+        name = f"{exchange.name}.ahead_{number}"
+        _Courier(exchange, handles.courier, reads_rows, name).start()
+
+    def stage(self, batch, lookups):
+        """Gives the lookups of a batch to the stage, and returns at once.
+
+        Args:
+            batch: int64 scalar. The number of the batch in its data, for errors.
+            lookups: List of dicts, each of the inputs of one lookup as the native ops take them.
+
+        Returns:
+            `tf.Operation`, or `None` outside of a graph.
+        """
+        inputs = {
+            name: [each for lookup in lookups for each in lookup[name]] for name in lookups[0]
+        }
+        return _native.lib.keras_sparse_stage_requests(
+            stage=self.handle,
+            batch=batch,
+            lookup_sizes=[len(lookup["ids"]) for lookup in lookups],
+            **inputs,
+        )
+
+
+class _Courier(threading.Thread):
+    """Carries what a stage's rounds exchange.
+
+    Args:
+        exchange: `Exchange`.
+        handle: Tensor of dtype resource.
+        reads_rows: As for `ExchangeStage`.
+        name: String. What the names of its exchanges begin with, the same on all ranks.
+    """
+
+    def __init__(self, exchange, handle, reads_rows, name):
+        # A process that ends does not wait for it: others may never end their stages.
+        super().__init__(name=name, daemon=True)
+        self.handle = handle
+        self._exchange = exchange
+        self._reads_rows = reads_rows
+        self._exchange_ids = _alltoall_named(f"{name}.ids")
+        self._exchange_rows = _alltoall_named(f"{name}.rows")
+        _couriers.add(self)
+
+    def run(self):
+        try:
+            while not self._take_part():
+                pass
+        except Exception as error:
+            # It is that of the lookups which wait for a round.
+            _fail(self.handle, error)
+        del self._exchange
+
+    def _take_part(self):
+        """Takes part in one round. Returns whether it was the last one."""
+        ids = _native.lib.keras_sparse_next_round(courier=self.handle)
+        words, splits = self._exchange_ids(ids.words, ids.splits)
+        served = _native.lib.keras_sparse_serve_round(
+            courier=self.handle,
+            handles=[variable.native for variable in self._exchange.variables],
+            words=words,
+            splits=splits,
+            own_words=ids.own_words,
+            pools=self._exchange.pools,
+        )
+        words, splits = served.reply, served.reply_splits
+        if self._reads_rows:
+            words, splits = self._exchange_rows(words, splits)
+        _native.lib.keras_sparse_end_round(
+            courier=self.handle, words=words, splits=splits, own_words=served.own_reply
+        )
+        return bool(served.is_last)
+
+
+def _alltoall_named(name):
+    """Returns a function of words and splits: outside of one Horovod would know no name, and take
+    what two threads exchange for one another's.
+    """
+    spec = tf.TensorSpec((None,), tf.int32)
+    return tf.function(
+        lambda words, splits: alltoall(words, splits, name), input_signature=[spec, spec]
+    )
+
+
+def _fail(handle, error):
+    _native.lib.keras_sparse_fail_rounds(courier=handle, message=str(error))
+
+
+@atexit.register
+def _leave():
+    """Ends the couriers before Python does: a thread must not come back to it afterwards."""
+    alive = [courier for courier in _couriers if courier.is_alive()]
+    if not alive:
+        return
+    horovod().shutdown()  # what they wait for in an exchange is then an error
+    for courier in alive:
+        _fail(courier.handle, "this process ends")
+        courier.join(_SECONDS_TO_LEAVE)

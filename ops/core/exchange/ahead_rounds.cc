@@ -1,0 +1,122 @@
+#include "ops/core/exchange/ahead_rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/crc32c.h"
+
+namespace keras_sparse {
+namespace {
+
+// Rounds that no step asks for are not kept for ever: more than all ranks' stages have ahead.
+constexpr size_t kMaxRounds = 256;
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+StepClock::Waiting::Waiting(std::shared_ptr<StepClock> clock) : clock_(std::move(clock)) {
+  std::lock_guard<std::mutex> lock(clock_->mutex_);
+  if (clock_->num_waiting_++ == 0) clock_->since_ = Clock::now();
+}
+
+StepClock::Waiting::~Waiting() {
+  std::lock_guard<std::mutex> lock(clock_->mutex_);
+  --clock_->num_waiting_;
+}
+
+bool StepClock::HasWaited(std::chrono::milliseconds duration) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return num_waiting_ > 0 && Clock::now() - since_ >= duration;
+}
+
+AheadRounds::AheadRounds(size_t num_ranks, size_t rank, std::shared_ptr<const StepClock> clock)
+    : rank_(rank), clock_(std::move(clock)), ahead_by_(num_ranks, 0) {}
+
+Status AheadRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  lookup_ = std::move(lookup);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return lookup_ == nullptr || is_closed_ || !failure_.ok(); });
+  *round = lookup_ == nullptr ? lookup_round_ : -1;
+  const bool is_done = lookup_ == nullptr;
+  lookup_ = nullptr;
+  return is_done || is_closed_ ? Status::Ok() : failure_;
+}
+
+void AheadRounds::Close() {
+  std::map<int64_t, std::shared_ptr<Content>> contents;  // go after the lock
+  std::lock_guard<std::mutex> lock(mutex_);
+  is_closed_ = true;
+  contents_.swap(contents);
+  changed_.notify_all();
+}
+
+Status AheadRounds::Next(Turn* turn) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    KERAS_SPARSE_RETURN_IF_ERROR(failure_);
+    if (is_closed_) {
+      *turn = {nullptr, true};
+      return Status::Ok();
+    }
+    if (lookup_ != nullptr || clock_->HasWaited(kPatience)) {
+      *turn = {lookup_, false};
+      return Status::Ok();
+    }
+    changed_.wait_for(lock, kPatience);
+  }
+}
+
+void AheadRounds::End(std::shared_ptr<Content> content) {
+  std::shared_ptr<Content> dropped;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t round = next_round_++;
+  if (lookup_ != nullptr && lookup_ == content) {
+    lookup_round_ = round;
+    lookup_ = nullptr;
+    changed_.notify_all();
+  }
+  if (is_closed_) return;
+  contents_.emplace(round, std::move(content));
+  if (contents_.size() > kMaxRounds) {
+    dropped = std::move(contents_.begin()->second);
+    contents_.erase(contents_.begin());
+  }
+}
+
+void AheadRounds::Fail(const Status& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  failure_ = status;
+  changed_.notify_all();
+}
+
+uint32_t AheadRounds::Expectation::checksum() const {
+  std::vector<int64_t> beyond_first;
+  for (const int64_t round : rounds) beyond_first.push_back(round - rounds.front());
+  return Crc32c(beyond_first.data(), beyond_first.size() * sizeof(int64_t));
+}
+
+AheadRounds::Expectation AheadRounds::Expect(int64_t round) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Expectation expected;
+  for (const int64_t ahead_by : ahead_by_) {
+    const auto found = contents_.find(round + ahead_by);
+    expected.rounds.push_back(round + ahead_by);
+    expected.contents.push_back(found == contents_.end() ? nullptr : found->second);
+  }
+  return expected;
+}
+
+void AheadRounds::See(const std::vector<int64_t>& rounds) {
+  std::vector<std::shared_ptr<Content>> dropped;
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t r = 0; r < rounds.size(); ++r) ahead_by_[r] = rounds[r] - rounds[rank_];
+  const int64_t first = *std::min_element(rounds.begin(), rounds.end());
+  while (!contents_.empty() && contents_.begin()->first <= first) {
+    dropped.push_back(std::move(contents_.begin()->second));
+    contents_.erase(contents_.begin());
+  }
+}
+
+}  // namespace keras_sparse
