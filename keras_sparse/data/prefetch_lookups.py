@@ -26,19 +26,24 @@ def prefetch_lookups(
     `stats()["prefetch"]` of the layers, nothing more.
 
     With `mode="exact"` the stage reads the records of lower tiers ahead, and a step finds them in
-    memory: bit for bit the training without it. Tables in memory alone need nothing, and cost
-    nothing. With `mode="stale"` it reads and pools the rows too, so that a step waits for nothing;
-    its rows may miss the updates of as many steps as there are batches ahead, `capacity +
-    num_threads` at most: it is `staleness_max` in the statistics. Gradients go to the rows as they
-    are. This is the last stage of a dataset: what reads ahead after it, as another `prefetch`,
-    only makes rows wait.
+    memory; of tables that are spread over ranks it exchanges the ids, and a step the rows alone.
+    It is bit for bit the training without it. Tables in the memory of one rank need nothing, and
+    cost nothing. With `mode="stale"` it reads, pools and exchanges the rows too, so that a step
+    waits for nothing; its rows may miss the updates of as many steps as there are batches ahead,
+    `capacity + num_threads` at most: it is `staleness_max` in the statistics. Gradients go to the
+    rows as they are. This is the last stage of a dataset: what reads ahead after it, as another
+    `prefetch`, only makes rows wait.
+
+    All ranks must call it alike, and functions that look spread tables up must be traced after it;
+    those of `fit`, `evaluate` and `predict` are.
 
     Args:
         dataset: `tf.data.Dataset` of batches, as `fit` takes it.
         model: Built `keras.Model` that is trained or evaluated on it. Of a functional or sequential
             model the layers and what feeds them are found.
-        num_threads: Integer. How many batches are worked on at once, by threads of the stage's own.
-            Defaults to `"auto"`: from 1 upward until steps need not wait.
+        num_threads: Integer. How many batches are worked on at once, by threads of the stage's own;
+            what ranks exchange is exchanged for one at a time. Defaults to `"auto"`: from 1 upward
+            until steps need not wait.
         capacity: Integer, at least `num_threads`. How many batches are ready or in work at most.
             Defaults to `"auto"`, likewise.
         mode: `"exact"` or `"stale"`. Defaults to `"exact"`.

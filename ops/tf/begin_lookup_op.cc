@@ -59,44 +59,61 @@ REGISTER_OP("KerasSparseBeginLookup")
       return absl::OkStatus();
     });
 
-class BeginLookupOp : public InputsExchangeOp {
+// It does not wait for a round on a thread of TensorFlow's, of which there may be one only: the
+// exchange of the round needs it.
+class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
  public:
-  explicit BeginLookupOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
+  explicit BeginLookupOp(tf::OpKernelConstruction* ctx) : InputsExchangeKernel(ctx) {
     if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("pools", &pools_));
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     tf::core::RefCountPtr<ExchangeAreaResource> area;
+    OP_REQUIRES_OK_ASYNC(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area), done);
+    const bool may_be_staged = area->area().area->MayHaveAny();
+    const auto begin = [this, ctx, done = std::move(done), area = area->area(), may_be_staged] {
+      OP_REQUIRES_OK_ASYNC(ctx, BeginStep(ctx, area, may_be_staged), done);
+      done();
+    };
+    if (may_be_staged) {
+      ctx->env()->SchedClosure(begin);  // a thread of its own
+    } else {
+      begin();
+    }
+  }
+
+ private:
+  absl::Status BeginStep(tf::OpKernelContext* ctx, const ExchangeArea& area,
+                         bool may_be_staged) const {
     TableList handles;
     OwnParts parts{{}, pools_};
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area));
-    OP_REQUIRES_OK(ctx, handles.Read(ctx));
-    OP_REQUIRES_OK(ctx, parts.Check(layout_, handles));
+    TF_RETURN_IF_ERROR(handles.Read(ctx));
+    TF_RETURN_IF_ERROR(parts.Check(layout_, handles));
     const auto step = std::make_shared<LookupStep>();
-    step->area = area->area();
-    step->waiting = std::make_unique<StepClock::Waiting>(step->area.clock);
+    step->area = area;
+    step->waiting = std::make_unique<StepClock::Waiting>(area.clock);
     MadeRequest request;
     BlockTensors first;
-    Status status = Begin(ctx, parts, step.get(), &request, &first);
+    const Status status = Begin(ctx, parts, may_be_staged, step.get(), &request, &first);
     if (!status.ok()) {
       step->prepared = nullptr;
-      OP_REQUIRES_OK(ctx, request.MakeError(layout_, combiners_, status));
+      TF_RETURN_IF_ERROR(request.MakeError(layout_, combiners_, status));
       first = request.blocks;
     }
     const auto n = static_cast<int>(combiners_.size());
     request.SetOutputs(ctx);
     first.SetOutputs(ctx, 4 + 3 * n);
     ctx->set_output(7 + 3 * n, LookupStepVariant{step}.ToTensor());
+    return absl::OkStatus();
   }
 
- private:
-  Status Begin(tf::OpKernelContext* ctx, const OwnParts& parts, LookupStep* step,
-               MadeRequest* request, BlockTensors* first) const {
+  Status Begin(tf::OpKernelContext* ctx, const OwnParts& parts, bool may_be_staged,
+               LookupStep* step, MadeRequest* request, BlockTensors* first) const {
     std::vector<RequestInput> inputs;
     KERAS_SPARSE_RETURN_IF_ERROR(
         FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, &inputs)));
-    KERAS_SPARSE_RETURN_IF_ERROR(TakePrepared(inputs, step));
+    if (may_be_staged) KERAS_SPARSE_RETURN_IF_ERROR(TakePrepared(inputs, step));
     TfExecutor executor(ctx);
     if (step->prepared == nullptr) {
       KERAS_SPARSE_RETURN_IF_ERROR(request->Make(layout_, inputs, wire_type_, &executor));
@@ -110,7 +127,6 @@ class BeginLookupOp : public InputsExchangeOp {
   // More than one lookup may be alike, or an iterator was left: the oldest first.
   Status TakePrepared(const std::vector<RequestInput>& inputs, LookupStep* step) const {
     StagingArea& area = *step->area.area;
-    if (!area.MayHaveAny()) return Status::Ok();
     const Fingerprint fingerprint = FingerprintOf(layout_, inputs);
     while (const std::shared_ptr<StagedLookup> lookup = area.Take(fingerprint)) {
       std::unique_ptr<StagedRows> rows;

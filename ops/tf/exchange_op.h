@@ -9,9 +9,11 @@
 namespace keras_sparse {
 
 // A kernel that sends or receives floats of the tables of a layout.
-class ExchangeOp : public tf::OpKernel {
+//   Kernel  tf::OpKernel or tf::AsyncOpKernel
+template <typename Kernel>
+class ExchangeKernel : public Kernel {
  protected:
-  explicit ExchangeOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit ExchangeKernel(tf::OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
     OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
   }
@@ -21,16 +23,17 @@ class ExchangeOp : public tf::OpKernel {
 };
 
 // One of these that looks at the inputs of a lookup.
-class InputsExchangeOp : public ExchangeOp {
+template <typename Kernel>
+class InputsExchangeKernel : public ExchangeKernel<Kernel> {
  protected:
-  explicit InputsExchangeOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
+  explicit InputsExchangeKernel(tf::OpKernelConstruction* ctx) : ExchangeKernel<Kernel>(ctx) {
     if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
   }
 
   absl::Status ReadInputs(tf::OpKernelContext* ctx, CombinedInputs* inputs) const {
-    return inputs->Read(ctx, layout_, input_tables_, combiners_);
+    return inputs->Read(ctx, this->layout_, input_tables_, combiners_);
   }
 
   // Reads the inputs and the replies of all ranks to them. First of all the error that a rank has
@@ -38,15 +41,18 @@ class InputsExchangeOp : public ExchangeOp {
   absl::Status ReadReplies(tf::OpKernelContext* ctx, CombinedInputs* inputs,
                            ReceivedFloats* replies) const {
     std::vector<Block> blocks;
-    TF_RETURN_IF_ERROR(ReadBlocks(ctx, layout_, &blocks));
-    TF_RETURN_IF_ERROR(ToTf(CheckBlocks(layout_, blocks)));
+    TF_RETURN_IF_ERROR(ReadBlocks(ctx, this->layout_, &blocks));
+    TF_RETURN_IF_ERROR(ToTf(CheckBlocks(this->layout_, blocks)));
     TF_RETURN_IF_ERROR(ReadInputs(ctx, inputs));
-    return replies->Read(blocks, kHeaderWords, wire_type_, inputs->rows().num_floats());
+    return replies->Read(blocks, kHeaderWords, this->wire_type_, inputs->rows().num_floats());
   }
 
   std::vector<size_t> input_tables_;
   std::vector<Combiner> combiners_;
 };
+
+using ExchangeOp = ExchangeKernel<tf::OpKernel>;
+using InputsExchangeOp = InputsExchangeKernel<tf::OpKernel>;
 
 }  // namespace keras_sparse
 

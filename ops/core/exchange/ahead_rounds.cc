@@ -11,7 +11,11 @@ namespace {
 // Rounds that no step asks for are not kept for ever: more than all ranks' stages have ahead.
 constexpr size_t kMaxRounds = 256;
 
-using Clock = std::chrono::steady_clock;
+// Steps of which a StepClock tells the usual, how many times that is no cause for impatience, and
+// where patience ends: each stall is remembered too.
+constexpr int kNumRemembered = 10;
+constexpr int kUsualTimes = 3;
+constexpr std::chrono::seconds kMostPatience{2};
 
 }  // namespace
 
@@ -22,12 +26,16 @@ StepClock::Waiting::Waiting(std::shared_ptr<StepClock> clock) : clock_(std::move
 
 StepClock::Waiting::~Waiting() {
   std::lock_guard<std::mutex> lock(clock_->mutex_);
-  --clock_->num_waiting_;
+  if (--clock_->num_waiting_ > 0) return;
+  const Clock::duration waited = Clock::now() - clock_->since_;
+  clock_->usual_ += (waited - clock_->usual_) / kNumRemembered;
 }
 
-bool StepClock::HasWaited(std::chrono::milliseconds duration) const {
+bool StepClock::HasWaitedBeyond(std::chrono::milliseconds patience) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return num_waiting_ > 0 && Clock::now() - since_ >= duration;
+  const Clock::duration most =
+      std::min<Clock::duration>(patience + kUsualTimes * usual_, kMostPatience);
+  return num_waiting_ > 0 && Clock::now() - since_ >= most;
 }
 
 AheadRounds::AheadRounds(size_t num_ranks, size_t rank, std::shared_ptr<const StepClock> clock)
@@ -60,7 +68,12 @@ Status AheadRounds::Next(Turn* turn) {
       *turn = {nullptr, true};
       return Status::Ok();
     }
-    if (lookup_ != nullptr || clock_->HasWaited(kPatience)) {
+    if (num_left_out_ > 0) {
+      --num_left_out_;
+      *turn = {nullptr, false};
+      return Status::Ok();
+    }
+    if (lookup_ != nullptr || clock_->HasWaitedBeyond(kPatience)) {
       *turn = {lookup_, false};
       return Status::Ok();
     }
@@ -112,6 +125,11 @@ void AheadRounds::See(const std::vector<int64_t>& rounds) {
   std::vector<std::shared_ptr<Content>> dropped;
   std::lock_guard<std::mutex> lock(mutex_);
   for (size_t r = 0; r < rounds.size(); ++r) ahead_by_[r] = rounds[r] - rounds[rank_];
+  // Steps see what is made good later, as lookups that have had their rounds come before.
+  const int64_t num_behind = *std::max_element(ahead_by_.begin(), ahead_by_.end());
+  num_left_out_ += std::max<int64_t>(0, num_behind - num_behind_);
+  num_behind_ = num_behind;
+  changed_.notify_all();
   const int64_t first = *std::min_element(rounds.begin(), rounds.end());
   while (!contents_.empty() && contents_.begin()->first <= first) {
     dropped.push_back(std::move(contents_.begin()->second));

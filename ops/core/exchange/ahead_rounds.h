@@ -15,12 +15,12 @@
 
 namespace keras_sparse {
 
-// Says since when steps wait in the first exchange of their lookups.
+// Says whether steps wait longer in the first exchange of their lookups than that takes by itself.
 //
 // Thread safety: every method may be called from any thread.
 class StepClock {
  public:
-  // Says so while it lives.
+  // A step waits while it lives.
   class Waiting {
    public:
     explicit Waiting(std::shared_ptr<StepClock> clock);
@@ -32,13 +32,16 @@ class StepClock {
     std::shared_ptr<StepClock> clock_;
   };
 
-  // Whether steps have been waiting for so long without a break.
-  bool HasWaited(std::chrono::milliseconds duration) const;
+  // Whether steps have waited so much longer without a break.
+  bool HasWaitedBeyond(std::chrono::milliseconds patience) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   mutable std::mutex mutex_;
   int64_t num_waiting_ = 0;
-  std::chrono::steady_clock::time_point since_;
+  Clock::time_point since_;
+  Clock::duration usual_{};  // how long steps wait
 };
 
 // One rank's side of the rounds of a stage. In a round every rank sends every other one what it
@@ -52,7 +55,8 @@ class StepClock {
 // waits for ever. A rank whose stage has ended takes part until all have.
 //
 // A lookup of the same step may so be in another round on another rank. Steps tell each other their
-// rounds, and by how much they differ is expected to be the same in the next step.
+// rounds, and by how much they differ is expected to be the same in the next step. A rank that is
+// behind the others leaves out as many rounds, and then they are the same again.
 //
 // Thread safety: every method may be called from any thread; End belongs to Next.
 class AheadRounds {
@@ -68,6 +72,7 @@ class AheadRounds {
     bool is_leaving = false;
   };
 
+  // What a step may wait beyond the usual before its rank takes part without a lookup.
   static constexpr std::chrono::milliseconds kPatience{100};
 
   //   clock  of the steps that look the same tables up
@@ -113,6 +118,8 @@ class AheadRounds {
   int64_t next_round_ = 0;
   std::map<int64_t, std::shared_ptr<Content>> contents_;  // by round
   std::vector<int64_t> ahead_by_;  // (num_ranks) rounds that a rank's lookup is beyond this one's
+  int64_t num_behind_ = 0;         // rounds that this one is behind the first, and makes good
+  int64_t num_left_out_ = 0;       // rounds to take part in without a lookup, for that
   Status failure_;
   bool is_closed_ = false;
 };
