@@ -16,6 +16,7 @@ import tempfile
 import time
 from importlib import metadata
 
+from benchmarks import async_exchange
 from benchmarks import async_lookup
 from benchmarks import bandwidth
 from benchmarks import beyond_memory
@@ -49,6 +50,7 @@ OTHERS = {
     "saving": saving,
     "storage tiers": storage_tiers,
     "lookups ahead": async_lookup,
+    "exchanges ahead": async_exchange,
     "eviction": eviction,
     "beyond memory": beyond_memory,
     "distributed": distributed,
