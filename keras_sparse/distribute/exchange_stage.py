@@ -1,4 +1,5 @@
 import atexit
+import contextlib
 import threading
 import weakref
 
@@ -82,6 +83,7 @@ class _Courier(threading.Thread):
         self.handle = handle
         self._exchange = exchange
         self._reads_rows = reads_rows
+        self._owes_rows = False  # to ranks that have asked for them
         self._exchange_ids = _alltoall_named(f"{name}.ids")
         self._exchange_rows = _alltoall_named(f"{name}.rows")
         _couriers.add(self)
@@ -91,14 +93,17 @@ class _Courier(threading.Thread):
             while not self._take_part():
                 pass
         except Exception as error:
-            # It is that of the lookups which wait for a round.
-            _fail(self.handle, error)
+            with contextlib.suppress(tf.errors.OpError):  # Horovod's own, which all ranks have
+                self._tell_all(error)
         del self._exchange
 
     def _take_part(self):
         """Takes part in one round. Returns whether it was the last one."""
         ids = _native.lib.keras_sparse_next_round(courier=self.handle)
+        if ids.is_over:
+            return True
         words, splits = self._exchange_ids(ids.words, ids.splits)
+        self._owes_rows = self._reads_rows
         served = _native.lib.keras_sparse_serve_round(
             courier=self.handle,
             handles=[variable.native for variable in self._exchange.variables],
@@ -107,13 +112,23 @@ class _Courier(threading.Thread):
             own_words=ids.own_words,
             pools=self._exchange.pools,
         )
+        if served.is_last:
+            return True
         words, splits = served.reply, served.reply_splits
         if self._reads_rows:
             words, splits = self._exchange_rows(words, splits)
+        self._owes_rows = False
         _native.lib.keras_sparse_end_round(
             courier=self.handle, words=words, splits=splits, own_words=served.own_reply
         )
-        return bool(served.is_last)
+        return False
+
+    def _tell_all(self, error):
+        """Makes an error that of the lookups which wait for a round, on all ranks."""
+        blocks = _fail(self.handle, f"{type(error).__name__}: {error}")
+        if self._owes_rows:
+            self._exchange_rows(blocks.words, blocks.splits)
+        self._exchange_ids(blocks.words, blocks.splits)
 
 
 def _alltoall_named(name):
@@ -126,8 +141,8 @@ def _alltoall_named(name):
     )
 
 
-def _fail(handle, error):
-    _native.lib.keras_sparse_fail_rounds(courier=handle, message=str(error))
+def _fail(handle, message):
+    return _native.lib.keras_sparse_fail_rounds(courier=handle, message=message)
 
 
 @atexit.register

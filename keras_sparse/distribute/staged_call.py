@@ -40,7 +40,9 @@ class StagedCall(ExchangeCall):
 
         def staged():
             num_parts = len(self.exchange.variables)
-            reply = _native.lib.keras_sparse_staged_reply(step=lookup.step, **first, P=num_parts)
+            reply = _native.lib.keras_sparse_staged_reply(
+                area=self.exchange.area, step=lookup.step, **first, P=num_parts
+            )
             return _Served(*reply), reply.reply, reply.reply_splits
 
         def begun_again():

@@ -19,6 +19,8 @@ REGISTER_OP("KerasSparseAgreeOnLookup")
     .Output("outcome: int32")
     .SetShapeFn(tf::shape_inference::ScalarShape);
 
+// To TensorFlow it has no effects, which would make it wait for the like of other exchanges; its
+// output decides what is done next, so that it is computed all the same.
 class AgreeOnLookupOp : public tf::OpKernel {
  public:
   explicit AgreeOnLookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {

@@ -21,6 +21,12 @@ tf::Tensor LookupStepVariant::ToTensor() const {
   return tensor;
 }
 
+Preparation AheadExchange::header() const {
+  Preparation header;
+  header.staleness = reads_rows ? 1 : 0;
+  return header;
+}
+
 int64_t AheadExchange::max_staleness() const {
   const std::shared_ptr<LookupStage> owner = stage.lock();
   return owner == nullptr ? 0 : owner->capacity() + owner->num_threads();

@@ -52,9 +52,10 @@ struct AheadExchange {
   int64_t number = 0;  // among the stages of its exchange, the same on all ranks
   std::weak_ptr<LookupStage> stage;
   AheadRounds rounds;
-  // The courier's alone: the round it is in.
-  AheadRounds::Turn turn;
-  std::shared_ptr<RoundContent> content;
+  std::shared_ptr<RoundContent> content;  // the courier's alone: of the round it is in
+
+  // What the headers of a round's requests say, so that ranks see that their modes are the same.
+  Preparation header() const;
 
   // Updates of a table that rows may have missed when they are used.
   int64_t max_staleness() const;

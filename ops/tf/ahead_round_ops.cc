@@ -19,10 +19,11 @@ REGISTER_OP("KerasSparseNextRound")
     .Output("words: int32")
     .Output("splits: int32")
     .Output("own_words: int32")
+    .Output("is_over: bool")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::UnknownShape);
 
-// Returns when this rank is to take part in the next round.
+// Returns when this rank is to take part in the next round, or there are no more.
 class NextRoundOp : public tf::OpKernel {
  public:
   explicit NextRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
@@ -31,17 +32,18 @@ class NextRoundOp : public tf::OpKernel {
     tf::core::RefCountPtr<AheadExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
     AheadExchange& exchange = courier->exchange();
-    OP_REQUIRES_OK(ctx, ToTf(exchange.rounds.Next(&exchange.turn)));
-    exchange.content = std::static_pointer_cast<RoundContent>(exchange.turn.lookup);
+    AheadRounds::Turn turn = exchange.rounds.Next();
+    exchange.content = std::static_pointer_cast<RoundContent>(std::move(turn.lookup));
     if (exchange.content == nullptr) {
       exchange.content = std::make_shared<RoundContent>();
-      Preparation preparation;
-      if (exchange.turn.is_leaving) preparation.kind = Preparation::kLeaving;
+      Preparation header = exchange.header();
+      if (turn.is_leaving) header.kind = Preparation::kLeaving;
       InlineExecutor executor;
       OP_REQUIRES_OK(ctx, ToTf(exchange.content->request.Make(
-                              exchange.layout, {}, exchange.wire_type, &executor, preparation)));
+                              exchange.layout, {}, exchange.wire_type, &executor, header)));
     }
     exchange.content->request.blocks.SetOutputs(ctx, 0);
+    ctx->set_output(3, tf::Tensor(turn.is_over));
   }
 };
 
@@ -58,7 +60,7 @@ REGISTER_OP("KerasSparseServeRound")
     .Output("reply: int32")
     .Output("reply_splits: int32")
     .Output("own_reply: int32")
-    // Whether it was the last one, as the stages of all ranks have ended.
+    // Whether it was the last one, as the stages of all ranks have ended, or one has failed.
     .Output("is_last: bool")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -77,42 +79,64 @@ class ServeRoundOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<AheadExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    const AheadExchange& exchange = courier->exchange();
+    AheadExchange& exchange = courier->exchange();
     RoundContent& content = *exchange.content;
-    TableList handles;
     OwnParts parts{{}, pools_};
-    std::unique_ptr<ServedRows> served;
-    ServedIds ids;
+    TableList handles;
     OP_REQUIRES_OK(ctx, handles.Read(ctx));
     OP_REQUIRES_OK(ctx, parts.Check(exchange.layout, handles));
     OP_REQUIRES_OK(ctx, content.received.ReadInputs(ctx));
     OP_REQUIRES_OK(ctx, ReadBlocks(content.received, exchange.layout, &content.asked));
-    OP_REQUIRES_OK(ctx, ToTf(ServedRows::Create(exchange.layout, content.asked, &served)));
-    OP_REQUIRES_OK(ctx, ids.Make(exchange.layout, *served, pools_));
-    tf::Tensor is_last(
-        std::all_of(content.asked.begin(), content.asked.end(), [](const Block& each) {
-          return Preparation::Read(each.words).kind == Preparation::kLeaving;
-        }));
-    ctx->set_output(3, is_last);
-    Status status = FetchAhead(parts, ids, &content.holds);
+    // What is wrong with these is seen by all ranks alike.
+    Status status = CheckBlocks(exchange.layout, content.asked);
+    if (status.ok()) status = CheckHeaders(exchange, content.asked);
+    if (!status.ok()) exchange.rounds.Fail(status);
+    const bool is_last = !status.ok() || HaveAllLeft(content.asked);
+    ctx->set_output(3, tf::Tensor(is_last));
     BlockOutputs reply(exchange.layout);
-    if (exchange.reads_rows) {
-      SeeTables(parts, &content.versions, &content.num_updates);
-      InlineExecutor executor;
-      if (status.ok()) {
-        status = MakeReply(exchange.layout, exchange.wire_type, *served, parts, ids, Preparation(),
-                           &executor, &reply);
-      }
-      // The replies carry the error to all ranks.
-      if (!status.ok()) OP_REQUIRES_OK(ctx, reply.SetStatus(status));
+    if (is_last) {
+      OP_REQUIRES_OK(ctx, reply.SetStatus(status));
     } else {
-      // What cannot be read is the error of the step, which reads it again.
-      OP_REQUIRES_OK(ctx, reply.SetStatus(Status::Ok()));
+      OP_REQUIRES_OK(ctx, Serve(exchange, parts, &content, &reply));
     }
     reply.tensors().SetOutputs(ctx, 0);
   }
 
  private:
+  static Status CheckHeaders(const AheadExchange& exchange, const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) {
+      if (Preparation::Read(block.words).staleness == exchange.header().staleness) continue;
+      return FailedPrecondition(
+          "every rank must call `prefetch_lookups` with the same `mode`. Received: others");
+    }
+    return Status::Ok();
+  }
+
+  static bool HaveAllLeft(const std::vector<Block>& blocks) {
+    return std::all_of(blocks.begin(), blocks.end(), [](const Block& block) {
+      return Preparation::Read(block.words).kind == Preparation::kLeaving;
+    });
+  }
+
+  absl::Status Serve(const AheadExchange& exchange, const OwnParts& parts, RoundContent* content,
+                     BlockOutputs* reply) const {
+    std::unique_ptr<ServedRows> served;
+    ServedIds ids;
+    TF_RETURN_IF_ERROR(ToTf(ServedRows::Create(exchange.layout, content->asked, &served)));
+    TF_RETURN_IF_ERROR(ids.Make(exchange.layout, *served, pools_));
+    Status status = FetchAhead(parts, ids, &content->holds);
+    // Without rows, what cannot be read is the error of the step, which reads it again.
+    if (!exchange.reads_rows) return reply->SetStatus(Status::Ok());
+    SeeTables(parts, &content->versions, &content->num_updates);
+    InlineExecutor executor;
+    if (status.ok()) {
+      status = MakeReply(exchange.layout, exchange.wire_type, *served, parts, ids, Preparation(),
+                         &executor, reply);
+    }
+    // The replies carry the error to all ranks.
+    return status.ok() ? absl::OkStatus() : reply->SetStatus(status);
+  }
+
   static Status FetchAhead(const OwnParts& parts, const ServedIds& ids,
                            std::vector<StagedRecords::Hold>* holds) {
     for (size_t p = 0; p < parts.tables.size(); ++p) {
@@ -156,8 +180,12 @@ REGISTER_KERNEL_BUILDER(Name("KerasSparseEndRound").Device(tf::DEVICE_CPU), EndR
 REGISTER_OP("KerasSparseFailRounds")
     .Attr("message: string")
     .Input("courier: resource")
+    // What tells the other ranks of it, in the place of ids or rows.
+    .Output("words: int32")
+    .Output("splits: int32")
+    .Output("own_words: int32")
     .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs);
+    .SetShapeFn(tf::shape_inference::UnknownShape);
 
 class FailRoundsOp : public tf::OpKernel {
  public:
@@ -168,7 +196,12 @@ class FailRoundsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<AheadExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    courier->exchange().rounds.Fail(FailedPrecondition(message_));
+    AheadExchange& exchange = courier->exchange();
+    const Status status = FailedPrecondition(message_);
+    exchange.rounds.Fail(status);
+    BlockOutputs blocks(exchange.layout);
+    OP_REQUIRES_OK(ctx, blocks.SetStatus(status));
+    blocks.tensors().SetOutputs(ctx, 0);
   }
 
  private:

@@ -97,6 +97,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     BlockTensors first;
     const Status status = Begin(ctx, parts, may_be_staged, step.get(), &request, &first);
     if (!status.ok()) {
+      if (step->prepared != nullptr) area.area->CountDropped();
       step->prepared = nullptr;
       TF_RETURN_IF_ERROR(request.MakeError(layout_, combiners_, status));
       first = request.blocks;

@@ -51,6 +51,9 @@ class StageRequestsOp : public tf::OpKernel {
       lookups.push_back(MakeLookup(batch, {next, next + size}, tensors, resource->exchange()));
       next += size;
     }
+    const int64_t num_ahead =
+        resource->stage()->most_ahead() * static_cast<int64_t>(lookups.size());
+    resource->exchange()->rounds.KeepAtLeast(static_cast<size_t>(2 * num_ahead));
     resource->stage()->Stage(batch, std::move(lookups));
   }
 
@@ -76,8 +79,8 @@ class StageRequestsOp : public tf::OpKernel {
     prepared->exchange = exchange;
     prepared->content = std::make_shared<RoundContent>();
     InlineExecutor executor;
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        prepared->content->request.Make(exchange->layout, inputs, exchange->wire_type, &executor));
+    KERAS_SPARSE_RETURN_IF_ERROR(prepared->content->request.Make(
+        exchange->layout, inputs, exchange->wire_type, &executor, exchange->header()));
     KERAS_SPARSE_RETURN_IF_ERROR(exchange->rounds.Exchange(prepared->content, &prepared->round));
     if (prepared->round < 0) return Status::Ok();
     if (exchange->reads_rows) {

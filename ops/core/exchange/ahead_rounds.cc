@@ -8,9 +8,6 @@
 namespace keras_sparse {
 namespace {
 
-// Rounds that no step asks for are not kept for ever: more than all ranks' stages have ahead.
-constexpr size_t kMaxRounds = 256;
-
 // Steps of which a StepClock tells the usual, how many times that is no cause for impatience, and
 // where patience ends: each stall is remembered too.
 constexpr int kNumRemembered = 10;
@@ -60,23 +57,19 @@ void AheadRounds::Close() {
   changed_.notify_all();
 }
 
-Status AheadRounds::Next(Turn* turn) {
+AheadRounds::Turn AheadRounds::Next() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    KERAS_SPARSE_RETURN_IF_ERROR(failure_);
-    if (is_closed_) {
-      *turn = {nullptr, true};
-      return Status::Ok();
-    }
+    Turn turn;
+    turn.is_over = !failure_.ok();
+    turn.is_leaving = is_closed_;
+    if (turn.is_over || turn.is_leaving) return turn;
     if (num_left_out_ > 0) {
       --num_left_out_;
-      *turn = {nullptr, false};
-      return Status::Ok();
+      return turn;
     }
-    if (lookup_ != nullptr || clock_->HasWaitedBeyond(kPatience)) {
-      *turn = {lookup_, false};
-      return Status::Ok();
-    }
+    turn.lookup = lookup_;
+    if (lookup_ != nullptr || clock_->HasWaitedBeyond(kPatience)) return turn;
     changed_.wait_for(lock, kPatience);
   }
 }
@@ -92,7 +85,7 @@ void AheadRounds::End(std::shared_ptr<Content> content) {
   }
   if (is_closed_) return;
   contents_.emplace(round, std::move(content));
-  if (contents_.size() > kMaxRounds) {
+  if (contents_.size() > max_rounds_) {
     dropped = std::move(contents_.begin()->second);
     contents_.erase(contents_.begin());
   }
@@ -108,6 +101,11 @@ uint32_t AheadRounds::Expectation::checksum() const {
   std::vector<int64_t> beyond_first;
   for (const int64_t round : rounds) beyond_first.push_back(round - rounds.front());
   return Crc32c(beyond_first.data(), beyond_first.size() * sizeof(int64_t));
+}
+
+void AheadRounds::KeepAtLeast(size_t num_rounds) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  max_rounds_ = std::max(max_rounds_, num_rounds);
 }
 
 AheadRounds::Expectation AheadRounds::Expect(int64_t round) const {

@@ -70,6 +70,7 @@ class AheadRounds {
   struct Turn {
     std::shared_ptr<Content> lookup;
     bool is_leaving = false;
+    bool is_over = false;  // there are no more rounds
   };
 
   // What a step may wait beyond the usual before its rank takes part without a lookup.
@@ -85,13 +86,15 @@ class AheadRounds {
   // Ends the stage: what was handed in gets no round, and what came is dropped.
   void Close();
 
-  // Waits until this rank is to take part in the next round. An error is that of Fail.
-  Status Next(Turn* turn);
+  // Waits until this rank is to take part in the next round.
+  Turn Next();
   // Ends the round.
   //   content  what there is for steps
   void End(std::shared_ptr<Content> content);
   // No more rounds can be: the error is that of all lookups.
   void Fail(const Status& status);
+  // How many rounds are kept that no step has seen: at least as many as stages have ahead.
+  void KeepAtLeast(size_t num_rounds);
 
   // Where the lookups of all ranks are in a step.
   struct Expectation {
@@ -116,6 +119,7 @@ class AheadRounds {
   std::shared_ptr<Content> lookup_;  // handed in, and its round is not over
   int64_t lookup_round_ = -1;        // of the last one that is over
   int64_t next_round_ = 0;
+  size_t max_rounds_ = 0;
   std::map<int64_t, std::shared_ptr<Content>> contents_;  // by round
   std::vector<int64_t> ahead_by_;  // (num_ranks) rounds that a rank's lookup is beyond this one's
   int64_t num_behind_ = 0;         // rounds that this one is behind the first, and makes good

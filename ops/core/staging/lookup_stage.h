@@ -98,6 +98,8 @@ class LookupStage : public std::enable_shared_from_this<LookupStage> {
   // As they are now.
   int64_t capacity() const;
   int64_t num_threads() const;
+  // The capacity that it may come to.
+  int64_t most_ahead() const;
   // Batches that are ready, and those that are ready or in work.
   int64_t num_ready() const;
   int64_t num_ahead() const;

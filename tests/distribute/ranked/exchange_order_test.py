@@ -58,6 +58,26 @@ def test_inside_a_function_ranks_may_call_layers_in_any_order(options):
         np.testing.assert_allclose(rows, np.full(rows.shape, value - num_gradients), rtol=1e-6)
 
 
+def test_with_lookups_staged_on_some_ranks_too():
+    layers = two_layers()
+    inputs = keras.Input((2,), dtype="int64")
+    model = keras.Model(inputs, [layer([inputs, inputs])[0] for layer in layers])
+    ids = tf.data.Dataset.range(12).map(lambda n: tf.stack([n % 9, n * 7 % 9])).batch(1)
+    ahead = iter(keras_sparse.data.prefetch_lookups(ids, model, capacity=2))
+
+    @tf.function
+    def step(ids):
+        return {layer.name: layer([ids, ids])[0] for layer in in_own_order(layers)}
+
+    for _ in range(12):
+        batch = next(ahead)
+        if ksd.rank() > 0:  # what it has not staged
+            batch = tf.constant([[8, 8]], tf.int64)
+        rows = step(batch)
+        for layer, value in zip(layers, (1.0, 2.0), strict=True):
+            np.testing.assert_array_equal(rows[layer.name], np.full((1, 2, 8), value))
+
+
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank has one order")
 @pytest.mark.parametrize("options", [{}, {"row_slice_threshold": 1}, {"dp_input": False}])
 def test_outside_of_a_function_another_order_is_an_error_on_all(options):

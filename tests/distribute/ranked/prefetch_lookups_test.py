@@ -1,7 +1,5 @@
 """`prefetch_lookups` over ranks: bit for bit the training without it, and nobody waits in vain."""
 
-import gc
-import threading
 import time
 
 import keras
@@ -14,67 +12,12 @@ import keras_sparse.distribute as ksd
 from keras_sparse.data import prefetch_lookups
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-
-several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
-BATCH, BATCHES, ROWS = 16, 12, 200
-
-
-def make_model(storage=None, **kwargs):
-    """Two inputs of three tables: by columns or whole, by rows, and shared."""
-    keras.utils.set_random_seed(3)
-    layers = [
-        Embedding(ROWS, 6, "sum", seed=1, name="columns"),
-        Embedding(None, 4, seed=2, name="rows", storage=storage),
-    ]
-    inputs = [
-        keras.Input((3,), dtype="int64"),
-        keras.Input((2,), dtype="int64"),
-        keras.Input((None,), dtype="int64", ragged=True),
-    ]
-    layer = DistributedEmbedding(
-        layers, column_slice_threshold=3 * ROWS, input_table_map=[0, 1, 0], name="tables", **kwargs
-    )
-    first, second, third = layer(inputs)
-    vectors = [first, keras.layers.Flatten()(second), third]
-    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(vectors))
-    model = keras.Model(inputs, outputs)
-    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
-    return model
-
-
-def make_data(seed=0, batches=BATCHES):
-    """This rank's batches, which no other rank has."""
-    rng = np.random.default_rng(100 * seed + ksd.rank())
-    samples = BATCH * batches
-    lengths = rng.integers(0, 5, samples)
-    ragged = tf.RaggedTensor.from_row_lengths(rng.integers(0, ROWS, lengths.sum()), lengths)
-    inputs = (rng.integers(0, ROWS, (samples, 3)), rng.integers(-50, 50, (samples, 2)), ragged)
-    labels = rng.normal(size=(samples, 1)).astype(np.float32)
-    return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
-
-
-def tables_of(model):
-    layer = model.get_layer("tables")
-    return {table.path: table for table in layer.tables}
-
-
-def assert_same(model, other):
-    for ours, theirs in zip(model.variables, other.variables, strict=True):
-        if not isinstance(ours, keras_sparse.EmbeddingVariable):
-            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-            continue
-        mine, others = (sorted_rows(each) for each in (ours, theirs))
-        np.testing.assert_array_equal(mine[0], others[0])
-        np.testing.assert_array_equal(mine[1], others[1])
-
-
-def sorted_rows(table):
-    chunks = list(table.export())
-    if not chunks:
-        return np.zeros(0), np.zeros(0)
-    keys, records = (np.concatenate(each) for each in zip(*chunks, strict=True))
-    order = np.argsort(keys)
-    return keys[order], records[order]
+from prefetch_on_ranks import assert_same
+from prefetch_on_ranks import BATCHES
+from prefetch_on_ranks import make_data
+from prefetch_on_ranks import make_model
+from prefetch_on_ranks import OneOfList
+from prefetch_on_ranks import ROWS
 
 
 def prefetch_stats(model):
@@ -182,7 +125,7 @@ def test_evaluation_in_between_changes_nothing():
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity):
     layer = DistributedEmbedding([Embedding(None, 1, embeddings_initializer="zeros")])
-    model = keras.Sequential([keras.Input((2,), dtype="int64"), Single(layer)])
+    model = keras.Sequential([keras.Input((2,), dtype="int64"), OneOfList(layer)])
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
     optimizer.build(model.trainable_variables)
     # Each batch has id 7 and one of its own; a step of all ranks takes 1 from the row of id 7.
@@ -210,23 +153,9 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity):
         assert found["staleness_max"] <= capacity + 1
 
 
-class Single(keras.layers.Layer):
-    """A layer of one input in the place of one of a list."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def build(self, shape):
-        self.layer.build()
-
-    def call(self, ids):
-        return self.layer([ids])[0]
-
-
 def test_rows_from_before_new_weights_are_not_used():
     layer = DistributedEmbedding([Embedding(30, 2, embeddings_initializer="zeros")])
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), Single(layer)])
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), OneOfList(layer)])
     ids = tf.data.Dataset.from_tensor_slices(np.arange(8)[:, None]).batch(2)
     ahead = iter(prefetch_lookups(ids, model, capacity=3, mode="stale"))
     rows = [layer([next(ahead)])[0].numpy()]
@@ -234,44 +163,6 @@ def test_rows_from_before_new_weights_are_not_used():
     layer.set_weights([np.ones((30, 2), np.float32)])
     rows += [layer([batch])[0].numpy() for batch in ahead]
     assert [each.mean() for each in rows] == [0, 1, 1, 1]
-
-
-@several
-def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
-    layer = DistributedEmbedding([Embedding(30, 2, "sum", name="users")])
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), Single(layer)])
-    bad = np.where((np.arange(10) == 6) & (ksd.rank() == 1), 99, np.arange(10))
-    batches = tf.data.Dataset.from_tensor_slices(bad[:, None]).batch(2)
-    ahead = prefetch_lookups(batches, model, capacity=2)
-    look_up = tf.function(lambda ids: layer([ids])[0])
-    ahead = iter(ahead)
-    for _ in range(3):
-        look_up(next(ahead))
-    words = r"\[rank 1 of \d\] (batch 3 of prefetch_lookups: )?.*users.*99"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-        look_up(next(ahead))
-
-
-def num_couriers(expected):
-    """The number of stages that exchange ids, once it is that expected or time is up."""
-    for _ in range(100):
-        gc.collect()
-        number = sum(".ahead_" in each.name for each in threading.enumerate())
-        if number == expected:
-            break
-        time.sleep(0.1)
-    return number
-
-
-def test_nothing_is_left_of_a_stage_that_has_ended():
-    assert num_couriers(0) == 0  # of the tests before
-    model = make_model()
-    ahead = prefetch_lookups(make_data(), model, capacity=2)
-    model.fit(ahead, steps_per_epoch=3, shuffle=False, verbose=0)
-    number = int(ksd.size() > 1)
-    assert num_couriers(number) == number
-    del ahead, model
-    assert num_couriers(0) == 0
 
 
 def test_whole_batches_and_copied_tables_are_made_ready_too():

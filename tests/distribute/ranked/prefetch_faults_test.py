@@ -1,0 +1,86 @@
+"""What goes wrong in a stage on one rank is an error on all, and nothing is left of it."""
+
+import gc
+import threading
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse.distribute as ksd
+from keras_sparse import ops
+from keras_sparse.data import prefetch_lookups
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from prefetch_on_ranks import make_data
+from prefetch_on_ranks import make_model
+from prefetch_on_ranks import OneOfList
+
+several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
+
+
+@several
+def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
+    layer = DistributedEmbedding([Embedding(30, 2, "sum", name="users")])
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), OneOfList(layer)])
+    bad = np.where((np.arange(10) == 6) & (ksd.rank() == 1), 99, np.arange(10))
+    batches = tf.data.Dataset.from_tensor_slices(bad[:, None]).batch(2)
+    ahead = prefetch_lookups(batches, model, capacity=2)
+    look_up = tf.function(lambda ids: layer([ids])[0])
+    ahead = iter(ahead)
+    for _ in range(3):
+        look_up(next(ahead))
+    words = r"\[rank 1 of \d\] (batch 3 of prefetch_lookups: )?.*users.*99"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        look_up(next(ahead))
+
+
+@several
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_an_error_of_one_rank_in_a_round_is_that_of_all(mode, monkeypatch):
+    serve, rounds = ops._native.lib.keras_sparse_serve_round, []
+
+    def serve_or_fail(**kwargs):
+        rounds.append(1)
+        if ksd.rank() == 1 and len(rounds) == 5:
+            raise MemoryError("no memory in round 5")
+        return serve(**kwargs)
+
+    monkeypatch.setattr(ops._native.lib, "keras_sparse_serve_round", serve_or_fail)
+    model = make_model()
+    ahead = prefetch_lookups(make_data(), model, capacity=2, mode=mode)
+    words = r"batch \d+ of prefetch_lookups: .*MemoryError: no memory in round 5"
+    with pytest.raises(tf.errors.FailedPreconditionError, match=words):
+        model.fit(ahead, shuffle=False, verbose=0)
+
+
+@several
+def test_other_modes_on_other_ranks_are_an_error_of_all():
+    model = make_model()
+    ahead = prefetch_lookups(make_data(), model, mode="stale" if ksd.rank() else "exact")
+    with pytest.raises(tf.errors.FailedPreconditionError, match="with the same `mode`"):
+        model.fit(ahead, shuffle=False, verbose=0)
+
+
+def num_couriers(expected):
+    """The number of stages that exchange ids, once it is that expected or time is up."""
+    for _ in range(100):
+        gc.collect()
+        number = sum(".ahead_" in each.name for each in threading.enumerate())
+        if number == expected:
+            break
+        time.sleep(0.1)
+    return number
+
+
+def test_nothing_is_left_of_a_stage_that_has_ended():
+    assert num_couriers(0) == 0  # of the tests before
+    model = make_model()
+    ahead = prefetch_lookups(make_data(), model, capacity=2)
+    model.fit(ahead, steps_per_epoch=3, shuffle=False, verbose=0)
+    number = int(ksd.size() > 1)
+    assert num_couriers(number) == number
+    del ahead, model
+    assert num_couriers(0) == 0

@@ -1,0 +1,79 @@
+"""A model whose tables are spread over ranks, and each rank's data, for `prefetch_lookups`."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+
+BATCH, BATCHES, ROWS = 16, 12, 200
+
+
+def make_model(storage=None, **kwargs):
+    """Two inputs of three tables: by columns or whole, by rows, and shared."""
+    keras.utils.set_random_seed(3)
+    layers = [
+        Embedding(ROWS, 6, "sum", seed=1, name="columns"),
+        Embedding(None, 4, seed=2, name="rows", storage=storage),
+    ]
+    inputs = [
+        keras.Input((3,), dtype="int64"),
+        keras.Input((2,), dtype="int64"),
+        keras.Input((None,), dtype="int64", ragged=True),
+    ]
+    layer = DistributedEmbedding(
+        layers, column_slice_threshold=3 * ROWS, input_table_map=[0, 1, 0], name="tables", **kwargs
+    )
+    first, second, third = layer(inputs)
+    vectors = [first, keras.layers.Flatten()(second), third]
+    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(vectors))
+    model = keras.Model(inputs, outputs)
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
+    return model
+
+
+def make_data(seed=0, batches=BATCHES):
+    """This rank's batches, which no other rank has."""
+    rng = np.random.default_rng(100 * seed + ksd.rank())
+    samples = BATCH * batches
+    lengths = rng.integers(0, 5, samples)
+    ragged = tf.RaggedTensor.from_row_lengths(rng.integers(0, ROWS, lengths.sum()), lengths)
+    inputs = (rng.integers(0, ROWS, (samples, 3)), rng.integers(-50, 50, (samples, 2)), ragged)
+    labels = rng.normal(size=(samples, 1)).astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
+
+
+def assert_same(model, other):
+    for ours, theirs in zip(model.variables, other.variables, strict=True):
+        if not isinstance(ours, keras_sparse.EmbeddingVariable):
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+            continue
+        mine, others = (sorted_rows(each) for each in (ours, theirs))
+        np.testing.assert_array_equal(mine[0], others[0])
+        np.testing.assert_array_equal(mine[1], others[1])
+
+
+def sorted_rows(table):
+    chunks = list(table.export())
+    if not chunks:
+        return np.zeros(0), np.zeros(0)
+    keys, records = (np.concatenate(each) for each in zip(*chunks, strict=True))
+    order = np.argsort(keys)
+    return keys[order], records[order]
+
+
+class OneOfList(keras.layers.Layer):
+    """A layer of one input in the place of one of a list."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def build(self, shape):
+        self.layer.build()
+
+    def call(self, ids):
+        return self.layer([ids])[0]
