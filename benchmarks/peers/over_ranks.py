@@ -17,7 +17,7 @@ from benchmarks.peers.keras_layers import make_layers
 from benchmarks.workloads import dense_features_and_labels
 from keras_sparse import distribute
 from keras_sparse.distribute import collectives
-from keras_sparse.distribute import exchange
+from keras_sparse.distribute import exchange_call
 from keras_sparse.distribute import runtime
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.optimizers import Adagrad
@@ -187,7 +187,7 @@ def count_sent(steps, i):
         return average_of(tensors, name)
 
     with (
-        mock.patch.object(exchange, "alltoall", counted_alltoall),
+        mock.patch.object(exchange_call, "alltoall", counted_alltoall),
         mock.patch.object(collectives, "average_of", counted_average_of),
     ):
         steps.train(steps.ids[i])
