@@ -21,6 +21,6 @@ PLACEMENTS = [RANKED / name for name in NAMES]
 def test_passes_on_ranks(num_ranks, tests):
     # The first failure ends its rank, and Horovod then the others, which wait for it.
     pytest_options = ("-x", "-q", "-p", "no:cacheprovider", "--durations=5")
-    status, printed = run_ranks(num_ranks, "-m", "pytest", *pytest_options, *tests, seconds=900)
+    status, printed = run_ranks(num_ranks, "-m", "pytest", *pytest_options, *tests, seconds=1500)
     assert status == 0, printed
     assert len(re.findall(r"\d passed[^\n]* in ", printed)) == num_ranks, printed
