@@ -33,6 +33,7 @@ from benchmarks.async_lookup import STAGED
 from benchmarks.exchange_rank import NUM_RANKS
 from benchmarks.slow_network import reason_against
 from benchmarks.slow_network import SlowNetwork
+from benchmarks.timing import environment_of
 from benchmarks.timing import REPOSITORY
 
 TITLE = "Exchanges ahead of their steps on two ranks, ms"
@@ -49,15 +50,7 @@ class Ranks:
 
     def __init__(self, network, threads):
         self._network = network
-        self._environment = {
-            **os.environ,
-            "TF_NUM_INTRAOP_THREADS": str(threads),
-            "TF_NUM_INTEROP_THREADS": str(threads),
-            "OMP_NUM_THREADS": str(threads),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "KERAS_BACKEND": "tensorflow",
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
-        }
+        self._environment = environment_of(threads)
         self._connections = {}
 
     def __enter__(self):

@@ -25,6 +25,7 @@ import sysconfig
 import tempfile
 
 from benchmarks import workloads
+from benchmarks.timing import environment_of
 from benchmarks.timing import REPOSITORY
 from benchmarks.timing import say
 
@@ -52,15 +53,7 @@ class Launch:
         command = [sys.executable, "-m", "benchmarks.rank", address]
         if num_ranks > 1:
             command = [HOROVODRUN, "--gloo", "--disable-cache", "-np", str(num_ranks), *command]
-        environment = {
-            **os.environ,
-            "TF_NUM_INTRAOP_THREADS": str(threads),
-            "TF_NUM_INTEROP_THREADS": str(threads),
-            "OMP_NUM_THREADS": str(threads),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "KERAS_BACKEND": "tensorflow",
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
-        }
+        environment = environment_of(threads)
         silent = None if os.getenv("BENCHMARKS_VERBOSE") else subprocess.DEVNULL
         self.ranks, self.processes, self.slowest = {}, [], {}
         with multiprocessing.connection.Listener(address) as listener:

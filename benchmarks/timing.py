@@ -73,20 +73,25 @@ def say(*words):
     print(*words, file=sys.stderr, flush=True)
 
 
+def environment_of(threads):
+    """The variables of a process that computes on so many threads, of any of the libraries."""
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        "TF_NUM_INTRAOP_THREADS": str(threads),
+        "TF_NUM_INTEROP_THREADS": str(threads),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "KERAS_BACKEND": "tensorflow",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
+    }
+
+
 class Worker:
     """The process of one peer."""
 
     def __init__(self, peer, column, path, threads):
         order = {"module": peer.module, "function": peer.function, "column": column}
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": str(threads),
-            "TF_NUM_INTRAOP_THREADS": str(threads),
-            "TF_NUM_INTEROP_THREADS": str(threads),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "KERAS_BACKEND": "tensorflow",
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
-        }
+        environment = environment_of(threads)
         self.peer = peer
         self.times = []
         self.process = subprocess.Popen(

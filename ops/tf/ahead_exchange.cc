@@ -29,7 +29,7 @@ Preparation AheadExchange::header() const {
 
 int64_t AheadExchange::max_staleness() const {
   const std::shared_ptr<LookupStage> owner = stage.lock();
-  return owner == nullptr ? 0 : owner->capacity() + owner->num_threads();
+  return owner == nullptr ? 0 : owner->max_staleness();
 }
 
 Fingerprint FingerprintOf(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs) {

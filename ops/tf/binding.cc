@@ -44,6 +44,17 @@ absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vecto
       absl::StrCat("`lookup_sizes` must be above 0 and add up to N. Received: N=", n));
 }
 
+absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch) {
+  const tf::Tensor* input = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("batch", &input));
+  if (!tf::TensorShapeUtils::IsScalar(input->shape())) {
+    return InvalidInput(
+        absl::StrCat("`batch` must be a number. Received: shape=", input->shape().DebugString()));
+  }
+  *batch = input->scalar<int64_t>()();
+  return absl::OkStatus();
+}
+
 absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners) {
   tf::OpInputList row_splits;
   tf::OpInputList weights;

@@ -100,6 +100,9 @@ absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>*
 // Reads `lookup_sizes` in an op's constructor: how many of its `n` inputs belong to each lookup.
 absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes);
 
+// Reads the input `batch`: the number of a batch in its data.
+absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch);
+
 // The list inputs `ids`, `row_splits` and `weights` of an op, checked against each other; the core
 // checks what is in them.
 class BagInputs {

@@ -1,7 +1,6 @@
 // KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/tf/ready_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -36,10 +35,8 @@ class StageLookupsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<LookupStageResource> resource;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
-    OP_REQUIRES(ctx, tf::TensorShapeUtils::IsScalar(ctx->input(1).shape()),
-                InvalidInput(absl::StrCat("`batch` must be a number. Received: shape=",
-                                          ctx->input(1).shape().DebugString())));
-    const auto batch = ctx->input(1).scalar<int64_t>()();
+    int64_t batch = 0;
+    OP_REQUIRES_OK(ctx, ReadBatchNumber(ctx, &batch));
     const auto inputs = std::make_shared<Inputs>();
     BagInputs bags;
     OP_REQUIRES_OK(ctx, inputs->tables.Read(ctx));
@@ -89,8 +86,7 @@ class StageLookupsOp : public tf::OpKernel {
       KERAS_SPARSE_RETURN_IF_ERROR(ready->FetchAhead(requests));
       if (reads_rows) {
         const std::shared_ptr<LookupStage> owner = stage.lock();
-        const int64_t max_staleness =
-            owner == nullptr ? 0 : owner->capacity() + owner->num_threads();
+        const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
         KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, max_staleness));
       }
       *rows = std::move(ready);

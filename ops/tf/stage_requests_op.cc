@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/tf/ahead_exchange.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -36,10 +35,8 @@ class StageRequestsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<ExchangeStageResource> resource;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
-    OP_REQUIRES(ctx, tf::TensorShapeUtils::IsScalar(ctx->input(1).shape()),
-                InvalidInput(absl::StrCat("`batch` must be a number. Received: shape=",
-                                          ctx->input(1).shape().DebugString())));
-    const auto batch = ctx->input(1).scalar<int64_t>()();
+    int64_t batch = 0;
+    OP_REQUIRES_OK(ctx, ReadBatchNumber(ctx, &batch));
     std::vector<RequestInput> inputs;
     OP_REQUIRES_OK(ctx, ReadRequestInputs(ctx, input_tables_, combiners_, &inputs));
     // What the inputs point to. Not the stage's own handle, with which it would keep itself alive.

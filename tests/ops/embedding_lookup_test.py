@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_sparse import EmbeddingVariable
+from embedding_lookup_cases import ROWS
+from embedding_lookup_cases import table
 from keras_sparse import ops
 
-ROWS = np.random.default_rng(3).normal(size=(7, 3)).astype("float32")
 RAGGED = tf.ragged.constant([[6, 1, 1], [], [0]], dtype=tf.int64)
 KEYS = [2**63 - 1, -(2**63), 2**53 + 1, 2**53]
-
-
-def table(input_dim=7, rows=ROWS, keys=None):
-    variable = EmbeddingVariable(input_dim, rows.shape[1])
-    variable.import_(np.arange(len(rows)) if keys is None else keys, rows)
-    return variable
 
 
 def run(lookup, variable, ids, max_norm):

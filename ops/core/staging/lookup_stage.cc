@@ -268,6 +268,11 @@ int64_t LookupStage::num_threads() const {
   return num_threads_;
 }
 
+int64_t LookupStage::max_staleness() const {
+  const Lock lock(mutex_);
+  return capacity_ + num_threads_;
+}
+
 int64_t LookupStage::most_ahead() const {
   return options_.capacity == 0 ? std::max(options_.num_threads, kMaxChosenCapacity)
                                 : options_.capacity;

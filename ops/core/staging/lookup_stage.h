@@ -98,6 +98,9 @@ class LookupStage : public std::enable_shared_from_this<LookupStage> {
   // As they are now.
   int64_t capacity() const;
   int64_t num_threads() const;
+  // Steps that may come between the work on a batch and its own: those of the batches that are
+  // ready or in work before it.
+  int64_t max_staleness() const;
   // The capacity that it may come to.
   int64_t most_ahead() const;
   // Batches that are ready, and those that are ready or in work.
