@@ -103,7 +103,8 @@ Status GradientApplier::Check() const {
 Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& source,
                                    const FetchedRecords& fetched, const IdPartition& partition,
                                    int64_t part) const {
-  static thread_local Scratch scratch;
+  static thread_local Scratch kept;
+  Scratch& scratch = kept;  // found once: a thread's variable is a call away
   const int64_t dim = table->dim();
   IdGrouper& groups = scratch.groups;
   groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part));
@@ -131,38 +132,47 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
     return writer.Locate(block->ids.data(), block->size, block->records.data(),
                          block->created.data());
   };
-  const auto prefetch = [&](const Block& block) {
-    writer.PrefetchRecords(block.records.data(), block.size);
-    for (int64_t i = 0; i < block.size; ++i) {
+  // Both do rows [begin, end) of a block, or those of them that it has.
+  const auto prefetch = [&](const Block& block, int64_t begin, int64_t end) {
+    end = std::min(end, block.size);
+    if (begin >= end) return;
+    writer.PrefetchRecords(block.records.data() + begin, end - begin);
+    for (int64_t i = begin; i < end; ++i) {
       const int64_t u = block.uniques[static_cast<size_t>(i)];
       const int64_t n = std::min(groups.num_occurrences(u), kPrefetchedOccurrences);
       for (int64_t o = 0; o < n; ++o) source.Prefetch(groups.occurrences(u)[o]);
     }
   };
-  const auto update = [&](const Block& block) {
+  const auto update = [&](const Block& block, int64_t begin, int64_t end) {
+    end = std::min(end, block.size);
+    if (begin >= end) return;
     std::array<const float*, kBlockRows> gradients;
-    writer.Prepare(block.ids.data(), block.size, block.records.data(), block.created.data());
-    GatherGradients(source, groups, block.uniques.data(), block.size, dim, scratch.sums.data(),
-                    gradients.data());
-    table->rule_->Update(block.records.data(), gradients.data(), block.size);
+    float* const* records = block.records.data() + begin;
+    writer.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
+    GatherGradients(source, groups, block.uniques.data() + begin, end - begin, dim,
+                    scratch.sums.data(), gradients.data());
+    table->rule_->Update(records, gradients.data(), end - begin);
     if (!table->options_.keeps_gradient_step) return;
-    for (int64_t i = 0; i < block.size; ++i) {
+    for (int64_t i = begin; i < end; ++i) {
       table->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
                                              table->num_steps_);
     }
   };
 
+  const int64_t step = writer.rows_at_once();
   // One block is located ahead of the one that is updated.
   std::array<Block, 2> blocks;
   writer.PrefetchIndex(groups.unique_ids(), std::min(kBlockRows, groups.num_unique()));
   KERAS_SPARSE_RETURN_IF_ERROR(locate(&blocks[0]));
-  prefetch(blocks[0]);
+  prefetch(blocks[0], 0, kBlockRows);
   Status status;
   for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
     status = locate(&blocks[1 - current]);
     if (!status.ok()) blocks[1 - current].size = 0;
-    prefetch(blocks[1 - current]);
-    update(blocks[current]);
+    for (int64_t begin = 0; begin < kBlockRows; begin += step) {
+      prefetch(blocks[1 - current], begin, begin + step);
+      update(blocks[current], begin, begin + step);
+    }
   }
   table->created_rows_.fetch_add(writer.num_created(), std::memory_order_relaxed);
   return status;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "ops/core/cache_size.h"
 #include "ops/core/row_access.h"
 #include "ops/core/vector_math.h"
 
@@ -13,8 +14,8 @@ namespace {
 
 constexpr int64_t kIdsPerRun = 512;
 constexpr int64_t kNanosecondsPerId = 20;
-// An output that leaves the last-level cache before anything reads it.
-constexpr int64_t kStreamBytes = int64_t{32} << 20;
+// Of outputs that are written into the cache, however large it is: it may have other users.
+constexpr int64_t kMaxCachedBytes = int64_t{32} << 20;
 
 // Some consecutive bags of one request.
 struct Run {
@@ -34,18 +35,21 @@ ReadCounts ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetch
   const auto size = [end](int64_t at) { return std::clamp<int64_t>(end - at, 0, kBlockRows); };
   reader.PrefetchIndex(ids + begin, size(begin));
   reader.PrefetchIndex(ids + begin + kBlockRows, size(begin + kBlockRows));
-  reader.Find(ids + begin, size(begin), records[0].data());
-  reader.PrefetchRecords(records[0].data(), size(begin));
-  int half = 0;
-  for (int64_t at = begin; at < end; at += kBlockRows, half = 1 - half) {
+  float** block = records[0].data();
+  float** next_block = records[1].data();
+  reader.Find(ids + begin, size(begin), block);
+  reader.PrefetchRecords(block, size(begin));
+  const int64_t step = reader.rows_at_once();
+  for (int64_t at = begin; at < end; at += kBlockRows) {
     const int64_t next = at + kBlockRows;
-    float** next_records = records[static_cast<size_t>(1 - half)].data();
     reader.PrefetchIndex(ids + next + kBlockRows, size(next + kBlockRows));
-    reader.Find(ids + next, size(next), next_records);
-    const float* const* rows = reader.Resolve(
-        ids + at, size(at), records[static_cast<size_t>(half)].data(), half, &counts);
-    reader.PrefetchRecords(next_records, size(next));
-    use(at, size(at), rows);
+    reader.Find(ids + next, size(next), next_block);
+    for (int64_t i = 0; i < kBlockRows; i += step) {
+      reader.PrefetchRecords(next_block + i, std::clamp<int64_t>(size(next) - i, 0, step));
+      const int64_t n = std::clamp<int64_t>(size(at) - i, 0, step);
+      if (n > 0) use(at + i, n, reader.Resolve(ids + at + i, n, block + i, &counts));
+    }
+    std::swap(block, next_block);
   }
   return counts;
 }
@@ -168,6 +172,13 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   return any_refused ? CheckIds(lists, executor) : Status::Ok();
 }
 
+// Outputs of more bytes leave the last-level cache before anything reads them: half of it is for
+// the rows that are read.
+int64_t MaxCachedBytes() {
+  const int64_t cache = ThirdLevelCacheBytes();
+  return cache == 0 ? kMaxCachedBytes : std::min(cache / 2, kMaxCachedBytes);
+}
+
 }  // namespace
 
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
@@ -177,8 +188,8 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
   }
   return ForEachRun(
       requests, executor,
-      [stream = output_bytes > kStreamBytes](const LookupRequest& request,
-                                             const FetchedRecords& fetched, const Run& run) {
+      [stream = output_bytes > MaxCachedBytes()](const LookupRequest& request,
+                                                 const FetchedRecords& fetched, const Run& run) {
         if (request.bags.combiner == Combiner::kNone) {
           CopyRun(request, fetched, run, stream);
         } else {

@@ -14,6 +14,15 @@ constexpr int64_t kBlockRows = 16;
 // The rest of a wider row follows by the processor's own stream prefetcher.
 constexpr int64_t kMaxPrefetchBytes = 1024;
 
+// How many rows of so many bytes to ask for between the uses of others. The processor has room for
+// a few dozen lines on their way and waits while it has none: a whole block asked for at once would
+// keep it from using the block before.
+inline int64_t RowsAtOnce(int64_t bytes) {
+  constexpr int64_t kBytesAtOnce = 2048;
+  constexpr int64_t kMinRows = 2;  // calls a row would cost more than they save
+  return std::clamp(kBytesAtOnce / bytes, kMinRows, kBlockRows);
+}
+
 // GCC takes a function that does nothing but prefetch for one without an effect, and drops the
 // calls of it that it does not inline at once. The empty statement is an effect in its eyes.
 inline void PrefetchLine(const void* address) {
@@ -45,10 +54,16 @@ inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
       return PrefetchLines<1>(rows, n);
     case 2:
       return PrefetchLines<2>(rows, n);
+    case 3:
+      return PrefetchLines<3>(rows, n);
     case 4:
       return PrefetchLines<4>(rows, n);
+    case 5:
+      return PrefetchLines<5>(rows, n);
     case 6:
       return PrefetchLines<6>(rows, n);
+    case 7:
+      return PrefetchLines<7>(rows, n);
     case 8:
       return PrefetchLines<8>(rows, n);
     default:

@@ -16,10 +16,14 @@ constexpr int64_t kIdsPerTask = 4096;
 
 bool AnyOutOfRange(const EmbeddingTable& table, const int64_t* ids, int64_t n) {
   if (table.is_dynamic() || table.out_of_range_is_zero()) return false;
-  const auto input_dim = static_cast<uint64_t>(table.input_dim());
-  bool any = false;  // a negative id is huge without its sign
-  for (int64_t i = 0; i < n; ++i) any |= static_cast<uint64_t>(ids[i]) >= input_dim;
-  return any;
+  // The sign of an id or of its distance to the last row. Vectors have no unsigned comparison.
+  const auto last = static_cast<uint64_t>(table.input_dim()) - 1;
+  uint64_t signs = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto id = static_cast<uint64_t>(ids[i]);
+    signs |= id | (last - id);
+  }
+  return signs >> 63 != 0;
 }
 
 Status OutOfRangeError(const TableIds& list) {
@@ -68,15 +72,14 @@ void RowReader::Find(const int64_t* ids, int64_t n, float** records) const {
 }
 
 const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float* const* records,
-                                           int half, ReadCounts* counts) {
+                                           ReadCounts* counts) {
   const int64_t dim = table_.dim();
-  const float** rows = rows_[static_cast<size_t>(half)].data();
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records[i];
     if (record != nullptr) {
       ++counts->hits;
       if (!moves_rows_ || table_.rule_->IsCurrent(record)) {
-        rows[i] = record;
+        rows_[static_cast<size_t>(i)] = record;
         continue;
       }
     } else if (!fetched_.empty()) {
@@ -84,9 +87,9 @@ const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float*
       if (record != nullptr) ++counts->lower_hits;
     }
     // Most readers never get here, so the memory is taken when it is first needed.
-    if (made_.empty()) made_.resize(static_cast<size_t>(2 * kBlockRows * dim));
-    float* made = made_.data() + (half * kBlockRows + i) * dim;
-    rows[i] = made;
+    if (made_.empty()) made_.resize(static_cast<size_t>(kBlockRows * dim));
+    float* made = made_.data() + i * dim;
+    rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
       table_.rule_->Read(record, made);
     } else if (table_.first_tier_->Accepts(ids[i])) {
@@ -96,7 +99,7 @@ const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float*
       std::fill_n(made, dim, 0.0f);
     }
   }
-  return rows;
+  return rows_.data();
 }
 
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts) {

@@ -47,21 +47,22 @@ class RowReader {
   //   ids, records  (n), n <= kBlockRows
   void Find(const int64_t* ids, int64_t n, float** records) const;
 
-  // Starts bringing records towards the processor.
+  // Starts bringing records towards the processor, as many at once as rows_at_once.
+  int64_t rows_at_once() const { return RowsAtOnce(prefetch_bytes_); }
   void PrefetchRecords(float* const* records, int64_t n) const {
     PrefetchRows(records, n, prefetch_bytes_);
   }
 
   // Turns what Find gave into rows as they read now: (n) pointers to dim floats, which are
   // `records` itself if all rows can be read as they stand. Other rows are made in the reader's own
-  // memory, which the next call with the same `half` (0 or 1) overwrites.
-  const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records, int half,
+  // memory, which the next call overwrites.
+  const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records,
                               ReadCounts* counts) {
     if (!moves_rows_ && AllFound(records, n)) {
       counts->hits += n;
       return records;
     }
-    return ResolveEach(ids, n, records, half, counts);
+    return ResolveEach(ids, n, records, counts);
   }
 
  private:
@@ -70,7 +71,7 @@ class RowReader {
     for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
     return num_missing == 0;
   }
-  const float* const* ResolveEach(const int64_t* ids, int64_t n, float* const* records, int half,
+  const float* const* ResolveEach(const int64_t* ids, int64_t n, float* const* records,
                                   ReadCounts* counts);
 
   const EmbeddingTable& table_;
@@ -78,8 +79,8 @@ class RowReader {
   const Initializer& default_rows_;  // of keys without a row
   bool moves_rows_;
   int64_t prefetch_bytes_;
-  std::array<std::array<const float*, kBlockRows>, 2> rows_;
-  std::vector<float> made_;  // (2, kBlockRows, dim)
+  std::array<const float*, kBlockRows> rows_;
+  std::vector<float> made_;  // (kBlockRows, dim)
 };
 
 // Finds or creates the records of one table. The table's lock is held alone.
@@ -87,8 +88,9 @@ class RowWriter {
  public:
   RowWriter(EmbeddingTable* table, const FetchedRecords& fetched);
 
-  // As in RowReader.
+  // As in RowReader. A record is written back too, and its gradient comes as well.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
+  int64_t rows_at_once() const { return RowsAtOnce(2 * record_bytes_); }
   void PrefetchRecords(float* const* records, int64_t n) const {
     PrefetchRows(records, n, record_bytes_);
   }

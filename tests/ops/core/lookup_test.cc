@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -29,6 +30,29 @@ TEST(LookupRows, GivesTheInitialRowOfAKeyWithoutOne) {
       }
       EXPECT_EQ(rows, expected) << "dim " << dim;
     }
+  }
+}
+
+// Such outputs are written past the cache where they are aligned, as TensorFlow's are.
+TEST(LookupRows, CopiesMoreRowsThanACacheHolds) {
+  constexpr int64_t kNumIds = 1100000;
+  ThreadExecutor executor(2);
+  for (const int64_t dim : {8, 9}) {  // whole vectors, and not
+    const auto table = Open(Options(50, dim, 5));
+    const std::vector<int64_t> ids = RandomIds(kNumIds, 0, 49, 3);
+    std::vector<float> memory(static_cast<size_t>(kNumIds * dim + 16));
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    float* rows = memory.data() + (-address % 64) / sizeof(float);
+    LookupRequest request = {table.get(), ids.data(), NoBags(ids), rows};
+    ASSERT_TRUE(IsOk(LookupRows({request}, &executor)));
+    std::vector<std::vector<float>> expected;
+    for (int64_t id = 0; id < 50; ++id) expected.push_back(Lookup(table.get(), {id}));
+    size_t num_wrong = 0;
+    for (int64_t i = 0; i < kNumIds; ++i) {
+      const std::vector<float>& row = expected[static_cast<size_t>(ids[static_cast<size_t>(i)])];
+      if (!std::equal(row.begin(), row.end(), rows + i * dim)) ++num_wrong;
+    }
+    EXPECT_EQ(num_wrong, 0) << "dim " << dim;
   }
 }
 
