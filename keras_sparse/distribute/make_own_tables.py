@@ -5,6 +5,7 @@ import keras
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.own_tables import OwnTables
 from keras_sparse.distribute.own_tables import part_of_rank
+from keras_sparse.distribute.regularize_parts import part_regularizer
 from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.embedding_variable import EmbeddingVariable
@@ -64,7 +65,7 @@ def _first_difference(plan, other):
 def _make_variable(plan, table, layer, seed):
     spec, part = plan.tables[table], part_of_rank(plan, table, layer, rank())
     kind = plan.placements[table].kind
-    return EmbeddingVariable(
+    variable = EmbeddingVariable(
         part.num_rows,
         part.num_columns,
         _with_seed(layer.embeddings_initializer, seed),
@@ -78,6 +79,8 @@ def _make_variable(plan, table, layer, seed):
         # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
         part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
     )
+    variable.regularizer = part_regularizer(plan, table, layer)
+    return variable
 
 
 def _with_seed(initializer, seed):

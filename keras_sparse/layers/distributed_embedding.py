@@ -7,6 +7,7 @@ from keras_sparse.distribute.cost_model import CostModel
 from keras_sparse.distribute.exchange_layout import WIRE_DTYPES
 from keras_sparse.distribute.make_own_tables import make_own_tables
 from keras_sparse.distribute.placement import plan_placement
+from keras_sparse.distribute.regularize_parts import check_regularizers
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.table_weights import get_whole_tables
@@ -115,6 +116,7 @@ class DistributedEmbedding(keras.layers.Layer):
         if not self.dp_input:
             check_whole_batch_options(self)
         self.plan = self._make_plan()
+        check_regularizers(self.plan, self.templates.layers)
         self._samples = (
             OwnSamples(self.templates)
             if self.dp_input

@@ -9,13 +9,14 @@ from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
+from keras_sparse.rows_regularizer import check_regularizer
+from keras_sparse.rows_regularizer import rows_regularizer
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.storage_option import check_storage
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
 _KERAS_OPTIONS = {
-    "embeddings_regularizer": (None,),
     "embeddings_constraint": (None,),
     "quantization_config": (None,),
     "lora_rank": (None, 0),
@@ -55,6 +56,10 @@ class Embedding(keras.layers.Layer):
             dynamic table gets its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
             dynamic table go. Defaults to `None`: none.
+        embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
+            tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
+            reads and moves the whole table: for large ones an optimizer's `weight_decay` costs
+            less. Defaults to `None`.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but
@@ -89,6 +94,7 @@ class Embedding(keras.layers.Layer):
         storage=None,
         admission=None,
         eviction=None,
+        embeddings_regularizer=None,
         **kwargs,
     ):
         super().__init__(**_without_keras_options(kwargs))
@@ -102,6 +108,7 @@ class Embedding(keras.layers.Layer):
         self.storage = check_storage(storage, input_dim)
         self.admission = check_admission(admission, input_dim)
         self.eviction = check_eviction(eviction, input_dim)
+        self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
                 "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
@@ -132,6 +139,7 @@ class Embedding(keras.layers.Layer):
         )
         # Tracked as trainable, so that a frozen layer can be unfrozen.
         self.embeddings.trainable = self.trainable
+        self.embeddings.regularizer = rows_regularizer(self.embeddings_regularizer)
 
     def call(self, inputs, weights=None):
         form = ragged_form(inputs, weights, self.combiner, self.input_dim, self.mask_zero)
@@ -197,7 +205,7 @@ class Embedding(keras.layers.Layer):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
         config["embeddings_initializer"] = keras.initializers.serialize(self.embeddings_initializer)
         config |= {name: getattr(self, name) for name in ("seed", "mask_zero", "out_of_range")}
-        for name in ("storage", "admission", "eviction"):
+        for name in ("storage", "admission", "eviction", "embeddings_regularizer"):
             config[name] = keras.saving.serialize_keras_object(getattr(self, name))
         return {**super().get_config(), **config}
 

@@ -8,6 +8,7 @@ from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.optimizers.check_constants import check_constants
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.table_refusals import refuse_any
+from keras_sparse.optimizers.table_refusals import refuse_attributes
 from keras_sparse.optimizers.table_refusals import refuse_norms_of_parts
 from keras_sparse.optimizers.table_refusals import refuse_part_of_row
 from keras_sparse.optimizers.touched_rows import merge
@@ -154,8 +155,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}
         refuse_any(ours, type(self).__name__, variable)
-        theirs = {name: getattr(variable, name) for name in ("constraint", "regularizer")}
-        refuse_any(theirs, "variable", variable)
+        refuse_attributes(variable)
         if self.needs_whole_rows:
             refuse_part_of_row(type(self).__name__, variable)
 

@@ -1,3 +1,6 @@
+from keras_sparse.rows_regularizer import RowsRegularizer
+
+
 def refuse_any(options, owner, variable):
     """Raises NotImplementedError if an option is set that embedding variables do not honour.
 
@@ -13,6 +16,22 @@ def refuse_any(options, owner, variable):
                 "optimizer of their own (`split_embedding_variable_from_others`). Received: "
                 f"{owner}.{name}={value} with variable '{variable.path}'"
             )
+
+
+def refuse_attributes(variable):
+    """Raises NotImplementedError if a variable has a constraint, or a regularizer of no layer.
+
+    Args:
+        variable: `EmbeddingVariable`.
+    """
+    refuse_any({"constraint": variable.constraint}, "variable", variable)
+    regularizer = variable.regularizer
+    if regularizer is not None and not isinstance(regularizer, RowsRegularizer):
+        raise NotImplementedError(
+            "`regularizer` is not supported on embedding variables, as Keras gives it the variable "
+            "to compute with. Give it to the layer as `embeddings_regularizer`, which reads the "
+            f"rows. Received: variable.regularizer={regularizer} with variable '{variable.path}'"
+        )
 
 
 def refuse_part_of_row(optimizer, variable):

@@ -83,7 +83,6 @@ def test_takes_the_config_of_a_keras_layer():
     ("option", "value"),
     [
         ("embeddings_constraint", "non_neg"),
-        ("embeddings_regularizer", "l2"),
         ("lora_rank", 2),
     ],
 )
@@ -97,7 +96,7 @@ def test_names_what_it_cannot_take_from_a_keras_layer(option, value):
 
 
 def test_takes_keras_options_that_are_off():
-    assert Embedding(4, 3, embeddings_regularizer=None, lora_rank=0, weights=None).output_dim == 3
+    assert Embedding(4, 3, embeddings_constraint=None, lora_rank=0, weights=None).output_dim == 3
 
 
 def test_refuses_float_ids_of_a_dynamic_table_when_the_model_is_made():

@@ -101,8 +101,8 @@ def test_names_what_is_wrong_with_its_arguments():
         DistributedEmbedding([embedding(5, 2)], strategy="best")
     with pytest.raises(ValueError, match=r"`wire_dtype` must be one of"):
         DistributedEmbedding([embedding(5, 2)], wire_dtype="int8")
-    with pytest.raises(ValueError, match=r"`embeddings_regularizer` .* Received: "):
-        DistributedEmbedding([embedding(5, 2, embeddings_regularizer="l2")])
+    with pytest.raises(ValueError, match=r"`embeddings_constraint` .* Received: "):
+        DistributedEmbedding([embedding(5, 2, embeddings_constraint="non_neg")])
     built = embedding(5, 2)
     built.build()
     with pytest.raises(ValueError, match="`embeddings` must hold layers that are not built"):

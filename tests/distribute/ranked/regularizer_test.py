@@ -1,0 +1,129 @@
+"""`embeddings_regularizer` on all ranks, beside one plain Keras process with the whole batches."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.layers import DistributedEmbedding
+
+TABLES = [(50, 6, "l2"), (7, 4, keras.regularizers.L1L2(0.002, 0.05)), (30, 6, None), (3, 2, "l1")]
+BATCH, STEPS = 12, 4  # a multiple of each number of ranks
+PLACEMENTS = {
+    "whole": {},
+    "columns": {"column_slice_threshold": 20},
+    "rows": {"row_slice_threshold": 1},
+    "copies": {"data_parallel_threshold": 100000},
+    "mixed": {"row_slice_threshold": 150, "data_parallel_threshold": 20},
+    "whole_batches": {"dp_input": False},
+}
+
+
+def make_layer(table):
+    rows, width, regularizer = TABLES[table]
+    start = keras.initializers.RandomUniform(-1, 1, seed=table)
+    return keras.layers.Embedding(
+        rows, width, start, embeddings_regularizer=regularizer, name=f"table_{table}"
+    )
+
+
+def make_data():
+    """Ids of the first rows alone, and targets.
+
+    Those of the table without a regularizer differ in a batch: of repeated ones Keras' Adam makes
+    more than their dense gradient does.
+    """
+    random = np.random.default_rng(2)
+    ids = [random.integers(0, min(rows, 9), STEPS * BATCH) for rows, _, _ in TABLES]
+    ids[2] = np.concatenate([random.permutation(TABLES[2][0])[:BATCH] for _ in range(STEPS)])
+    return ids, random.normal(size=(STEPS * BATCH, 1)).astype(np.float32)
+
+
+def head():
+    return keras.layers.Dense(1, kernel_initializer=keras.initializers.HeNormal(seed=0))
+
+
+def train_plainly(optimizer, start):
+    """Rows after a training of plain Keras, and the loss of each step."""
+    layers = [make_layer(table) for table in range(len(TABLES))]
+    for layer, rows in zip(layers, start, strict=True):
+        layer.build()
+        layer.set_weights([rows])
+    inputs = [keras.Input((), dtype="int64") for _ in TABLES]
+    rows = [layer(each) for layer, each in zip(layers, inputs, strict=True)]
+    model = keras.Model(inputs, head()(keras.layers.Concatenate()(rows)))
+    model.compile(optimizer, "mse")
+    ids, targets = make_data()
+    losses = Losses()
+    model.fit(ids, targets, BATCH, callbacks=[losses], shuffle=False, verbose=0)
+    return [layer.get_weights()[0] for layer in layers], losses.of_steps
+
+
+class Losses(keras.callbacks.Callback):
+    """The loss of each step. Keras gives the mean since the epoch's begin."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_steps = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.of_steps.append(logs["loss"] * (batch + 1) - sum(self.of_steps))
+
+
+@pytest.mark.parametrize(
+    ("placement", "name"), [*((each, "SGD") for each in PLACEMENTS), ("mixed", "Adam")]
+)
+def test_trains_as_one_process_of_keras_does(placement, name):
+    layer = DistributedEmbedding(
+        [make_layer(table) for table in range(len(TABLES))], **PLACEMENTS[placement]
+    )
+    own = layer.own_inputs
+    inputs = [keras.Input((), dtype="int64") for _ in own]
+    rows = layer(inputs)
+    model = keras.Model(inputs, head()(keras.layers.Concatenate()(rows)))
+    start = layer.get_weights(all_ranks=True)
+    optimizer = getattr(keras_sparse.optimizers, name)(0.05)
+    model.compile(ksd.DistributedOptimizer(optimizer), "mse")
+    ids, targets = make_data()
+    share = BATCH // ksd.size()
+    losses = []
+    for step in range(STEPS):
+        whole = slice(step * BATCH, (step + 1) * BATCH)
+        mine = slice(step * BATCH + ksd.rank() * share, step * BATCH + (ksd.rank() + 1) * share)
+        seen = mine if layer.dp_input else whole
+        model.reset_metrics()
+        losses.append(model.train_on_batch([ids[i][seen] for i in own], targets[mine]))
+    expected, expected_losses = train_plainly(getattr(keras.optimizers, name)(0.05), start)
+    for given, wanted in zip(layer.get_weights(all_ranks=True), expected, strict=True):
+        np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=3e-6)
+    of_ranks = np.mean(gather_objects([float(loss) for loss in losses], "losses"), axis=0)
+    np.testing.assert_allclose(of_ranks, expected_losses, rtol=1e-4)
+
+
+def test_a_cut_table_takes_sums_over_elements_alone():
+    if ksd.size() == 1:
+        pytest.skip("one rank cuts no table")
+    layers = [
+        keras.layers.Embedding(
+            20, 8, embeddings_regularizer=keras.regularizers.OrthogonalRegularizer(), name="own"
+        )
+    ]
+    for options in [{"column_slice_threshold": 40}, {"row_slice_threshold": 1}]:
+        with pytest.raises(ValueError, match=r"must be L1, L2 or L1L2.*'own', cut into \d parts"):
+            DistributedEmbedding(layers, **options)
+    DistributedEmbedding(layers, data_parallel_threshold=1000)
+    if ksd.size() == 2:  # one table is not enough for more
+        DistributedEmbedding([*layers, make_layer(0)])
+
+
+def test_the_loss_of_a_part_counts_for_all_ranks():
+    layer = DistributedEmbedding(
+        [keras.layers.Embedding(8, 4, "ones", embeddings_regularizer="l2")],
+        row_slice_threshold=1,
+    )
+    layer([tf.constant([1])])
+    losses = gather_objects([float(loss) for loss in layer.losses], "losses")
+    np.testing.assert_allclose(np.mean([sum(each) for each in losses]), 0.01 * 32, rtol=1e-6)
