@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 import tensorflow as tf
 
@@ -16,9 +18,9 @@ class RowsRegularizer:
     Args:
         regularizer: `keras.regularizers.Regularizer`, or another function of a float32 tensor of
             shape `(input_dim, output_dim)` that gives a scalar.
-        num_ranks: Integer. Among how many ranks the variable is a part that no other rank has. The
-            loss is then so many times that of the part, so that its mean over ranks is that of the
-            whole table, with the gradient of the part itself. Defaults to 1.
+        num_ranks: Integer. Of how many ranks one has the variable, a part of a table. The loss is
+            then so many times that of the part, so that its mean over ranks is that of the whole
+            table; its gradient is that of the part, as nobody averages it. Defaults to 1.
     """
 
     def __init__(self, regularizer, num_ranks=1):
@@ -32,7 +34,28 @@ class RowsRegularizer:
         loss = self.regularizer(rows)
         if self.num_ranks == 1:
             return loss
+        if _collected is not None:
+            _collected.append(loss)
+            return tf.zeros(())
         return loss + tf.stop_gradient(loss * (self.num_ranks - 1))
+
+
+_collected: list | None = None
+
+
+@contextlib.contextmanager
+def collected_losses_of_parts():
+    """Yields a list that gets the losses of parts of tables, in place of the model.
+
+    Who collects them can add them up over ranks, and keep the gradients of what is averaged over
+    ranks and of what is not apart.
+    """
+    global _collected
+    outer, _collected = _collected, []
+    try:
+        yield _collected
+    finally:
+        _collected = outer
 
 
 def check_regularizer(regularizer, input_dim):
@@ -48,11 +71,22 @@ def check_regularizer(regularizer, input_dim):
     if regularizer is not None and input_dim is None:
         raise ValueError(
             "`embeddings_regularizer` must be left out of a dynamic table, which has no fixed rows "
-            "to make a loss of. Give `input_dim`, take an optimizer's `weight_decay`, or add a "
-            "loss of the layer's outputs (`add_loss`). Received: input_dim=None, "
+            "to make a loss of. Give `input_dim`, take the `weight_decay` of an optimizer, or add "
+            "a loss of the layer's outputs (`add_loss`). Received: input_dim=None, "
             f"embeddings_regularizer={regularizer!r}"
         )
     return keras.regularizers.get(regularizer)
+
+
+def config_with_regularizer(layer):
+    """Returns the config of an embedding layer with its regularizer as it is.
+
+    A function that is not registered could be written into a config, but not be read.
+    """
+    config = layer.get_config()
+    if "embeddings_regularizer" in config and hasattr(layer, "embeddings_regularizer"):
+        config["embeddings_regularizer"] = layer.embeddings_regularizer
+    return config
 
 
 def rows_regularizer(regularizer, num_ranks=1):

@@ -5,11 +5,11 @@ import keras
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.own_tables import OwnTables
 from keras_sparse.distribute.own_tables import part_of_rank
-from keras_sparse.distribute.regularize_parts import part_regularizer
 from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.initial_rows import resolve_seed
+from keras_sparse.rows_regularizer import rows_regularizer
 from keras_sparse.storage.storage_option import StorageOption
 
 # Layers are built in the same order on all ranks, so that these numbers are the same too.
@@ -79,7 +79,8 @@ def _make_variable(plan, table, layer, seed):
         # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
         part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
     )
-    variable.regularizer = part_regularizer(plan, table, layer)
+    num_ranks = 1 if variable.part is None else plan.num_ranks
+    variable.regularizer = rows_regularizer(layer.embeddings_regularizer, num_ranks)
     return variable
 
 

@@ -1,5 +1,4 @@
 from keras_sparse.rows_regularizer import is_sum
-from keras_sparse.rows_regularizer import rows_regularizer
 
 
 def check_regularizers(plan, layers):
@@ -15,23 +14,23 @@ def check_regularizers(plan, layers):
         if regularizer is not None and num_parts > 1 and not is_sum(regularizer):
             raise ValueError(
                 "`embeddings_regularizer` of a table that ranks have parts of must be L1, L2 or "
-                "L1L2, of which each can take its part. Leave the table whole: by "
-                "`data_parallel_threshold`, or by higher thresholds and strategy='basic'. "
-                f"Received: {regularizer!r} of table '{plan.tables[table].name}', cut into "
-                f"{num_parts} parts"
+                "L1L2, of which each can take its part. Leave the table whole, with a "
+                f"`column_slice_threshold` of {plan.tables[table].num_elements}, a "
+                "`row_slice_threshold` above it and another strategy than 'auto', or copy it by "
+                f"`data_parallel_threshold`. Received: {regularizer!r} of table "
+                f"'{plan.tables[table].name}', cut into {num_parts} parts"
             )
 
 
-def part_regularizer(plan, table, layer):
-    """Returns what regularizes this rank's part of a table, or `None`.
-
-    Args:
-        plan: `Plan`.
-        table: Integer: its place in the plan.
-        layer: `Embedding` with the options of the table.
-    """
-    is_copied = plan.placements[table].kind == "data_parallel"
-    return rows_regularizer(layer.embeddings_regularizer, 1 if is_copied else plan.num_ranks)
+def has_regularized_parts(layer):
+    """Returns whether a layer has a regularized table of which ranks have parts: on all alike."""
+    plan, templates = getattr(layer, "plan", None), getattr(layer, "templates", None)
+    if plan is None or templates is None or plan.num_ranks == 1:
+        return False
+    return any(
+        each.embeddings_regularizer is not None and placement.kind != "data_parallel"
+        for each, placement in zip(templates.layers, plan.placements, strict=True)
+    )
 
 
 def _num_parts(plan, table):

@@ -10,6 +10,7 @@ from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.rows_regularizer import check_regularizer
+from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
@@ -58,8 +59,8 @@ class Embedding(keras.layers.Layer):
             dynamic table go. Defaults to `None`: none.
         embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
             tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
-            reads and moves the whole table: for large ones an optimizer's `weight_decay` costs
-            less. Defaults to `None`.
+            reads and moves the whole table, with memory for two more: for large ones the
+            `weight_decay` of an optimizer costs less. Defaults to `None`.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but
@@ -238,7 +239,7 @@ class Embedding(keras.layers.Layer):
                 "`layer` must be built, so that it has rows to take. Call it once first, or use "
                 f"`from_config(layer.get_config())`. Received: unbuilt layer '{layer.name}'"
             )
-        ours = cls.from_config(layer.get_config())
+        ours = cls.from_config(config_with_regularizer(layer))
         ours.build()
         ours.embeddings.assign(layer.embeddings)
         return ours

@@ -2,6 +2,7 @@ import keras
 
 from keras_sparse.distribute.table_spec import TableSpec
 from keras_sparse.layers.embedding import Embedding
+from keras_sparse.rows_regularizer import config_with_regularizer
 
 
 class TableTemplates:
@@ -150,7 +151,7 @@ def _as_embedding(layer):
     """Returns an unbuilt `Embedding` with the options of an embedding layer of any class."""
     if isinstance(layer, dict):
         layer = keras.saving.deserialize_keras_object(layer)
-    config = layer.get_config() if isinstance(layer, keras.layers.Layer) else {}
+    config = config_with_regularizer(layer) if isinstance(layer, keras.layers.Layer) else {}
     if not {"input_dim", "output_dim"} <= set(config):
         raise TypeError(
             "`embeddings` must hold embedding layers: keras.layers.Embedding, "

@@ -7,7 +7,8 @@
 namespace keras_sparse {
 
 // Bytes of the third-level cache that the first processor shares with its neighbours, 0 if the
-// system does not tell. What sysconf tells is all such caches of a machine together.
+// system does not tell. What sysconf tells is, on some processors, all such caches of a machine
+// together.
 int64_t ThirdLevelCacheBytes();
 
 }  // namespace keras_sparse

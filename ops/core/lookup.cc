@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kIdsPerRun = 512;
 constexpr int64_t kNanosecondsPerId = 20;
-// Of outputs that are written into the cache, however large it is: it may have other users.
+// The most that MaxCachedBytes says, however large the cache is: it may have other users.
 constexpr int64_t kMaxCachedBytes = int64_t{32} << 20;
 
 // Some consecutive bags of one request.

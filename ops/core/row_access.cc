@@ -16,7 +16,7 @@ constexpr int64_t kIdsPerTask = 4096;
 
 bool AnyOutOfRange(const EmbeddingTable& table, const int64_t* ids, int64_t n) {
   if (table.is_dynamic() || table.out_of_range_is_zero()) return false;
-  // The sign of an id or of its distance to the last row. Vectors have no unsigned comparison.
+  // The sign of an id or of its distance to the last row. AVX2 has no unsigned comparison.
   const auto last = static_cast<uint64_t>(table.input_dim()) - 1;
   uint64_t signs = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -124,6 +124,18 @@ def test_is_refused_on_a_dynamic_table():
         Embedding(None, 3, embeddings_regularizer="l2")
 
 
+def test_takes_a_function_that_is_not_registered():
+    def twice(rows):
+        return 2 * tf.reduce_sum(rows)
+
+    theirs = keras.layers.Embedding(ROWS, WIDTH, "ones", embeddings_regularizer=twice)
+    layer = DistributedEmbedding([theirs])
+    layer.build()
+    np.testing.assert_allclose(layer.losses, [2.0 * ROWS * WIDTH])
+    theirs.build()
+    np.testing.assert_allclose(Embedding.from_keras(theirs).losses, [2.0 * ROWS * WIDTH])
+
+
 def test_names_an_unknown_one():
     with pytest.raises(ValueError, match="not_there"):
         Embedding(4, 3, embeddings_regularizer="not_there")

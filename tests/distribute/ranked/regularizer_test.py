@@ -103,6 +103,44 @@ def test_trains_as_one_process_of_keras_does(placement, name):
     np.testing.assert_allclose(of_ranks, expected_losses, rtol=1e-4)
 
 
+def train_on_uneven_batches(layer, optimizer, batches, callbacks=()):
+    """The history, and the loss of an evaluation after it."""
+    inputs = keras.Input((), dtype="int64")
+    rows = layer([inputs])[0] if isinstance(layer, DistributedEmbedding) else layer(inputs)
+    model = keras.Model(inputs, head()(rows))
+    model.compile(optimizer, "mse")
+    fit = {"epochs": 2, "shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
+    history = model.fit(batches, validation_data=batches, **fit).history
+    model.evaluate(batches, verbose=0)
+    return {**history, "evaluated": ksd.average_metrics(model)["loss"]}
+
+
+# 23 samples in batches of 5: no part of 2, 3 or 4 ranks is as large as the others, and the last
+# batch has 3 samples, which is fewer than 4 ranks.
+@pytest.mark.parametrize("placement", ["columns", "rows", "copies"])
+def test_uneven_batches_count_once(placement):
+    ids = np.random.default_rng(4).integers(0, 9, 23)
+    batches = tf.data.Dataset.from_tensor_slices((ids, np.cos(ids)[:, None])).batch(5)
+    plain = keras.layers.Embedding(20, 4, embeddings_regularizer="l2")
+    plain.build()
+    plain.set_weights([np.random.default_rng(5).normal(size=(20, 4))])
+    layer = DistributedEmbedding([plain.from_config(plain.get_config())], **PLACEMENTS[placement])
+    layer.build()
+    layer.set_weights(plain.get_weights())
+    given = train_on_uneven_batches(
+        layer,
+        ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1)),
+        ksd.shard(batches, weigh_samples=True),
+        [ksd.MetricAverage()],
+    )
+    expected = train_on_uneven_batches(plain, keras.optimizers.SGD(0.1), batches)
+    rows = layer.get_weights(all_ranks=True)[0]
+    np.testing.assert_allclose(rows, plain.get_weights()[0], rtol=1e-5, atol=1e-6)
+    assert set(given) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(given[name], values, rtol=1e-5, err_msg=name)
+
+
 def test_a_cut_table_takes_sums_over_elements_alone():
     if ksd.size() == 1:
         pytest.skip("one rank cuts no table")
@@ -111,12 +149,12 @@ def test_a_cut_table_takes_sums_over_elements_alone():
             20, 8, embeddings_regularizer=keras.regularizers.OrthogonalRegularizer(), name="own"
         )
     ]
-    for options in [{"column_slice_threshold": 40}, {"row_slice_threshold": 1}]:
+    # Without options it is cut too, as one table is not enough for two ranks.
+    for options in [{}, {"column_slice_threshold": 40}, {"row_slice_threshold": 1}]:
         with pytest.raises(ValueError, match=r"must be L1, L2 or L1L2.*'own', cut into \d parts"):
             DistributedEmbedding(layers, **options)
     DistributedEmbedding(layers, data_parallel_threshold=1000)
-    if ksd.size() == 2:  # one table is not enough for more
-        DistributedEmbedding([*layers, make_layer(0)])
+    DistributedEmbedding(layers, column_slice_threshold=20 * 8)
 
 
 def test_the_loss_of_a_part_counts_for_all_ranks():
