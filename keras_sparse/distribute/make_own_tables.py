@@ -1,4 +1,5 @@
 import itertools
+import json
 
 import keras
 
@@ -55,11 +56,18 @@ def _agree(plan, seeds):
 
 
 def _first_difference(plan, other):
-    """What two plans in JSON have differently, of the first lines where they do."""
-    lines = zip(plan.splitlines(), other.splitlines(), strict=False)
-    differing = ((a.strip(" ,"), b.strip(" ,")) for a, b in lines if a != b)
-    a, b = next(differing, (f"{len(plan)} characters of a plan", f"{len(other)}"))
-    return f"{a} on rank 0, {b}"
+    """What the first table that two plans in JSON do not agree on has differently, or the plans."""
+    plan, other = json.loads(plan), json.loads(other)
+    for of_table, others in zip(plan["tables"], other["tables"], strict=False):
+        for key, value in of_table.items():
+            if others[key] != value:
+                where = f" of table '{of_table['name']}'"
+                return f"{key}={value!r}{where} on rank 0, {key}={others[key]!r}"
+    if len(plan["tables"]) != len(other["tables"]):
+        return f"{len(plan['tables'])} tables on rank 0, {len(other['tables'])}"
+    # From the last one, as the first ones follow from the others.
+    key = next(key for key in reversed(plan) if other[key] != plan[key])
+    return f"{key}={plan[key]!r} on rank 0, {key}={other[key]!r}"
 
 
 def _make_variable(plan, table, layer, seed):

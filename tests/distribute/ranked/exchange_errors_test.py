@@ -83,7 +83,18 @@ def test_ids_outside_may_read_as_zeros(threshold):
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself")
 def test_ranks_must_make_the_same_layer():
     layer = layer_of(width=8 if ksd.rank() == 0 else 4)
-    with pytest.raises(RuntimeError, match="All ranks must make a DistributedEmbedding"):
+    words = r"All ranks must make a DistributedEmbedding.*Received: width=8 of table '.+' on rank 0"
+    with pytest.raises(RuntimeError, match=rf"(?s){words}, width=4 on rank 1"):
+        layer.build()
+    tables = [keras.layers.Embedding(5, 2, name=name) for name in "ab"]
+    layer = DistributedEmbedding(tables if ksd.rank() == 0 else tables[:1])
+    with pytest.raises(RuntimeError, match="Received: 2 tables on rank 0, 1 on rank 1"):
+        layer.build()
+    strategy = "memory_balanced" if ksd.rank() == 0 else "basic"
+    layer = DistributedEmbedding(tables, strategy=strategy)
+    with pytest.raises(
+        RuntimeError, match="strategy='memory_balanced' on rank 0, strategy='basic'"
+    ):
         layer.build()
 
 
