@@ -14,9 +14,6 @@ namespace {
 
 constexpr int64_t kIdsPerRun = 512;
 constexpr int64_t kNanosecondsPerId = 20;
-// The most that MaxCachedBytes says, however large the cache is: it may have other users.
-constexpr int64_t kMaxCachedBytes = int64_t{32} << 20;
-
 // Some consecutive bags of one request.
 struct Run {
   size_t request;
@@ -175,8 +172,9 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
 // Outputs of more bytes leave the last-level cache before anything reads them: half of it is for
 // the rows that are read.
 int64_t MaxCachedBytes() {
+  constexpr int64_t kMost = int64_t{32} << 20;  // a larger cache has other users, too
   const int64_t cache = ThirdLevelCacheBytes();
-  return cache == 0 ? kMaxCachedBytes : std::min(cache / 2, kMaxCachedBytes);
+  return cache == 0 ? kMost : std::min(cache / 2, kMost);
 }
 
 }  // namespace
