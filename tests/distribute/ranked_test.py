@@ -18,9 +18,11 @@ PLACEMENTS = [RANKED / name for name in NAMES]
 
 @needs_horovod
 @pytest.mark.parametrize(("num_ranks", "tests"), [(2, PLACEMENTS), (3, [RANKED]), (4, PLACEMENTS)])
-def test_passes_on_ranks(num_ranks, tests):
-    # The first failure ends its rank, and Horovod then the others, which wait for it.
-    pytest_options = ("-x", "-q", "-p", "no:cacheprovider", "--durations=5")
+def test_passes_on_ranks(num_ranks, tests, tmp_path):
+    # The first failure ends its rank, and Horovod then the others, which wait for it. Each rank has
+    # a folder of its own: where pytests share one, each sweeps out what others left, at once.
+    folder = ("--basetemp", tmp_path / "rank")
+    pytest_options = ("-x", "-q", "-p", "no:cacheprovider", "--durations=5", *folder)
     status, printed = run_ranks(num_ranks, "-m", "pytest", *pytest_options, *tests, seconds=1500)
     assert status == 0, printed
     assert len(re.findall(r"\d passed[^\n]* in ", printed)) == num_ranks, printed

@@ -1,8 +1,15 @@
+import os
 import pathlib
 
 import pytest
 
 from keras_sparse.distribute.collectives import broadcast_object
+
+
+def pytest_configure(config):
+    """What `--basetemp` names becomes a folder of each rank."""
+    if config.option.basetemp and "HOROVOD_RANK" in os.environ:
+        config.option.basetemp += os.environ["HOROVOD_RANK"]
 
 
 @pytest.fixture(name="folder")
