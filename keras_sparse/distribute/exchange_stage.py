@@ -84,11 +84,12 @@ class _Courier(threading.Thread):
         self._exchange = exchange
         self._reads_rows = reads_rows
         self._owes_rows = False  # to ranks that have asked for them
-        self._exchange_ids = _alltoall_named(f"{name}.ids")
-        self._exchange_rows = _alltoall_named(f"{name}.rows")
         _couriers.add(self)
 
     def run(self):
+        # Here, where no graph is being made that these would keep, and the stage with it.
+        self._exchange_ids = _ThreadsOfItsOwn(f"{self.name}.ids")
+        self._exchange_rows = _ThreadsOfItsOwn(f"{self.name}.rows")
         try:
             while not self._take_part():
                 pass
@@ -131,14 +132,33 @@ class _Courier(threading.Thread):
         self._exchange_ids(blocks.words, blocks.splits)
 
 
-def _alltoall_named(name):
-    """Returns a function of words and splits: outside of one Horovod would know no name, and take
-    what two threads exchange for one another's.
+class _ThreadsOfItsOwn:
+    """An exchange of words under a name that waits for no thread which steps have in use.
+
+    Outside of a function Horovod would know no name, and take what two threads exchange for one
+    another's; the ops of a `tf.function` share the threads of a step's, and come behind them. Those
+    of a dataset need not.
+
+    Args:
+        name: As for `alltoall`.
     """
-    spec = tf.TensorSpec((None,), tf.int32)
-    return tf.function(
-        lambda words, splits: alltoall(words, splits, name), input_signature=[spec, spec]
-    )
+
+    def __init__(self, name):
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = 1
+        options.autotune.enabled = False
+        self._given = given = tf.queue.FIFOQueue(1, [tf.int32, tf.int32])
+        exchanges = tf.data.Dataset.counter().map(lambda _: _exchange_next(given, name))
+        self._received = iter(exchanges.with_options(options))
+
+    def __call__(self, words, splits):
+        self._given.enqueue((words, splits))
+        return next(self._received)
+
+
+def _exchange_next(given, name):
+    words, splits = given.dequeue()
+    return alltoall(tf.ensure_shape(words, (None,)), tf.ensure_shape(splits, (None,)), name)
 
 
 def _fail(handle, message):
