@@ -46,3 +46,8 @@ from keras_sparse.ops.table_stats import STATISTICS as STATISTICS
 from keras_sparse.ops.table_stats import table_stats as table_stats
 from keras_sparse.ops.tier_stats import TIER_STATISTICS as TIER_STATISTICS
 from keras_sparse.ops.tier_stats import tier_stats as tier_stats
+from keras_sparse.ops.vocabulary import add_tokens as add_tokens
+from keras_sparse.ops.vocabulary import create_vocabulary as create_vocabulary
+from keras_sparse.ops.vocabulary import export_vocabulary as export_vocabulary
+from keras_sparse.ops.vocabulary import find_tokens as find_tokens
+from keras_sparse.ops.vocabulary import import_vocabulary as import_vocabulary

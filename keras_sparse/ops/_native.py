@@ -22,6 +22,8 @@ _READ_ONLY_OPS = (
     "Export",
     "ExportHistory",
     "ExportRaw",
+    "ExportVocabulary",
+    "FindTokens",
     "Lookup",
     "LookupWeightsGrad",
     "Size",

@@ -1,0 +1,151 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse import ops
+from keras_sparse.distribute.call_name import call_name
+from keras_sparse.distribute.collectives import gather
+from keras_sparse.distribute.runtime import size
+from keras_sparse.layers.ragged_form import check_id_dtype
+from keras_sparse.layers.ragged_form import ids_as_tensor
+from keras_sparse.layers.ragged_form import to_int64
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class IntegerLookup(keras.layers.Layer):
+    """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
+
+    It makes ids for a static table of keys that nobody has listed before: an `Embedding` after it
+    has `input_dim=max_tokens + 1`. Token 0 stands for a key that has none: one that training has
+    not seen, or that came when all tokens were given. A dynamic table needs no such layer.
+
+    Keys get tokens where the layer is called with `training=True`, which is so in `fit`; `evaluate`
+    and `predict` add nothing. In `dataset.map` say it: `lookup(ids, training=True)`.
+
+    On several ranks those of a training have the same tokens: new keys of all ranks are exchanged
+    in each training call, which all ranks must therefore make. In a `dataset.map` that is not safe,
+    as ranks take their batches at their own times: there, look ids up in the model.
+
+    Args:
+        max_tokens: Integer. How many keys get a token, below 2**32 - 1.
+        **kwargs: `name` as in `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Keys, of any integer type and value: a tensor or array of any rank, nested lists, a
+            RaggedTensor or SparseTensor.
+        training: Boolean. Whether new keys get tokens, and each key counts in `counts`. Defaults to
+            `None`: as the model is called, and outside of one `False`.
+
+    Input shape: any.
+    Output shape: the same, int64.
+
+    Example:
+    >>> lookup = IntegerLookup(2)
+    >>> lookup([[30, -1], [30, 7]], training=True).numpy()
+    array([[1, 2],
+           [1, 0]])
+    >>> lookup.get_vocabulary()
+    [-1, 30, -1]
+    """
+
+    def __init__(self, max_tokens, **kwargs):
+        super().__init__(**{"dtype": "int64", **kwargs})
+        self.max_tokens = checks.positive(max_tokens, "max_tokens")
+        if max_tokens >= 2**32 - 1:
+            raise ValueError(
+                f"`max_tokens` must be below 2**32 - 1. Received: max_tokens={max_tokens}"
+            )
+        self.supports_jit = False  # the native ops have no XLA kernel
+        self.autocast = False  # ids are not cast
+        self._vocabulary = None
+
+    def __call__(self, inputs, **kwargs):
+        return super().__call__(ids_as_tensor(inputs), **kwargs)
+
+    def build(self, input_shape=None):
+        if self._vocabulary is None:
+            self._vocabulary = ops.create_vocabulary(self.max_tokens)
+
+    def call(self, inputs, training=None):
+        if isinstance(inputs, tf.RaggedTensor):
+            return inputs.with_flat_values(self._tokens(inputs.flat_values, training))
+        if isinstance(inputs, tf.SparseTensor):
+            tokens = self._tokens(inputs.values, training)
+            return tf.SparseTensor(inputs.indices, tokens, inputs.dense_shape)
+        return self._tokens(inputs, training)
+
+    def _tokens(self, keys, training):
+        keys = to_int64(keys, None)
+        if not training:
+            return ops.find_tokens(self._vocabulary, keys)
+        if size() > 1:
+            self._add_keys_of_all_ranks(tf.reshape(keys, (-1,)))
+        return ops.add_tokens(self._vocabulary, keys)
+
+    def _add_keys_of_all_ranks(self, keys):
+        has_none = tf.equal(ops.find_tokens(self._vocabulary, keys), 0)
+        new_keys = tf.unique(tf.boolean_mask(keys, has_none))[0]
+        of_ranks = gather(new_keys, call_name(f"keras_sparse.integer_lookup.{self.name}"))
+        ops.add_tokens(self._vocabulary, of_ranks, counts=False)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def compute_output_spec(self, inputs, training=None):
+        check_id_dtype(tf.as_dtype(inputs.dtype), None)
+        return keras.KerasTensor(
+            inputs.shape,
+            dtype="int64",
+            sparse=bool(getattr(inputs, "sparse", False)),
+            ragged=bool(getattr(inputs, "ragged", False)),
+        )
+
+    def get_vocabulary(self):
+        """Returns a list of the keys by their tokens. At 0, as in Keras, stands -1."""
+        return [-1, *self._content()[0].tolist()]
+
+    def vocabulary_size(self):
+        """Returns how many tokens there are now, token 0 among them."""
+        return len(self._content()[0]) + 1
+
+    @property
+    def counts(self):
+        """int64 array of shape `(vocabulary_size,)`: how often this rank has had each token in
+        training, from token 0 on.
+        """
+        return self._content()[1]
+
+    def set_vocabulary(self, vocabulary, counts=None):
+        """Gives the layer a vocabulary in the place of its own. New keys come after it.
+
+        Args:
+            vocabulary: List or array of keys: those of the tokens from 1 on, so
+                `other.get_vocabulary()[1:]`.
+            counts: List or array: how often each token was had, from token 0 on. Defaults to
+                `None`: zeros.
+
+        Raises:
+            tf.errors.InvalidArgumentError: There are more than `max_tokens`, one of them twice, or
+                counts of another number or below 0. Nothing has changed.
+        """
+        self.build()
+        keys = np.asarray(vocabulary, np.int64)
+        counts = np.zeros(len(keys) + 1, np.int64) if counts is None else counts
+        with tf.init_scope():
+            ops.import_vocabulary(self._vocabulary, keys, np.asarray(counts, np.int64))
+
+    def _content(self):
+        if self._vocabulary is None:
+            return np.zeros(0, np.int64), np.zeros(1, np.int64)
+        with tf.init_scope():
+            return [each.numpy() for each in ops.export_vocabulary(self._vocabulary)]
+
+    def save_own_variables(self, store):
+        store["keys"], store["counts"] = self._content()
+
+    def load_own_variables(self, store):
+        self.set_vocabulary(np.asarray(store["keys"]), np.asarray(store["counts"]))
+
+    def get_config(self):
+        return {**super().get_config(), "max_tokens": self.max_tokens}

@@ -1,0 +1,58 @@
+"""The tokens of keys, the same on all ranks."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.layers import IntegerLookup
+
+
+def vocabulary_of_all(layer):
+    """The vocabulary, after a check that it is that of every rank."""
+    of_ranks = gather_objects(layer.get_vocabulary(), "vocabulary")
+    assert all(each == of_ranks[0] for each in of_ranks)
+    return of_ranks[0]
+
+
+def test_new_keys_of_all_ranks_get_tokens_in_the_order_of_ranks():
+    layer = IntegerLookup(2 * ksd.size() + 1)
+    mine = 10 * ksd.rank()
+    tokens = layer([99, mine, 99, mine + 1, mine], training=True)
+    expected = [-1, 99, *(10 * r + i for r in range(ksd.size()) for i in range(2))]
+    assert vocabulary_of_all(layer) == expected
+    np.testing.assert_array_equal(
+        tokens, [expected.index(key) for key in (99, mine, 99, mine + 1, mine)]
+    )
+    assert layer.counts.sum() == 5  # this rank's own
+    np.testing.assert_array_equal(layer([99, mine, 1000]), [1, tokens[1], 0])
+
+
+def test_ranks_without_a_key_and_full_vocabularies_take_part():
+    layer = IntegerLookup(3)
+    keys = tf.range(4 * ksd.rank(), dtype=tf.int64)  # none on rank 0
+    layer(keys, training=True)
+    layer(keys + 100, training=True)
+    assert len(vocabulary_of_all(layer)) == (1 if ksd.size() == 1 else 4)
+
+
+def test_a_model_of_two_lookups_trains_for_many_steps():
+    keras.utils.set_random_seed(1)
+    ids = [keras.Input((2,), dtype="int64") for _ in range(2)]
+    shared, other = IntegerLookup(40), IntegerLookup(60)
+    tokens = [shared(ids[0]), shared(ids[1]), other(ids[0])]
+    layers = [Embedding(61, 4, "sum", seed=i) for i in range(3)]
+    rows = keras.layers.Concatenate()(DistributedEmbedding(layers)(tokens))
+    model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer="ones")(rows))
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.05)), loss="mse")
+    random = np.random.default_rng(ksd.rank())
+    inputs = [random.integers(0, 90, (240, 2)) for _ in range(2)]
+    history = model.fit(inputs, np.ones((240, 1)), 8, 3, 0, shuffle=False).history["loss"]
+    assert history[-1] < history[0]
+    assert len(vocabulary_of_all(shared)) == 41
+    assert len(vocabulary_of_all(other)) == 61
+    assert shared.counts.sum() == 2 * other.counts.sum() == 2 * 3 * 480
