@@ -13,6 +13,10 @@ from keras_sparse.ops.export_filter import export_filter as export_filter
 from keras_sparse.ops.export_history import export_history as export_history
 from keras_sparse.ops.export_history import RuleHistory as RuleHistory
 from keras_sparse.ops.export_rows import export_rows as export_rows
+from keras_sparse.ops.group_embedding_lookup import group_embedding_lookup as group_embedding_lookup
+from keras_sparse.ops.group_embedding_lookup_sparse import (
+    group_embedding_lookup_sparse as group_embedding_lookup_sparse,
+)
 from keras_sparse.ops.import_filter import import_filter as import_filter
 from keras_sparse.ops.import_rows import import_rows as import_rows
 from keras_sparse.ops.lookup import COMBINERS as COMBINERS

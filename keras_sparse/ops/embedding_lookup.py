@@ -37,17 +37,11 @@ def embedding_lookup(params, ids, max_norm=None):
     >>> embedding_lookup(table, [3], max_norm=1.0).numpy()
     array([[0.5, 0.5, 0.5, 0.5]], dtype=float32)
     """
-    from keras_sparse.layers.ragged_form import to_int64  # which needs this package first
-
     check_table(params, "params")
     max_norm = check_max_norm(max_norm)
-    ids = _as_tensor(ids)
-    flat_ids = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
-    (rows,) = lookup([params], [tf.reshape(to_int64(flat_ids, params.input_dim), (-1,))])
-    rows = limit_norms(rows, max_norm)
-    rows = tf.reshape(rows, tf.concat([tf.shape(flat_ids), [params.output_dim]], axis=0))
-    rows = tf.ensure_shape(rows, flat_ids.shape.concatenate(params.output_dim))
-    return ids.with_flat_values(rows) if isinstance(ids, tf.RaggedTensor) else rows
+    ids = ids_tensor(ids)
+    (rows,) = lookup([params], [flat_int64(ids, params.input_dim)])
+    return rows_like(limit_norms(rows, max_norm), ids)
 
 
 def check_table(table, name):
@@ -91,7 +85,10 @@ def limit_norms(rows, max_norm):
     return rows if max_norm is None else tf.clip_by_norm(rows, max_norm, axes=[1])
 
 
-def _as_tensor(ids):
+def ids_tensor(ids):
+    """Returns integers of any form but a SparseTensor as a tensor or RaggedTensor; raises where
+    they are none.
+    """
     from keras_sparse.layers.ragged_form import ids_as_tensor  # which needs this package first
 
     if ids is None or isinstance(ids, tf.SparseTensor):
@@ -105,3 +102,19 @@ def _as_tensor(ids):
         ids = tf.convert_to_tensor(ids)
     check_integers(ids, "ids")
     return ids
+
+
+def flat_int64(ids, input_dim):
+    """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
+    from keras_sparse.layers.ragged_form import to_int64  # which needs this package first
+
+    return tf.reshape(to_int64(getattr(ids, "flat_values", ids), input_dim), (-1,))
+
+
+def rows_like(rows, ids):
+    """Gives rows, one an id, the shape of a tensor or RaggedTensor of ids."""
+    flat_ids = getattr(ids, "flat_values", ids)
+    output_dim = rows.shape[1]
+    rows = tf.reshape(rows, tf.concat([tf.shape(flat_ids), [output_dim]], axis=0))
+    rows = tf.ensure_shape(rows, flat_ids.shape.concatenate(output_dim))
+    return ids.with_flat_values(rows) if isinstance(ids, tf.RaggedTensor) else rows

@@ -1,0 +1,71 @@
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.ops.embedding_lookup import check_table
+from keras_sparse.ops.embedding_lookup import flat_int64
+from keras_sparse.ops.embedding_lookup import ids_tensor
+from keras_sparse.ops.embedding_lookup import rows_like
+from keras_sparse.ops.lookup import lookup
+
+
+# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+@tf.autograph.experimental.do_not_convert
+def group_embedding_lookup(params, ids, params_num_per_group=None, name=None):
+    """Reads rows of many tables in one native op: a list of `embedding_lookup` in the time of one.
+
+    Stands in for DeepRec's `tf.nn.group_embedding_lookup`. Differentiable in the tables.
+
+    Args:
+        params: List of `EmbeddingVariable`, static or dynamic, of any widths. One may be there
+            several times.
+        ids: List of what `keras_sparse.ops.embedding_lookup` takes, one a table.
+        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all.
+        name: String, of the ops in profiles. Defaults to `None`.
+
+    Returns:
+        List of float32 tensors of shape `(*ids.shape, output_dim)`, ragged where ids are.
+
+    Raises:
+        TypeError: `params` are not all `EmbeddingVariable`, or ids not all integers.
+        ValueError: The lists differ in length.
+        tf.errors.InvalidArgumentError: An id is outside a static table, as in
+            `keras_sparse.ops.lookup`.
+
+    Example:
+    >>> tables = [keras_sparse.EmbeddingVariable(10, dim) for dim in (4, 8)]
+    >>> [rows.shape for rows in group_embedding_lookup(tables, [[1, 2], [[3], [4]]])]
+    [TensorShape([2, 4]), TensorShape([2, 1, 8])]
+    """
+    check_group(params, ids=ids)
+    ids = [ids_tensor(each) for each in ids]
+    flat_ids = [flat_int64(each, table.input_dim) for each, table in zip(ids, params, strict=True)]
+    with tf.name_scope(name or "group_embedding_lookup"):
+        rows = lookup_in_groups(params_num_per_group, params, flat_ids)
+    return [rows_like(*each) for each in zip(rows, ids, strict=True)]
+
+
+def check_group(params, **lists):
+    """Raises unless `params` is a list of tables, and there are as many entries in each other list,
+    which may be `None`.
+    """
+    given = {name: each for name, each in {"params": params, **lists}.items() if each is not None}
+    for name, each in given.items():
+        if not isinstance(each, (list, tuple)):
+            raise TypeError(
+                f"`{name}` must be a list with an entry a table. Received: {type(each).__name__}"
+            )
+    checks.same_length(given)
+    for i, table in enumerate(params):
+        check_table(table, f"params[{i}]")
+
+
+def lookup_in_groups(params_num_per_group, *lists):
+    """Does `keras_sparse.ops.lookup` of so many tables at a time; of all for `None`."""
+    num_tables = len(lists[0])
+    num_per_group = checks.positive_or_none(params_num_per_group, "params_num_per_group")
+    num_per_group = num_per_group or max(1, num_tables)
+    return [
+        rows
+        for start in range(0, num_tables, num_per_group)
+        for rows in lookup(*(each[start : start + num_per_group] for each in lists))
+    ]

@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_sparse import EmbeddingVariable
+from keras_sparse import ops
+
+DIMS = [1, 3, 8, 3]
+RAGGED = tf.ragged.constant([[4, 1, 4], [], [0]], dtype=tf.int64)
+SPARSE = tf.SparseTensor([[2, 3], [0, 1], [0, 0]], tf.constant([5, 2, 2], tf.int32), [3, 5])
+BAGS = [RAGGED, SPARSE, RAGGED[::-1], SPARSE]
+COMBINERS = ["sum", "mean", "sqrtn", "sum"]
+# Of as many ids as the bags have.
+WEIGHTS = [
+    RAGGED.with_values(tf.constant([0.5, -1, 2, 3])),
+    tf.SparseTensor(SPARSE.indices, tf.constant([1.0, 2, 0.25]), SPARSE.dense_shape),
+    None,
+    tf.SparseTensor(SPARSE.indices, tf.constant([-2.0, 1, 4]), SPARSE.dense_shape),
+]
+
+
+@pytest.fixture(name="tables", params=[9, None], ids=["static", "dynamic"])
+def make_tables(request):
+    tables = [EmbeddingVariable(request.param, dim, seed=i) for i, dim in enumerate(DIMS)]
+    for table in tables:
+        rows = np.random.default_rng(table.output_dim).normal(size=(9, table.output_dim))
+        table.import_(np.arange(9), rows.astype(np.float32))
+    return tables
+
+
+def values_and_grads(tables, read):
+    """Outputs, and the dense gradients of a sum in which no two of their numbers count alike."""
+    with tf.GradientTape() as tape:
+        outputs = read()
+        flat = [tf.reshape(getattr(each, "flat_values", each), (-1,)) for each in outputs]
+        flat = tf.concat(flat, axis=0)
+        loss = tf.reduce_sum(flat**2 * tf.range(1.0, tf.cast(tf.size(flat), tf.float32) + 1))
+    grads = []
+    for grad, table in zip(tape.gradient(loss, tables), tables, strict=True):
+        dense = np.zeros((9, table.output_dim), np.float32)
+        np.add.at(dense, np.asarray(grad.indices), np.asarray(grad.values))
+        grads.append(dense)
+    return [np.asarray(getattr(each, "flat_values", each)) for each in outputs], grads
+
+
+def assert_all_close(found, expected):
+    for ours, theirs in zip(found, expected, strict=True):
+        for each, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(each, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("num_per_group", [None, 1, 3, 100])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_pools_as_each_table_alone(tables, weights, num_per_group):
+    def grouped():
+        return ops.group_embedding_lookup_sparse(
+            tables, BAGS, COMBINERS, sp_weights=weights, params_num_per_group=num_per_group
+        )
+
+    def alone():
+        each = zip(tables, BAGS, weights or [None] * 4, COMBINERS, strict=True)
+        return [ops.embedding_lookup_sparse(*one) for one in each]
+
+    expected = values_and_grads(tables, alone)
+    assert_all_close(values_and_grads(tables, grouped), expected)
+    assert_all_close([[each.numpy() for each in tf.function(grouped)()]], expected[:1])
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_sequences_have_a_row_at_the_place_of_each_id(tables, weights):
+    def grouped():
+        return ops.group_embedding_lookup_sparse(
+            tables, BAGS, [None] * 4, sp_weights=weights, is_sequence=True
+        )
+
+    def alone():
+        outputs = []
+        for table, ids, weight in zip(tables, BAGS, weights or [None] * 4, strict=True):
+            dense = (
+                ids.to_tensor(-1)
+                if ids is not SPARSE
+                else tf.sparse.to_dense(tf.sparse.reorder(ids), -1)
+            )
+            ones = tf.cast(dense >= 0, tf.float32)
+            if weight is not None:
+                is_sparse = isinstance(weight, tf.SparseTensor)
+                weight = tf.sparse.reorder(weight) if is_sparse else weight
+                ones = tf.sparse.to_dense(weight) if is_sparse else weight.to_tensor()
+            rows = ops.embedding_lookup(table, tf.maximum(dense, 0))
+            outputs.append(rows * ones[..., tf.newaxis])
+        return outputs
+
+    assert_all_close(values_and_grads(tables, grouped), values_and_grads(tables, alone))
+    assert [each.shape for each in grouped()] == [(3, 3, 1), (3, 5, 3), (3, 3, 8), (3, 5, 3)]
+
+
+def test_reads_dense_and_ragged_ids_as_each_table_alone(tables):
+    ids = [[1, 2, 1], RAGGED, tf.constant([[3], [8]], tf.int32), 5]
+
+    def grouped():
+        return ops.group_embedding_lookup(tables, ids)
+
+    def alone():
+        return [ops.embedding_lookup(*each) for each in zip(tables, ids, strict=True)]
+
+    assert_all_close(values_and_grads(tables, grouped), values_and_grads(tables, alone))
+    assert [each.shape.as_list() for each in grouped()] == [[3, 1], [3, None, 3], [2, 1, 8], [3]]
+
+
+@pytest.mark.parametrize(("num_per_group", "num_ops"), [(None, 1), (2, 2), (3, 2), (1, 4)])
+def test_costs_an_op_a_group(tables, num_per_group, num_ops):
+    def pooled():
+        return ops.group_embedding_lookup_sparse(
+            tables, BAGS, COMBINERS, params_num_per_group=num_per_group
+        )
+
+    def one_by_one():
+        return ops.group_embedding_lookup(tables, [[1]] * 4, params_num_per_group=num_per_group)
+
+    for read in (pooled, one_by_one):
+        operations = tf.function(read).get_concrete_function().graph.get_operations()
+        assert sum(each.type == "KerasSparseLookup" for each in operations) == num_ops
+
+
+def test_a_table_may_be_there_several_times(tables):
+    table = tables[1]
+    with tf.GradientTape() as tape:
+        left, right = ops.group_embedding_lookup([table, table], [[4], [4]])
+        loss = tf.reduce_sum(left) + 2 * tf.reduce_sum(right)
+    grad = tape.gradient(loss, table)
+    np.testing.assert_array_equal(left, right)
+    total = np.zeros((9, 3))
+    np.add.at(total, np.asarray(grad.indices), np.asarray(grad.values))
+    np.testing.assert_allclose(total[4], [3, 3, 3])
+
+
+def test_no_tables_give_no_rows():
+    assert ops.group_embedding_lookup([], []) == []
+    assert ops.group_embedding_lookup_sparse([], [], []) == []
+
+
+def test_refuses_lists_of_other_lengths_and_kinds(tables):
+    with pytest.raises(ValueError, match="combiners"):
+        ops.group_embedding_lookup_sparse(tables, BAGS, ["sum"])
+    with pytest.raises(ValueError, match="ids"):
+        ops.group_embedding_lookup(tables, [[1]])
+    with pytest.raises(TypeError, match="`combiners` must be a list"):
+        ops.group_embedding_lookup_sparse(tables, BAGS, "sum")
+    with pytest.raises(TypeError, match=r"`params\[1\]` must be one"):
+        ops.group_embedding_lookup([tables[0], tf.zeros((2, 2))], [[1], [1]])
+    with pytest.raises(TypeError, match=r"`sp_ids\[0\]` must be a SparseTensor"):
+        ops.group_embedding_lookup_sparse(tables[:1], [tf.constant([[1]])], ["sum"])
+    with pytest.raises(TypeError, match=r"`sp_weights\[0\]` must be None or of the kind"):
+        ops.group_embedding_lookup_sparse(
+            tables[:1], [RAGGED], ["sum"], sp_weights=[tf.constant([1.0])]
+        )
+    with pytest.raises(ValueError, match=r"`combiners\[0\]` must be one of"):
+        ops.group_embedding_lookup_sparse(tables[:1], [RAGGED], ["max"])
+    with pytest.raises(ValueError, match="`partition_strategy` must be one of"):
+        ops.group_embedding_lookup_sparse(tables[:1], [RAGGED], ["sum"], "div")
+    with pytest.raises(ValueError, match="`params_num_per_group` must be above 0"):
+        ops.group_embedding_lookup(tables[:1], [[1]], params_num_per_group=0)
