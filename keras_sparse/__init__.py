@@ -9,6 +9,7 @@ from keras_sparse import optimizers as optimizers
 from keras_sparse import saving as saving
 from keras_sparse import storage as storage
 from keras_sparse.embedding_variable import EmbeddingVariable as EmbeddingVariable
+from keras_sparse.initialize import init as init
 from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter
 from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
 from keras_sparse.storage.global_step_evict import GlobalStepEvict as GlobalStepEvict
