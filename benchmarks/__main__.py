@@ -25,6 +25,7 @@ from benchmarks import distributed
 from benchmarks import dlrm
 from benchmarks import dynamic_table
 from benchmarks import eviction
+from benchmarks import group
 from benchmarks import memory
 from benchmarks import optimizers
 from benchmarks import pooled_bags
@@ -54,6 +55,7 @@ OTHERS = {
     "eviction": eviction,
     "beyond memory": beyond_memory,
     "distributed": distributed,
+    "group": group,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -1,0 +1,188 @@
+"""What do many tables cost that are looked up together, against as many layers one by one?
+
+    python -m benchmarks.group [--tables 1 10 100 1000] [--batch-size 4096] [--rounds 5]
+
+Static tables of 10,000 rows, of widths from 4 to 64, in one process: `GroupEmbedding`, as many
+`keras_sparse.layers.Embedding` and as many `keras.layers.Embedding`, forward and for a training
+step with Adagrad; with one id a sample and table, and with 1 to 10, summed. They take turns on the
+same ids. The aim is 5 times the speed of Keras forward and 10 times in a step, for 100 tables.
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks import workloads
+from benchmarks.process import in_fresh_process
+from benchmarks.timing import environment_of
+
+TITLE = "Many tables together, ms"
+INPUT_DIM = 10_000
+WIDTHS = (4, 8, 16, 32, 64)
+MOST_IDS = 10  # of a sample in a ragged bag
+KINDS = {"one": "one id a sample", "ragged": f"1 to {MOST_IDS} ids a sample, summed"}
+GROUP, OURS, KERAS = (
+    "keras_sparse.layers.GroupEmbedding",
+    "keras_sparse.layers.Embedding each",
+    "keras.layers.Embedding each",
+)
+COLUMNS = ("forward", "adagrad")
+
+
+def widths_of(num_tables):
+    return [WIDTHS[table % len(WIDTHS)] for table in range(num_tables)]
+
+
+def make_ids(kind, num_tables, batch_size):
+    """Returns the ids of each table: tensors, or RaggedTensors."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(workloads.SEED)
+    inputs = []
+    for _ in range(num_tables):
+        lengths = np.ones(batch_size, np.int64)
+        if kind == "ragged":
+            lengths = generator.integers(1, MOST_IDS + 1, batch_size)
+        ranks = workloads.zipf_ranks(generator, INPUT_DIM, lengths.sum())
+        ids = tf.constant(generator.permutation(INPUT_DIM)[ranks])
+        inputs.append(ids if kind == "one" else tf.RaggedTensor.from_row_lengths(ids, lengths))
+    return inputs
+
+
+def build(way, kind, num_tables):
+    """Returns a function of the ids that gives the outputs, an optimizer, and what it trains."""
+    import keras
+
+    import keras_sparse
+
+    combiner = None if kind == "one" else "sum"
+    sizes = [(INPUT_DIM, width) for width in widths_of(num_tables)]
+    if way == KERAS:
+        layers = [keras.layers.Embedding(*size) for size in sizes]
+        optimizer = keras.optimizers.Adagrad(0.01)
+    else:
+        layers = [keras_sparse.layers.Embedding(*size, combiner) for size in sizes]
+        optimizer = keras_sparse.optimizers.Adagrad(0.01)
+    if way == GROUP:
+        layers = [keras_sparse.layers.GroupEmbedding(layers)]
+    for layer in layers:
+        layer.build((None,))
+    variables = [variable for layer in layers for variable in layer.trainable_variables]
+    optimizer.build(variables)
+
+    def look_up(inputs):
+        if way == GROUP:
+            return layers[0](inputs)
+        return [call(*each) for each in zip(layers, inputs, strict=True)]
+
+    pools_itself = way != KERAS or kind == "one"
+    call = call_layer if pools_itself else call_and_pool
+    return look_up, optimizer, variables
+
+
+def call_layer(layer, ids):
+    return layer(ids)
+
+
+def call_and_pool(layer, ids):
+    """The fastest of Keras' and TensorFlow's own ways."""
+    import tensorflow as tf
+
+    return tf.math.segment_sum(layer(ids.values), ids.value_rowids())
+
+
+def make_step(way, kind, column, num_tables):
+    import tensorflow as tf
+
+    look_up, optimizer, variables = build(way, kind, num_tables)
+
+    @tf.function
+    def step(inputs, grads):
+        if column == "forward":
+            return look_up(inputs)
+        with tf.GradientTape() as tape:
+            outputs = look_up(inputs)
+        optimizer.apply(tape.gradient(outputs, variables, grads), variables)
+        return ()
+
+    return step
+
+
+def measure(kind, column, num_tables, options):
+    """Returns the times of each way's steps, in ms."""
+    import tensorflow as tf
+
+    inputs = make_ids(kind, num_tables, options.batch_size)
+    grads = [tf.fill((options.batch_size, width), 0.01) for width in widths_of(num_tables)]
+    ways = [
+        way for way in (GROUP, OURS, KERAS) if num_tables <= options.most_one_by_one or way == GROUP
+    ]
+    steps = {way: make_step(way, kind, column, num_tables) for way in ways}
+    times = {way: [] for way in ways}
+    for step in steps.values():
+        step(inputs, grads)  # traced
+    for number in range(options.rounds):
+        first = number % len(ways)
+        for way in ways[first:] + ways[:first]:
+            times[way] += take_turn(steps[way], inputs, grads, options)
+    return times
+
+
+def take_turn(step, inputs, grads, options):
+    times, end = [], time.perf_counter() + options.most_seconds
+    for number in range(options.steps + 2):
+        start = time.perf_counter()
+        step(inputs, grads)
+        if number >= 2:
+            times.append((time.perf_counter() - start) * 1e3)
+        if times and time.perf_counter() > end:
+            break
+    return times
+
+
+def table(kind, results):
+    """Markdown: medians of the ways, and what a table costs in a group."""
+    head = ["tables", "column", GROUP, OURS, KERAS, "speed to Keras", "us a table, grouped"]
+    lines = [KINDS[kind], "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for (num_tables, column), times in results.items():
+        medians = {way: statistics.median(each) for way, each in times.items()}
+        cells = [f"{medians[way]:.3g}" if way in medians else "" for way in (GROUP, OURS, KERAS)]
+        speed = f"{medians[KERAS] / medians[GROUP]:.1f}" if KERAS in medians else ""
+        cells = [str(num_tables), column, *cells, speed, f"{medians[GROUP] / num_tables * 1e3:.3g}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--rounds", type=int, default=5, help="turns of every way (5)")
+    parser.add_argument("--steps", type=int, default=20, help="steps of a turn, at most (20)")
+    parser.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--most-one-by-one", type=int, default=100, help="tables of layers one by one (100)"
+    )
+    options = parser.parse_known_args(arguments)[0]
+    os.environ.update(environment_of(options.threads))
+    texts = []
+    for kind in options.kinds:
+        results = {}
+        for num_tables in options.tables:
+            for column in COLUMNS:
+                case = (kind, column, num_tables, options)
+                results[num_tables, column] = in_fresh_process(measure, *case)
+                print(f"{kind}, {column}, {num_tables} tables: done", flush=True)
+        texts.append(table(kind, results))
+    text = "\n\n".join([f"Batches of {options.batch_size:,}. Medians.", *texts])
+    print(f"{TITLE}\n\n{text}\n", flush=True)
+    return text
+
+
+if __name__ == "__main__":
+    main()
