@@ -2,13 +2,15 @@ import keras
 
 from keras_sparse.distribute.broadcast_variables import broadcast_variables
 from keras_sparse.distribute.runtime import error_prefix
+from keras_sparse.layers.integer_lookup import IntegerLookup
 
 
 class BroadcastGlobalVariables(keras.callbacks.Callback):
     """Lets training begin with the same weights on all ranks.
 
     When training first begins, the variables of the model and of its optimizer get the values of
-    one rank, as `keras_sparse.distribute.broadcast_variables` gives them. Ranks with the same seed,
+    one rank, as `keras_sparse.distribute.broadcast_variables` gives them, and the vocabulary of
+    each `IntegerLookup` becomes that rank's. Ranks with the same seed,
     or that have loaded the same file, begin alike anyway. A callback that loads weights on one rank
     alone must come before this one.
 
@@ -46,4 +48,7 @@ class BroadcastGlobalVariables(keras.callbacks.Callback):
             optimizer.build(self.model.trainable_variables)
         slots = [] if optimizer is None else optimizer.variables
         broadcast_variables([*self.model.variables, *slots], self.root_rank)
+        for layer in self.model._flatten_layers():
+            if isinstance(layer, IntegerLookup):
+                layer.broadcast_vocabulary(self.root_rank)
         self._is_done = True

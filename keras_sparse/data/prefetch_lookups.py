@@ -44,13 +44,13 @@ def prefetch_lookups(
         num_threads: Integer. How many batches are worked on at once, by threads of the stage's own;
             what ranks exchange is exchanged for one at a time. Defaults to `"auto"`: from 1 upward
             until steps need not wait.
-        capacity: Integer, at least `num_threads`. How many batches are ready or in work at most.
+        capacity: Integer from `num_threads` to 64. How many batches are ready or in work at most.
             Defaults to `"auto"`, likewise.
         mode: `"exact"` or `"stale"`. Defaults to `"exact"`.
         select: Function of the components of a batch, `x, y` and `sample_weight` if there is one,
             which gives a dict of inputs by the layers, or their names, that look them up. A layer
-            with weights is called in it instead: `lambda x, y: model.bags(x["ids"], x["weights"])`.
-            Defaults to `None`: found in a functional model.
+            with weights is called in it instead: `lambda x, y: model.bags(x["ids"], x["weights"])`;
+            it may do both. Defaults to `None`: found in a functional model.
 
     Returns:
         `tf.data.Dataset` of the same elements. The stage ends with it and its iterators.
@@ -70,6 +70,11 @@ def prefetch_lookups(
             f"{type(dataset).__name__}"
         )
     checks.one_of(mode, MODES, "mode")
+    if select is not None and not callable(select):
+        raise TypeError(
+            "`select` must be a function of the components of a batch, like `lambda x, y: {layer: "
+            f"x}}`. Received: select={select!r}"
+        )
     num_threads = _chosen_or_given(num_threads, "num_threads")
     capacity = _chosen_or_given(capacity, "capacity")
     if capacity and num_threads > capacity:
@@ -143,20 +148,26 @@ def _selected_calls(model, select):
 
     def call_layers(lookups, *components):
         selected = select(*components)
-        if lookups or not isinstance(selected, dict):
-            return  # it has called the layers
-        for layer, inputs in selected.items():
-            _layer_of(layer, layers)(inputs)
+        has_called = bool(lookups)
+        for layer, inputs in selected.items() if isinstance(selected, dict) else ():
+            # A model that it called may give its outputs by names.
+            if not has_called or has_tables(_named(layer, layers)):
+                _layer_of(layer, layers)(inputs)
 
     return call_layers
 
 
+def _named(layer, layers):
+    return layer if isinstance(layer, keras.layers.Layer) else layers.get(layer)
+
+
 def _layer_of(layer, layers):
-    found = layer if isinstance(layer, keras.layers.Layer) else layers.get(layer)
+    found = _named(layer, layers)
     if found is None or not has_tables(found):
         names = [name for name, each in layers.items() if has_tables(each)]
         raise ValueError(
             "`select` must give inputs by layers with tables of keras_sparse, or their names, of "
-            f"a model that is built. The model has {names}. Received: {layer!r}"
+            "a model that is built: call it on a batch first. The model has "
+            f"{names}. Received: {layer!r}"
         )
     return found

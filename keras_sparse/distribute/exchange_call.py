@@ -35,7 +35,8 @@ class ExchangeCall:
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
-            request, served, reply = self._exchange(name)
+            request, served, words, splits = self._exchange(name)
+            reply = {"words": words, "splits": splits, "own_words": served.own_reply}
             rows = _native.lib.keras_sparse_combine_rows(
                 **reply,
                 reply_rows=request.reply_rows,
@@ -54,12 +55,14 @@ class ExchangeCall:
         return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
 
     def _exchange(self, name):
-        """Returns the request, what was served to other ranks, and what came, a dict of blocks."""
+        """Returns the request, what was served to other ranks, and the words and splits of the rows
+        that came.
+        """
         request = _native.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
         words, splits = alltoall(request.words, request.splits, f"{name}.ids")
         served = self._serve(words, splits, request.own_words)
         words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
-        return request, served, {"words": words, "splits": splits, "own_words": served.own_reply}
+        return request, served, words, splits
 
     def inputs(self):
         """Returns what the native ops take of the inputs of the lookup, as a dict."""

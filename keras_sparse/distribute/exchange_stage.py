@@ -84,13 +84,15 @@ class _Courier(threading.Thread):
         self._exchange = exchange
         self._reads_rows = reads_rows
         self._owes_rows = False  # to ranks that have asked for them
+        self._exchange_ids = None
+        self._exchange_rows = None
         _couriers.add(self)
 
     def run(self):
-        # Here, where no graph is being made that these would keep, and the stage with it.
-        self._exchange_ids = _ThreadsOfItsOwn(f"{self.name}.ids")
-        self._exchange_rows = _ThreadsOfItsOwn(f"{self.name}.rows")
         try:
+            # Here, where no graph is being made that these would keep, and the stage with it.
+            self._exchange_ids = _NamedExchange(f"{self.name}.ids")
+            self._exchange_rows = _NamedExchange(f"{self.name}.rows")
             while not self._take_part():
                 pass
         except Exception as error:
@@ -127,12 +129,14 @@ class _Courier(threading.Thread):
     def _tell_all(self, error):
         """Makes an error that of the lookups which wait for a round, on all ranks."""
         blocks = _fail(self.handle, f"{type(error).__name__}: {error}")
+        if self._exchange_rows is None:
+            return  # it has not come so far that it could tell others
         if self._owes_rows:
             self._exchange_rows(blocks.words, blocks.splits)
         self._exchange_ids(blocks.words, blocks.splits)
 
 
-class _ThreadsOfItsOwn:
+class _NamedExchange:
     """An exchange of words under a name that waits for no thread which steps have in use.
 
     Outside of a function Horovod would know no name, and take what two threads exchange for one

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.distribute.call_name import call_name
+from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.collectives import gather
 from keras_sparse.distribute.runtime import size
 from keras_sparse.layers.ragged_form import check_id_dtype
@@ -21,11 +22,14 @@ class IntegerLookup(keras.layers.Layer):
     not seen, or that came when all tokens were given. A dynamic table needs no such layer.
 
     Keys get tokens where the layer is called with `training=True`, which is so in `fit`; `evaluate`
-    and `predict` add nothing. In `dataset.map` say it: `lookup(ids, training=True)`.
+    and `predict` add nothing. In `dataset.map` say it: `lookup(ids, training=True)`, one batch at a
+    time: with `num_parallel_calls` the order of keys is that of threads.
 
     On several ranks those of a training have the same tokens: new keys of all ranks are exchanged
-    in each training call, which all ranks must therefore make. In a `dataset.map` that is not safe,
-    as ranks take their batches at their own times: there, look ids up in the model.
+    in each training call, which all ranks must therefore make. A vocabulary that one rank alone was
+    given comes to the others by `keras_sparse.callbacks.BroadcastGlobalVariables`. In a
+    `dataset.map` it is not safe, as ranks take their batches at their own times: there, look ids up
+    in the model.
 
     Args:
         max_tokens: Integer. How many keys get a token, below 2**32 - 1.
@@ -86,7 +90,7 @@ class IntegerLookup(keras.layers.Layer):
     def _add_keys_of_all_ranks(self, keys):
         has_none = tf.equal(ops.find_tokens(self._vocabulary, keys), 0)
         new_keys = tf.unique(tf.boolean_mask(keys, has_none))[0]
-        of_ranks = gather(new_keys, call_name(f"keras_sparse.integer_lookup.{self.name}"))
+        of_ranks = gather(new_keys, call_name("keras_sparse.integer_lookup"))
         ops.add_tokens(self._vocabulary, of_ranks, counts=False)
 
     def compute_output_shape(self, input_shape):
@@ -102,7 +106,7 @@ class IntegerLookup(keras.layers.Layer):
         )
 
     def get_vocabulary(self):
-        """Returns a list of the keys by their tokens. At 0, as in Keras, stands -1."""
+        """Returns a list of the keys by their tokens. For token 0 it has -1, as in Keras."""
         return [-1, *self._content()[0].tolist()]
 
     def vocabulary_size(self):
@@ -120,20 +124,44 @@ class IntegerLookup(keras.layers.Layer):
         """Gives the layer a vocabulary in the place of its own. New keys come after it.
 
         Args:
-            vocabulary: List or array of keys: those of the tokens from 1 on, so
-                `other.get_vocabulary()[1:]`.
-            counts: List or array: how often each token was had, from token 0 on. Defaults to
-                `None`: zeros.
+            vocabulary: List or array of keys by their tokens, as `get_vocabulary` gives them: for
+                token 0 it has -1.
+            counts: List or array: how often each token was had. Defaults to `None`: zeros.
 
         Raises:
+            ValueError: `vocabulary` does not begin with -1. Without it keys would have other tokens
+                than in the layer they come from.
             tf.errors.InvalidArgumentError: There are more than `max_tokens`, one of them twice, or
                 counts of another number or below 0. Nothing has changed.
         """
+        vocabulary = np.asarray(vocabulary)
+        if vocabulary.size and vocabulary.dtype.kind not in "iu":
+            raise TypeError(
+                f"`vocabulary` must be integers. Received: vocabulary of dtype {vocabulary.dtype}"
+            )
+        if vocabulary.ndim != 1 or not vocabulary.size or vocabulary[0] != -1:
+            raise ValueError(
+                "`vocabulary` must begin with -1, for token 0, as `get_vocabulary` gives it: "
+                f"[-1, *keys]. Received: {vocabulary[:3].tolist()} of shape {vocabulary.shape}"
+            )
+        self._set_content(vocabulary[1:], np.zeros(len(vocabulary)) if counts is None else counts)
+
+    def broadcast_vocabulary(self, root_rank):
+        """Gives all ranks the vocabulary and counts of one. All ranks must call it together.
+
+        Args:
+            root_rank: Integer. Whose.
+        """
+        content = [np.asarray(each) for each in self._content()]
+        name = "keras_sparse.integer_lookup.broadcast"
+        self._set_content(*broadcast_object(content, root_rank, name))
+
+    def _set_content(self, keys, counts):
         self.build()
-        keys = np.asarray(vocabulary, np.int64)
-        counts = np.zeros(len(keys) + 1, np.int64) if counts is None else counts
         with tf.init_scope():
-            ops.import_vocabulary(self._vocabulary, keys, np.asarray(counts, np.int64))
+            ops.import_vocabulary(
+                self._vocabulary, keys.astype(np.int64), np.asarray(counts, np.int64)
+            )
 
     def _content(self):
         if self._vocabulary is None:
@@ -145,7 +173,7 @@ class IntegerLookup(keras.layers.Layer):
         store["keys"], store["counts"] = self._content()
 
     def load_own_variables(self, store):
-        self.set_vocabulary(np.asarray(store["keys"]), np.asarray(store["counts"]))
+        self._set_content(np.asarray(store["keys"]), np.asarray(store["counts"]))
 
     def get_config(self):
         return {**super().get_config(), "max_tokens": self.max_tokens}

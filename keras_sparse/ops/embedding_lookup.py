@@ -39,7 +39,7 @@ def embedding_lookup(params, ids, max_norm=None):
     """
     check_table(params, "params")
     max_norm = check_max_norm(max_norm)
-    ids = ids_tensor(ids)
+    ids = ids_tensor(ids, "ids")
     (rows,) = lookup([params], [flat_int64(ids, params.input_dim)])
     return rows_like(limit_norms(rows, max_norm), ids)
 
@@ -85,7 +85,7 @@ def limit_norms(rows, max_norm):
     return rows if max_norm is None else tf.clip_by_norm(rows, max_norm, axes=[1])
 
 
-def ids_tensor(ids):
+def ids_tensor(ids, name):
     """Returns integers of any form but a SparseTensor as a tensor or RaggedTensor; raises where
     they are none.
     """
@@ -93,14 +93,14 @@ def ids_tensor(ids):
 
     if ids is None or isinstance(ids, tf.SparseTensor):
         raise TypeError(
-            "`ids` must be a tensor, an array, lists or a RaggedTensor. Pool the rows of a "
-            "SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: ids of type "
-            f"{type(ids).__name__}"
+            f"`{name}` must be a tensor, an array, lists or a RaggedTensor. Pool the rows of a "
+            "SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: "
+            f"{name} of type {type(ids).__name__}"
         )
     ids = ids_as_tensor(ids)
     if not isinstance(ids, tf.RaggedTensor):
         ids = tf.convert_to_tensor(ids)
-    check_integers(ids, "ids")
+    check_integers(ids, name)
     return ids
 
 

@@ -10,15 +10,19 @@ from keras_sparse.ops.lookup import lookup
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
 @tf.autograph.experimental.do_not_convert
-def group_embedding_lookup(params, ids, params_num_per_group=None, name=None):
+def group_embedding_lookup(
+    params, ids, partition_strategy="mod", params_num_per_group=None, name=None
+):
     """Reads rows of many tables in one native op: a list of `embedding_lookup` in the time of one.
 
-    Stands in for DeepRec's `tf.nn.group_embedding_lookup`. Differentiable in the tables.
+    Stands in for DeepRec's `tf.nn.group_embedding_lookup`, but for SparseTensors: their values are
+    ids too, `sp_ids.values`. Differentiable in the tables.
 
     Args:
         params: List of `EmbeddingVariable`, static or dynamic, of any widths. One may be there
             several times.
         ids: List of what `keras_sparse.ops.embedding_lookup` takes, one a table.
+        partition_strategy: `"mod"`. Tables are whole, so it says nothing. Defaults to `"mod"`.
         params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all.
         name: String, of the ops in profiles. Defaults to `None`.
 
@@ -37,7 +41,8 @@ def group_embedding_lookup(params, ids, params_num_per_group=None, name=None):
     [TensorShape([2, 4]), TensorShape([2, 1, 8])]
     """
     check_group(params, ids=ids)
-    ids = [ids_tensor(each) for each in ids]
+    checks.one_of(partition_strategy, ("mod",), "partition_strategy")
+    ids = [ids_tensor(each, f"ids[{i}]") for i, each in enumerate(ids)]
     flat_ids = [flat_int64(each, table.input_dim) for each, table in zip(ids, params, strict=True)]
     with tf.name_scope(name or "group_embedding_lookup"):
         rows = lookup_in_groups(params_num_per_group, params, flat_ids)

@@ -165,6 +165,27 @@ def test_select_may_call_a_layer_that_gives_a_dict():
     assert staged_of(keras.Model(inputs, outputs), select, batches) == [3, 0]
 
 
+def test_select_may_call_a_layer_and_name_another():
+    layers = [Embedding(30, 2, "sum", name="called"), Embedding(40, 2, "sum", name="named")]
+    inputs = keras.Input((4,), dtype="int64")
+    rows = keras.layers.Concatenate()([layer(inputs) for layer in layers])
+    model = keras.Model(inputs, keras.layers.Dense(1, name="score")(rows))
+
+    def select(x, y):
+        layers[0](x)
+        return {"named": x, "score": y}  # an output of that name is none of a table
+
+    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
+    assert staged_of(model, select, batches) == [3, 3]
+
+
+def test_select_must_be_a_function():
+    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
+    data = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
+    with pytest.raises(TypeError, match="`select` must be a function of the components"):
+        prefetch_lookups(data, model, select="films")
+
+
 def test_elements_may_have_more_than_a_model_takes():
     model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
     data = (IDS, LABELS, LABELS, LABELS)

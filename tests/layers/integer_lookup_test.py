@@ -171,20 +171,36 @@ def test_config_makes_the_same_layer():
 
 def test_takes_a_vocabulary():
     layer = IntegerLookup(3)
-    layer.set_vocabulary([8, 9])
+    layer.set_vocabulary([-1, 8, 9])
     np.testing.assert_array_equal(layer([9, 4, 8], training=True), [2, 3, 1])
-    layer.set_vocabulary([5], [1, 2])
+    layer.set_vocabulary([-1, 5], [1, 2])
     np.testing.assert_array_equal(layer([9, 5]), [0, 1])
     np.testing.assert_array_equal(layer.counts, [1, 2])
+    other = seen([30, -1, 7])
+    layer.set_vocabulary(other.get_vocabulary(), other.counts)
+    assert layer.get_vocabulary() == other.get_vocabulary() == [-1, 30, -1, 7]
+    np.testing.assert_array_equal(layer.counts, other.counts)
+
+
+@pytest.mark.parametrize("vocabulary", [[], [8, 9], [0], [[-1, 2]]])
+def test_refuses_keys_without_a_place_for_token_zero(vocabulary):
+    with pytest.raises(ValueError, match="`vocabulary` must begin with -1"):
+        IntegerLookup(3).set_vocabulary(vocabulary)
+
+
+@pytest.mark.parametrize("vocabulary", [[-1.0, 2.5], ["-1", "2"], [True]])
+def test_refuses_what_are_no_keys(vocabulary):
+    with pytest.raises(TypeError, match="`vocabulary` must be integers"):
+        IntegerLookup(3).set_vocabulary(vocabulary)
 
 
 @pytest.mark.parametrize(
     ("keys", "counts", "words"),
     [
-        ([1, 2, 3, 4], None, "at most `max_tokens` keys. Received: 4 keys for max_tokens=3"),
-        ([1, 1], None, "each key once. Received: key 1 again at 1"),
-        ([1], [0, -4], "at least 0. Received: -4 at 1"),
-        ([1, 2], [0, 0], "Received: 2 counts for 2 keys"),
+        ([-1, 1, 2, 3, 4], None, "at most `max_tokens` keys. Received: 4 keys for max_tokens=3"),
+        ([-1, 1, 1], None, "each key once. Received: key 1 again at 1"),
+        ([-1, 1], [0, -4], "at least 0. Received: -4 at 1"),
+        ([-1, 1, 2], [0, 0], "Received: 2 counts for 2 keys"),
     ],
 )
 def test_refuses_what_is_no_vocabulary_and_keeps_its_own(keys, counts, words):

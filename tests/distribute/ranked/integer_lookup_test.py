@@ -56,3 +56,30 @@ def test_a_model_of_two_lookups_trains_for_many_steps():
     assert len(vocabulary_of_all(shared)) == 41
     assert len(vocabulary_of_all(other)) == 61
     assert shared.counts.sum() == 2 * other.counts.sum() == 2 * 3 * 480
+
+
+def test_ranks_may_have_made_other_layers_before():
+    if ksd.rank() == 0:
+        IntegerLookup(5)  # after it Keras gives the next one another name than on other ranks
+    layer = IntegerLookup(9)
+    add = tf.function(lambda keys: layer(keys, training=True))
+    for keys in ([3, 4], [4, 3], [5, 5]):
+        add(tf.constant(keys, tf.int64) + ksd.rank())
+    ranks = range(ksd.size())
+    in_order = [key + r for keys in ([3, 4], [5]) for r in ranks for key in keys]
+    assert vocabulary_of_all(layer) == [-1, *dict.fromkeys(in_order)][:10]
+
+
+def test_a_vocabulary_of_one_rank_is_broadcast_before_training():
+    ids = keras.Input((2,), dtype="int64")
+    tokens = IntegerLookup(9, name="lookup")(ids)
+    rows = DistributedEmbedding([Embedding(10, 4, "sum", seed=1)])([tokens])[0]
+    model = keras.Model(ids, keras.layers.Dense(1)(rows))
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1)), loss="mse")
+    layer = model.get_layer("lookup")
+    if ksd.rank() == 0:  # as if it alone had loaded a file
+        layer.set_vocabulary([-1, 70, 80])
+    callback = keras_sparse.callbacks.BroadcastGlobalVariables(0)
+    inputs = np.array([[80, 7], [8, 7]])
+    model.fit(inputs, np.ones((2, 1)), 2, verbose=0, shuffle=False, callbacks=[callback])
+    assert vocabulary_of_all(layer) == [-1, 70, 80, 7, 8]
