@@ -2,6 +2,7 @@ import atexit
 import contextlib
 import threading
 import weakref
+from typing import Any
 
 import tensorflow as tf
 
@@ -84,8 +85,8 @@ class _Courier(threading.Thread):
         self._exchange = exchange
         self._reads_rows = reads_rows
         self._owes_rows = False  # to ranks that have asked for them
-        self._exchange_ids = None
-        self._exchange_rows = None
+        self._exchange_ids: Any = None
+        self._exchange_rows: Any = None
         _couriers.add(self)
 
     def run(self):
