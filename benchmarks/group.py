@@ -11,13 +11,13 @@ same ids. The aim is 5 times the speed of Keras forward and 10 times in a step, 
 import argparse
 import os
 import statistics
-import time
 
 import numpy as np
 
 from benchmarks import workloads
 from benchmarks.process import in_fresh_process
 from benchmarks.timing import environment_of
+from benchmarks.worker import take_turn
 
 TITLE = "Many tables together, ms"
 INPUT_DIM = 10_000
@@ -117,9 +117,7 @@ def measure(kind, column, num_tables, options):
 
     inputs = make_ids(kind, num_tables, options.batch_size)
     grads = [tf.fill((options.batch_size, width), 0.01) for width in widths_of(num_tables)]
-    ways = [
-        way for way in (GROUP, OURS, KERAS) if num_tables <= options.most_one_by_one or way == GROUP
-    ]
+    ways = [GROUP, OURS, KERAS] if num_tables <= options.most_one_by_one else [GROUP]
     steps = {way: make_step(way, kind, column, num_tables) for way in ways}
     times = {way: [] for way in ways}
     for step in steps.values():
@@ -127,19 +125,12 @@ def measure(kind, column, num_tables, options):
     for number in range(options.rounds):
         first = number % len(ways)
         for way in ways[first:] + ways[:first]:
-            times[way] += take_turn(steps[way], inputs, grads, options)
-    return times
-
-
-def take_turn(step, inputs, grads, options):
-    times, end = [], time.perf_counter() + options.most_seconds
-    for number in range(options.steps + 2):
-        start = time.perf_counter()
-        step(inputs, grads)
-        if number >= 2:
-            times.append((time.perf_counter() - start) * 1e3)
-        if times and time.perf_counter() > end:
-            break
+            times[way] += take_turn(
+                lambda batch, step=steps[way]: step(inputs, grads),
+                0,
+                options.steps,
+                options.most_seconds,
+            )
     return times
 
 

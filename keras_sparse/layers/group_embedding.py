@@ -43,18 +43,14 @@ class GroupEmbedding(DistributedEmbedding):
     """
 
     def __init__(self, embeddings, mode="collective", **kwargs):
-        self._mode = checks.one_of(mode, ("collective", "localized"), "mode")
+        checks.one_of(mode, ("collective", "localized"), "mode")
         if mode == "localized":
             _check_localized(kwargs)
             kwargs = {**kwargs, "data_parallel_threshold": _ANY_TABLE}
         super().__init__(embeddings, **kwargs)
+        self.mode = mode
         if mode == "localized" and size() > 1:
             self._refuse_dynamic()
-
-    @property
-    def mode(self):
-        """String: where tables are."""
-        return self._mode
 
     def _refuse_dynamic(self):
         for layer, name in zip(self.templates.layers, self.templates.names, strict=True):

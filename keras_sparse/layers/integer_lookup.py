@@ -152,9 +152,8 @@ class IntegerLookup(keras.layers.Layer):
         Args:
             root_rank: Integer. Whose.
         """
-        content = [np.asarray(each) for each in self._content()]
         name = "keras_sparse.integer_lookup.broadcast"
-        self._set_content(*broadcast_object(content, root_rank, name))
+        self._set_content(*broadcast_object(self._content(), root_rank, name))
 
     def _set_content(self, keys, counts):
         self.build()
