@@ -12,6 +12,7 @@ from keras_sparse.no_computation import NoComputation
 from keras_sparse.ops.lookup import refuse_strategies
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
+from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.table_part import check_part
@@ -46,6 +47,8 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, which says what rows of a dynamic table
             `evict` lets go. Defaults to `None`: none.
+        max_rows: Integer: the most rows that a dynamic table may have in this process, in all
+            tiers. Defaults to `None`: any number. See `keras_sparse.layers.Embedding`.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
         part: `keras_sparse.table_part.TablePart`, which this variable holds of a table that several
@@ -71,6 +74,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         storage=None,
         admission=None,
         eviction=None,
+        max_rows=None,
         trainable=True,
         name="embeddings",
         part=None,
@@ -84,6 +88,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         self.storage = check_storage(storage, input_dim) or StorageOption()
         self.admission = check_admission(admission, input_dim)
         self.eviction = check_eviction(eviction, input_dim)
+        self.max_rows = check_row_limit(max_rows, input_dim)
         refuse_strategies("created")
         self.initializer = keras.initializers.get(initializer)
         # Of the whole table, as a file says them too.
@@ -128,6 +133,8 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             )
             if self.admission is not None:
                 ops.set_filter([self], self.admission)
+            if self.max_rows is not None:
+                ops.set_row_limit([self], self.max_rows, self.eviction)
             self._value = make_anchor(self)
             self._import_initial_rows()
 

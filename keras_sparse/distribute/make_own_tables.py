@@ -82,6 +82,7 @@ def _make_variable(plan, table, layer, seed):
         _storage_of_rank(layer.storage, plan.num_ranks),
         layer.admission,
         layer.eviction,
+        layer.max_rows,
         layer.trainable,
         spec.name,
         # A copy is a table like any other: what it is on all ranks is the optimizer's affair.

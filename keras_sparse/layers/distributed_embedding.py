@@ -33,7 +33,7 @@ class DistributedEmbedding(keras.layers.Layer):
     Train it with `keras_sparse.distribute.DistributedOptimizer`.
 
     Args:
-        embeddings: List of unbuilt embedding layers, or a dict of them by name:
+        embeddings: List of unbuilt embedding layers, a dict of them by name, or one of them:
             `keras.layers.Embedding`, `keras_sparse.layers.Embedding` with all its options, or a
             layer of your own with the same config. All ranks must give the same. In a
             `storage_path` rank `r` of `n` has the folder `rank-r-of-n`.
@@ -62,13 +62,13 @@ class DistributedEmbedding(keras.layers.Layer):
         **kwargs: `name`, `dtype`, `trainable` as in `keras.layers.Layer`.
 
     Call arguments:
-        inputs: List with the ids of each input, or a dict of them if `embeddings` is one. Each is
-            what `keras_sparse.layers.Embedding` takes: dense, ragged or sparse, in any mixture. The
-            batch may be of another size on each rank, or empty.
-        weights: List or dict of the same structure, with the weight of each id; `None` for an input
-            without. Defaults to `None` for all.
+        inputs: List with the ids of each input, a dict of them if `embeddings` is one, or the ids
+            if it is one layer. Each is what `keras_sparse.layers.Embedding` takes: dense, ragged or
+            sparse, in any mixture. The batch may be of another size on each rank, or empty.
+        weights: Of the same structure, with the weight of each id; `None` for an input without.
+            Defaults to `None` for all.
 
-    Output: A list or dict of what `keras_sparse.layers.Embedding` would give for each input.
+    Output: Of the structure of `inputs`: what `keras_sparse.layers.Embedding` would give for each.
 
     Example:
     >>> layer = DistributedEmbedding(

@@ -14,6 +14,7 @@ from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
+from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
@@ -57,6 +58,11 @@ class Embedding(keras.layers.Layer):
             dynamic table gets its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
             dynamic table go. Defaults to `None`: none.
+        max_rows: Integer: the most rows that a dynamic table may have, in all tiers and on each
+            rank. Before an update that would make more, rows go by `eviction`, but none that the
+            update is for; what then has no room is a `tf.errors.ResourceExhaustedError`, and no row
+            was touched. An id that `admission` keeps out needs no room. Defaults to `None`: any
+            number.
         embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
             tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
             reads and moves the whole table, with memory for two more: for large ones the
@@ -95,6 +101,7 @@ class Embedding(keras.layers.Layer):
         storage=None,
         admission=None,
         eviction=None,
+        max_rows=None,
         embeddings_regularizer=None,
         **kwargs,
     ):
@@ -109,6 +116,7 @@ class Embedding(keras.layers.Layer):
         self.storage = check_storage(storage, input_dim)
         self.admission = check_admission(admission, input_dim)
         self.eviction = check_eviction(eviction, input_dim)
+        self.max_rows = check_row_limit(max_rows, input_dim)
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
@@ -137,6 +145,7 @@ class Embedding(keras.layers.Layer):
             self.storage,
             self.admission,
             self.eviction,
+            self.max_rows,
         )
         # Tracked as trainable, so that a frozen layer can be unfrozen.
         self.embeddings.trainable = self.trainable
@@ -205,7 +214,8 @@ class Embedding(keras.layers.Layer):
     def get_config(self):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
         config["embeddings_initializer"] = keras.initializers.serialize(self.embeddings_initializer)
-        config |= {name: getattr(self, name) for name in ("seed", "mask_zero", "out_of_range")}
+        names = ("seed", "mask_zero", "out_of_range", "max_rows")
+        config |= {name: getattr(self, name) for name in names}
         for name in ("storage", "admission", "eviction", "embeddings_regularizer"):
             config[name] = keras.saving.serialize_keras_object(getattr(self, name))
         return {**super().get_config(), **config}

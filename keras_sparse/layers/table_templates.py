@@ -9,11 +9,13 @@ class TableTemplates:
     """The tables and inputs of a `DistributedEmbedding`: what it was given, put in order.
 
     Args:
-        embeddings: List of embedding layers, or a dict of them by name.
+        embeddings: List of embedding layers, a dict of them by name, or one of them, whose inputs
+            and outputs then come as they are.
         input_table_map: For a list: a list of integers; for a dict: a dict of names of tables by
             names of inputs. `None` for an input a table.
 
     Attributes:
+        is_single: Boolean. Whether it was given one layer.
         layers: List of unbuilt `Embedding`, one a table. They have its options.
         names: List of strings, one a table.
         input_names: List of strings if inputs come in a dict; otherwise `None`.
@@ -21,10 +23,14 @@ class TableTemplates:
     """
 
     def __init__(self, embeddings, input_table_map):
+        self.is_single = isinstance(embeddings, keras.layers.Layer) or _is_saved_layer(embeddings)
+        if self.is_single:
+            _check_single(input_table_map)
+            embeddings = [embeddings]
         if not isinstance(embeddings, (list, tuple, dict)) or not embeddings:
             raise ValueError(
-                "`embeddings` must be a list or dict of at least one embedding layer. Received: "
-                f"embeddings={embeddings!r}"
+                "`embeddings` must be a list or dict of at least one embedding layer, or one of "
+                f"them. Received: embeddings={embeddings!r}"
             )
         is_dict = isinstance(embeddings, dict)
         given = embeddings.values() if isinstance(embeddings, dict) else embeddings
@@ -80,6 +86,8 @@ class TableTemplates:
             name: String, what an error calls them.
             places: List of integers: which inputs are given. Defaults to `None`, all.
         """
+        if self.is_single:
+            return [inputs]
         places = range(self.num_inputs) if places is None else places
         if self.input_names is not None:
             names = [self.input_names[i] for i in places]
@@ -98,6 +106,8 @@ class TableTemplates:
 
     def as_given(self, outputs, places=None):
         """Returns a list with an entry an input, or one of each of some, as inputs are given."""
+        if self.is_single:
+            return outputs[0]
         if self.input_names is None:
             return outputs
         places = range(self.num_inputs) if places is None else places
@@ -133,6 +143,8 @@ class TableTemplates:
     def get_config(self):
         """Returns what the templates are made from, as a dict that can be saved."""
         layers = [keras.saving.serialize_keras_object(layer) for layer in self.layers]
+        if self.is_single:
+            return {"embeddings": layers[0]}
         if self.input_names is None:
             return {"embeddings": layers, "input_table_map": self.input_tables}
         tables = [self.names[table] for table in self.input_tables]
@@ -140,6 +152,19 @@ class TableTemplates:
             "embeddings": dict(zip(self.names, layers, strict=True)),
             "input_table_map": dict(zip(self.input_names, tables, strict=True)),
         }
+
+
+def _is_saved_layer(embeddings):
+    """Whether this is what a config has of one layer, rather than a dict of layers."""
+    return isinstance(embeddings, dict) and isinstance(embeddings.get("class_name"), str)
+
+
+def _check_single(input_table_map):
+    if input_table_map is not None:
+        raise ValueError(
+            "`input_table_map` must be None for one layer, which has one input. Give a list of "
+            f"layers. Received: input_table_map={input_table_map!r}"
+        )
 
 
 def _first_tier_bytes(storage):

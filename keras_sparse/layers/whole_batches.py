@@ -52,6 +52,11 @@ def check_whole_batch_options(layer):
     Args:
         layer: `DistributedEmbedding`, whose options are set.
     """
+    if layer.templates.is_single:
+        raise ValueError(
+            "`embeddings` must be a list or dict with dp_input=False, where a rank without a table "
+            "passes no input. Received: one layer"
+        )
     for name in _REFUSED:
         if getattr(layer, name) is not None:
             raise ValueError(

@@ -33,6 +33,7 @@ from keras_sparse.ops.safe_embedding_lookup_sparse import (
 from keras_sparse.ops.saved_rule import SavedRule as SavedRule
 from keras_sparse.ops.set_filter import set_filter as set_filter
 from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows
+from keras_sparse.ops.set_row_limit import set_row_limit as set_row_limit
 from keras_sparse.ops.set_rule import set_rule as set_rule
 from keras_sparse.ops.snapshot import erased_keys as erased_keys
 from keras_sparse.ops.snapshot import export_raw as export_raw

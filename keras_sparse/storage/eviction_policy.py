@@ -6,9 +6,9 @@ from keras_sparse import checks
 class EvictionPolicy:
     """Which rows of a dynamic table leave it: what all such policies share.
 
-    Rows go when they are told to: by `layer.evict()`, by the callback `EvictRows`, or when the
-    table is saved. They go from all tiers, with their optimizer slots; a key that comes again
-    starts anew, as if it had never had a row.
+    Rows go when they are told to: by `layer.evict()`, by the callback `EvictRows`, when the table
+    is saved, or where an update would exceed the table's `max_rows`. They go from all tiers, with
+    their optimizer slots; a key that comes again starts anew, as if it had never had a row.
 
     Args:
         at_save: Boolean. Whether rows also go each time the table is saved, right before it is

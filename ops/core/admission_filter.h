@@ -63,6 +63,10 @@ class AdmissionFilter {
   // Starts bringing what Admit will read for this key into the cache.
   virtual void Prefetch(int64_t /*key*/) const {}
 
+  // Whether Admit will say yes in the training step to come. What other keys of that step do to it
+  // is not foreseen.
+  virtual bool WouldAdmit(int64_t key) const = 0;
+
   // Counts a training step of a key, and says whether it may have a row now. A key that may can
   // come again without a row: the table may have had no memory for it.
   virtual bool Admit(int64_t key) = 0;

@@ -189,6 +189,9 @@ Status GradientApplier::Run() {
     request.table->is_restoring_ = false;
     KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
   }
+  for (const TableIds& list : table_ids) {
+    KERAS_SPARSE_RETURN_IF_ERROR(list.table->MakeRoom(list.ids, list.num_ids, executor_));
+  }
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 

@@ -15,39 +15,17 @@
 #include "ops/core/eviction_policy.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
-#include "ops/core/initializer.h"
 #include "ops/core/row_store.h"
 #include "ops/core/staged_records.h"
 #include "ops/core/staging/staging_area.h"
 #include "ops/core/status.h"
 #include "ops/core/storage_folder.h"
 #include "ops/core/table_mutex.h"
+#include "ops/core/table_options.h"
 #include "ops/core/table_stats.h"
 #include "ops/core/update_rule.h"
 
 namespace keras_sparse {
-
-// The tiers of a dynamic table.
-struct StorageOptions {
-  // Below memory, from the fastest to the slowest; see RowStore::Open. None for memory alone.
-  std::vector<std::string> lower_tiers;
-  // Bytes a tier, memory first. Memory alone may have none, or INT64_MAX: no limit.
-  std::vector<int64_t> sizes;
-  std::string path;  // a folder for the lower tiers' files
-  std::string cache_strategy = "LRU";
-};
-
-struct TableOptions {
-  std::string name;        // as the user knows it, for messages
-  int64_t input_dim = -1;  // rows of a static table, perhaps none; -1 makes a dynamic one
-  int64_t output_dim = 0;
-  InitializerOptions initializer;
-  // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
-  bool out_of_range_is_zero = false;
-  StorageOptions storage;
-  // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
-  bool keeps_gradient_step = false;
-};
 
 // Some rows of a table, caught up, so that they need no history to be read.
 struct ExportedRows {
@@ -118,6 +96,15 @@ class EmbeddingTable {
   // Import asks no filter.
   // Unimplemented for a static table, all of whose ids have rows.
   Status SetFilter(const FilterOptions& options);
+
+  // Limits the rows of a dynamic table, in all tiers. An update or import that would make more is
+  // refused before it touches one; before an update rows go by the policy, if there is one, but
+  // none of those that it is for. With a filter of kind "cbf" an update may exceed the limit by the
+  // few keys that others of its step get admitted.
+  //   policy  may be null
+  // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
+  // does not keep.
+  Status SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
 
   // What the filter remembers, in pieces, as Export gives rows. Empty for a table without one.
   Status ExportFilter(int64_t cursor, int64_t max_entries, FilterEntries* entries) const;
@@ -213,6 +200,18 @@ class EmbeddingTable {
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
+  // Makes sure that the rows stay within their limit when an update, or an import, has made those
+  // that these keys lack. ResourceExhausted if they cannot; rows may have been evicted all the
+  // same.
+  Status MakeRoom(const int64_t* keys, int64_t n, Executor* executor);
+  Status CheckRoom(const int64_t* keys, int64_t n, Executor* executor) const;
+  // The distinct ones of these keys that have no row, sorted.
+  std::vector<int64_t> KeysWithoutRow(const int64_t* keys, int64_t n, Executor* executor) const;
+  Status RowLimitError(int64_t num_new, int64_t num_evicted) const;
+  // Evicts rows, but for those of some keys, which are sorted.
+  Status EvictRows(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
+                   Executor* executor, int64_t* num_evicted);
+  Status CheckEviction(const EvictionPolicy& policy) const;
   // Keeps which of these rows have changed, before they leave the first tier.
   void LogDemoted(const std::vector<int64_t>& keys);
   bool IsInFirstTier(int64_t key) const;
@@ -255,6 +254,8 @@ class EmbeddingTable {
   std::unique_ptr<UpdateRule> rule_;
   int64_t rule_generation_ = 0;
   std::unique_ptr<AdmissionFilter> filter_;  // null if every key may have a row
+  int64_t max_rows_ = INT64_MAX;
+  std::unique_ptr<EvictionPolicy> limit_policy_;  // null if the limit lets no row go
   std::unique_ptr<FirstTier> first_tier_;
   std::unique_ptr<StorageFolder> folder_;
   int64_t num_stores_opened_ = 0;

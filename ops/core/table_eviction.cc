@@ -10,8 +10,10 @@ namespace keras_sparse {
 // Has the table's lock, alone, and its friendship.
 class TableEvictor {
  public:
-  TableEvictor(EmbeddingTable* table, const EvictionPolicy& policy, Executor* executor)
-      : table_(*table), rule_(*table->rule_), policy_(policy), executor_(executor) {}
+  // `kept` are keys whose rows stay, sorted.
+  TableEvictor(EmbeddingTable* table, const EvictionPolicy& policy,
+               const std::vector<int64_t>& kept, Executor* executor)
+      : table_(*table), rule_(*table->rule_), policy_(policy), kept_(kept), executor_(executor) {}
 
   Status Run(int64_t* num_evicted);
 
@@ -24,6 +26,7 @@ class TableEvictor {
   EmbeddingTable& table_;
   const UpdateRule& rule_;
   const EvictionPolicy& policy_;
+  const std::vector<int64_t>& kept_;
   Executor* executor_;
   std::vector<int64_t> keys_;  // that go
 };
@@ -55,7 +58,8 @@ void TableEvictor::Judge(const std::vector<int64_t>& keys,
         }
       });
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (leaves[i] != 0) keys_.push_back(keys[i]);
+    if (leaves[i] == 0 || std::binary_search(kept_.begin(), kept_.end(), keys[i])) continue;
+    keys_.push_back(keys[i]);
   }
 }
 
@@ -145,9 +149,7 @@ Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* execu
   return Status::Ok();
 }
 
-Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor,
-                             int64_t* num_evicted) {
-  *num_evicted = 0;
+Status EmbeddingTable::CheckEviction(const EvictionPolicy& policy) const {
   if (!is_dynamic()) {
     return Status(StatusCode::kUnimplemented,
                   "rows must be evicted from a dynamic table: all ids of a static one keep theirs. "
@@ -160,8 +162,20 @@ Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor,
                               "' must keep the steps of gradients for rows to be evicted by their "
                               "age. Make it with this eviction policy");
   }
+  return Status::Ok();
+}
+
+Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor,
+                             int64_t* num_evicted) {
+  *num_evicted = 0;
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(policy));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  return TableEvictor(this, policy, executor).Run(num_evicted);
+  return EvictRows(policy, {}, executor, num_evicted);
+}
+
+Status EmbeddingTable::EvictRows(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
+                                 Executor* executor, int64_t* num_evicted) {
+  return TableEvictor(this, policy, kept, executor).Run(num_evicted);
 }
 
 }  // namespace keras_sparse

@@ -87,6 +87,21 @@ absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combine
   return absl::OkStatus();
 }
 
+absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::string>& names,
+                           std::map<std::string, double>* constants) {
+  const tf::Tensor* given = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("constants", &given));
+  const auto n = static_cast<int64_t>(names.size());
+  if (given->NumElements() != n) {
+    return InvalidInput(absl::StrCat("`constants` must have one number a name, ", n,
+                                     ". Received: ", given->NumElements()));
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    (*constants)[names[i]] = given->flat<double>()(static_cast<int64_t>(i));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs) {
   for (int i = 0; i < grads.size(); ++i) {
     if (grads[i].dims() == 2 && grads[i].dim_size(0) == inputs.bags(i).num_bags) continue;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -99,6 +100,10 @@ absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>*
 
 // Reads `lookup_sizes` in an op's constructor: how many of its `n` inputs belong to each lookup.
 absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes);
+
+// Reads the input `constants`: a number for each of these names.
+absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::string>& names,
+                           std::map<std::string, double>* constants);
 
 // Reads the input `batch`: the number of a batch in its data.
 absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch);

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/tf/binding.h"
 #include "ops/tf/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -33,18 +32,9 @@ class EvictOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
-    const tf::Tensor* constants = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input("constants", &constants));
-    const auto num_constants = static_cast<int64_t>(constant_names_.size());
-    OP_REQUIRES(
-        ctx, constants->NumElements() == num_constants,
-        InvalidInput(absl::StrCat("`constants` must have one number a name, ", num_constants,
-                                  ". Received: ", constants->NumElements())));
     EvictionOptions eviction = eviction_;
-    for (size_t i = 0; i < constant_names_.size(); ++i) {
-      eviction.constants[constant_names_[i]] = constants->flat<double>()(static_cast<int64_t>(i));
-    }
+    OP_REQUIRES_OK(ctx, ReadConstants(ctx, constant_names_, &eviction.constants));
     std::unique_ptr<EvictionPolicy> policy;
     OP_REQUIRES_OK(ctx, ToTf(EvictionPolicy::Create(eviction, &policy)));
     tf::Tensor* num_evicted = nullptr;

@@ -54,19 +54,12 @@ class OpenSavedRuleOp : public tf::OpKernel {
 
  private:
   absl::Status ReadRule(tf::OpKernelContext* ctx, RuleOptions* rule) const {
-    const tf::Tensor* constants = nullptr;
     const tf::Tensor* weight_decay = nullptr;
-    TF_RETURN_IF_ERROR(ctx->input("constants", &constants));
     TF_RETURN_IF_ERROR(ctx->input("weight_decay", &weight_decay));
-    const auto num_constants = static_cast<int64_t>(constant_names_.size());
-    if (constants->NumElements() != num_constants || weight_decay->NumElements() != 1) {
-      return InvalidInput(
-          absl::StrCat("`constants` must have one number a name, ", num_constants,
-                       ", `weight_decay` be one. Received: ", constants->NumElements(), " and ",
-                       weight_decay->NumElements()));
-    }
-    for (int64_t i = 0; i < num_constants; ++i) {
-      rule->constants[constant_names_[static_cast<size_t>(i)]] = constants->flat<double>()(i);
+    TF_RETURN_IF_ERROR(ReadConstants(ctx, constant_names_, &rule->constants));
+    if (weight_decay->NumElements() != 1) {
+      return InvalidInput(absl::StrCat("`weight_decay` must be one number. Received: ",
+                                       weight_decay->NumElements()));
     }
     rule->weight_decay = weight_decay->flat<double>()(0);
     return absl::OkStatus();

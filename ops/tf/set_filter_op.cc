@@ -38,18 +38,9 @@ class SetFilterOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
-    const tf::Tensor* constants = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input("constants", &constants));
-    const auto num_constants = static_cast<int64_t>(constant_names_.size());
-    OP_REQUIRES(
-        ctx, constants->NumElements() == num_constants,
-        InvalidInput(absl::StrCat("`constants` must have one number a name, ", num_constants,
-                                  ". Received: ", constants->NumElements())));
     FilterOptions filter = filter_;
-    for (size_t i = 0; i < constant_names_.size(); ++i) {
-      filter.constants[constant_names_[i]] = constants->flat<double>()(static_cast<int64_t>(i));
-    }
+    OP_REQUIRES_OK(ctx, ReadConstants(ctx, constant_names_, &filter.constants));
     for (size_t i = 0; i < tables.size(); ++i) {
       filter.seed = seeds_[i];
       OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetFilter(filter)));

@@ -40,26 +40,19 @@ class SetRuleOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
-    const tf::Tensor* constants = nullptr;
     const tf::Tensor* weight_decays = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input("constants", &constants));
     OP_REQUIRES_OK(ctx, ctx->input("weight_decays", &weight_decays));
     const auto n = static_cast<int64_t>(tables.size());
-    const auto num_constants = static_cast<int64_t>(constant_names_.size());
-    OP_REQUIRES(ctx, constants->NumElements() == num_constants && weight_decays->NumElements() == n,
-                InvalidInput(absl::StrCat("`constants` must have one number a name, ",
-                                          num_constants, ", `weight_decays` one a table, ", n,
-                                          ". Received: ", constants->NumElements(), " and ",
-                                          weight_decays->NumElements())));
+    OP_REQUIRES(ctx, weight_decays->NumElements() == n,
+                InvalidInput(absl::StrCat("`weight_decays` must have one number a table, ", n,
+                                          ". Received: ", weight_decays->NumElements())));
     tf::Tensor* generations = nullptr;
     tf::Tensor* record_floats = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("generations", {n}, &generations));
     OP_REQUIRES_OK(ctx, ctx->allocate_output("record_floats", {n}, &record_floats));
     RuleOptions rule = rule_;
-    for (size_t i = 0; i < constant_names_.size(); ++i) {
-      rule.constants[constant_names_[i]] = constants->flat<double>()(static_cast<int64_t>(i));
-    }
+    OP_REQUIRES_OK(ctx, ReadConstants(ctx, constant_names_, &rule.constants));
     RuleLayout layout;
     TfExecutor executor(ctx);
     for (int64_t i = 0; i < n; ++i) {

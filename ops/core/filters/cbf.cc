@@ -67,6 +67,12 @@ class CountingBloomFilter : public AdmissionFilter {
     ForEachCounter(key, [](const Count* counter) { PrefetchLine(counter); });
   }
 
+  bool WouldAdmit(int64_t key) const override {
+    Count least = std::numeric_limits<Count>::max();
+    ForEachCounter(key, [&](const Count* counter) { least = std::min(least, *counter); });
+    return least >= filter_freq_ - 1;
+  }
+
   bool Admit(int64_t key) override {
     std::array<Count*, kMaxHashes> counters;
     size_t n = 0;

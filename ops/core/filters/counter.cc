@@ -23,6 +23,11 @@ class CounterFilter : public AdmissionFilter {
     shards_[TopBits(hash, kShardBits)].counts.Prefetch(hash);
   }
 
+  bool WouldAdmit(int64_t key) const override {
+    const uint64_t hash = HashKey(key);
+    return uint64_t{shards_[TopBits(hash, kShardBits)].counts.Get(hash)} + 1 >= filter_freq_;
+  }
+
   bool Admit(int64_t key) override {
     if (filter_freq_ == 1) return true;
     const uint64_t hash = HashKey(key);

@@ -22,15 +22,8 @@ class ProbabilityFilter : public AdmissionFilter {
   int max_part_bits() const override { return kMaxPartBits; }
   void BeginStep() override { ++step_; }
 
-  // A pure function of seed, key and step.
-  bool Admit(int64_t key) override {
-    const auto bits = static_cast<uint64_t>(key);
-    const std::array<uint32_t, 4> random =
-        Philox({Low(step_), High(step_), Low(bits), High(bits)}, {Low(seed_), High(seed_) ^ kSalt});
-    // 53 bits, in [0, 1).
-    const uint64_t draw = (static_cast<uint64_t>(random[0]) << 21) | (random[1] >> 11);
-    return static_cast<double>(draw) * 0x1p-53 < probability_;
-  }
+  bool WouldAdmit(int64_t key) const override { return Draws(key, step_ + 1); }
+  bool Admit(int64_t key) override { return Draws(key, step_); }
 
   void Clear() override { step_ = 0; }
   int64_t bytes() const override { return sizeof(*this); }
@@ -61,6 +54,16 @@ class ProbabilityFilter : public AdmissionFilter {
   }
 
  private:
+  // A pure function of seed, key and step.
+  bool Draws(int64_t key, uint64_t step) const {
+    const auto bits = static_cast<uint64_t>(key);
+    const std::array<uint32_t, 4> random =
+        Philox({Low(step), High(step), Low(bits), High(bits)}, {Low(seed_), High(seed_) ^ kSalt});
+    // 53 bits, in [0, 1).
+    const uint64_t draw = (static_cast<uint64_t>(random[0]) << 21) | (random[1] >> 11);
+    return static_cast<double>(draw) * 0x1p-53 < probability_;
+  }
+
   static uint32_t Low(uint64_t word) { return static_cast<uint32_t>(word); }
   static uint32_t High(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 

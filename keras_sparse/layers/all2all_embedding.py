@@ -1,0 +1,92 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.distribute.runtime import size
+from keras_sparse.layers.distributed_embedding import DistributedEmbedding
+from keras_sparse.layers.embedding import Embedding
+
+KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
+
+
+class All2AllEmbedding(DistributedEmbedding):
+    """What SparseOperationKit's two layers have in common: one table, by rows over all ranks.
+
+    The row of a key is on rank `key % size`, of a negative key too.
+
+    Args:
+        combiner: String, or `None` for a row a key.
+        max_vocabulary_size_per_gpu, embedding_vec_size, slot_num, use_hashtable, key_dtype,
+        embedding_initializer, seed, storage, admission, eviction: See `All2AllDenseEmbedding`.
+        **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
+    """
+
+    def __init__(
+        self,
+        combiner,
+        max_vocabulary_size_per_gpu,
+        embedding_vec_size,
+        slot_num,
+        use_hashtable,
+        key_dtype,
+        embedding_initializer,
+        seed,
+        storage,
+        admission,
+        eviction,
+        **kwargs,
+    ):
+        checks.positive(max_vocabulary_size_per_gpu, "max_vocabulary_size_per_gpu")
+        checks.positive(embedding_vec_size, "embedding_vec_size")
+        if not checks.boolean(use_hashtable, "use_hashtable"):
+            _refuse_options(storage=storage, admission=admission, eviction=eviction)
+        table = Embedding(
+            None if use_hashtable else max_vocabulary_size_per_gpu * size(),
+            embedding_vec_size,
+            combiner,
+            keras.initializers.get(embedding_initializer or "random_uniform"),
+            seed,
+            storage=storage,
+            admission=admission,
+            eviction=eviction,
+            max_rows=max_vocabulary_size_per_gpu if use_hashtable else None,
+            name="embeddings",
+        )
+        super().__init__(table, row_slice_threshold=1, **kwargs)
+        self.max_vocabulary_size_per_gpu = max_vocabulary_size_per_gpu
+        self.slot_num = checks.positive(slot_num, "slot_num")
+        self.use_hashtable = use_hashtable
+        key_dtype = keras.backend.standardize_dtype(key_dtype or "int64")
+        self.key_dtype = checks.one_of(key_dtype, KEY_DTYPES, "key_dtype")
+
+    def _options(self):
+        """Returns an unbuilt `Embedding` with the options of the table."""
+        return self.templates.layers[0]  # no attribute: Keras would save it as a layer of this one
+
+    def _check_key_dtype(self, inputs):
+        dtype = tf.as_dtype(inputs.dtype)
+        if not np.can_cast(dtype.as_numpy_dtype, self.key_dtype):
+            raise TypeError(
+                f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, or "
+                f"give the layer another `key_dtype`. Received: inputs of dtype {dtype.name}"
+            )
+
+    def get_config(self):
+        config = keras.layers.Layer.get_config(self)
+        names = ("max_vocabulary_size_per_gpu", "slot_num", "use_hashtable", "key_dtype")
+        config |= {name: getattr(self, name) for name in names}
+        of_table = self._options().get_config()
+        config["embedding_vec_size"] = of_table["output_dim"]
+        config["embedding_initializer"] = of_table["embeddings_initializer"]
+        config |= {name: of_table[name] for name in ("seed", "storage", "admission", "eviction")}
+        return {**config, "wire_dtype": self.wire_dtype}
+
+
+def _refuse_options(**options):
+    for name, option in options.items():
+        if option is not None:
+            raise ValueError(
+                f"`{name}` must be that of a table of any keys: leave out use_hashtable=False. "
+                f"Received: {name}={option!r}"
+            )

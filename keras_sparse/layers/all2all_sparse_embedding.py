@@ -1,0 +1,137 @@
+import keras
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.layers.all2all_embedding import All2AllEmbedding
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class All2AllSparseEmbedding(All2AllEmbedding):
+    """A pooled row for each slot of a sample: SparseOperationKit's sparse `DistributedEmbedding`.
+
+    As `All2AllDenseEmbedding`, for any number of keys in a slot; one without a key gives zeros. No
+    memory is set aside for a batch, whose size may change from step to step and be another one on
+    each rank.
+
+    Args:
+        combiner: `"sum"` or `"mean"`, also as `"Sum"` and `"Mean"`; or `"sqrtn"`.
+        max_vocabulary_size_per_gpu, embedding_vec_size, slot_num: As of `All2AllDenseEmbedding`.
+        max_nnz, max_feature_num: Integers, the most keys of a slot and of a sample, which SOK has
+            memory for. Nothing here needs them, and more keys are no error. Default to `None`.
+        use_hashtable, key_dtype, embedding_initializer, seed, storage, admission, eviction: As of
+            `All2AllDenseEmbedding`.
+        **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
+
+    Call arguments:
+        inputs: Keys: SparseTensor or RaggedTensor, or a tensor all of whose slots are full, of
+            shape `(batch_size * slot_num, max_nnz)`, where row `i` is slot `i % slot_num` of sample
+            `i // slot_num`; or `(batch_size, slot_num, max_nnz)`.
+        weights: Of the structure of `inputs`, what each row counts. Defaults to `None`, ones.
+        training: Without a meaning here; for code that passes it. Defaults to `None`.
+
+    Output shape: `(batch_size, slot_num, embedding_vec_size)`.
+
+    Example:
+    >>> layer = All2AllSparseEmbedding("mean", 1000, 4, slot_num=2, max_nnz=3)
+    >>> layer(tf.ragged.constant([[1, 2], [], [-7], [3, 4, 5]])).shape
+    TensorShape([2, 2, 4])
+    """
+
+    def __init__(
+        self,
+        combiner,
+        max_vocabulary_size_per_gpu,
+        embedding_vec_size,
+        slot_num,
+        max_nnz=None,
+        max_feature_num=None,
+        use_hashtable=True,
+        key_dtype="int64",
+        embedding_initializer="random_uniform",
+        seed=None,
+        storage=None,
+        admission=None,
+        eviction=None,
+        **kwargs,
+    ):
+        combiner = combiner.lower() if isinstance(combiner, str) else combiner
+        super().__init__(
+            checks.one_of(combiner, ("sum", "mean", "sqrtn"), "combiner"),
+            max_vocabulary_size_per_gpu,
+            embedding_vec_size,
+            slot_num,
+            use_hashtable,
+            key_dtype,
+            embedding_initializer,
+            seed,
+            storage,
+            admission,
+            eviction,
+            **kwargs,
+        )
+        self.max_nnz = checks.positive_or_none(max_nnz, "max_nnz")
+        self.max_feature_num = checks.positive_or_none(max_feature_num, "max_feature_num")
+
+    def _in_order(self, inputs):
+        (inputs,) = super()._in_order(inputs)
+        sizes = tuple(inputs.shape)
+        wrong_slots = len(sizes) == 3 and sizes[1] not in (None, self.slot_num)
+        wrong_rows = len(sizes) == 2 and (sizes[0] or 0) % self.slot_num
+        if len(sizes) not in (2, 3) or wrong_slots or wrong_rows:
+            raise ValueError(
+                "`inputs` must be of shape (batch_size * slot_num, max_nnz) or (batch_size, "
+                f"slot_num, max_nnz), with slot_num={self.slot_num}. Received: inputs of shape "
+                f"{sizes}"
+            )
+        self._check_key_dtype(inputs)
+        return [inputs]
+
+    def call(self, inputs, weights=None, training=None):
+        with tf.control_dependencies([self._check_slots(inputs)]):
+            weights = None if weights is None else _as_bags(weights)
+            rows = super().call(_as_bags(inputs), weights)
+        return tf.reshape(rows, (-1, self.slot_num, self._options().output_dim))
+
+    def _check_slots(self, inputs):
+        """Returns an op that fails unless all samples have all slots."""
+        if len(inputs.shape) == 2:
+            what, slots = "rows must be whole samples of", _num_rows(inputs) % self.slot_num
+        elif isinstance(inputs, tf.RaggedTensor):
+            what, slots = "samples must have", inputs.row_lengths() - self.slot_num
+        else:
+            sizes = inputs.dense_shape if isinstance(inputs, tf.SparseTensor) else tf.shape(inputs)
+            what, slots = "samples must have", sizes[1] - self.slot_num
+        message = f"`inputs`: {what} slot_num={self.slot_num} slots"
+        return tf.debugging.assert_equal(slots, tf.zeros_like(slots), message)
+
+    def compute_output_spec(self, inputs, weights=None, training=None):
+        (inputs,) = self._in_order(inputs)
+        batch_size = inputs.shape[0]
+        if batch_size is not None and len(inputs.shape) == 2:
+            batch_size //= self.slot_num
+        sizes = (batch_size, self.slot_num, self._options().output_dim)
+        return keras.KerasTensor(sizes, self.compute_dtype)
+
+    def get_config(self):
+        names = ("max_nnz", "max_feature_num")
+        config = {**super().get_config(), "combiner": self._options().combiner}
+        return {**config, **{name: getattr(self, name) for name in names}}
+
+
+def _as_bags(inputs):
+    """Returns the inputs with a row a slot."""
+    if len(inputs.shape) == 2:
+        return inputs
+    if isinstance(inputs, tf.SparseTensor):
+        sizes = inputs.dense_shape
+        return tf.sparse.reshape(inputs, (sizes[0] * sizes[1], sizes[2]))
+    if isinstance(inputs, tf.RaggedTensor):
+        return inputs.merge_dims(0, 1)
+    sizes = tf.shape(inputs)
+    return tf.reshape(inputs, (sizes[0] * sizes[1], inputs.shape[2] or sizes[2]))
+
+
+def _num_rows(inputs):
+    if isinstance(inputs, tf.SparseTensor):
+        return inputs.dense_shape[0]
+    return inputs.nrows() if isinstance(inputs, tf.RaggedTensor) else tf.shape(inputs)[0]
