@@ -110,6 +110,9 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             inputs = tf.ensure_shape(inputs, (None, self.slot_num, self.nnz_per_slot))
         return super().call(inputs)
 
+    def compute_output_shape(self, input_shape):
+        return (*input_shape, self._options().output_dim)
+
     def compute_output_spec(self, inputs, training=None):
         return super().compute_output_spec(inputs)
 

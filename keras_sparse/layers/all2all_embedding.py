@@ -6,6 +6,7 @@ from keras_sparse import checks
 from keras_sparse.distribute.runtime import size
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 from keras_sparse.layers.embedding import Embedding
+from keras_sparse.layers.ragged_form import ids_as_tensor
 
 KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
 
@@ -52,6 +53,7 @@ class All2AllEmbedding(DistributedEmbedding):
             eviction=eviction,
             max_rows=max_vocabulary_size_per_gpu if use_hashtable else None,
             name="embeddings",
+            dtype=kwargs.get("dtype"),
         )
         super().__init__(table, row_slice_threshold=1, **kwargs)
         self.max_vocabulary_size_per_gpu = max_vocabulary_size_per_gpu
@@ -59,6 +61,9 @@ class All2AllEmbedding(DistributedEmbedding):
         self.use_hashtable = use_hashtable
         key_dtype = keras.backend.standardize_dtype(key_dtype or "int64")
         self.key_dtype = checks.one_of(key_dtype, KEY_DTYPES, "key_dtype")
+
+    def __call__(self, inputs, weights=None, **kwargs):
+        return super().__call__(ids_as_tensor(inputs), weights, **kwargs)
 
     def _options(self):
         """Returns an unbuilt `Embedding` with the options of the table."""
@@ -68,8 +73,9 @@ class All2AllEmbedding(DistributedEmbedding):
         dtype = tf.as_dtype(inputs.dtype)
         if not np.can_cast(dtype.as_numpy_dtype, self.key_dtype):
             raise TypeError(
-                f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, or "
-                f"give the layer another `key_dtype`. Received: inputs of dtype {dtype.name}"
+                f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, give "
+                'keras.Input its dtype="int64", or the layer another `key_dtype`. '
+                f"Received: inputs of dtype {dtype.name}"
             )
 
     def get_config(self):

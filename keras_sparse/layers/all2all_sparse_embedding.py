@@ -104,13 +104,15 @@ class All2AllSparseEmbedding(All2AllEmbedding):
         message = f"`inputs`: {what} slot_num={self.slot_num} slots"
         return tf.debugging.assert_equal(slots, tf.zeros_like(slots), message)
 
+    def compute_output_shape(self, input_shape):
+        num_samples = input_shape[0]
+        if num_samples is not None and len(input_shape) == 2:
+            num_samples //= self.slot_num
+        return (num_samples, self.slot_num, self._options().output_dim)
+
     def compute_output_spec(self, inputs, weights=None, training=None):
         (inputs,) = self._in_order(inputs)
-        batch_size = inputs.shape[0]
-        if batch_size is not None and len(inputs.shape) == 2:
-            batch_size //= self.slot_num
-        sizes = (batch_size, self.slot_num, self._options().output_dim)
-        return keras.KerasTensor(sizes, self.compute_dtype)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
 
     def get_config(self):
         names = ("max_nnz", "max_feature_num")

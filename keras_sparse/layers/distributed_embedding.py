@@ -59,7 +59,8 @@ class DistributedEmbedding(keras.layers.Layer):
         hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
             Defaults to `None`: 1 each.
         cost_model: `keras_sparse.distribute.CostModel`, for `"auto"`. Defaults to `None`.
-        **kwargs: `name`, `dtype`, `trainable` as in `keras.layers.Layer`.
+        **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
+            the layers in `embeddings`.
 
     Call arguments:
         inputs: List with the ids of each input, a dict of them if `embeddings` is one, or the ids

@@ -1,0 +1,192 @@
+"""SparseOperationKit's layers in one process: what they look up, train and refuse."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+from keras_sparse.layers import All2AllDenseEmbedding
+from keras_sparse.layers import All2AllSparseEmbedding
+
+KEYS = np.random.default_rng(0).integers(-30, 30, (6, 3, 2))
+BAGS = [[3, -4, 3], [], [7], [2**40, 0], [], [-1, -1]]
+WEIGHTS = [[1, 2, 0.5], [], [3], [-1, 2], [], [0.5, 0.5]]
+EDGE_KEYS = [-(2**63), 2**63 - 1, 0, -1, 2**40]
+
+
+def dense(**options):
+    return All2AllDenseEmbedding(
+        **{"max_vocabulary_size_per_gpu": 100, "embedding_vec_size": 4, "slot_num": 3}
+        | {"nnz_per_slot": 2, "seed": 1}
+        | options
+    )
+
+
+def sparse(combiner="mean", **options):
+    return All2AllSparseEmbedding(
+        combiner,
+        **{"max_vocabulary_size_per_gpu": 100, "embedding_vec_size": 4, "slot_num": 2}
+        | {"max_nnz": 3, "seed": 1}
+        | options,
+    )
+
+
+def num_rows(layer):
+    (table,) = layer.variables
+    return table.num_rows
+
+
+@pytest.mark.parametrize("use_hashtable", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+def test_dense_keeps_the_layer_contract(use_hashtable, dtype, tmp_path):
+    layer = dense(use_hashtable=use_hashtable, dtype=dtype)
+    checks.check_layer(layer, np.abs(KEYS), (6, 3, 2, 4), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+def test_dynamic_input_keeps_the_layer_contract(dtype, tmp_path):
+    checks.check_layer(dense(dynamic_input=True, dtype=dtype), KEYS[:, 0, 0], (6, 4), tmp_path)
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("form", ["sparse", "ragged", "dense"])
+def test_sparse_keeps_the_layer_contract(combiner, form, tmp_path):
+    inputs = KEYS  # (6 samples, 3 slots, 2 keys)
+    if form == "ragged":
+        inputs = tf.RaggedTensor.from_tensor(tf.constant(KEYS), ragged_rank=2)
+    if form == "sparse":
+        inputs = tf.sparse.from_dense(KEYS)
+    checks.check_layer(sparse(combiner, slot_num=3), inputs, (6, 3, 4), tmp_path)
+
+
+def test_each_key_reads_as_its_row_wherever_it_stands():
+    layer = dense()
+    rows = dense(dynamic_input=True, name="other")
+    np.testing.assert_array_equal(layer(KEYS), tf.reshape(rows(KEYS.ravel()), (6, 3, 2, 4)))
+    assert np.abs(layer(KEYS)).max() <= 0.05
+    assert np.std(layer(KEYS)) > 0.02
+
+
+def test_rows_of_distinct_keys_gathered_are_those_looked_up_and_get_the_same_gradients():
+    direct, gathered = dense(), dense(dynamic_input=True)
+    optimizers = [keras_sparse.optimizers.Adagrad(0.5) for _ in range(2)]
+    grads = np.random.default_rng(1).normal(size=(6, 3, 2, 4)).astype("float32")
+
+    def through_unique(keys):
+        unique, places = tf.unique(tf.reshape(keys, [-1]))
+        return tf.reshape(tf.gather(gathered(unique), places), (6, 3, 2, 4))
+
+    for _ in range(3):
+        for layer, call, optimizer in zip(
+            (direct, gathered), (direct, through_unique), optimizers, strict=True
+        ):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(call(tf.constant(KEYS)) * grads)
+            variables = layer.trainable_variables
+            optimizer.apply(tape.gradient(loss, variables), variables)
+        np.testing.assert_allclose(direct(KEYS), through_unique(KEYS), atol=1e-6)
+    assert num_rows(direct) == num_rows(gathered) == len(np.unique(KEYS))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("combiner", ["Sum", "mean", "sqrtn"])
+def test_pools_the_keys_of_a_slot(combiner, weighted):
+    layer = sparse(combiner)
+    rows = {key: dense(dynamic_input=True)(np.array([key]))[0] for bag in BAGS for key in bag}
+    expected = np.zeros((6, 4))
+    for i, (bag, weights) in enumerate(zip(BAGS, WEIGHTS, strict=True)):
+        if not bag:
+            continue
+        weights = np.array(weights if weighted else [1.0] * len(bag))
+        expected[i] = sum(w * np.float64(rows[key]) for w, key in zip(weights, bag, strict=True))
+        sums = {"Sum": 1, "mean": weights.sum(), "sqrtn": np.sqrt((weights**2).sum())}
+        expected[i] /= sums[combiner]
+    keys = tf.ragged.constant(BAGS, dtype=tf.int64)
+    weights = tf.ragged.constant(WEIGHTS, dtype=tf.float32)
+    for reshape in (
+        lambda each: each,
+        lambda each: tf.RaggedTensor.from_row_lengths(each, 3 * [2]),
+    ):
+        for convert in (lambda each: each, lambda each: each.to_sparse()):
+            given = {"weights": convert(reshape(weights))} if weighted else {}
+            pooled = layer(convert(reshape(keys)), **given)
+            np.testing.assert_allclose(pooled, expected.reshape(3, 2, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 5, 1500])
+def test_takes_any_width_any_key_and_any_batch(dim):
+    layer = dense(embedding_vec_size=dim, slot_num=1, nnz_per_slot=5, key_dtype="int64")
+    model = keras.Sequential([keras.Input((1, 5), dtype="int64"), layer, keras.layers.Flatten()])
+    model.compile(keras_sparse.optimizers.SGD(1.0), loss="mse")
+    for batch_size in (3, 1, 0, 2):
+        keys = np.tile(EDGE_KEYS, (batch_size, 1, 1)).astype("int64")
+        if batch_size:
+            model.train_on_batch(keys, np.ones((batch_size, 5 * dim), "float32"))
+        assert layer(keys).shape == (batch_size, 1, 5, dim)
+    assert num_rows(layer) == 5
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_a_key_is_the_same_one_in_every_dtype(dtype):
+    layer = dense(dynamic_input=True, key_dtype=dtype)
+    expected = dense(dynamic_input=True)(np.array([5, 2**31 - 1]))
+    np.testing.assert_array_equal(layer(np.array([5, 2**31 - 1], dtype)), expected)
+
+
+def test_reading_makes_no_row():
+    bags = tf.ragged.constant(BAGS, dtype=tf.int64)
+    for layer, keys, sizes in [(dense(), KEYS, (3, 2)), (sparse(), bags, (None,))]:
+        inputs = keras.Input(sizes, dtype="int64", ragged=keys is bags)
+        model = keras.Model(inputs, layer(inputs))
+        first = model.predict(keys, verbose=0)
+        np.testing.assert_array_equal(layer(keys, training=True), first)
+        assert num_rows(layer) == 0
+
+
+def test_initial_rows_are_those_of_any_initializer():
+    for name, value in [("ones", 1), ("zeros", 0), (keras.initializers.Constant(0.25), 0.25)]:
+        assert np.all(dense(embedding_initializer=name)(KEYS) == value)
+    normal = dense(embedding_initializer=keras.initializers.RandomNormal(5.0, 0.01, seed=3))
+    assert np.all(np.abs(normal(KEYS) - 5) < 0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: dense()(KEYS[:, :2]), ValueError, r"\(None, 3, 2\).*shape \(6, 2, 2\)"),
+        (lambda: dense(dynamic_input=True)(KEYS), ValueError, r"\(n,\) with dynamic_input=True"),
+        (lambda: dense()(tf.ragged.constant([[1]])), ValueError, "must be a tensor.*RaggedTensor"),
+        (lambda: dense()(KEYS.astype("float32")), TypeError, "key_dtype=int64 holds.*float32"),
+        (lambda: dense(key_dtype="uint32")(KEYS), TypeError, "key_dtype=uint32 holds.*int64"),
+        (lambda: sparse()(tf.ragged.constant([[1]])), ValueError, "with slot_num=2.*shape"),
+        (lambda: sparse()([[[1]], [[2]]]), ValueError, "with slot_num=2.*shape"),
+        (lambda: dense(key_dtype="float32"), ValueError, "`key_dtype` must be one of"),
+        (lambda: dense(slot_num=0), ValueError, "`slot_num` must be above 0"),
+        (lambda: dense(nnz_per_slot=-1), ValueError, "`nnz_per_slot` must be above 0"),
+        (lambda: dense(max_vocabulary_size_per_gpu=0), ValueError, "`max_vocabulary_size_per_gpu`"),
+        (lambda: dense(embedding_vec_size=2.5), TypeError, "`embedding_vec_size` must be an int"),
+        (lambda: sparse("max"), ValueError, "`combiner` must be one of"),
+        (lambda: sparse(None), ValueError, "`combiner` must be one of"),
+        (
+            lambda: dense(use_hashtable=False, eviction=keras_sparse.GlobalStepEvict(3)),
+            ValueError,
+            "`eviction` must be that of a table of any keys: leave out use_hashtable=False",
+        ),
+    ],
+)
+def test_says_what_is_wrong(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_samples_of_an_unknown_number_of_slots_are_checked_when_they_come():
+    layer = sparse(slot_num=2)
+    look_up = tf.function(layer, input_signature=[tf.RaggedTensorSpec((None, None), tf.int64)])
+    assert look_up(tf.ragged.constant(BAGS, dtype=tf.int64)).shape == (3, 2, 4)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="whole samples of slot_num=2 slots"):
+        look_up(tf.ragged.constant(BAGS[:3], dtype=tf.int64))
+    uneven = tf.RaggedTensor.from_row_lengths(tf.ragged.constant(BAGS, dtype=tf.int64), [1, 3, 2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have slot_num=2 slots"):
+        layer(uneven)
