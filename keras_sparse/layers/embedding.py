@@ -5,10 +5,11 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse import saving
 from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.layers.look_up_together import look_up_together
+from keras_sparse.layers.open_group_scopes import open_group_scopes
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
-from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.rows_regularizer import check_regularizer
 from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
@@ -127,11 +128,24 @@ class Embedding(keras.layers.Layer):
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
         self.embeddings = None
+        self.group = None  # name of the layer that has the table, if another one has it
 
     def __call__(self, inputs, weights=None, **kwargs):
+        inputs = ids_as_tensor(inputs)
         if weights is not None:
             kwargs["weights"] = as_tensor(weights)
-        return super().__call__(ids_as_tensor(inputs), **kwargs)
+        scope = open_group_scopes.innermost()
+        if scope is not None:
+            return scope.look_up(self, inputs, **kwargs)
+        self._refuse_group()
+        return super().__call__(inputs, **kwargs)
+
+    def _refuse_group(self):
+        if self.group is not None:
+            raise ValueError(
+                f"Layer '{self.name}' must be called in the `group_embedding_scope` that it was "
+                f"first called in: its table is one of layer '{self.group}'"
+            )
 
     def build(self, input_shape=None):
         if self.embeddings is not None:
@@ -152,18 +166,8 @@ class Embedding(keras.layers.Layer):
         self.embeddings.regularizer = rows_regularizer(self.embeddings_regularizer)
 
     def call(self, inputs, weights=None):
-        form = ragged_form(inputs, weights, self.combiner, self.input_dim, self.mask_zero)
-        pooled = form.row_splits is not None
-        (rows,) = ops.lookup(
-            [self.embeddings],
-            [form.ids],
-            [form.row_splits],
-            [form.weights if pooled else None],
-            [self.combiner if pooled else None],
-        )
-        if form.weights is not None and not pooled:
-            rows *= form.weights[:, tf.newaxis]
-        return form.outputs(tf.cast(rows, self.compute_dtype))
+        (outputs,) = look_up_together([self], [inputs], [weights])
+        return outputs
 
     def compute_mask(self, inputs, previous_mask=None):
         if not self.mask_zero or self.combiner is not None:

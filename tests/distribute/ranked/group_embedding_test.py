@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import Embedding
+from keras_sparse.layers import group_embedding_scope
 from keras_sparse.layers import GroupEmbedding
 
 TABLES = [(11, 4, "sum"), (7, 1, "mean"), (30, 8, None), (7, 3, "sqrtn")]
@@ -24,6 +25,14 @@ def look_up_alone(inputs, weights):
         table(ids) if weight is None else table(ids, weights=weight)
         for table, ids, weight in zip(tables, inputs, weights, strict=True)
     ]
+
+
+def look_up_in_scope(mode):
+    def look_up(inputs, weights):
+        with group_embedding_scope(mode=mode):
+            return look_up_alone(inputs, weights)
+
+    return look_up
 
 
 def make_model(look_up, optimizer):
@@ -51,13 +60,14 @@ def batches(part):
         yield [*ids, counts[part]], labels[part]
 
 
+@pytest.mark.parametrize("in_scope", [False, True])
 @pytest.mark.parametrize("mode", ["collective", "localized"])
-@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
-def test_trains_like_one_process(mode, optimizer):
-    make = getattr(keras_sparse.optimizers, optimizer)
+def test_trains_like_one_process(mode, in_scope):
+    make = keras_sparse.optimizers.Adagrad if in_scope else keras_sparse.optimizers.Adam
     plain = make_model(look_up_alone, make(0.1))
-    group = GroupEmbedding(make_tables(), mode)
-    model = make_model(lambda *args: group(*args), ksd.DistributedOptimizer(make(0.1)))
+    look_up = look_up_in_scope(mode) if in_scope else GroupEmbedding(make_tables(), mode)
+    model = make_model(lambda *args: look_up(*args), ksd.DistributedOptimizer(make(0.1)))
+    (group,) = (layer for layer in model.layers if isinstance(layer, GroupEmbedding))
     whole = slice(None)
     mine = slice(ksd.rank() * BATCH // ksd.size(), (ksd.rank() + 1) * BATCH // ksd.size())
     for all_samples, own in zip(batches(whole), batches(mine), strict=True):
@@ -71,6 +81,23 @@ def test_trains_like_one_process(mode, optimizer):
     if ksd.size() > 1:
         kinds = {placement.kind for placement in group.plan.placements}
         assert (kinds == {"data_parallel"}) == (mode == "localized")
+
+
+def test_a_scope_around_tensors_is_for_one_rank_or_localized():
+    layer = Embedding(9, 2, "sum", seed=1)
+    ids = tf.constant([[1, 2], [8, 0]])
+    with group_embedding_scope(mode="localized"):
+        rows = layer(ids)
+    np.testing.assert_array_equal(rows.numpy(), layer(ids))
+    if ksd.size() == 1:
+        return
+
+    def look_up():
+        with group_embedding_scope():
+            layer(ids)
+
+    with pytest.raises(NotImplementedError, match="must be called in a functional model"):
+        look_up()
 
 
 def test_localized_refuses_dynamic_tables_of_several_ranks():

@@ -1,0 +1,15 @@
+import threading
+
+
+class OpenGroupScopes(threading.local):
+    """The `group_embedding_scope` that this thread is in, from the outermost to the innermost."""
+
+    def __init__(self):
+        self.stack = []
+
+    def innermost(self):
+        """Returns the scope that a lookup of this thread joins, or `None`."""
+        return self.stack[-1] if self.stack else None
+
+
+open_group_scopes = OpenGroupScopes()
