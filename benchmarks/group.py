@@ -6,9 +6,21 @@ Static tables of 10,000 rows, of widths from 4 to 64, in one process: `GroupEmbe
 `keras_sparse.layers.Embedding` and as many `keras.layers.Embedding`, forward and for a training
 step with Adagrad; with one id a sample and table, and with 1 to 10, summed. They take turns on the
 same ids. The aim is 5 times the speed of Keras forward and 10 times in a step, for 100 tables.
+
+A call of a `tf.function` runs several steps one after another, on ids that it holds: from Python
+hundreds of tensors a step cost milliseconds, which `model.fit` does not pay, as it draws batches
+inside. One element of each output is added up in every step, else TensorFlow would leave lookups
+out.
+
+"Copying the outputs alone" takes its turns too: NumPy, on as many threads, copies an array as large
+as all outputs into another that is there already. For every number written one is read, in order;
+bags read more rows than they write, at random. How many times that goes into the time of Keras is
+about the most that any lookup could be faster.
 """
 
 import argparse
+import concurrent.futures
+import math
 import os
 import statistics
 
@@ -29,6 +41,7 @@ GROUP, OURS, KERAS = (
     "keras_sparse.layers.Embedding each",
     "keras.layers.Embedding each",
 )
+COPY = "copying the outputs alone"
 COLUMNS = ("forward", "adagrad")
 
 
@@ -94,55 +107,89 @@ def call_and_pool(layer, ids):
     return tf.math.segment_sum(layer(ids.values), ids.value_rowids())
 
 
-def make_step(way, kind, column, num_tables):
+def consume(outputs):
+    """Adds up one element of each output: TensorFlow leaves out what nobody uses."""
     import tensorflow as tf
 
-    look_up, optimizer, variables = build(way, kind, num_tables)
+    return tf.add_n([output[0, 0] for output in outputs])
 
-    @tf.function
-    def step(inputs, grads):
+
+def make_call(way, kind, column, options, inputs, grads):
+    """Returns a function that runs several steps, one after another."""
+    import tensorflow as tf
+
+    look_up, optimizer, variables = build(way, kind, len(inputs))
+
+    def step():
         if column == "forward":
             return look_up(inputs)
         with tf.GradientTape() as tape:
             outputs = look_up(inputs)
         optimizer.apply(tape.gradient(outputs, variables, grads), variables)
-        return ()
+        return outputs
 
-    return step
+    @tf.function
+    def call():
+        total = tf.zeros(())
+        for _ in tf.range(options.steps_a_call):
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+            total += consume(step())
+        return total
+
+    return call
+
+
+def make_copy(grads, options):
+    """Returns a function that copies as much as all outputs, as often as a call has steps."""
+    source = np.concatenate([grad.numpy().ravel() for grad in grads])
+    sources = np.array_split(source, options.threads)
+    targets = np.array_split(np.empty_like(source), options.threads)
+    pool = concurrent.futures.ThreadPoolExecutor(options.threads)
+
+    def copy(target, source):
+        for _ in range(options.steps_a_call):
+            np.copyto(target, source)
+
+    return lambda: list(pool.map(copy, targets, sources))
 
 
 def measure(kind, column, num_tables, options):
-    """Returns the times of each way's steps, in ms."""
+    """Returns the times of each way's steps, in ms: of a step the mean of its call."""
     import tensorflow as tf
 
     inputs = make_ids(kind, num_tables, options.batch_size)
     grads = [tf.fill((options.batch_size, width), 0.01) for width in widths_of(num_tables)]
     ways = [GROUP, OURS, KERAS] if num_tables <= options.most_one_by_one else [GROUP]
-    steps = {way: make_step(way, kind, column, num_tables) for way in ways}
+    calls = {way: make_call(way, kind, column, options, inputs, grads) for way in ways}
+    if column == "forward":
+        calls[COPY] = make_copy(grads, options)
+    ways = list(calls)
     times = {way: [] for way in ways}
-    for step in steps.values():
-        step(inputs, grads)  # traced
+    for call in calls.values():
+        call()  # traced
+    most_calls = math.ceil(options.steps / options.steps_a_call)
     for number in range(options.rounds):
         first = number % len(ways)
         for way in ways[first:] + ways[:first]:
-            times[way] += take_turn(
-                lambda batch, step=steps[way]: step(inputs, grads),
-                0,
-                options.steps,
-                options.most_seconds,
+            of_calls = take_turn(
+                lambda batch, call=calls[way]: call(), 0, most_calls, options.most_seconds
             )
+            times[way] += [each / options.steps_a_call for each in of_calls]
     return times
 
 
 def table(kind, results):
-    """Markdown: medians of the ways, and what a table costs in a group."""
-    head = ["tables", "column", GROUP, OURS, KERAS, "speed to Keras", "us a table, grouped"]
+    """Markdown: medians of the ways, what a table costs in a group, and the floor."""
+    head = ["tables", "column", GROUP, OURS, KERAS, "speed to Keras", "us a table, grouped", COPY]
     lines = [KINDS[kind], "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for (num_tables, column), times in results.items():
         medians = {way: statistics.median(each) for way, each in times.items()}
-        cells = [f"{medians[way]:.3g}" if way in medians else "" for way in (GROUP, OURS, KERAS)]
+        *cells, copy = (
+            f"{medians[way]:.3g}" if way in medians else "" for way in (GROUP, OURS, KERAS, COPY)
+        )
         speed = f"{medians[KERAS] / medians[GROUP]:.1f}" if KERAS in medians else ""
-        cells = [str(num_tables), column, *cells, speed, f"{medians[GROUP] / num_tables * 1e3:.3g}"]
+        a_table = f"{medians[GROUP] / num_tables * 1e3:.3g}"
+        cells = [str(num_tables), column, *cells, speed, a_table, copy]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -153,7 +200,8 @@ def main(arguments=None):
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--batch-size", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=5, help="turns of every way (5)")
-    parser.add_argument("--steps", type=int, default=20, help="steps of a turn, at most (20)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of a turn, at most (50)")
+    parser.add_argument("--steps-a-call", type=int, default=10, help="steps of a call (10)")
     parser.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(

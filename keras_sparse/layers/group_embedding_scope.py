@@ -36,12 +36,12 @@ def group_embedding_scope(name=None, mode="collective"):
 
     Example:
     >>> users, items = keras.Input((), dtype="int64"), keras.Input((5,), dtype="int64")
-    >>> with keras_sparse.layers.group_embedding_scope():
+    >>> with keras_sparse.layers.group_embedding_scope(name="group"):
     ...     user = keras_sparse.layers.Embedding(None, 8)(users)
     ...     item = keras_sparse.layers.Embedding(None, 16, "mean")(items)
     >>> model = keras.Model([users, items], keras.layers.Concatenate()([user, item]))
     >>> [layer.name for layer in model.layers if layer.weights]
-    ['group_embedding']
+    ['group']
     """
     checks.one_of(mode, ("collective", "localized"), "mode")
     scope = _GroupScope(name, mode)
