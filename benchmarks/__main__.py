@@ -21,6 +21,7 @@ from benchmarks import async_lookup
 from benchmarks import bandwidth
 from benchmarks import beyond_memory
 from benchmarks import checkpoints
+from benchmarks import dense_demo
 from benchmarks import distributed
 from benchmarks import dlrm
 from benchmarks import dynamic_table
@@ -56,6 +57,7 @@ OTHERS = {
     "beyond memory": beyond_memory,
     "distributed": distributed,
     "group": group,
+    "dense demo": dense_demo,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

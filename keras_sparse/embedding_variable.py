@@ -47,14 +47,14 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, which says what rows of a dynamic table
             `evict` lets go. Defaults to `None`: none.
-        max_rows: Integer: the most rows that a dynamic table may have in this process, in all
-            tiers. Defaults to `None`: any number. See `keras_sparse.layers.Embedding`.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
         part: `keras_sparse.table_part.TablePart`, which this variable holds of a table that several
             ranks share. `input_dim` and `output_dim` are then those of the part; the initializer
             and the seed make the rows of the whole table, of which this has its part, bit for bit.
             Defaults to `None`: a table of its own.
+        max_rows: Integer: the most rows that a dynamic table may have in this process, in all
+            tiers. Defaults to `None`: any number. See `keras_sparse.layers.Embedding`.
 
     Example:
     >>> table = EmbeddingVariable(None, 8, initializer="zeros")
@@ -74,10 +74,10 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         storage=None,
         admission=None,
         eviction=None,
-        max_rows=None,
         trainable=True,
         name="embeddings",
         part=None,
+        max_rows=None,
     ):
         self.part = check_part(part, input_dim, output_dim)
         if part is None:
@@ -197,7 +197,8 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             `used` and `dropped` ones; `missed` lookups since the first one that a step had to do
             by itself; `waited_seconds` that steps have waited for staged lookups, and
             `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
-            updates that the used rows had missed.
+            updates that the used rows had missed; `used_early`, of the used ones those for which a
+            step did not wait for other ranks.
         """
         with tf.init_scope():
             counts = ops.table_stats([self])[0].numpy()

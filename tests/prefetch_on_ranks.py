@@ -77,3 +77,18 @@ class OneOfList(keras.layers.Layer):
 
     def call(self, ids):
         return self.layer([ids])[0]
+
+
+class SumOfTables(keras.layers.Layer):
+    """A layer with an input a table, of which all get the same ids."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def build(self, shape):
+        self.layer.build()
+
+    def call(self, ids):
+        rows = self.layer([ids] * self.layer.templates.num_inputs)
+        return keras.ops.sum(keras.ops.concatenate(rows, axis=-1), axis=-1)

@@ -35,8 +35,7 @@ class ExchangeCall:
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
-            request, served, words, splits = self._exchange(name)
-            reply = {"words": words, "splits": splits, "own_words": served.own_reply}
+            request, served, reply = self._exchange(name)
             rows = _native.lib.keras_sparse_combine_rows(
                 **reply,
                 reply_rows=request.reply_rows,
@@ -55,14 +54,12 @@ class ExchangeCall:
         return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
 
     def _exchange(self, name):
-        """Returns the request, what was served to other ranks, and the words and splits of the rows
-        that came.
-        """
+        """Returns the request, what was served to other ranks, and what came, a dict of blocks."""
         request = _native.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
         words, splits = alltoall(request.words, request.splits, f"{name}.ids")
         served = self._serve(words, splits, request.own_words)
         words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
-        return request, served, words, splits
+        return request, served, {"words": words, "splits": splits, "own_words": served.own_reply}
 
     def inputs(self):
         """Returns what the native ops take of the inputs of the lookup, as a dict."""
@@ -109,7 +106,7 @@ class ExchangeCall:
         words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
         values = _native.lib.keras_sparse_gather_gradients(
             words=words,
-            splits=splits,
+            splits=self._gradients_came(splits),
             own_words=returned.own_words,
             served_rows=served.served_rows,
             output_dims=self.layout.own_dims,
@@ -124,6 +121,10 @@ class ExchangeCall:
             for p, (variable, pools) in enumerate(own)
             if variable.trainable
         ]
+
+    def _gradients_came(self, splits):
+        """Returns the splits of an exchange of gradients that is over."""
+        return splits
 
     def _weight_grads(self, grads, request, reply):
         if not self.weighted:

@@ -82,11 +82,11 @@ def _make_variable(plan, table, layer, seed):
         _storage_of_rank(layer.storage, plan.num_ranks),
         layer.admission,
         layer.eviction,
-        layer.max_rows,
         layer.trainable,
         spec.name,
         # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
         part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
+        max_rows=layer.max_rows,
     )
     num_ranks = 1 if variable.part is None else plan.num_ranks
     variable.regularizer = rows_regularizer(layer.embeddings_regularizer, num_ranks)

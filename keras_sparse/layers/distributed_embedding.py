@@ -66,8 +66,8 @@ class DistributedEmbedding(keras.layers.Layer):
         inputs: List with the ids of each input, a dict of them if `embeddings` is one, or the ids
             if it is one layer. Each is what `keras_sparse.layers.Embedding` takes: dense, ragged or
             sparse, in any mixture. The batch may be of another size on each rank, or empty.
-        weights: Of the same structure, with the weight of each id; `None` for an input without.
-            Defaults to `None` for all.
+        weights: Of the same structure, with the weight of each id; `None` for an input without, or
+            no entry in a dict. Defaults to `None` for all.
 
     Output: Of the structure of `inputs`: what `keras_sparse.layers.Embedding` would give for each.
 
@@ -145,7 +145,7 @@ class DistributedEmbedding(keras.layers.Layer):
     def __call__(self, inputs, weights=None, **kwargs):
         inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
         if weights is not None:
-            weights = self.templates.in_order(weights, "weights", self.own_inputs)
+            weights = self.templates.in_order(weights, "weights", self.own_inputs, True)
             weights = [None if each is None else as_tensor(each) for each in weights]
             # As they were given: Keras calls a layer of a functional model with the same again.
             kwargs["weights"] = self.templates.as_given(weights, self.own_inputs)

@@ -5,11 +5,11 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse import saving
 from keras_sparse.embedding_variable import EmbeddingVariable
-from keras_sparse.layers.look_up_together import look_up_together
 from keras_sparse.layers.open_group_scopes import open_group_scopes
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
+from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.rows_regularizer import check_regularizer
 from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
@@ -59,15 +59,16 @@ class Embedding(keras.layers.Layer):
             dynamic table gets its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
             dynamic table go. Defaults to `None`: none.
-        max_rows: Integer: the most rows that a dynamic table may have, in all tiers and on each
-            rank. Before an update that would make more, rows go by `eviction`, but none that the
-            update is for; what then has no room is a `tf.errors.ResourceExhaustedError`, and no row
-            was touched. An id that `admission` keeps out needs no room. Defaults to `None`: any
-            number.
         embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
             tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
             reads and moves the whole table, with memory for two more: for large ones the
             `weight_decay` of an optimizer costs less. Defaults to `None`.
+        max_rows: Integer: the most rows that a dynamic table may have, in all tiers and on each
+            rank. Before an update that would make more, rows go by `eviction`, but none that the
+            update is for; if there is still too little room for what is new, the update is a
+            `tf.errors.ResourceExhaustedError` and makes or changes no row. An id that `admission`
+            keeps out needs no room, and rows that are loaded are all kept. Defaults to `None`: any
+            number.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but
@@ -102,8 +103,8 @@ class Embedding(keras.layers.Layer):
         storage=None,
         admission=None,
         eviction=None,
-        max_rows=None,
         embeddings_regularizer=None,
+        max_rows=None,
         **kwargs,
     ):
         super().__init__(**_without_keras_options(kwargs))
@@ -135,8 +136,8 @@ class Embedding(keras.layers.Layer):
         if weights is not None:
             kwargs["weights"] = as_tensor(weights)
         scope = open_group_scopes.innermost()
-        if scope is not None:
-            return scope.look_up(self, inputs, **kwargs)
+        if scope is not None and isinstance(inputs, keras.KerasTensor):
+            return scope.add(self, inputs, **kwargs)
         self._refuse_group()
         return super().__call__(inputs, **kwargs)
 
@@ -159,15 +160,25 @@ class Embedding(keras.layers.Layer):
             self.storage,
             self.admission,
             self.eviction,
-            self.max_rows,
+            max_rows=self.max_rows,
         )
         # Tracked as trainable, so that a frozen layer can be unfrozen.
         self.embeddings.trainable = self.trainable
         self.embeddings.regularizer = rows_regularizer(self.embeddings_regularizer)
 
     def call(self, inputs, weights=None):
-        (outputs,) = look_up_together([self], [inputs], [weights])
-        return outputs
+        form = ragged_form(inputs, weights, self.combiner, self.input_dim, self.mask_zero)
+        pooled = form.row_splits is not None
+        (rows,) = ops.lookup(
+            [self.embeddings],
+            [form.ids],
+            [form.row_splits],
+            [form.weights if pooled else None],
+            [self.combiner if pooled else None],
+        )
+        if form.weights is not None and not pooled:
+            rows *= form.weights[:, tf.newaxis]
+        return form.outputs(tf.cast(rows, self.compute_dtype))
 
     def compute_mask(self, inputs, previous_mask=None):
         if not self.mask_zero or self.combiner is not None:

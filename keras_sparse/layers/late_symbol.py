@@ -2,7 +2,7 @@ import keras
 
 
 class LateSymbol(keras.KerasTensor):
-    """The symbolic output of a layer that is called when it is first used.
+    """The symbolic output of a layer that is called later: at its first use, at the latest.
 
     Keras asks a tensor where it comes from, and for its mask, when something is called with it.
 

@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse.layers.look_up_together import ragged_forms
+from keras_sparse.layers.ragged_form import ragged_form
 
 
 class OwnSamples:
@@ -45,3 +45,16 @@ class OwnSamples:
         """Returns the `keras.KerasTensor` of each output."""
         layers = zip(self._layers, inputs, strict=True)
         return [layer.compute_output_spec(each) for layer, each in layers]
+
+
+def ragged_forms(layers, inputs, weights):
+    """Returns the `RaggedForm` of each input.
+
+    Args:
+        layers: List of `Embedding`, one an input: the options of its table.
+        inputs, weights: Lists of tensors, one an input; `None` for an input without weights.
+    """
+    return [
+        ragged_form(ids, weight, layer.combiner, layer.input_dim, layer.mask_zero)
+        for ids, weight, layer in zip(inputs, weights, layers, strict=True)
+    ]

@@ -78,19 +78,22 @@ class TableTemplates:
         """Returns whether outputs of the table with this place are pooled."""
         return self.layers[table].combiner is not None
 
-    def in_order(self, inputs, name, places=None):
+    def in_order(self, inputs, name, places=None, fills_gaps=False):
         """Returns what was given for each input as a list, in their order.
 
         Args:
             inputs: List or dict, as the layer takes inputs.
             name: String, what an error calls them.
             places: List of integers: which inputs are given. Defaults to `None`, all.
+            fills_gaps: Boolean. Whether what a dict lacks is `None`. Defaults to `False`.
         """
         if self.is_single:
             return [inputs]
         places = range(self.num_inputs) if places is None else places
         if self.input_names is not None:
             names = [self.input_names[i] for i in places]
+            if fills_gaps and isinstance(inputs, dict):
+                inputs = {**dict.fromkeys(names), **inputs}
             if not isinstance(inputs, dict) or set(inputs) != set(names):
                 got = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
                 raise ValueError(f"`{name}` must be a dict with the keys {names}. Received: {got}")

@@ -1,7 +1,7 @@
 import keras
 import tensorflow as tf
 
-from keras_sparse.layers.look_up_together import ragged_forms
+from keras_sparse.layers.own_samples import ragged_forms
 
 _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
 

@@ -97,10 +97,11 @@ class EmbeddingTable {
   // Unimplemented for a static table, all of whose ids have rows.
   Status SetFilter(const FilterOptions& options);
 
-  // Limits the rows of a dynamic table, in all tiers. An update or import that would make more is
-  // refused before it touches one; before an update rows go by the policy, if there is one, but
-  // none of those that it is for. With a filter of kind "cbf" an update may exceed the limit by the
-  // few keys that others of its step get admitted.
+  // Limits the rows of a dynamic table, in all tiers, that updates make: one that would make more
+  // is refused before it makes or changes any. Before that rows go by the policy, if there is one,
+  // but none of those that the update is for. Rows that there are, or that are imported, stay. With
+  // a filter of kind "cbf" an update may exceed the limit by the few keys that others of its step
+  // get admitted.
   //   policy  may be null
   // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
   // does not keep.
@@ -200,11 +201,9 @@ class EmbeddingTable {
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
-  // Makes sure that the rows stay within their limit when an update, or an import, has made those
-  // that these keys lack. ResourceExhausted if they cannot; rows may have been evicted all the
-  // same.
+  // Makes sure that the rows stay within their limit when an update has made those that these keys
+  // lack. ResourceExhausted if they cannot; rows may have been evicted all the same.
   Status MakeRoom(const int64_t* keys, int64_t n, Executor* executor);
-  Status CheckRoom(const int64_t* keys, int64_t n, Executor* executor) const;
   // The distinct ones of these keys that have no row, sorted.
   std::vector<int64_t> KeysWithoutRow(const int64_t* keys, int64_t n, Executor* executor) const;
   Status RowLimitError(int64_t num_new, int64_t num_evicted) const;

@@ -56,7 +56,6 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   KERAS_SPARSE_RETURN_IF_ERROR(CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckRoom(keys, n, executor));
   // Whole records need nothing of those they replace, which might not even be readable.
   const bool replaces = width != dim() || width == schema.record_floats();
   const bool has_steps = width > schema.record_floats();

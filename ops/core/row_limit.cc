@@ -66,41 +66,40 @@ std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t
 }
 
 Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_evicted) const {
-  const std::string evicted = limit_policy_ == nullptr ? ""
-                                                       : " after its eviction policy let " +
-                                                             std::to_string(num_evicted) + " go";
-  return ResourceExhausted("`max_rows` of table '" + name() +
-                           "' must hold the rows of all its keys; give it more, or an `eviction` "
-                           "policy that lets enough "
-                           "go, or an `admission` filter. No row was made. Received: max_rows=" +
-                           std::to_string(max_rows_) + " where the table has " +
-                           std::to_string(num_rows()) + " rows" + evicted + " and " +
-                           std::to_string(num_new) + " keys are new");
-}
-
-Status EmbeddingTable::CheckRoom(const int64_t* keys, int64_t n, Executor* executor) const {
-  if (n <= max_rows_ - num_rows()) return Status::Ok();
-  const auto num_new = static_cast<int64_t>(KeysWithoutRow(keys, n, executor).size());
-  return num_new <= max_rows_ - num_rows() ? Status::Ok() : RowLimitError(num_new, 0);
+  const std::string evicted =
+      num_evicted == 0 ? ""
+                       : " after its eviction policy let " + std::to_string(num_evicted) + " go";
+  return ResourceExhausted(
+      "`max_rows` of table '" + name() +
+      "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "
+      "layers), an `eviction` policy that lets enough go, or an `admission` filter. The update "
+      "made "
+      "and changed no row. Received: max_rows=" +
+      std::to_string(max_rows_) + " where the table has " + std::to_string(num_rows()) + " rows" +
+      evicted + " and " + std::to_string(num_new) + " keys are new");
 }
 
 Status EmbeddingTable::MakeRoom(const int64_t* keys, int64_t n, Executor* executor) {
-  if (n <= max_rows_ - num_rows()) return Status::Ok();
+  if (max_rows_ == INT64_MAX || n <= max_rows_ - num_rows()) return Status::Ok();
   std::vector<int64_t> without = KeysWithoutRow(keys, n, executor);
   if (filter_ != nullptr) {
     const auto waits = [this](int64_t key) { return !filter_->WouldAdmit(key); };
     without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   }
   const auto num_new = static_cast<int64_t>(without.size());
-  if (num_new <= max_rows_ - num_rows()) return Status::Ok();
+  const auto has_room = [&] { return num_new == 0 || num_new <= max_rows_ - num_rows(); };
+  if (has_room()) return Status::Ok();
   int64_t num_evicted = 0;
   if (limit_policy_ != nullptr) {
     // What the step has read and is about to update stays.
     std::vector<int64_t> kept(keys, keys + n);
     std::sort(kept.begin(), kept.end());
-    KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(*limit_policy_, kept, executor, &num_evicted));
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    if (static_cast<int64_t>(kept.size()) <= max_rows_) {
+      KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(*limit_policy_, kept, executor, &num_evicted));
+    }
   }
-  return num_new <= max_rows_ - num_rows() ? Status::Ok() : RowLimitError(num_new, num_evicted);
+  return has_room() ? Status::Ok() : RowLimitError(num_new, num_evicted);
 }
 
 }  // namespace keras_sparse

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/core/exchange/ahead_rounds.h"
+#include "ops/core/exchange/staleness_bound.h"
 #include "ops/core/staged_records.h"
 #include "ops/core/staging/lookup_stage.h"
 #include "ops/tf/made_request.h"
@@ -23,6 +24,7 @@ namespace keras_sparse {
 struct ExchangeArea {
   std::shared_ptr<StagingArea> area;
   std::shared_ptr<StepClock> clock;
+  std::shared_ptr<StalenessBound> bound;
 };
 
 // What ranks sent each other in a round.
@@ -76,6 +78,9 @@ struct LookupStep {
   std::unique_ptr<PreparedRequest> prepared;  // null if nothing is
   AheadRounds::Expectation expected;
   ServedIds served;  // that ranks asked for in the rounds that are expected
+  StalenessBound::Lookup lookup;
+  int64_t most_missed = -1;  // by its rows, as far as that is known before ranks agree
+  bool has_rows = false;     // that may be used then
   int64_t waited_ns = 0;
   int64_t hidden_ns = 0;
 };

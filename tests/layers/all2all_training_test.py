@@ -123,9 +123,7 @@ def test_more_keys_than_the_vocabulary_has_room_for_are_an_error_that_changes_no
     model.train_on_batch(keys, np.ones((1, 1)))
     (table,) = layer.tables
     before = dict(zip(*next(iter(table.export())), strict=True))
-    message = (
-        "`max_rows` of table '.*embeddings' must hold the rows of all its keys; give it more, or an"
-    )
+    message = "`max_rows` of table '.*embeddings' must hold.*`max_vocabulary_size_per_gpu` in SOK's"
     with pytest.raises(tf.errors.ResourceExhaustedError, match=message):
         model.train_on_batch(np.arange(12).reshape(2, 3, 2), np.ones((2, 1)))
     after = dict(zip(*next(iter(table.export())), strict=True))
@@ -139,6 +137,23 @@ def test_more_keys_than_the_vocabulary_has_room_for_are_an_error_that_changes_no
     assert layer.tables[0].num_rows == 10
 
 
+def test_a_file_with_more_rows_than_the_limit_is_loaded_whole(tmp_path):
+    model = model_of(All2AllDenseEmbedding(12, 4, 3, 2), keras_sparse.optimizers.Adam(0.1))
+    keys = np.arange(12).reshape(2, 3, 2)
+    model.train_on_batch(keys, np.ones((2, 1)))
+    model.save_weights(tmp_path / "model.weights.h5")
+    layer = All2AllDenseEmbedding(5, 4, 3, 2)
+    smaller = model_of(layer, keras_sparse.optimizers.Adam(0.1))
+    smaller.optimizer.build(smaller.trainable_variables)
+    smaller.load_weights(tmp_path / "model.weights.h5")
+    for each in (model, smaller):
+        each.train_on_batch(keys, np.zeros((2, 1)))
+    assert layer.tables[0].num_rows == 12
+    np.testing.assert_array_equal(smaller(keys), model(keys))
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="max_rows=5 where the table has 12"):
+        smaller.train_on_batch(keys + 1, np.zeros((2, 1)))
+
+
 def test_a_full_vocabulary_evicts_what_its_policy_lets_go_and_counts():
     layer = All2AllDenseEmbedding(18, 4, 3, 2, eviction=keras_sparse.GlobalStepEvict(1))
     model = model_of(layer, keras_sparse.optimizers.Adam(0.1))
@@ -147,7 +162,10 @@ def test_a_full_vocabulary_evicts_what_its_policy_lets_go_and_counts():
         assert layer.tables[0].num_rows <= 18
     (stats,) = layer.stats().values()
     assert stats["rows"] + stats["evicted_rows"] == stats["created_rows"] == 120
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy let 6 go"):
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="and 24 keys are new"):
+        model.train_on_batch(np.arange(24).reshape(4, 3, 2) - 50, np.ones((4, 1)))
+    assert layer.tables[0].num_rows == 18
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy let 6 go and 18"):
         model.train_on_batch(np.arange(18).reshape(3, 3, 2) - 50, np.ones((3, 1)))
 
 

@@ -62,13 +62,23 @@ def trained(model, **options):
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])
-@pytest.mark.parametrize("make", [functional, Subclassed])
-def test_trains_as_without_the_scope_in_one_lookup(make, run_eagerly):
-    grouped, alone = make(True), make(False)
+def test_trains_as_without_the_scope_in_one_lookup(run_eagerly):
+    grouped, alone = functional(True), functional(False)
     results = [trained(model, run_eagerly=run_eagerly) for model in (grouped, alone)]
     np.testing.assert_allclose(results[0], results[1], atol=1e-6)
     assert num_lookups(grouped, tf.constant(IDS)) == 1
-    assert num_lookups(alone, tf.constant(IDS)) == (4 if make is functional else 3)
+    assert num_lookups(alone, tf.constant(IDS)) == 4
+
+
+def test_layers_that_are_called_with_tensors_look_up_by_themselves():
+    results = [trained(Subclassed(in_scope)) for in_scope in (True, False)]
+    np.testing.assert_array_equal(*results)
+    ids = keras.Input((3,), dtype="int64")
+    with group_embedding_scope(name="group"):
+        rows = Embedding(20, 2, "sum")(ids)
+        outputs = Subclassed(False)(ids)  # a layer whose own layers see tensors
+    model = keras.Model(ids, [rows, outputs])
+    assert model.get_layer("group").templates.num_inputs == 1
 
 
 def test_a_functional_model_has_one_layer_in_their_place_and_saves_it(tmp_path):
@@ -106,86 +116,25 @@ def test_ragged_ids_weights_masks_and_mixed_precision_go_through_a_functional_mo
 
 
 def test_the_first_use_looks_up_what_has_been_called_so_far():
-    def call(ids):
-        with group_embedding_scope():
-            first, second = layers[0](ids), layers[1](ids)
-            total = tf.reduce_sum(first)
-            return total + tf.reduce_sum(layers[0](ids)) + tf.reduce_sum(second)
-
-    layers = make_layers()
-    call(tf.constant(IDS))
-    assert num_lookups(call, tf.constant(IDS)) == 2
-
-
-USES = {
-    "add": lambda rows: rows + 1.0,
-    "reversed": lambda rows: tf.constant([2.0]) * rows,
-    "slice": lambda rows: rows[1:, :2],
-    "tf": lambda rows: tf.concat([rows, rows], 0),
-    "stack": lambda rows: tf.stack([rows, rows]),
-    "matmul": lambda rows: rows @ tf.ones((4, 2)),
-    "einsum": lambda rows: tf.einsum("ij,ij->i", rows, rows),
-    "keras_ops": lambda rows: keras.ops.concatenate([rows, rows], axis=1),
-    "keras_layer": lambda rows: keras.layers.Concatenate()([rows, rows]),
-    "method": lambda rows: tf.constant(rows.shape.rank, tf.float32) * rows,
-}
-
-
-@pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("use", USES)
-def test_an_output_is_used_as_a_tensor_and_lets_gradients_through(use, in_graph):
-    layer = Embedding(20, 4, "sum", seed=1)
-    layer.build((None, 3))
-
-    def run(in_scope, use=USES[use]):
-        with tf.GradientTape() as tape:
-            with scope(in_scope):
-                rows = layer(tf.constant(IDS))
-            loss = tf.reduce_sum(use(rows) ** 2)
-        (gradient,) = tape.gradient(loss, layer.trainable_variables)
-        return loss, tf.math.unsorted_segment_sum(gradient.values, gradient.indices, 20)
-
-    run = tf.function(run, autograph=False) if in_graph else run
-    for found, expected in zip(run(True), run(False), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_an_output_that_nobody_used_is_still_a_tensor_afterwards():
-    layer = Embedding(20, 4, "sum", seed=1)
+    ids = keras.Input((3,), dtype="int64")
     with group_embedding_scope():
-        rows = layer(IDS)
-        assert repr(rows) == "<LateRows>"
-        assert rows.shape == (12, 4)
-        assert rows.dtype == tf.float32
-    np.testing.assert_array_equal(rows.numpy(), layer(IDS))
-    assert len(rows) == 12
-    np.testing.assert_array_equal(np.asarray(rows), layer(IDS))
-    returned = tf.function(lambda: {"rows": rows})()
-    assert isinstance(returned["rows"], tf.Tensor)
-
-
-def test_sequences_of_ragged_ids_do_not_wait():
-    layer = Embedding(20, 4, seed=1)
-    ids = tf.ragged.constant([[1, 2], [3]])
-    with group_embedding_scope():
-        rows = layer(ids)
-        assert isinstance(rows, tf.RaggedTensor)
-    np.testing.assert_array_equal(rows.values, layer(ids).values)
+        first, second = (Embedding(20, 4, "sum")(ids) for _ in range(2))
+        total = keras.ops.add(first, second)
+        third, fourth = (Embedding(20, 4, "sum")(ids, training=True) for _ in range(2))
+    model = keras.Model(ids, keras.ops.add(total, keras.ops.add(third, fourth)))
+    groups = [layer for layer in model.layers if isinstance(layer, GroupEmbedding)]
+    assert [len(group.templates.layers) for group in groups] == [2, 2]
 
 
 def test_scopes_in_a_scope_group_by_themselves():
-    layers = make_layers()
-    for layer in layers:
-        layer.build((None, 3))
-
-    def call(ids):
-        with group_embedding_scope():
-            outer = layers[0](ids)
-            with group_embedding_scope():
-                inner = [layers[1](ids), layers[2](ids)]
-            return tf.reduce_sum(outer) + sum(tf.reduce_sum(each) for each in inner)
-
-    assert num_lookups(call, tf.constant(IDS)) == 2
+    ids = keras.Input((3,), dtype="int64")
+    first, second, third = make_layers()
+    with group_embedding_scope(name="outer"):
+        rows = first(ids)
+        with group_embedding_scope(name="inner"):
+            others = [second(ids), third(ids)]
+    assert (first.group, second.group, third.group) == ("outer", "inner", "inner")
+    assert keras.Model(ids, [rows, *others])(IDS)[2].shape == (12, 3, 5)
 
 
 def test_refuses_a_layer_that_has_its_table_elsewhere():
@@ -208,21 +157,42 @@ def test_refuses_a_layer_that_has_its_table_elsewhere():
             pass
 
 
+class Doubled(Embedding):
+    def call(self, inputs, weights=None):
+        return 2 * super().call(inputs, weights)
+
+
+def test_refuses_a_layer_with_a_call_of_its_own():
+    def call_in_a_scope():
+        with group_embedding_scope():
+            Doubled(20, 4, "sum")(keras.Input((3,), dtype="int64"))
+
+    with pytest.raises(
+        ValueError, match=r"must be a keras_sparse\.layers\.Embedding itself.*Doubled"
+    ):
+        call_in_a_scope()
+
+
 def test_after_an_error_nothing_is_looked_up_and_no_scope_stays_open():
-    layer = Embedding(20, 4, "sum", seed=1)
+    ids = keras.Input((3,), dtype="int64")
+    layer, same = Embedding(20, 4, "sum", name="a"), Embedding(20, 4, "sum", name="a")
     outputs = []
 
     def fail_in_a_scope():
         with group_embedding_scope():
-            outputs.append(layer(IDS))
+            outputs.append(layer(ids))
             raise ZeroDivisionError
+
+    def two_of_one_name():
+        with group_embedding_scope():
+            outputs.append(layer(ids))
+            same(ids)
 
     with pytest.raises(ZeroDivisionError):
         fail_in_a_scope()
-    with pytest.raises(RuntimeError, match="an error has ended is never looked up"):
-        tf.convert_to_tensor(outputs[0])
-    assert isinstance(layer(IDS), tf.Tensor)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0, 20\)"):  # noqa: SIM117
-        with group_embedding_scope():
-            layer([[20]])
-    assert isinstance(layer(IDS), tf.Tensor)
+    with pytest.raises(ValueError, match="Each table must have a name of its own"):
+        two_of_one_name()
+    for output in outputs:
+        with pytest.raises(RuntimeError, match="an error has ended is never looked up"):
+            keras.layers.Dense(1)(output)
+    assert keras.Model(ids, layer(ids))(IDS).shape == (12, 4)

@@ -83,23 +83,6 @@ def test_trains_like_one_process(mode, in_scope):
         assert (kinds == {"data_parallel"}) == (mode == "localized")
 
 
-def test_a_scope_around_tensors_is_for_one_rank_or_localized():
-    layer = Embedding(9, 2, "sum", seed=1)
-    ids = tf.constant([[1, 2], [8, 0]])
-    with group_embedding_scope(mode="localized"):
-        rows = layer(ids)
-    np.testing.assert_array_equal(rows.numpy(), layer(ids))
-    if ksd.size() == 1:
-        return
-
-    def look_up():
-        with group_embedding_scope():
-            layer(ids)
-
-    with pytest.raises(NotImplementedError, match="must be called in a functional model"):
-        look_up()
-
-
 def test_localized_refuses_dynamic_tables_of_several_ranks():
     tables = {"items": Embedding(None, 4, "sum")}
     if ksd.size() == 1:

@@ -13,6 +13,7 @@ import tensorflow as tf
 import keras_sparse.distribute as ksd
 from keras_sparse import ops
 from keras_sparse.data import prefetch_lookups
+from keras_sparse.distribute import exchange_call
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from prefetch_on_ranks import make_data
@@ -56,6 +57,41 @@ def test_an_error_of_one_rank_in_a_round_is_that_of_all(mode, monkeypatch):
     words = r"batch \d+ of prefetch_lookups: .*MemoryError: no memory in round 5"
     with pytest.raises(tf.errors.FailedPreconditionError, match=words):
         model.fit(ahead, shuffle=False, verbose=0)
+
+
+@several
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_an_error_of_a_rank_that_serves_in_the_step_is_that_of_all(mode, monkeypatch):
+    serve = exchange_call.ExchangeCall._serve
+
+    def serve_an_error(self, *words):
+        bad = {**self.inputs(), "ids": [tf.constant([-5], tf.int64) for _ in self.ids]}
+        error = ops._native.lib.keras_sparse_request_rows(**bad, **self.layout.attributes)
+        return serve(self, *words)._replace(
+            reply=error.words, reply_splits=error.splits, own_reply=error.own_words
+        )
+
+    layer = DistributedEmbedding([Embedding(2000, 1) for _ in range(2)], row_slice_threshold=1)
+    inputs = [keras.Input((1,), dtype="int64") for _ in range(2)]
+    model = keras.Model(inputs, keras.layers.Concatenate()(layer(inputs)))
+    ids = tf.data.Dataset.range(8).map(lambda n: ((tf.fill((1, 1), n), tf.fill((1, 1), n)),))
+    assert num_couriers(0) == 0  # of tests before
+    ahead = iter(prefetch_lookups(ids, model, capacity=3, mode=mode))
+    for _ in range(4):
+        time.sleep(0.2)  # so that all ranks have staged it
+        ((first, second),) = next(ahead)
+        layer([first, second])
+    # One rank has not staged what it looks up, and none can use what it has.
+    ((first, second),) = next(ahead)
+    if ksd.rank() == 1:
+        monkeypatch.setattr(exchange_call.ExchangeCall, "_serve", serve_an_error)
+        first += 1000
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"rank 1 of \d.*\[0, 2000\).*-5"):
+        layer([first, second])
+    if mode == "stale" and ksd.rank() == 0:
+        (stats,) = (each["prefetch"] for each in layer.stats().values() if each["prefetch"]["used"])
+        assert stats["used_early"] > 0, "or this says nothing of rows that are used early"
+    assert len(list(ahead)) == 3
 
 
 @several

@@ -18,6 +18,7 @@ from prefetch_on_ranks import make_data
 from prefetch_on_ranks import make_model
 from prefetch_on_ranks import OneOfList
 from prefetch_on_ranks import ROWS
+from prefetch_on_ranks import SumOfTables
 
 
 def prefetch_stats(model):
@@ -154,6 +155,10 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity, others_
         found = next(iter(stats.values()))["prefetch"]
         assert found["staleness_max"] >= max(missed)  # of any rank's rows
         assert found["staleness_max"] <= capacity + 1
+        # A rank that steps do not wait for, as long as all have staged what they use.
+        can_be_early = mode == "stale" and ksd.size() > 1
+        assert can_be_early or found["used_early"] == 0
+        assert not can_be_early or others_every or found["used_early"] > 0
 
 
 def test_rows_from_before_new_weights_are_not_used():
@@ -166,6 +171,61 @@ def test_rows_from_before_new_weights_are_not_used():
     layer.set_weights([np.ones((30, 2), np.float32)])
     rows += [layer([batch])[0].numpy() for batch in ahead]
     assert [each.mean() for each in rows] == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"row_slice_threshold": 1}, {"column_slice_threshold": 30}]
+)
+def test_new_weights_are_used_at_once_also_where_other_ranks_set_them_later(options):
+    layer = DistributedEmbedding(
+        [Embedding(30, 2, embeddings_initializer="zeros") for _ in range(ksd.size())], **options
+    )
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), SumOfTables(layer)])
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.0))
+    optimizer.build(model.trainable_variables)
+    ids = tf.data.Dataset.from_tensor_slices(np.arange(30)[:, None]).batch(1)
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            rows = model(batch)
+        optimizer.apply(tape.gradient(rows, model.trainable_variables), model.trainable_variables)
+        return rows
+
+    for number, batch in enumerate(prefetch_lookups(ids, model, capacity=4, mode="stale")):
+        if number and number % 6 == 0:
+            time.sleep(0.1 * ksd.rank())
+            layer.set_weights([np.full((30, 2), number // 6, np.float32)] * ksd.size())
+        np.testing.assert_array_equal(step(batch), np.full((1, 1), 2 * ksd.size() * (number // 6)))
+
+
+def test_rows_miss_no_more_updates_where_ranks_train_some_tables_more_often():
+    tables = [Embedding(None, 1, embeddings_initializer="zeros") for _ in range(2)]
+    layer = DistributedEmbedding(tables)
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), SumOfTables(layer)])
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
+    optimizer.build(model.trainable_variables)
+    # All ids are one, whose row each update of a table takes 1 from; one rank has it.
+    ids = tf.data.Dataset.from_tensor_slices(np.full((40, 1), ksd.size() - 1)).batch(1)
+
+    def train(batch, only=(0, 1)):
+        with tf.GradientTape() as tape:
+            rows = layer([batch, batch])
+            loss = tf.reduce_sum(tf.concat(rows, 0))
+        variables = [model.trainable_variables[i] for i in only]
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return rows
+
+    num_updates = np.zeros(2)
+    for number, batch in enumerate(prefetch_lookups(ids, model, capacity=2, mode="stale")):
+        rows = [float(tf.squeeze(each)) for each in train(batch)]
+        missed = num_updates + rows
+        assert np.all(missed >= 0)
+        assert np.all(missed <= 3)
+        num_updates += 1
+        for _ in range(number % 4):  # only the second table, with ids that were not staged
+            train(tf.concat([batch, [[-1]]], 1), only=[1])
+            num_updates[1] += 1
 
 
 def test_whole_batches_and_copied_tables_are_made_ready_too():

@@ -74,16 +74,15 @@ TEST(RowLimit, CountsTheRowsOfAllTiersOnce) {
   EXPECT_EQ(Subtract(table.get(), {5}, {1}).code(), StatusCode::kResourceExhausted);
 }
 
-TEST(RowLimit, RefusesAnImportBeforeItWritesARow) {
+TEST(RowLimit, KeepsAllRowsThatAreImportedAndUpdatesThem) {
   const auto table = OpenLimited(2, Dynamic(1));
   const std::vector<int64_t> keys = {4, 5, 6};
   const Row rows = {1, 2, 3};
-  EXPECT_EQ(table->Import(keys.data(), 3, rows.data(), 1, Inline()).code(),
-            StatusCode::kResourceExhausted);
-  EXPECT_EQ(table->size(), 0);
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, rows.data(), 1, Inline())));
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, rows.data(), 1, Inline())));
-  EXPECT_EQ(Lookup(table.get(), {4, 5}), Row({1, 2}));
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), keys, {1, 1, 1})));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {}, {})));
+  EXPECT_EQ(Lookup(table.get(), keys), Row({0, 1, 2}));
+  EXPECT_EQ(Subtract(table.get(), {4, 7}, {1, 1}).code(), StatusCode::kResourceExhausted);
 }
 
 TEST(RowLimit, LetsRowsGoByItsPolicyButNotThoseOfTheStep) {
@@ -101,10 +100,22 @@ TEST(RowLimit, LetsRowsGoByItsPolicyButNotThoseOfTheStep) {
   EXPECT_EQ(ExportAll(*table).count(2), 0u);
   EXPECT_EQ(table->size(), 3);
   // Nobody is old enough.
-  const Status status = Subtract(table.get(), {5}, {1});
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(status.message().find("after its eviction policy let 0 go"), std::string::npos)
-      << status.message();
+  EXPECT_EQ(Subtract(table.get(), {5}, {1}).code(), StatusCode::kResourceExhausted);
+  PassSteps(table.get(), {1}, 2);
+  const Status status = Subtract(table.get(), {3, 4, 5}, {1, 1, 1});
+  EXPECT_TRUE(IsOk(status));
+  EXPECT_EQ(table->stats().evicted_rows, 2);
+}
+
+TEST(RowLimit, LetsNoRowGoForAStepThatCannotFit) {
+  const EvictionOptions eviction = OlderThan(1);
+  const auto table = OpenLimited(3, Aging(Dynamic(1)), &eviction);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3}, {1, 1, 1})));
+  PassSteps(table.get(), {1}, 5);
+  EXPECT_EQ(Subtract(table.get(), {3, 4, 5, 6}, {1, 1, 1, 1}).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(table->stats().evicted_rows, 0);
+  EXPECT_EQ(table->size(), 3);
 }
 
 TEST(RowLimit, CountsOnlyKeysThatTheFilterWouldAdmit) {
