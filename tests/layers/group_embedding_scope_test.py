@@ -93,6 +93,24 @@ def test_a_functional_model_has_one_layer_in_their_place_and_saves_it(tmp_path):
     assert [type(each) for each in clone.layers] == [type(each) for each in model.layers]
 
 
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_lookups_of_a_group_are_prefetched(mode):
+    rows = []
+    for ahead in (False, True):
+        model = functional(True)
+        model.compile(keras_sparse.optimizers.Adam(0.1), loss="mse")
+        dataset = tf.data.Dataset.from_tensor_slices((IDS, TARGETS)).batch(4)
+        if ahead:
+            dataset = keras_sparse.data.prefetch_lookups(dataset, model, capacity=2, mode=mode)
+        model.fit(dataset, epochs=2, shuffle=False, verbose=0)
+        rows.append(model(IDS).numpy())
+        (group,) = (layer for layer in model.layers if isinstance(layer, GroupEmbedding))
+    staged = [each["prefetch"]["staged"] for each in group.stats().values()]
+    # In the memory of one rank there is nothing that exact lookups could have ready.
+    assert sum(staged) == (6 if mode == "stale" else 0)
+    assert mode == "stale" or np.array_equal(*rows)
+
+
 def test_ragged_ids_weights_masks_and_mixed_precision_go_through_a_functional_model():
     ragged = keras.Input((None,), dtype="int64", ragged=True)
     dense, weights = keras.Input((3,), dtype="int64"), keras.Input((3,))
