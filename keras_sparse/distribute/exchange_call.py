@@ -104,17 +104,18 @@ class ExchangeCall:
             **self._uses(request),
         )
         words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
+        splits = self._gradients_came(splits)
+        if trained[0] is self.exchange.anchor:
+            return [no_slices(self.exchange.anchor, tf.cast(tf.reduce_sum(splits), tf.int64))]
         values = _native.lib.keras_sparse_gather_gradients(
             words=words,
-            splits=self._gradients_came(splits),
+            splits=splits,
             own_words=returned.own_words,
             served_rows=served.served_rows,
             output_dims=self.layout.own_dims,
             P=len(self.layout.own_dims),
             **self.layout.attributes,
         )
-        if trained[0] is self.exchange.anchor:
-            return [no_slices(self.exchange.anchor, tf.size(words, tf.int64))]
         own = zip(self.exchange.variables, self.exchange.pools, strict=True)
         return [
             _slices(variable, values[p], served.ids[p], served.row_splits[p] if pools else None)

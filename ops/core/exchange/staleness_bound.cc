@@ -33,12 +33,12 @@ int64_t StalenessBound::MostMissed(const Lookup& lookup) const {
   const bool is_later = lookup.stage == agreed_.stage && lookup.round > agreed_.round;
   if (!is_known_ || !is_later) return -1;
   if (lookup.num_other_changes != agreed_.num_other_changes) return -1;
-  // Own updates too: gradients may have come earlier than the update with them.
-  int64_t num_since = lookup.num_gradients - agreed_.num_gradients;
+  int64_t num_own = 0;
   for (size_t p = 0; p < lookup.num_updates.size(); ++p) {
-    num_since = std::max<int64_t>(num_since, lookup.num_updates[p] - agreed_.num_updates[p]);
+    num_own = std::max<int64_t>(num_own, lookup.num_updates[p] - agreed_.num_updates[p]);
   }
-  return staleness_ + num_since;
+  // Own tables that are not trained do not tell how often those of other ranks were updated.
+  return num_own < lookup.num_gradients - agreed_.num_gradients ? -1 : staleness_ + num_own;
 }
 
 }  // namespace keras_sparse

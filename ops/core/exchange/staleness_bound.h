@@ -9,8 +9,9 @@
 namespace keras_sparse {
 
 // Where ranks last agreed on a staged lookup each said how many updates its rows had missed. Those
-// of a later round were read later. So they have missed at most as many, and those since: a table
-// of any rank is updated with gradients, and all ranks take part in the exchange of these.
+// of a later round were read later. So they have missed at most as many, and those since: as many
+// as of own tables, if these had one for every exchange of gradients at the least. All ranks take
+// part in such an exchange, whatever they train.
 //
 // Thread safety: every method may be called from any thread.
 class StalenessBound {

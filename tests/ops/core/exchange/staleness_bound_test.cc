@@ -20,24 +20,26 @@ TEST(StalenessBound, KnowsNothingBeforeRanksAgree) {
   EXPECT_EQ(bound.MostMissed(Lookup(0, 0, 0)), -1);
 }
 
-TEST(StalenessBound, CountsGradientsThatRanksHaveExchangedSince) {
+TEST(StalenessBound, CountsUpdatesSinceRanksAgreed) {
+  StalenessBound bound;
+  bound.Agree(Lookup(3, 10, 7), 2);
+  EXPECT_EQ(bound.MostMissed(Lookup(4, 10, 7)), 2) << "an evaluation";
+  EXPECT_EQ(bound.MostMissed(Lookup(4, 11, 8)), 3);
+  EXPECT_EQ(bound.MostMissed(Lookup(4, 15, 8)), 7) << "gradients that were used again";
+  bound.Agree(Lookup(4, 11, 8), 2);
+  EXPECT_EQ(bound.MostMissed(Lookup(5, 12, 9)), 3);
+}
+
+TEST(StalenessBound, DoesNotKnowWhereOwnTablesAreNotTrainedAndOthersAre) {
   StalenessBound bound;
   for (int64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(bound.num_gradients(), i);
     bound.CountGradients();
   }
   bound.Agree(Lookup(3, 10, 7), 2);
-  EXPECT_EQ(bound.MostMissed(Lookup(4, 10, 7)), 2) << "an evaluation";
-  EXPECT_EQ(bound.MostMissed(Lookup(4, 11, 8)), 3);
-  EXPECT_EQ(bound.MostMissed(Lookup(4, 10, 12)), 7) << "other ranks' tables are trained";
-  bound.Agree(Lookup(4, 11, 8), 2);
-  EXPECT_EQ(bound.MostMissed(Lookup(5, 12, 9)), 3);
-}
-
-TEST(StalenessBound, CountsOwnUpdatesThatCameWithoutAnExchange) {
-  StalenessBound bound;
-  bound.Agree(Lookup(3, 10, 7), 1);
-  EXPECT_EQ(bound.MostMissed(Lookup(4, 15, 8)), 6);
+  EXPECT_EQ(bound.MostMissed(Lookup(4, 10, 8)), -1);
+  EXPECT_EQ(bound.MostMissed(Lookup(4, 11, 9)), -1);
+  EXPECT_EQ(bound.MostMissed(Lookup(4, 12, 9)), 4);
 }
 
 TEST(StalenessBound, CountsUpdatesThatGoAround) {
@@ -59,7 +61,7 @@ TEST(StalenessBound, KnowsNothingOfOlderRoundsAndOtherStages) {
   EXPECT_EQ(bound.MostMissed(Lookup(3, 10, 7, 0, 1)), -1);
   EXPECT_EQ(bound.MostMissed(Lookup(2, 10, 7, 0, 1)), -1);
   EXPECT_EQ(bound.MostMissed(Lookup(4, 10, 7, 0, 0)), -1);
-  EXPECT_EQ(bound.MostMissed(Lookup(5, 10, 8, 0, 1)), 1);
+  EXPECT_EQ(bound.MostMissed(Lookup(5, 11, 8, 0, 1)), 1);
 }
 
 TEST(StalenessBound, ForgetsWhereRanksDoNotAgree) {
@@ -68,7 +70,7 @@ TEST(StalenessBound, ForgetsWhereRanksDoNotAgree) {
   bound.Forget();
   EXPECT_EQ(bound.MostMissed(Lookup(4, 10, 7)), -1);
   bound.Agree(Lookup(5, 10, 7), 0);
-  EXPECT_EQ(bound.MostMissed(Lookup(6, 10, 8)), 1);
+  EXPECT_EQ(bound.MostMissed(Lookup(6, 11, 8)), 1);
 }
 
 }  // namespace
