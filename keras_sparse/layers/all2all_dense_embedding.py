@@ -14,13 +14,15 @@ class All2AllDenseEmbedding(All2AllEmbedding):
     before they travel. Looking up, in training or not, makes no row: a key gets its own with its
     first gradient, and reads as its initial one until then.
 
-    Train it with `keras_sparse.distribute.DistributedOptimizer` on several ranks.
+    Train it with `keras_sparse.distribute.DistributedOptimizer` on several ranks. `stats()` and
+    `evict()` give theirs under the name of the table, `"embeddings"`.
 
     Args:
         max_vocabulary_size_per_gpu: Integer: the most rows that a rank may have, whether it has a
-            GPU or not. Before an update that would make more, rows go by `eviction`; what then has
-            no room is a `tf.errors.ResourceExhaustedError`, and no row was touched. Without a hash
-            table keys are in `[0, max_vocabulary_size_per_gpu * size)`.
+            GPU or not: `max_rows` of `keras_sparse.layers.Embedding`. Before an update that would
+            make more, rows go by `eviction`; if there is still too little room, it is a
+            `tf.errors.ResourceExhaustedError` and makes or changes no row. Without a hash table
+            keys are in `[0, max_vocabulary_size_per_gpu * size)`.
         embedding_vec_size: Integer. Width of a row.
         slot_num: Integer. Slots of a sample.
         nnz_per_slot: Integer. Keys of a slot.

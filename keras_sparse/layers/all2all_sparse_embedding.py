@@ -25,7 +25,8 @@ class All2AllSparseEmbedding(All2AllEmbedding):
     Call arguments:
         inputs: Keys: SparseTensor or RaggedTensor, or a tensor all of whose slots are full, of
             shape `(batch_size * slot_num, max_nnz)`, where row `i` is slot `i % slot_num` of sample
-            `i // slot_num`; or `(batch_size, slot_num, max_nnz)`.
+            `i // slot_num`; or `(batch_size, slot_num, max_nnz)`, which has as many samples as the
+            targets of `fit`.
         weights: Of the structure of `inputs`, what each row counts. Defaults to `None`, ones.
         training: Without a meaning here; for code that passes it. Defaults to `None`.
 
