@@ -197,8 +197,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             `used` and `dropped` ones; `missed` lookups since the first one that a step had to do
             by itself; `waited_seconds` that steps have waited for staged lookups, and
             `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
-            updates that the used rows had missed; `used_early`, of the used ones those for which a
-            step did not wait for other ranks.
+            updates that the used rows had missed.
         """
         with tf.init_scope():
             counts = ops.table_stats([self])[0].numpy()

@@ -35,7 +35,8 @@ class ExchangeCall:
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
-            request, served, reply = self._exchange(name)
+            request, served, words, splits = self._exchange(name)
+            reply = {"words": words, "splits": splits, "own_words": served.own_reply}
             rows = _native.lib.keras_sparse_combine_rows(
                 **reply,
                 reply_rows=request.reply_rows,
@@ -54,12 +55,14 @@ class ExchangeCall:
         return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
 
     def _exchange(self, name):
-        """Returns the request, what was served to other ranks, and what came, a dict of blocks."""
+        """Returns the request, what was served to other ranks, and the words and splits of the rows
+        that came.
+        """
         request = _native.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
         words, splits = alltoall(request.words, request.splits, f"{name}.ids")
         served = self._serve(words, splits, request.own_words)
         words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
-        return request, served, {"words": words, "splits": splits, "own_words": served.own_reply}
+        return request, served, words, splits
 
     def inputs(self):
         """Returns what the native ops take of the inputs of the lookup, as a dict."""
@@ -104,9 +107,6 @@ class ExchangeCall:
             **self._uses(request),
         )
         words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
-        splits = self._gradients_came(splits)
-        if trained[0] is self.exchange.anchor:
-            return [no_slices(self.exchange.anchor, tf.cast(tf.reduce_sum(splits), tf.int64))]
         values = _native.lib.keras_sparse_gather_gradients(
             words=words,
             splits=splits,
@@ -116,16 +116,14 @@ class ExchangeCall:
             P=len(self.layout.own_dims),
             **self.layout.attributes,
         )
+        if trained[0] is self.exchange.anchor:
+            return [no_slices(self.exchange.anchor, tf.size(words, tf.int64))]
         own = zip(self.exchange.variables, self.exchange.pools, strict=True)
         return [
             _slices(variable, values[p], served.ids[p], served.row_splits[p] if pools else None)
             for p, (variable, pools) in enumerate(own)
             if variable.trainable
         ]
-
-    def _gradients_came(self, splits):
-        """Returns the splits of an exchange of gradients that is over."""
-        return splits
 
     def _weight_grads(self, grads, request, reply):
         if not self.weighted:

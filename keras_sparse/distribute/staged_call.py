@@ -23,9 +23,6 @@ class StagedCall(ExchangeCall):
     them in that round; one whose lookup has not sends its ids, as always. What came says to all
     ranks alike which of these it was on each. Where all have rows, that is all. Where all sent ids,
     rows follow. Where ranks differ, and that is rare, all of them begin again with ids.
-
-    Stale rows do not wait for that, as long as ranks agreed in the last step and rows cannot be too
-    old (ops/core/exchange/staleness_bound.h). What ranks say then counts for the next step.
     """
 
     def _exchange(self, name):
@@ -59,20 +56,6 @@ class StagedCall(ExchangeCall):
             )
             served = self._serve(words, splits, lookup.own_words)
             words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
-            words = _native.lib.keras_sparse_check_reply(
-                words=words, splits=splits, own_words=served.own_reply, **layout
-            )
             return _Served(*served), words, splits
 
-        served, *blocks = tf.cond(tf.equal(outcome, _ALL_STAGED), staged, served_now)
-        # In a function rows that are there do not wait for what ranks tell each other: TensorFlow
-        # waits for what the branch that is taken needs.
-        blocks = tf.cond(
-            lookup.has_rows,
-            lambda: tuple(_native.lib.keras_sparse_staged_rows(step=lookup.step)),
-            lambda: (*blocks, served.own_reply),
-        )
-        return lookup, served, dict(zip(("words", "splits", "own_words"), blocks, strict=True))
-
-    def _gradients_came(self, splits):
-        return _native.lib.keras_sparse_count_gradients(area=self.exchange.area, splits=splits)
+        return lookup, *tf.cond(tf.equal(outcome, _ALL_STAGED), staged, served_now)

@@ -15,7 +15,6 @@ STAGING_STATISTICS = (
     "hidden_ns",
     "staleness_sum",
     "staleness_max",
-    "used_early",
 )
 
 _local = threading.local()
@@ -116,12 +115,12 @@ def staging_stats(variables):
         variables: List of `EmbeddingVariable`.
 
     Returns:
-        int64 tensor of shape `(num_tables, 9)`: the numbers that `STAGING_STATISTICS` names, in its
+        int64 tensor of shape `(num_tables, 8)`: the numbers that `STAGING_STATISTICS` names, in its
         order, of the lookups of which a table is the first. `staged` lookups, of which steps have
         `used` some and others were `dropped`; `missed` lookups, since the first was staged, that a
         step had to do by itself; nanoseconds that steps have waited for staged lookups, and those
         that the used ones took beyond that; updates that the rows of used lookups had missed, over
-        all of them and at most; used lookups for which a step did not wait for other ranks.
+        all of them and at most.
     """
     return _native.lib.keras_sparse_staging_stats(
         handles=[variable.native for variable in variables]

@@ -2,7 +2,6 @@
 // on all of them.
 #include <algorithm>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "ops/tf/ahead_exchange.h"
@@ -41,11 +40,10 @@ class AgreeOnLookupOp : public tf::OpKernel {
     if (outcome == Outcome::kStaged) {
       int64_t staleness = 0;
       for (const Preparation& each : all) staleness = std::max(staleness, each.staleness);
-      step->area.area->CountUsed(step->waited_ns, step->hidden_ns, staleness, step->has_rows);
-      step->area.bound->Agree(std::move(step->lookup), staleness);
-    } else {
-      step->area.bound->Forget();
-      CountAlone(*step);
+      step->area.area->CountUsed(step->waited_ns, step->hidden_ns, staleness);
+    } else if (step->prepared != nullptr) {
+      step->area.area->CountDropped();
+      step->area.area->CountMissed();
     }
     tf::Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &output));
@@ -53,16 +51,6 @@ class AgreeOnLookupOp : public tf::OpKernel {
   }
 
  private:
-  // Counts a lookup that other ranks have not staged.
-  static void CountAlone(const LookupStep& step) {
-    if (step.has_rows) {
-      step.area.area->CountUsed(step.waited_ns, step.hidden_ns, step.most_missed, true);
-    } else if (step.prepared != nullptr) {
-      step.area.area->CountDropped();
-      step.area.area->CountMissed();
-    }
-  }
-
   enum class Outcome { kStaged, kRequests, kNeither };
 
   static Outcome Agree(const std::vector<Preparation>& all, LookupStep* step) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "ops/core/exchange/ahead_rounds.h"
-#include "ops/core/exchange/staleness_bound.h"
 #include "ops/core/staged_records.h"
 #include "ops/core/staging/lookup_stage.h"
 #include "ops/tf/made_request.h"
@@ -24,7 +23,6 @@ namespace keras_sparse {
 struct ExchangeArea {
   std::shared_ptr<StagingArea> area;
   std::shared_ptr<StepClock> clock;
-  std::shared_ptr<StalenessBound> bound;
 };
 
 // What ranks sent each other in a round.
@@ -78,9 +76,6 @@ struct LookupStep {
   std::unique_ptr<PreparedRequest> prepared;  // null if nothing is
   AheadRounds::Expectation expected;
   ServedIds served;  // that ranks asked for in the rounds that are expected
-  StalenessBound::Lookup lookup;
-  int64_t most_missed = -1;  // by its rows, as far as that is known before ranks agree
-  bool has_rows = false;     // that may be used then
   int64_t waited_ns = 0;
   int64_t hidden_ns = 0;
 };

@@ -38,8 +38,6 @@ REGISTER_OP("KerasSparseBeginLookup")
     .Output("first_splits: int32")
     .Output("first_own_words: int32")
     .Output("step: variant")
-    // Whether the rows that were staged may be used before ranks have agreed.
-    .Output("has_rows: bool")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       int n = 0;
@@ -48,7 +46,6 @@ REGISTER_OP("KerasSparseBeginLookup")
       TF_RETURN_IF_ERROR(c->GetAttr("P", &num_parts));
       for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
       c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-      c->set_output(c->num_outputs() - 2, c->Scalar());
       c->set_output(c->num_outputs() - 1, c->Scalar());
       std::vector<std::string> combiners;
       TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
@@ -102,7 +99,6 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     if (!status.ok()) {
       if (step->prepared != nullptr) area.area->CountDropped();
       step->prepared = nullptr;
-      step->has_rows = false;
       TF_RETURN_IF_ERROR(request.MakeError(layout_, combiners_, status));
       first = request.blocks;
     }
@@ -110,7 +106,6 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     request.SetOutputs(ctx);
     first.SetOutputs(ctx, 4 + 3 * n);
     ctx->set_output(7 + 3 * n, LookupStepVariant{step}.ToTensor());
-    ctx->set_output(8 + 3 * n, tf::Tensor(step->has_rows));
     return absl::OkStatus();
   }
 
@@ -159,14 +154,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     preparation.round = step->prepared->round;
     preparation.expectation = step->expected.checksum();
     std::vector<Block> asked;
-    preparation.staleness = FindAsked(parts, exchange, step, &asked);
-    step->lookup.stage = exchange.number;
-    step->lookup.round = step->prepared->round;
-    step->lookup.num_gradients = step->area.bound->num_gradients();
-    if (exchange.reads_rows && preparation.staleness >= 0 && !parts.tables.empty()) {
-      step->most_missed = step->area.bound->MostMissed(step->lookup);
-      step->has_rows = step->most_missed >= 0 && step->most_missed <= exchange.max_staleness();
-    }
+    preparation.staleness = FindAsked(parts, exchange, *step, &asked);
     BlockOutputs blocks(layout_);
     if (preparation.staleness >= 0) {
       std::unique_ptr<ServedRows> served;
@@ -187,17 +175,14 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
 
   // What each rank has asked for in the round where it is expected. Returns how many updates the
   // rows that were read for them have missed; -1 if they must not be used, or there is nothing.
-  static int64_t FindAsked(const OwnParts& parts, const AheadExchange& exchange, LookupStep* step,
-                           std::vector<Block>* asked) {
+  static int64_t FindAsked(const OwnParts& parts, const AheadExchange& exchange,
+                           const LookupStep& step, std::vector<Block>* asked) {
     std::vector<int64_t> versions;
-    std::vector<uint32_t>& num_updates = step->lookup.num_updates;
+    std::vector<uint32_t> num_updates;
     SeeTables(parts, &versions, &num_updates);
-    for (size_t p = 0; p < versions.size(); ++p) {
-      step->lookup.num_other_changes.push_back(versions[p] - num_updates[p]);
-    }
     int64_t staleness = 0;
-    for (size_t r = 0; r < step->expected.contents.size(); ++r) {
-      const auto* content = static_cast<const RoundContent*>(step->expected.contents[r].get());
+    for (size_t r = 0; r < step.expected.contents.size(); ++r) {
+      const auto* content = static_cast<const RoundContent*>(step.expected.contents[r].get());
       if (content == nullptr) return -1;
       asked->push_back(content->asked[r]);
       for (size_t p = 0; exchange.reads_rows && p < versions.size(); ++p) {

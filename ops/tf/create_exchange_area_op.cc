@@ -22,7 +22,7 @@ class CreateExchangeAreaOp : public tf::OpKernel {
     // Its counts are then in the statistics of that table.
     const ExchangeArea area{
         tables.size() > 0 ? tables[0]->staging_area() : std::make_shared<StagingArea>(),
-        std::make_shared<StepClock>(), std::make_shared<StalenessBound>()};
+        std::make_shared<StepClock>()};
     tf::Tensor* handle = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
     handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(

@@ -68,7 +68,7 @@ absl::Status TakeReadyRows(std::vector<LookupRequest>* requests,
     for (LookupRequest& request : *requests) request.num_updates = nullptr;
     if (staleness >= 0) {
       const int64_t hidden_ns = std::max<int64_t>(0, lookup->work_ns() - waited_ns);
-      area.CountUsed(waited_ns, hidden_ns, staleness, false);
+      area.CountUsed(waited_ns, hidden_ns, staleness);
       return absl::OkStatus();
     }
     area.CountDropped();

@@ -50,29 +50,4 @@ class StagedReplyOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedReply").Device(tf::DEVICE_CPU), StagedReplyOp);
 
-REGISTER_OP("KerasSparseStagedRows")
-    .Input("step: variant")
-    .Output("words: int32")
-    .Output("splits: int32")
-    .Output("own_words: int32")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    });
-
-// The rows of a lookup that has some, without what ranks tell each other in the step.
-class StagedRowsOp : public tf::OpKernel {
- public:
-  explicit StagedRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    std::shared_ptr<LookupStep> step;
-    OP_REQUIRES_OK(ctx, LookupStepVariant::Read(ctx, &step));
-    OP_REQUIRES(ctx, step->has_rows, InvalidInput("`step` must be of a lookup that has rows"));
-    step->prepared->content->reply.SetOutputs(ctx, 0);
-  }
-};
-
-REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedRows").Device(tf::DEVICE_CPU), StagedRowsOp);
-
 }  // namespace keras_sparse

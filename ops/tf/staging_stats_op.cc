@@ -6,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 9;
+constexpr int64_t kNumStats = 8;
 
 }  // namespace
 
@@ -41,7 +41,6 @@ class StagingStatsOp : public tf::OpKernel {
       rows(i, 5) = counts.hidden_ns;
       rows(i, 6) = counts.staleness_sum;
       rows(i, 7) = counts.staleness_max;
-      rows(i, 8) = counts.used_early;
     }
   }
 };

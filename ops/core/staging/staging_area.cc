@@ -41,15 +41,13 @@ void StagingArea::Remove(const StagedLookup* lookup) {
   --num_waiting_;
 }
 
-void StagingArea::CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t staleness,
-                            bool is_early) {
+void StagingArea::CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t staleness) {
   std::lock_guard<std::mutex> lock(mutex_);
   ++used_.used;
   used_.waited_ns += waited_ns;
   used_.hidden_ns += hidden_ns;
   used_.staleness_sum += staleness;
   used_.staleness_max = std::max(used_.staleness_max, staleness);
-  used_.used_early += is_early ? 1 : 0;
 }
 
 StagingCounts StagingArea::counts() const {

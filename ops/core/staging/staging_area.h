@@ -25,7 +25,6 @@ struct StagingCounts {
   int64_t hidden_ns = 0;      // that the used ones took and no step has waited for
   int64_t staleness_sum = 0;  // updates that the used rows had missed, over all used lookups
   int64_t staleness_max = 0;
-  int64_t used_early = 0;  // of the used ones, before ranks had agreed that they are
 };
 
 // A table has one; it holds the lookups of which the table is the first.
@@ -46,7 +45,7 @@ class StagingArea {
 
   void CountMissed() { ++missed_; }
   void CountDropped() { ++dropped_; }
-  void CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t staleness, bool is_early);
+  void CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t staleness);
   StagingCounts counts() const;
 
  private:
