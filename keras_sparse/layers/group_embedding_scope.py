@@ -68,7 +68,8 @@ class _GroupScope:
             training, mask: What Keras lets any layer be called with. Rows do not depend on them.
         """
         _check_new(layer)
-        late = LateSymbol(self.look_up, layer.compute_output_spec(inputs, weights))
+        spec = layer.compute_output_spec(inputs, weights)
+        late = LateSymbol(self.look_up, spec, layer.compute_mask(inputs))
         self._calls.append((layer, inputs, weights, late))
         return late
 

@@ -213,4 +213,8 @@ def test_after_an_error_nothing_is_looked_up_and_no_scope_stays_open():
     for output in outputs:
         with pytest.raises(RuntimeError, match="an error has ended is never looked up"):
             keras.layers.Dense(1)(output)
+    # Keras is left as it was: without an argument nothing is training.
+    dropout = keras.layers.Dropout(0.5)
+    dropout(np.ones(9), training=True)
+    np.testing.assert_array_equal(dropout(np.ones(9)), np.ones(9))
     assert keras.Model(ids, layer(ids))(IDS).shape == (12, 4)

@@ -69,7 +69,8 @@ def test_a_refused_step_leaves_waiting_rows_and_all_tables_as_they_are():
 
 
 def test_set_rule_needs_a_weight_decay_for_each_table():
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`weight_decays` one a table, 2\."):
+    message = r"`weight_decays` must have one number a table, 2\. Received: 1"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         ops.set_rule([make_table(), make_table()], "sgd", {}, [0.0])
 
 
