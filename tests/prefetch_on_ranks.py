@@ -79,15 +79,8 @@ class OneOfList(keras.layers.Layer):
         return self.layer([ids])[0]
 
 
-class SumOfTables(keras.layers.Layer):
+class SumOfTables(OneOfList):
     """A layer with an input a table, of which all get the same ids."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def build(self, shape):
-        self.layer.build()
 
     def call(self, ids):
         rows = self.layer([ids] * self.layer.templates.num_inputs)
