@@ -15,6 +15,7 @@
 #include "ops/core/eviction_policy.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
+#include "ops/core/output_traffic.h"
 #include "ops/core/row_store.h"
 #include "ops/core/staged_records.h"
 #include "ops/core/staging/staging_area.h"
@@ -63,6 +64,7 @@ class EmbeddingTable {
   bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
   bool has_lower_tiers() const { return !options_.storage.lower_tiers.empty(); }
   const std::shared_ptr<StagingArea>& staging_area() const { return staging_area_; }
+  OutputTraffic& output_traffic() { return output_traffic_; }
   // Another one for each table of the process, ever.
   uint64_t number() const { return number_; }
 
@@ -244,6 +246,7 @@ class EmbeddingTable {
 
   TableOptions options_;
   const std::shared_ptr<StagingArea> staging_area_ = std::make_shared<StagingArea>();
+  OutputTraffic output_traffic_;
   const uint64_t number_ = NextNumber();
   std::unique_ptr<Initializer> initializer_;
   // What a key without a row reads as; null for its initial row.

@@ -170,7 +170,8 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
 }
 
 // Outputs of more bytes leave the last-level cache before anything reads them: half of it is for
-// the rows that are read.
+// the rows that are read. What uses them comes after all lookups of a step as a rule, not after
+// each: a model joins its features before its first layer.
 int64_t MaxCachedBytes() {
   constexpr int64_t kMost = int64_t{32} << 20;  // a larger cache has other users, too
   const int64_t cache = ThirdLevelCacheBytes();
@@ -179,15 +180,24 @@ int64_t MaxCachedBytes() {
 
 }  // namespace
 
-Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
+int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
   int64_t output_bytes = 0;
   for (const LookupRequest& request : requests) {
     output_bytes += 4 * request.bags.num_bags * request.table->dim();
   }
+  const int64_t total = OutputTraffic::Add(output_bytes);
+  int64_t most = output_bytes;  // a table that is looked up twice a step tells of half a step
+  for (const LookupRequest& request : requests) {
+    most = std::max(most, request.table->output_traffic().Since(total));
+  }
+  return most;
+}
+
+Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
   return ForEachRun(
       requests, executor,
-      [stream = output_bytes > MaxCachedBytes()](const LookupRequest& request,
-                                                 const FetchedRecords& fetched, const Run& run) {
+      [stream = CountOutputs(requests) > MaxCachedBytes()](
+          const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
         if (request.bags.combiner == Combiner::kNone) {
           CopyRun(request, fetched, run, stream);
         } else {

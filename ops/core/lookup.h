@@ -27,6 +27,10 @@ struct LookupRequest {
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
 
+// Counts what a lookup is about to write. Returns the bytes that all lookups of the process, with
+// this one, have written since the last lookup of its tables; of tables that differ the most.
+int64_t CountOutputs(const std::vector<LookupRequest>& requests);
+
 // Fills `version` and `num_updates` of each request, as LookupRows does, without reading rows.
 void SeeVersions(const std::vector<LookupRequest>& requests);
 

@@ -56,6 +56,54 @@ TEST(LookupRows, CopiesMoreRowsThanACacheHolds) {
   }
 }
 
+// As many small outputs as no cache holds, which are streamed after the first steps.
+TEST(LookupRows, CopiesRowsOfManyLookupsOfAStep) {
+  constexpr int64_t kDim = 8;
+  constexpr int64_t kNumIds = 40000;
+  constexpr size_t kLookups = 30;  // 38 MB
+  ThreadExecutor executor(2);
+  std::vector<std::unique_ptr<EmbeddingTable>> tables;
+  std::vector<std::vector<int64_t>> ids;
+  for (size_t t = 0; t < kLookups; ++t) {
+    tables.push_back(Open(Options(50, kDim, t)));
+    ids.push_back(RandomIds(kNumIds, 0, 49, t));
+  }
+  std::vector<float> memory(static_cast<size_t>(kLookups * kNumIds * kDim + 16));
+  float* rows = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) % 64) / sizeof(float);
+  for (int step = 0; step < 2; ++step) {
+    std::fill(memory.begin(), memory.end(), -1.0f);
+    for (size_t t = 0; t < kLookups; ++t) {
+      float* own = rows + t * kNumIds * kDim;
+      LookupRequest request = {tables[t].get(), ids[t].data(), NoBags(ids[t]), own};
+      ASSERT_TRUE(IsOk(LookupRows({request}, &executor)));
+    }
+    for (size_t t = 0; t < kLookups; ++t) {
+      const std::vector<float> expected = Lookup(tables[t].get(), ids[t]);
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), rows + t * kNumIds * kDim))
+          << "step " << step << ", table " << t;
+    }
+  }
+}
+
+TEST(CountOutputs, CountsAllLookupsOfAStepHoweverTheyAreSpreadOverOps) {
+  const std::vector<int64_t> ids = {1, 2, 3};
+  std::vector<float> rows(12);
+  std::vector<std::unique_ptr<EmbeddingTable>> tables;
+  for (int t = 0; t < 3; ++t) tables.push_back(Open(Options(50, 4, 5)));
+  const auto request = [&](int t) {
+    return LookupRequest{tables[static_cast<size_t>(t)].get(), ids.data(), NoBags(ids),
+                         rows.data()};
+  };
+  for (int t = 0; t < 3; ++t) (void)CountOutputs({request(t)});
+  for (int t = 0; t < 3; ++t) EXPECT_EQ(CountOutputs({request(t)}), 3 * 48);
+  EXPECT_EQ(CountOutputs({request(0), request(1), request(2)}), 5 * 48);  // two and these three
+  EXPECT_EQ(CountOutputs({request(0), request(1), request(2)}), 3 * 48);
+  EXPECT_EQ(CountOutputs({request(2)}), 48);
+  EXPECT_EQ(CountOutputs({request(2)}), 48);
+  EXPECT_EQ(CountOutputs({request(2), request(0)}), 4 * 48);  // since the last lookup of table 0
+  EXPECT_EQ(CountOutputs({}), 0);
+}
+
 TEST(LookupRows, ChangesNothing) {
   const auto table = Open(Dynamic(4));
   (void)Lookup(table.get(), {1, 2, 3});
