@@ -35,7 +35,7 @@ def best_rate(function, num_bytes):
 
 def measure_rates():
     """GB/s by (what, row bytes, huge pages)."""
-    library = floor.library()
+    library = floor.shared_library()
     generator = np.random.default_rng(0)
     rates = {}
     for huge in (True, False):

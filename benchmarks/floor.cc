@@ -4,9 +4,9 @@
 //
 // A table is an array of records (row, then slots) of one fixed width. A dynamic table adds an
 // open-addressing index from key to record, half full at most. An update cuts the ids of a table
-// into shards by hash, one thread takes a shard, finds the distinct ids with a small table that
-// fits in the second-level cache, sums the gradients of equal ids in registers in the order they
-// came, and updates each record once.
+// into shards by hash, or takes a table as one where there are as many tables as threads. One
+// thread takes a shard, finds the distinct ids with a small table, sums the gradients of equal ids
+// in registers in the order they came, and updates each record once.
 //
 // Compiled when a benchmark starts: g++ -O3 -march=native -fopenmp -shared -fPIC.
 
@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ uint64_t Hash(int64_t key) {
 
 // Zeroed memory, on huge pages or on 4 KiB pages for certain.
 void* Map(size_t bytes, bool huge) {
-  void* memory = mmap(nullptr, bytes + (2 << 20), PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, bytes + (4 << 20), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     std::perror("mmap");
@@ -44,7 +45,9 @@ void* Map(size_t bytes, bool huge) {
   }
   const uintptr_t aligned =
       (reinterpret_cast<uintptr_t>(memory) + (2 << 20) - 1) & ~uintptr_t{(2 << 20) - 1};
-  madvise(reinterpret_cast<void*>(aligned), bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  // To the end of the last huge page, which is mapped as well: a small table has a whole one too.
+  const size_t pages = (bytes + (2 << 20) - 1) & ~((size_t{2} << 20) - 1);
+  madvise(reinterpret_cast<void*>(aligned), pages, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return reinterpret_cast<void*>(aligned);
 }
 
@@ -91,7 +94,7 @@ void PrefetchFloats(const float* p) {
 // A write that the caches need not keep: outputs and records are larger than they are.
 template <int D>
 void CopyRow(float* to, const float* from, bool stream) {
-  if (stream) {
+  if (D % 8 == 0 && stream) {  // a row of 4 shares its vector with the next one
     for (int i = 0; i < D; i += 8) _mm256_stream_ps(to + i, _mm256_load_ps(from + i));
   } else {
     for (int i = 0; i < D; ++i) to[i] = from[i];
@@ -212,8 +215,17 @@ struct Scratch {
   std::vector<Entry> entries;
   std::vector<int64_t> unique_ids;
   std::vector<int32_t> head, tail, next;
+  std::vector<int32_t> bags;  // that each id is in
   std::vector<float*> records;
   uint32_t generation = 0;
+
+  const int32_t* BagOfEach(const int64_t* splits, int64_t num_bags) {
+    bags.resize(splits[num_bags]);
+    for (int64_t bag = 0; bag < num_bags; ++bag) {
+      std::fill(bags.begin() + splits[bag], bags.begin() + splits[bag + 1], bag);
+    }
+    return bags.data();
+  }
 
   int64_t Merge(const int64_t* ids, int64_t n) {
     size_t size = 16;
@@ -364,11 +376,12 @@ void Apply(Group& group, const int64_t* const* ids, const int64_t* const* splits
   const int threads = omp_get_max_threads();
   if (static_cast<int>(scratches.size()) < threads) scratches.resize(threads);
   const int64_t num_tables = static_cast<int64_t>(group.tables.size());
-  if (num_tables >= threads && splits == nullptr) {  // a table is a shard
+  if (num_tables >= threads) {  // a table is a shard
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t t = 0; t < num_tables; ++t) {
-      ApplyShard<D>(group, group.tables[t], ids[t], nullptr, num_ids[t], grads[t], rule,
-                    &scratches[omp_get_thread_num()]);
+      Scratch& scratch = scratches[omp_get_thread_num()];
+      const int32_t* refs = splits == nullptr ? nullptr : scratch.BagOfEach(splits[t], num_bags);
+      ApplyShard<D>(group, group.tables[t], ids[t], refs, num_ids[t], grads[t], rule, &scratch);
     }
     return;
   }
@@ -403,8 +416,8 @@ void Lookup(const Group& group, const int64_t* const* ids, const int64_t* const*
       GatherSum<D>(group, table, ids[t], splits[t], num_bags * piece / pieces,
                    num_bags * (piece + 1) / pieces, outs[t]);
     }
+    if (stream) _mm_sfence();  // what this thread wrote past the caches is visible to others
   }
-  if (stream) _mm_sfence();  // what was written past the caches is visible before the update
 }
 
 template <int D>
@@ -417,6 +430,18 @@ void Update(Group& group, int rule, const int64_t* const* ids, const int64_t* co
     Apply<D>(group, ids, splits, num_ids, num_bags, grads,
              LazyAdam{static_cast<float>(alpha), 0.1f, 0.001f, 1e-7f});
   }
+}
+
+// Calls `call` with the width as one that is known when compiling.
+template <class Call>
+void WithDim(int dim, Call call) {
+  if (dim == 4) return call(std::integral_constant<int, 4>());
+  if (dim == 8) return call(std::integral_constant<int, 8>());
+  if (dim == 16) return call(std::integral_constant<int, 16>());
+  if (dim == 32) return call(std::integral_constant<int, 32>());
+  if (dim == 64) return call(std::integral_constant<int, 64>());
+  std::fprintf(stderr, "the floor has widths 4, 8, 16, 32 and 64. Received: %d\n", dim);
+  std::abort();
 }
 
 }  // namespace
@@ -470,15 +495,15 @@ void FloorInsert(void* handle, int64_t which, const int64_t* keys, int64_t n) {
 void FloorLookup(void* handle, const int64_t* const* ids, const int64_t* const* splits,
                  const int64_t* num_ids, int64_t num_bags, float* const* outs, int stream) {
   const Group& group = *static_cast<Group*>(handle);
-  if (group.dim == 32) Lookup<32>(group, ids, splits, num_ids, num_bags, outs, stream);
-  if (group.dim == 64) Lookup<64>(group, ids, splits, num_ids, num_bags, outs, stream);
+  WithDim(group.dim,
+          [&](auto dim) { Lookup<dim>(group, ids, splits, num_ids, num_bags, outs, stream); });
 }
 
 void FloorApply(void* handle, int rule, const int64_t* const* ids, const int64_t* const* splits,
                 const int64_t* num_ids, int64_t num_bags, const float* const* grads, int64_t step) {
   Group& group = *static_cast<Group*>(handle);
-  if (group.dim == 32) Update<32>(group, rule, ids, splits, num_ids, num_bags, grads, step);
-  if (group.dim == 64) Update<64>(group, rule, ids, splits, num_ids, num_bags, grads, step);
+  WithDim(group.dim,
+          [&](auto dim) { Update<dim>(group, rule, ids, splits, num_ids, num_bags, grads, step); });
 }
 
 // Sums `bytes` of memory in order, on all threads; the caller times it.

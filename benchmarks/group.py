@@ -12,10 +12,11 @@ hundreds of tensors a step cost milliseconds, which `model.fit` does not pay, as
 inside. One element of each output is added up in every step, else TensorFlow would leave lookups
 out.
 
-"Copying the outputs alone" takes its turns too: NumPy, on as many threads, copies an array as large
-as all outputs into another that is there already. For every number written one is read, in order;
-bags read more rows than they write, at random. How many times that goes into the time of Keras is
-about the most that any lookup could be faster.
+"Plain C++" does the same work, the tables of a width at a time, with nothing around it
+(`benchmarks/floor.cc`, on huge pages). "Copying the outputs alone" takes its turns too: NumPy, on
+as many threads, copies an array as large as all outputs into another that is there already. For
+every number written one is read, in order; bags read more rows than they write, at random. Neither
+is a bound, but both say what a step costs without an engine around it.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import statistics
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.peers import floor
 from benchmarks.process import in_fresh_process
 from benchmarks.timing import environment_of
 from benchmarks.worker import take_turn
@@ -41,6 +43,7 @@ GROUP, OURS, KERAS = (
     "keras_sparse.layers.Embedding each",
     "keras.layers.Embedding each",
 )
+PLAIN = "plain C++, huge pages"
 COPY = "copying the outputs alone"
 COLUMNS = ("forward", "adagrad")
 
@@ -139,6 +142,48 @@ def make_call(way, kind, column, options, inputs, grads):
     return call
 
 
+def make_plain(kind, column, inputs, options):
+    """Returns a function that runs as many steps of plain C++, all lookups of one first."""
+    num_bytes = 4 * options.batch_size * sum(widths_of(len(inputs)))
+    floors = [
+        floor.Floor(workload, column, huge=True, output_bytes=num_bytes)
+        for workload in workloads_of_widths(kind, inputs, options.batch_size)
+    ]
+
+    def call():
+        for _ in range(options.steps_a_call):
+            for each in floors:
+                each.forward(0)
+            if column != "forward":
+                for each in floors:
+                    each.update(0)
+
+    return call
+
+
+def workloads_of_widths(kind, inputs, batch_size):
+    """The tables of each width as a workload whose batches are all the same."""
+    for first, width in enumerate(WIDTHS[: len(inputs)]):
+        own = inputs[first :: len(WIDTHS)]
+        if kind == "one":
+            ids, splits = [each.numpy() for each in own], None
+        else:
+            ids = [each.values.numpy() for each in own]
+            splits = [[each.row_splits.numpy() for each in own]] * workloads.NUM_BATCHES
+        yield workloads.Workload(
+            name="group",
+            num_tables=len(own),
+            input_dim=INPUT_DIM,
+            output_dim=width,
+            dynamic=False,
+            hotness=1,
+            combiner=None if kind == "one" else "sum",
+            ids=[ids] * workloads.NUM_BATCHES,
+            row_splits=splits,
+            batch_size=batch_size,
+        )
+
+
 def make_copy(grads, options):
     """Returns a function that copies as much as all outputs, as often as a call has steps."""
     source = np.concatenate([grad.numpy().ravel() for grad in grads])
@@ -161,6 +206,7 @@ def measure(kind, column, num_tables, options):
     grads = [tf.fill((options.batch_size, width), 0.01) for width in widths_of(num_tables)]
     ways = [GROUP, OURS, KERAS] if num_tables <= options.most_one_by_one else [GROUP]
     calls = {way: make_call(way, kind, column, options, inputs, grads) for way in ways}
+    calls[PLAIN] = make_plain(kind, column, inputs, options)
     if column == "forward":
         calls[COPY] = make_copy(grads, options)
     ways = list(calls)
@@ -180,16 +226,19 @@ def measure(kind, column, num_tables, options):
 
 def table(kind, results):
     """Markdown: medians of the ways, what a table costs in a group, and the floor."""
-    head = ["tables", "column", GROUP, OURS, KERAS, "speed to Keras", "us a table, grouped", COPY]
+    shown = (GROUP, OURS, KERAS, PLAIN, COPY)
+    speeds = ("speed to Keras", "of plain C++")
+    head = ["tables", "column", *shown, *speeds, "us a table, grouped"]
     lines = [KINDS[kind], "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for (num_tables, column), times in results.items():
         medians = {way: statistics.median(each) for way, each in times.items()}
-        *cells, copy = (
-            f"{medians[way]:.3g}" if way in medians else "" for way in (GROUP, OURS, KERAS, COPY)
-        )
-        speed = f"{medians[KERAS] / medians[GROUP]:.1f}" if KERAS in medians else ""
+        cells = [f"{medians[way]:.3g}" if way in medians else "" for way in shown]
+        speeds = [
+            f"{medians[KERAS] / medians[way]:.1f}" if KERAS in medians else ""
+            for way in (GROUP, PLAIN)
+        ]
         a_table = f"{medians[GROUP] / num_tables * 1e3:.3g}"
-        cells = [str(num_tables), column, *cells, speed, a_table, copy]
+        cells = [str(num_tables), column, *cells, *speeds, a_table]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -18,6 +18,26 @@ OPS = FOLDER / "floor_ops.cc"
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
 
 
+@functools.cache
+def shared_library():
+    """The floor's library, compiled once a process."""
+    return library()
+
+
+def leave_caches(num_bytes):
+    """Whether outputs of so many bytes are written past the caches: as `ops/core/lookup.cc` has it.
+
+    More than half a third-level cache, or than 32 MiB.
+    """
+    shifts = {"K": 10, "M": 20}
+    try:
+        text = pathlib.Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text().strip()
+        third_level = int(text[:-1]) << shifts[text[-1]]
+    except (OSError, ValueError, KeyError):
+        third_level = 64 << 20
+    return num_bytes > min(third_level // 2, 32 << 20)
+
+
 def library(ops=None, ops_flags=(), load_ops=None):
     """Compiles the floor into a temporary folder and loads it.
 
@@ -59,9 +79,17 @@ def aligned(shape):
 
 
 class Floor:
-    """Tables of a workload, and one call for each half of a step."""
+    """Tables of a workload, and one call for each half of a step.
 
-    def __init__(self, workload, column, huge):
+    Args:
+        workload: `Workload`.
+        column: String: what is measured.
+        huge: Boolean. Whether tables are on huge pages.
+        output_bytes: Integer: what all lookups of a step write, where there are others. Defaults to
+            `None`: there are none.
+    """
+
+    def __init__(self, workload, column, huge, output_bytes=None):
         self.lib = self._load()
         self.workload = workload
         self.rule = column
@@ -83,13 +111,16 @@ class Floor:
         self.grads = workload.output_grads()
         shape = (workload.num_rows_out, workload.output_dim)
         self.outputs = [aligned(shape) for _ in range(workload.num_tables)]
-        # A row of outputs that does not fit in the caches is written past them.
-        self.stream = int(sum(output.nbytes for output in self.outputs) > 48 << 20)
+        if output_bytes is None:
+            output_bytes = sum(output.nbytes for output in self.outputs)
+        self.stream = int(leave_caches(output_bytes))
+        self.output_pointers = pointers(self.outputs)
+        self.grad_pointers = pointers(self.grads)
         self.inputs = [self._inputs(i) for i in range(NUM_BATCHES)]
         self.steps = itertools.count(1)
 
     def _load(self):
-        return library()
+        return shared_library()
 
     def __del__(self):
         self.lib.FloorDestroy(self.handle)
@@ -111,16 +142,19 @@ class Floor:
 
     def forward(self, i):
         self.lib.FloorLookup(
-            self.handle, *self.inputs[i], pointers(self.outputs), ctypes.c_int(self.stream)
+            self.handle, *self.inputs[i], self.output_pointers, ctypes.c_int(self.stream)
         )
 
     def step(self, i):
         self.forward(i)
+        self.update(i)
+
+    def update(self, i):
         self.lib.FloorApply(
             self.handle,
             RULES[self.rule],
             *self.inputs[i],
-            pointers(self.grads),
+            self.grad_pointers,
             ctypes.c_int64(next(self.steps)),
         )
 

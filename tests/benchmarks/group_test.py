@@ -40,9 +40,10 @@ def test_shows_each_way_what_a_table_costs_and_the_floor():
     ]
     for row in rows:
         assert float(row[2]) > 0
-        assert float(row[6]) > 0
-        assert bool(row[3]) == bool(row[4]) == bool(row[5]) == (row[0] == "1")
-        assert bool(row[7]) == (row[1] == "forward")
+        assert float(row[5]) > 0
+        assert float(row[9]) > 0
+        assert bool(row[3]) == bool(row[4]) == bool(row[7]) == bool(row[8]) == (row[0] == "1")
+        assert bool(row[6]) == (row[1] == "forward")
 
 
 @pytest.mark.parametrize("kind", group.KINDS)
@@ -81,8 +82,41 @@ def test_the_time_of_a_step_is_its_part_of_a_call(monkeypatch):
 
     monkeypatch.setattr(group, "take_turn", take_turn)
     times = group.measure("one", "forward", 2, OPTIONS)
-    assert times == {way: [10.0, 20.0] for way in (*WAYS, group.COPY)}
-    assert turns == [2] * 4
+    assert times == {way: [10.0, 20.0] for way in (*WAYS, group.PLAIN, group.COPY)}
+    assert turns == [2] * 5
+
+
+@pytest.mark.parametrize("column", group.COLUMNS)
+@pytest.mark.parametrize("kind", group.KINDS)
+def test_plain_loops_do_the_steps_of_all_tables(monkeypatch, kind, column):
+    made, floor = [], group.floor.Floor
+
+    def make_and_keep(*arguments, **options):
+        made.append(floor(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(group.floor, "Floor", make_and_keep)
+    num_tables = len(group.WIDTHS) + 2  # two widths have two tables
+    inputs = group.make_ids(kind, num_tables, OPTIONS.batch_size)
+    group.make_plain(kind, column, inputs, OPTIONS)()
+    assert sorted(each.workload.output_dim for each in made) == sorted(group.WIDTHS)
+    assert [each.workload.num_tables for each in made] == [2, 2, 1, 1, 1]
+    for first, each in enumerate(made):
+        own = inputs[first :: len(group.WIDTHS)]
+        ids = own if kind == "one" else [bags.values for bags in own]
+        for mine, theirs in zip(each.workload.ids[0], ids, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        if kind == "ragged":
+            for mine, bags in zip(each.workload.row_splits[0], own, strict=True):
+                np.testing.assert_array_equal(mine, bags.row_splits)
+        # As many steps as it says, all rows written: they begin at .01, and a step moves some.
+        assert next(each.steps) == 1 + OPTIONS.steps_a_call * (column != "forward")
+        moved = []
+        for output, bags in zip(each.outputs, own, strict=True):
+            counts = bags.row_lengths().numpy() if kind == "ragged" else np.ones(len(bags))
+            distance = np.abs(output - 0.01 * counts[:, np.newaxis]).max()
+            moved.append(distance > 1e-4)
+        assert all(moved) if column != "forward" else not any(moved)
 
 
 def test_the_floor_copies_as_much_as_all_outputs_in_each_step(monkeypatch):
