@@ -151,6 +151,7 @@ class TableRows:
                 f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
                 "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
                 "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
-                "`export` and `import_`. "
+                "`export` and `import_`. A layer of your own saves it by "
+                "`keras_sparse.saving.save_table`. "
                 f"Received: variable '{self.path}'"
             )

@@ -10,6 +10,7 @@ from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.clip_over_ranks import clip_over_ranks
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.step_agreement import agree_on_step
+from keras_sparse.optimizers.check_room import check_room
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 # Optimizers take their numbers in their first step, which all ranks do together: they are the same
@@ -57,6 +58,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         self._variables_built_on = None
         self._number = None
         self._tables_in_parts = ()
+        self._has_limit = False
 
     def __dir__(self):
         # Keras' saving walks over these, and would save the variables once more.
@@ -105,16 +107,20 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         name = self._call_name()
         if isinstance(self.inner_optimizer, SparseOptimizer):
             self.inner_optimizer.clip_over_ranks = self._clipping(f"{name}.norms")
+            self.inner_optimizer.check_room_on_all_ranks = self._checking(f"{name}.room")
         if not grads:
             self._step_without_variables()
         return average_gradients(grads, variables, name)
 
     def _step_without_variables(self):
         """Takes part in a step where all variables are other ranks'; Keras leaves it out."""
-        clip = getattr(self.inner_optimizer, "clip_over_ranks", None)
-        if clip is not None:
-            clip([tf.zeros(1)], [None])
-        self.iterations.assign_add(1)
+        look_for_room = getattr(self.inner_optimizer, "check_room_on_all_ranks", None)
+        checked = None if look_for_room is None else look_for_room([], [])
+        with tf.control_dependencies([] if checked is None else [checked]):
+            clip = getattr(self.inner_optimizer, "clip_over_ranks", None)
+            if clip is not None:
+                clip([tf.zeros(1)], [None])
+            self.iterations.assign_add(1)
 
     def _clipping(self, name):
         """What clips instead of Keras, or `None` if what Keras sees is all there is."""
@@ -123,9 +129,20 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             return None
         return functools.partial(clip_over_ranks, inner, tables=self._tables_in_parts, name=name)
 
+    def _checking(self, name):
+        """What looks for room on all ranks, or `None` if no table has a limit."""
+        if not self._has_limit:
+            return None
+
+        def sum_over_ranks(number):
+            return collectives.sum_of([number], name)[0]
+
+        return functools.partial(check_room, sum_over_ranks=sum_over_ranks)
+
     def _call_name(self):
         if self._number is None:
-            self._tables_in_parts = agree_on_step(self._variables_built_on, self.inner_optimizer)
+            agreed = agree_on_step(self._variables_built_on, self.inner_optimizer)
+            self._tables_in_parts, self._has_limit = agreed
             self._number = next(_numbers)
         return call_name(f"keras_sparse.optimizer_{self._number}")
 

@@ -18,26 +18,29 @@ def agree_on_step(variables, optimizer):
         optimizer: `keras.optimizers.Optimizer` that trains them.
 
     Returns:
-        Tuple of strings, the same on all ranks: the names of the tables of which ranks have parts.
+        `(tables, has_limit)`, the same on all ranks: a tuple of strings, the names of the tables of
+        which ranks have parts, and whether one of these has a limit of rows.
 
     Raises:
         ValueError: The ranks have other variables or, where norms are those of whole tables, two
             tables have the same name.
     """
     parts, copies = [], []
+    has_limit = False
     for variable in variables:
         part = getattr(variable, "part", None)
         if part is not None:
             parts.append((part.table, part.shard, part.first_column))
+            has_limit = has_limit or variable.max_rows is not None
         else:
             is_table = isinstance(variable, EmbeddingVariable)
             copies.append((is_table, tuple(variable.shape), str(variable.dtype)))
     with tf.init_scope():
-        of_ranks = gather_objects((copies, parts), "keras_sparse.agree_on_step")
-    for other, (others_copies, _) in enumerate(of_ranks):
+        of_ranks = gather_objects((copies, parts, has_limit), "keras_sparse.agree_on_step")
+    for other, (others_copies, *_) in enumerate(of_ranks):
         if others_copies != of_ranks[0][0]:
             raise ValueError(_different_models(other, others_copies, of_ranks[0][0]))
-    counts = collections.Counter(part for _, of_rank in of_ranks for part in of_rank)
+    counts = collections.Counter(part for _, of_rank, _ in of_ranks for part in of_rank)
     repeated = sorted({part[0] for part, count in counts.items() if count > 1})
     if repeated and optimizer.clipnorm:
         raise ValueError(
@@ -45,7 +48,7 @@ def agree_on_step(variables, optimizer):
             "names where `clipnorm` is set: the norm is that of all parts of a table. Received: "
             f"several tables '{repeated[0]}'"
         )
-    return tuple(sorted({part[0] for part in counts}))
+    return tuple(sorted({part[0] for part in counts})), any(limits for *_, limits in of_ranks)
 
 
 def _different_models(other, theirs, ours):

@@ -21,8 +21,8 @@ class All2AllDenseEmbedding(All2AllEmbedding):
         max_vocabulary_size_per_gpu: Integer: the most rows that a rank may have, whether it has a
             GPU or not: `max_rows` of `keras_sparse.layers.Embedding`. Before an update that would
             make more, rows go by `eviction`; if there is still too little room, it is a
-            `tf.errors.ResourceExhaustedError` and makes or changes no row. Without a hash table
-            keys are in `[0, max_vocabulary_size_per_gpu * size)`.
+            `tf.errors.ResourceExhaustedError` and updates nothing, on no rank. Without a hash
+            table keys are in `[0, max_vocabulary_size_per_gpu * size)`.
         embedding_vec_size: Integer. Width of a row.
         slot_num: Integer. Slots of a sample.
         nnz_per_slot: Integer. Keys of a slot.

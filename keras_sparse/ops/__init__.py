@@ -1,6 +1,8 @@
 """One Python function, and the gradient, of each native op. All take lists: one element a table."""
 
 from keras_sparse.ops.apply_gradients import apply_gradients as apply_gradients
+from keras_sparse.ops.check_room import check_room as check_room
+from keras_sparse.ops.check_room import refuse_step as refuse_step
 from keras_sparse.ops.clear_tables import clear_tables as clear_tables
 from keras_sparse.ops.create_tables import create_tables as create_tables
 from keras_sparse.ops.embedding_lookup import embedding_lookup as embedding_lookup

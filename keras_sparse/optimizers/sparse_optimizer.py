@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.optimizers.check_constants import check_constants
+from keras_sparse.optimizers.check_room import check_room
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.table_refusals import refuse_any
 from keras_sparse.optimizers.table_refusals import refuse_attributes
@@ -38,6 +39,8 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     # What clips instead of Keras where norms have parts on other ranks: a function of the gradients
     # and the variables of a step. `keras_sparse.distribute.DistributedOptimizer` sets it.
     clip_over_ranks = None
+    # What looks for room on all ranks, as `check_room` does on one. Set likewise.
+    check_room_on_all_ranks = None
 
     @property
     def rule(self):
@@ -114,7 +117,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             if grads:
                 self.build(variables)
         embedding, _ = split_embedding_variable_from_others(variables)
-        if not grads or not embedding:
+        if not grads or not (embedding or self.check_room_on_all_ranks):
             return super().apply(grads, trainable_variables)
         if len(grads) != len(variables):
             raise ValueError(
@@ -122,7 +125,24 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 f"{len(grads)} gradients for {len(variables)} variables"
             )
         _check_distinct(embedding)
-        return super().apply(*self._with_touched_rows(grads, variables))
+        grads, variables = self._with_touched_rows(grads, variables)
+        with tf.control_dependencies(self._check_room(_split_touched_rows(variables)[0], grads)):
+            return super().apply(grads, variables)
+
+    def _check_room(self, touched, grads):
+        """Returns what must have run before any variable of a step is updated.
+
+        The update refuses a step without room by itself, but others would have been updated then.
+        """
+        touched = [rows for rows in touched if rows.ids is not None]
+        limited = [rows for rows in touched if rows.variable.max_rows is not None]
+        if self.check_room_on_all_ranks is not None:
+            checked = self.check_room_on_all_ranks(limited, grads)
+        elif limited:
+            checked = check_room(limited, grads)
+        else:
+            return []
+        return [] if checked is None else [checked]
 
     def _with_touched_rows(self, grads, variables):
         """Puts values for each `IndexedSlices` and `TouchedRows` for each embedding variable.

@@ -27,6 +27,8 @@ class GradientApplier {
   };
 
   Status Check() const;
+  // For the rows that the step makes. All tables have room for theirs, or none is changed.
+  Status MakeRoom(const std::vector<TableIds>& lists) const;
   Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
   Status UpdatePart(EmbeddingTable* table, const GradientSource& source,
                     const FetchedRecords& fetched, const IdPartition& partition,
@@ -178,6 +180,19 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   return status;
 }
 
+Status GradientApplier::MakeRoom(const std::vector<TableIds>& lists) const {
+  std::vector<LeavingRows> leaving(lists.size());
+  for (size_t i = 0; i < lists.size(); ++i) {
+    const TableIds& list = lists[i];
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        list.table->FindRoom(list.ids, list.num_ids, executor_, &leaving[i]));
+  }
+  for (size_t i = 0; i < lists.size(); ++i) {
+    KERAS_SPARSE_RETURN_IF_ERROR(lists[i].table->EvictRows(leaving[i], executor_));
+  }
+  return Status::Ok();
+}
+
 Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(Check());
   std::vector<TableIds> table_ids;
@@ -189,9 +204,7 @@ Status GradientApplier::Run() {
     request.table->is_restoring_ = false;
     KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
   }
-  for (const TableIds& list : table_ids) {
-    KERAS_SPARSE_RETURN_IF_ERROR(list.table->MakeRoom(list.ids, list.num_ids, executor_));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(table_ids));
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 

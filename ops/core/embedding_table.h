@@ -15,6 +15,7 @@
 #include "ops/core/eviction_policy.h"
 #include "ops/core/executor.h"
 #include "ops/core/first_tier.h"
+#include "ops/core/leaving_rows.h"
 #include "ops/core/output_traffic.h"
 #include "ops/core/row_store.h"
 #include "ops/core/staged_records.h"
@@ -108,6 +109,9 @@ class EmbeddingTable {
   // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
   // does not keep.
   Status SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
+  // Whether an update with these ids would stay within the limit: ResourceExhausted if it would
+  // not. Changes nothing.
+  Status CheckRoom(const int64_t* ids, int64_t n, Executor* executor);
 
   // What the filter remembers, in pieces, as Export gives rows. Empty for a table without one.
   Status ExportFilter(int64_t cursor, int64_t max_entries, FilterEntries* entries) const;
@@ -203,15 +207,16 @@ class EmbeddingTable {
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
-  // Makes sure that the rows stay within their limit when an update has made those that these keys
-  // lack. ResourceExhausted if they cannot; rows may have been evicted all the same.
-  Status MakeRoom(const int64_t* keys, int64_t n, Executor* executor);
+  // Which rows have to go for the table to stay within its limit when an update has made those
+  // that these keys lack. ResourceExhausted if it cannot. Changes nothing.
+  Status FindRoom(const int64_t* keys, int64_t n, Executor* executor, LeavingRows* leaving) const;
   // The distinct ones of these keys that have no row, sorted.
   std::vector<int64_t> KeysWithoutRow(const int64_t* keys, int64_t n, Executor* executor) const;
-  Status RowLimitError(int64_t num_new, int64_t num_evicted) const;
-  // Evicts rows, but for those of some keys, which are sorted.
-  Status EvictRows(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                   Executor* executor, int64_t* num_evicted);
+  Status RowLimitError(int64_t num_new, int64_t num_leaving) const;
+  // The rows that a policy lets go, but for those of some keys, which are sorted.
+  Status FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
+                     Executor* executor, LeavingRows* leaving) const;
+  Status EvictRows(const LeavingRows& leaving, Executor* executor);
   Status CheckEviction(const EvictionPolicy& policy) const;
   // Keeps which of these rows have changed, before they leave the first tier.
   void LogDemoted(const std::vector<int64_t>& keys);

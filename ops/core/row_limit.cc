@@ -65,21 +65,21 @@ std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t
   return without;
 }
 
-Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_evicted) const {
-  const std::string evicted =
-      num_evicted == 0 ? ""
-                       : " after its eviction policy let " + std::to_string(num_evicted) + " go";
+Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const {
+  const std::string leaving = num_leaving == 0 ? ""
+                                               : ", of which its eviction policy lets " +
+                                                     std::to_string(num_leaving) + " go,";
   return ResourceExhausted(
       "`max_rows` of table '" + name() +
       "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "
       "layers), an `eviction` policy that lets enough go, or an `admission` filter. The update "
-      "made "
-      "and changed no row. Received: max_rows=" +
+      "made and changed no row. Received: max_rows=" +
       std::to_string(max_rows_) + " where the table has " + std::to_string(num_rows()) + " rows" +
-      evicted + " and " + std::to_string(num_new) + " keys are new");
+      leaving + " and " + std::to_string(num_new) + " keys are new");
 }
 
-Status EmbeddingTable::MakeRoom(const int64_t* keys, int64_t n, Executor* executor) {
+Status EmbeddingTable::FindRoom(const int64_t* keys, int64_t n, Executor* executor,
+                                LeavingRows* leaving) const {
   if (max_rows_ == INT64_MAX || n <= max_rows_ - num_rows()) return Status::Ok();
   std::vector<int64_t> without = KeysWithoutRow(keys, n, executor);
   if (filter_ != nullptr) {
@@ -87,19 +87,28 @@ Status EmbeddingTable::MakeRoom(const int64_t* keys, int64_t n, Executor* execut
     without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   }
   const auto num_new = static_cast<int64_t>(without.size());
-  const auto has_room = [&] { return num_new == 0 || num_new <= max_rows_ - num_rows(); };
+  const auto has_room = [&] {
+    const int64_t num_left = num_rows() - static_cast<int64_t>(leaving->keys.size());
+    return num_new == 0 || num_new <= max_rows_ - num_left;
+  };
   if (has_room()) return Status::Ok();
-  int64_t num_evicted = 0;
   if (limit_policy_ != nullptr) {
     // What the step has read and is about to update stays.
     std::vector<int64_t> kept(keys, keys + n);
     std::sort(kept.begin(), kept.end());
     kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
     if (static_cast<int64_t>(kept.size()) <= max_rows_) {
-      KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(*limit_policy_, kept, executor, &num_evicted));
+      KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(*limit_policy_, kept, executor, leaving));
     }
   }
-  return has_room() ? Status::Ok() : RowLimitError(num_new, num_evicted);
+  if (has_room()) return Status::Ok();
+  return RowLimitError(num_new, static_cast<int64_t>(leaving->keys.size()));
+}
+
+Status EmbeddingTable::CheckRoom(const int64_t* ids, int64_t n, Executor* executor) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  LeavingRows leaving;
+  return FindRoom(ids, n, executor, &leaving);
 }
 
 }  // namespace keras_sparse

@@ -1,5 +1,6 @@
 // EmbeddingTable::Evict: rows that leave all tiers.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ops/core/embedding_table.h"
@@ -11,11 +12,11 @@ namespace keras_sparse {
 class TableEvictor {
  public:
   // `kept` are keys whose rows stay, sorted.
-  TableEvictor(EmbeddingTable* table, const EvictionPolicy& policy,
+  TableEvictor(const EmbeddingTable& table, const EvictionPolicy& policy,
                const std::vector<int64_t>& kept, Executor* executor)
-      : table_(*table), rule_(*table->rule_), policy_(policy), kept_(kept), executor_(executor) {}
+      : table_(table), rule_(*table.rule_), policy_(policy), kept_(kept), executor_(executor) {}
 
-  Status Run(int64_t* num_evicted);
+  Status Run(LeavingRows* leaving);
 
  private:
   void JudgeFirstTier();
@@ -23,7 +24,7 @@ class TableEvictor {
   // Takes the keys of the records that the policy lets go.
   void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
 
-  EmbeddingTable& table_;
+  const EmbeddingTable& table_;
   const UpdateRule& rule_;
   const EvictionPolicy& policy_;
   const std::vector<int64_t>& kept_;
@@ -93,21 +94,30 @@ Status TableEvictor::JudgeLowerTier(size_t tier) {
   return Status::Ok();
 }
 
-Status TableEvictor::Run(int64_t* num_evicted) {
+Status TableEvictor::Run(LeavingRows* leaving) {
   JudgeFirstTier();
-  const size_t num_above = keys_.size();
+  leaving->num_above = keys_.size();
   for (size_t tier = 0; tier < table_.lower_tiers_.size(); ++tier) {
     KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
   }
-  if (keys_.empty()) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(table_.EraseEverywhere(keys_, num_above));
-  if (table_.filter_ != nullptr) {
-    for (const int64_t key : keys_) table_.filter_->Forget(key);
+  leaving->keys = std::move(keys_);
+  return Status::Ok();
+}
+
+Status EmbeddingTable::FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
+                                   Executor* executor, LeavingRows* leaving) const {
+  return TableEvictor(*this, policy, kept, executor).Run(leaving);
+}
+
+Status EmbeddingTable::EvictRows(const LeavingRows& leaving, Executor* executor) {
+  if (leaving.keys.empty()) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(EraseEverywhere(leaving.keys, leaving.num_above));
+  if (filter_ != nullptr) {
+    for (const int64_t key : leaving.keys) filter_->Forget(key);
   }
-  *num_evicted = static_cast<int64_t>(keys_.size());
-  table_.evicted_rows_ += *num_evicted;
+  evicted_rows_ += static_cast<int64_t>(leaving.keys.size());
   // There may be room now for what the last change left to do.
-  table_.FinishChange(executor_);
+  FinishChange(executor);
   return Status::Ok();
 }
 
@@ -170,12 +180,11 @@ Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor,
   *num_evicted = 0;
   KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(policy));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  return EvictRows(policy, {}, executor, num_evicted);
-}
-
-Status EmbeddingTable::EvictRows(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                                 Executor* executor, int64_t* num_evicted) {
-  return TableEvictor(this, policy, kept, executor).Run(num_evicted);
+  LeavingRows leaving;
+  KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving));
+  KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(leaving, executor));
+  *num_evicted = static_cast<int64_t>(leaving.keys.size());
+  return Status::Ok();
 }
 
 }  // namespace keras_sparse

@@ -1,5 +1,8 @@
 """SparseOperationKit's layers in one process: what they look up, train and refuse."""
 
+import inspect
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -51,14 +54,22 @@ def test_dynamic_input_keeps_the_layer_contract(dtype, tmp_path):
 
 
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
-@pytest.mark.parametrize("form", ["sparse", "ragged", "dense"])
-def test_sparse_keeps_the_layer_contract(combiner, form, tmp_path):
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [
+        ("sparse", "float32"),
+        ("ragged", "float32"),
+        ("dense", "float32"),
+        ("ragged", "mixed_float16"),
+    ],
+)
+def test_sparse_keeps_the_layer_contract(combiner, form, dtype, tmp_path):
     inputs = KEYS  # (6 samples, 3 slots, 2 keys)
     if form == "ragged":
         inputs = tf.RaggedTensor.from_tensor(tf.constant(KEYS), ragged_rank=2)
     if form == "sparse":
         inputs = tf.sparse.from_dense(KEYS)
-    checks.check_layer(sparse(combiner, slot_num=3), inputs, (6, 3, 4), tmp_path)
+    checks.check_layer(sparse(combiner, slot_num=3, dtype=dtype), inputs, (6, 3, 4), tmp_path)
 
 
 def test_each_key_reads_as_its_row_wherever_it_stands():
@@ -115,17 +126,86 @@ def test_pools_the_keys_of_a_slot(combiner, weighted):
             np.testing.assert_allclose(pooled, expected.reshape(3, 2, 4), atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [dense, sparse])
 @pytest.mark.parametrize("dim", [1, 3, 5, 1500])
-def test_takes_any_width_any_key_and_any_batch(dim):
-    layer = dense(embedding_vec_size=dim, slot_num=1, nnz_per_slot=5, key_dtype="int64")
+def test_takes_any_width_any_key_and_any_batch(dim, make):
+    nnz = {"nnz_per_slot": 5} if make is dense else {"max_nnz": 5}
+    layer = make(embedding_vec_size=dim, slot_num=1, key_dtype="int64", **nnz)
     model = keras.Sequential([keras.Input((1, 5), dtype="int64"), layer, keras.layers.Flatten()])
     model.compile(keras_sparse.optimizers.SGD(1.0), loss="mse")
+    keys = np.array([[EDGE_KEYS]])
+    (expected,) = model.predict(keys, verbose=0)
     for batch_size in (3, 1, 0, 2):
-        keys = np.tile(EDGE_KEYS, (batch_size, 1, 1)).astype("int64")
-        if batch_size:
-            model.train_on_batch(keys, np.ones((batch_size, 5 * dim), "float32"))
-        assert layer(keys).shape == (batch_size, 1, 5, dim)
+        batch = np.repeat(keys, batch_size, axis=0)
+        model.train_on_batch(batch, np.ones((batch_size, expected.size), "float32"))
+        # Of 5 * dim numbers that count, or of dim numbers with a part of 1 / 5 in each.
+        expected -= bool(batch_size) * 2 * (expected - 1) / (5 * dim)
+        assert layer(batch).shape.as_list() == [batch_size, 1, *[5] * (make is dense), dim]
+        np.testing.assert_allclose(model.predict(keys, verbose=0)[0], expected, atol=1e-6)
     assert num_rows(layer) == 5
+
+
+@pytest.mark.parametrize("make", [dense, sparse])
+@pytest.mark.parametrize("use_hashtable", [True, False])
+def test_config_makes_the_same_layer(use_hashtable, make, tmp_path):
+    of_table = {
+        "storage": keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path), [4096]),
+        "admission": keras_sparse.CounterFilter(3),
+        "eviction": keras_sparse.GlobalStepEvict(5),
+    }
+    options = {"key_dtype": "uint32", "wire_dtype": "bfloat16", "trainable": False}
+    options |= {"use_hashtable": use_hashtable, "name": "keys"}
+    layer = make(embedding_initializer="ones", **options, **(of_table if use_hashtable else {}))
+    config = layer.get_config()
+    arguments = inspect.signature(type(layer)).parameters.keys() - {"kwargs"}
+    assert arguments <= config.keys()
+    again = type(layer).from_config(json.loads(json.dumps(config)))
+    assert again.get_config() == config
+    assert {name: getattr(again, name) for name in options} == options
+    again.build()
+    (table,) = again.non_trainable_variables
+    assert table.input_dim == (None if use_hashtable else 100)
+    assert table.max_rows == (100 if use_hashtable else None)
+    for name, option in of_table.items() if use_hashtable else ():
+        assert getattr(table, name).get_config() == option.get_config()
+    assert isinstance(table.initializer, keras.initializers.Ones)
+
+
+def test_takes_the_spellings_of_sok_and_its_defaults():
+    keys = tf.ragged.constant(BAGS, dtype=tf.int64)
+    for spelling in ("Sum", "Mean"):
+        legacy, ours = sparse(spelling, name="a"), sparse(spelling.lower(), name="a")
+        assert legacy.get_config() == ours.get_config()
+        np.testing.assert_array_equal(legacy(keys), ours(keys))
+    for make in (dense, sparse):
+        default = make()
+        for spelled in [
+            {"key_dtype": None},
+            {"key_dtype": tf.int64},
+            {"key_dtype": "int64"},
+            {"embedding_initializer": None},
+            {"embedding_initializer": keras.initializers.RandomUniform(-0.05, 0.05)},
+            {"use_hashtable": True},
+        ]:
+            assert make(name=default.name, **spelled).get_config() == default.get_config()
+
+
+def test_arguments_come_in_the_order_of_sok():
+    in_order = All2AllDenseEmbedding(100, 4, 3, 2, True, False, None, "ones", name="a")
+    assert in_order.get_config() == {
+        **All2AllDenseEmbedding(100, 4, 3, 2, name="a").get_config(),
+        "dynamic_input": True,
+        "use_hashtable": False,
+        "embedding_initializer": keras.initializers.serialize(keras.initializers.Ones()),
+    }
+    in_order = All2AllSparseEmbedding("Sum", 100, 4, 3, 2, 6, False, None, "ones", name="a")
+    assert in_order.get_config() == {
+        **All2AllSparseEmbedding("Sum", 100, 4, 3, name="a").get_config(),
+        "max_nnz": 2,
+        "max_feature_num": 6,
+        "use_hashtable": False,
+        "embedding_initializer": keras.initializers.serialize(keras.initializers.Ones()),
+    }
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])

@@ -165,7 +165,7 @@ def test_a_full_vocabulary_evicts_what_its_policy_lets_go_and_counts():
     with pytest.raises(tf.errors.ResourceExhaustedError, match="and 24 keys are new"):
         model.train_on_batch(np.arange(24).reshape(4, 3, 2) - 50, np.ones((4, 1)))
     assert layer.tables[0].num_rows == 18
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy let 6 go and 18"):
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy lets 6 go, and 18"):
         model.train_on_batch(np.arange(18).reshape(3, 3, 2) - 50, np.ones((3, 1)))
 
 
@@ -179,16 +179,23 @@ def test_a_probability_filter_admits_its_part_of_the_keys(p):
     assert abs(layer.tables[0].num_rows - 3000 * p) <= spread
 
 
-def test_mixed_precision_stays_near_float32():
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_mixed_precision_stays_near_float32(kind):
+    keys = next(batches())[0]
     predictions = []
     for dtype in ("float32", "mixed_float16"):
-        layer = All2AllDenseEmbedding(50, 4, 3, 2, seed=1, dtype=dtype)
-        model = model_of(layer, keras_sparse.optimizers.SGD(0.05))
-        for keys, targets in batches():
-            model.train_on_batch(keys, targets)
-        assert layer.compute_dtype == ("float32" if dtype == "float32" else "float16")
-        predictions.append(model.predict(next(batches())[0], verbose=0))
+        if kind == "dense":
+            layer = All2AllDenseEmbedding(50, 4, 3, 2, seed=1, dtype=dtype)
+        else:
+            layer = All2AllSparseEmbedding("mean", 50, 4, 3, seed=1, dtype=dtype)
+        model = model_of(layer, keras_sparse.optimizers.Adagrad(0.5))
+        first = model(keys).numpy()
+        for each, targets in batches():
+            model.train_on_batch(each, targets)
+        assert layer(keys).dtype == ("float32" if dtype == "float32" else "float16")
+        predictions.append(model(keys).numpy())
     np.testing.assert_allclose(predictions[1], predictions[0], atol=1e-2)
+    assert np.abs(predictions[1] - first).max() > 0.1
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])

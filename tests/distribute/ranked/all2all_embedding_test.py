@@ -84,7 +84,7 @@ def test_two_layers_train_like_one_process_for_many_steps(name, use_hashtable):
 def test_fit_and_prefetch_reach_the_same_rows():
     rows = []
     for mode in (None, "exact"):
-        model, _ = spread_model(keras_sparse.optimizers.Adagrad(0.1), True)
+        model, layers = spread_model(keras_sparse.optimizers.Adagrad(0.1), True)
         own = list(batches(FIRST_KEY, slice(ksd.rank(), None, ksd.size())))
         keys, labels = (np.concatenate(each) for each in zip(*own, strict=True))
         dataset = tf.data.Dataset.from_tensor_slices((keys, labels)).batch(BATCH // ksd.size())
@@ -93,6 +93,10 @@ def test_fit_and_prefetch_reach_the_same_rows():
         model.fit(dataset, shuffle=False, verbose=0)
         rows.append(model.predict(keys, batch_size=BATCH // ksd.size(), verbose=0))
     np.testing.assert_array_equal(rows[1], rows[0])
+    for layer in layers if ksd.size() > 1 else ():
+        stats = layer.stats()["embeddings"]["prefetch"]
+        assert stats["staged"] == STEPS
+        assert stats["used"] > 0
 
 
 def test_dynamic_input_takes_any_number_of_keys_on_each_rank():

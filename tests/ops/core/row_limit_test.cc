@@ -118,6 +118,56 @@ TEST(RowLimit, LetsNoRowGoForAStepThatCannotFit) {
   EXPECT_EQ(table->size(), 3);
 }
 
+TEST(RowLimit, OfALaterTableLetsNoRowGo) {
+  const EvictionOptions eviction = OlderThan(1);
+  const auto evicting = OpenLimited(3, Aging(Dynamic(1)), &eviction);
+  const auto full = OpenLimited(1, Dynamic(1));
+  ASSERT_TRUE(IsOk(Subtract(evicting.get(), {1, 2, 3}, {1, 1, 1})));
+  PassSteps(evicting.get(), {1}, 5);
+  const auto before = ExportAll(*evicting);
+  const std::vector<int64_t> ids = {4, 5};
+  const Row grads = {1, 1};
+  std::vector<ApplyRequest> requests;
+  for (EmbeddingTable* table : {evicting.get(), full.get()}) {
+    requests.push_back(Request(table, ids, NoBags(ids), grads));
+  }
+  EXPECT_EQ(ApplyGradients(requests, Inline()).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ExportAll(*evicting), before);
+  EXPECT_EQ(evicting->stats().evicted_rows, 0);
+}
+
+TEST(RowLimit, LetsNoRowGoWhereThatIsNotEnough) {
+  const EvictionOptions eviction = OlderThan(1);
+  const auto table = OpenLimited(3, Aging(Dynamic(1)), &eviction);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
+  PassSteps(table.get(), {1}, 5);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {2, 3}, {1, 1})));
+  const auto before = ExportAll(*table);
+  const Status status = Subtract(table.get(), {5, 6}, {1, 1});
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("max_rows=3 where the table has 3 rows, of which its eviction "
+                                  "policy lets 1 go, and 2 keys are new"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ(ExportAll(*table), before);
+  EXPECT_EQ(table->stats().evicted_rows, 0);
+}
+
+TEST(RowLimit, IsLookedAtWithoutAChange) {
+  const EvictionOptions eviction = OlderThan(1);
+  const auto table = OpenLimited(3, Aging(Dynamic(1)), &eviction);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3}, {1, 1, 1})));
+  const std::vector<int64_t> known = {3, 1, 1};
+  const std::vector<int64_t> fresh = {1, 9};
+  EXPECT_TRUE(IsOk(table->CheckRoom(known.data(), 3, Inline())));
+  EXPECT_EQ(table->CheckRoom(fresh.data(), 2, Inline()).code(), StatusCode::kResourceExhausted);
+  PassSteps(table.get(), {1}, 5);
+  const auto before = ExportAll(*table);
+  EXPECT_TRUE(IsOk(table->CheckRoom(fresh.data(), 2, Inline()))) << "2 and 3 would go";
+  EXPECT_EQ(ExportAll(*table), before);
+  EXPECT_EQ(table->stats().evicted_rows, 0);
+}
+
 TEST(RowLimit, CountsOnlyKeysThatTheFilterWouldAdmit) {
   for (const FilterOptions& filter : {Counter(2), Cbf(2, 1000, 0.01, 8)}) {
     const auto table = OpenLimited(2, Dynamic(1));

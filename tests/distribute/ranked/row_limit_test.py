@@ -1,0 +1,88 @@
+"""A limit of rows over ranks: where one of them is full, none of them makes the step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+import keras_sparse.distribute as ksd
+
+MAX_ROWS, DIM = 6, 4
+KNOWN = np.arange(MAX_ROWS * 8).reshape(-1, 1)
+
+
+def make_model(optimizer, **options):
+    tables = [
+        keras_sparse.layers.Embedding(None, DIM, "sum", name="limited", **options),
+        keras_sparse.layers.Embedding(None, DIM, "sum", name="free"),
+    ]
+    keys = keras.Input((None,), dtype="int64")
+    rows = keras_sparse.layers.DistributedEmbedding(tables)([keys, keys])
+    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(rows))
+    model = keras.Model(keys, outputs)
+    model.compile(ksd.DistributedOptimizer(optimizer), loss="mse")
+    return model
+
+
+def table_of(model, name):
+    (layer,) = (each for each in model.layers if hasattr(each, "tables"))
+    return next(table for table in layer.tables if table.name == name)
+
+
+def rows_of(model):
+    rows = {}
+    for name in ("limited", "free"):
+        for keys, records in table_of(model, name).export():
+            for key, record in zip(keys, records, strict=True):
+                rows[name, int(key)] = record.tobytes()
+    return rows
+
+
+def dense_of(model):
+    return [value.tobytes() for value in model.layers[-1].get_weights()]
+
+
+def keys_of_rank(rank, first, count):
+    """Keys whose rows a rank has."""
+    return (np.arange(first, first + count) * ksd.size() + rank).reshape(-1, 1)
+
+
+def train(model, keys):
+    model.train_on_batch(keys, np.ones((len(keys), 1), "float32"))
+
+
+@pytest.mark.parametrize("make", [keras_sparse.optimizers.SGD, keras_sparse.optimizers.Adam])
+@pytest.mark.parametrize("clipnorm", [None, 1.0])
+def test_a_rank_without_room_stops_the_step_of_all(make, clipnorm):
+    model = make_model(make(0.1, clipnorm=clipnorm), max_rows=MAX_ROWS)
+    last = ksd.size() - 1
+    train(model, keys_of_rank(last, 0, MAX_ROWS))  # the last rank is full
+    before, dense = rows_of(model), dense_of(model)
+    says = "max_rows=6 where the table has 6 rows and 1 keys are new"
+    if ksd.rank() != last:
+        says = "of each rank must hold the rows of all its keys"
+    for new in (keys_of_rank(last, MAX_ROWS, 1), np.arange(100, 140).reshape(-1, 1)):
+        with pytest.raises(tf.errors.ResourceExhaustedError) as error:
+            train(model, new)
+        if len(new) == 1:
+            assert says in str(error.value)
+        assert rows_of(model) == before
+        assert dense_of(model) == dense
+        assert int(model.optimizer.iterations) == 1
+    train(model, keys_of_rank(last, 0, MAX_ROWS))
+    assert int(model.optimizer.iterations) == 2
+    assert rows_of(model).keys() == before.keys()
+
+
+def test_rows_go_on_the_rank_that_needs_room():
+    policy = keras_sparse.GlobalStepEvict(steps_to_live=1, at_save=False)
+    model = make_model(keras_sparse.optimizers.SGD(0.1), max_rows=MAX_ROWS, eviction=policy)
+    for first in range(0, 20, 2):
+        for rank in range(ksd.size()):
+            train(model, keys_of_rank(rank, first, 2))
+    table = table_of(model, "limited")
+    assert table.num_rows <= MAX_ROWS
+    newest = set(keys_of_rank(ksd.rank(), 18, 2).ravel())
+    assert newest <= {key for name, key in rows_of(model) if name == "limited"}
+    assert sum(len(keys) for keys, _ in table_of(model, "free").export()) == 20

@@ -1,0 +1,152 @@
+"""The table of SparseOperationKit's layers: its keys, and its limits and tiers together."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+from keras_sparse.layers import All2AllDenseEmbedding
+from keras_sparse.layers import All2AllSparseEmbedding
+
+
+def dense(most_keys=100, **options):
+    return All2AllDenseEmbedding(most_keys, 4, 1, 2, **{"seed": 1, **options})
+
+
+def sparse(most_keys=100, **options):
+    return All2AllSparseEmbedding("mean", most_keys, 4, 1, **{"seed": 1, **options})
+
+
+both = pytest.mark.parametrize("make", [dense, sparse])
+
+
+def model_of(layer, optimizer, **compile_options):
+    keys = keras.Input((1, 2), dtype=layer.key_dtype)
+    kernel = keras.initializers.Constant(0.5)
+    outputs = keras.layers.Dense(1, kernel_initializer=kernel)(keras.layers.Flatten()(layer(keys)))
+    model = keras.Model(keys, outputs)
+    model.compile(optimizer, loss="mse", **compile_options)
+    return model
+
+
+def train(model, keys):
+    """One step on as many samples as there are pairs of keys."""
+    keys = np.reshape(keys, (-1, 1, 2))
+    model.train_on_batch(keys, np.ones((len(keys), 1)))
+
+
+def content(layer):
+    """Rows and slots by key."""
+    (table,) = layer.tables
+    return checks.table_content(table)
+
+
+def everything(model, layer):
+    """The content of the table, and the weights of the dense layer."""
+    return content(layer), [each.tolist() for each in model.layers[-1].get_weights()]
+
+
+@both
+def test_a_key_out_of_range_is_an_error_that_changes_nothing(make):
+    layer = make(6, use_hashtable=False)
+    model = model_of(layer, keras_sparse.optimizers.Adagrad(0.1))
+    train(model, [0, 5])
+    before = everything(model, layer)
+    for key in (-1, 6, 2**40):
+        keys = np.array([[[1, 2]], [[3, key]]])
+        words = rf"id must be in \[0, 6\) for table '.*embeddings'.*Received: ids\[3\] = {key}"
+        for run in (layer, model.predict_on_batch, lambda keys: train(model, keys)):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+                run(keys)
+            assert everything(model, layer) == before
+    train(model, [1, 2])
+    changed = content(layer)
+    assert {key for key, record in before[0].items() if changed[key] != record} == {1, 2}
+
+
+@pytest.mark.parametrize(("dtype", "first"), [("uint32", 2**31), ("uint64", 2**63)])
+@both
+def test_upper_half_of_unsigned_keys_trains_as_the_keys_of_the_same_int64(make, dtype, first):
+    keys = np.array([[first, first + 1], [2 * first - 1, 5], [first, 5]], dtype)
+    layers = [make(key_dtype=dtype), make()]
+    models = [
+        model_of(layer, keras_sparse.optimizers.Adagrad(0.1), run_eagerly=True) for layer in layers
+    ]
+    initial = layers[0](keys[:, np.newaxis]).numpy()
+    for step in range(3):
+        train(models[0], keys[step:])
+        train(models[1], keys[step:].astype("int64"))
+    rows = [content(layer) for layer in layers]
+    assert rows[0].keys() == set(keys.astype("int64").ravel().tolist())
+    assert rows[0] == rows[1]
+    assert np.all(layers[0](keys[:, np.newaxis]) != initial)
+
+
+@pytest.mark.parametrize("initializer", ["random_uniform", "random_normal", "ones"])
+@both
+def test_a_new_key_reads_as_the_row_that_it_starts_training_from(make, initializer):
+    layer = make(embedding_initializer=initializer)
+    model = model_of(layer, keras_sparse.optimizers.SGD(0.0))
+    keys = np.array([[[-7, 3]], [[2**40, 3]], [[0, -(2**63)]]])
+    unseen, predicted = layer(keys), model.predict(keys, verbose=0)
+    assert layer.tables[0].num_rows == 0
+    train(model, keys)
+    assert layer.tables[0].num_rows == 5
+    np.testing.assert_array_equal(layer(keys), unseen)
+    np.testing.assert_array_equal(model.predict(keys, verbose=0), predicted)
+
+
+def ssd(path, memory_bytes):
+    return keras_sparse.StorageOption("DRAM_SSDHASH", path, [memory_bytes])
+
+
+@both
+def test_tiers_admission_eviction_and_a_limit_work_together(make, tmp_path):
+    """Where rows lie changes no number, whichever keys come and go."""
+    layers = [
+        make(
+            130,
+            storage=storage,
+            admission=keras_sparse.CounterFilter(2),
+            eviction=keras_sparse.GlobalStepEvict(3),
+        )
+        for storage in (ssd(tmp_path / "rows", 4 << 10), None)
+    ]
+    models = [
+        model_of(layer, keras_sparse.optimizers.Adam(0.05), run_eagerly=True) for layer in layers
+    ]
+    random = np.random.default_rng(4)
+    for step in range(16):
+        keys = random.integers(0, 40, 80) + 30 * (step % 2) + 10 * step
+        for model in models:
+            train(model, keys)
+        stats = [layer.stats()["embeddings"] for layer in layers]
+        assert stats[0]["rows"] == stats[1]["rows"] <= 130
+    assert content(layers[0]) == content(layers[1])
+    for name in ("created_rows", "evicted_rows", "filtered_ids", "waiting_keys"):
+        assert stats[0][name] == stats[1][name] > 0
+    tiers = stats[0]["tiers"]
+    assert tiers["SSDHASH"]["rows"] > 0
+    assert tiers["DRAM"]["promotions"] > 0
+    evicted = [layer.evict() for layer in layers]
+    assert evicted[0] == evicted[1]
+    assert evicted[0]["embeddings"] > 0
+    assert content(layers[0]) == content(layers[1])
+
+
+@both
+def test_a_full_vocabulary_on_ssd_is_an_error_that_changes_nothing(make, tmp_path):
+    layer = make(400, storage=ssd(tmp_path / "rows", 8 << 10))
+    model = model_of(layer, keras_sparse.optimizers.Adagrad(0.1))
+    for first in (0, 200):
+        train(model, np.arange(first, first + 200))
+    assert layer.stats()["embeddings"]["tiers"]["SSDHASH"]["rows"] > 100
+    before = everything(model, layer)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="`max_vocabulary_size_per_gpu` in"):
+        train(model, [1, 399, 2, 400])
+    assert everything(model, layer) == before
+    train(model, [1, 399])
+    changed = content(layer)
+    assert {key for key, record in before[0].items() if changed[key] != record} == {1, 399}
