@@ -12,6 +12,7 @@ from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.table_weights import get_whole_tables
 from keras_sparse.distribute.table_weights import set_whole_tables
+from keras_sparse.layers.keras_files_only import KerasFilesOnly
 from keras_sparse.layers.own_samples import OwnSamples
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import ids_as_tensor
@@ -22,7 +23,7 @@ from keras_sparse.layers.whole_batches import WholeBatches
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class DistributedEmbedding(keras.layers.Layer):
+class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
     """Embedding layers whose tables are spread over the ranks of a training.
 
     Each rank passes its own part of a batch and gets the rows of it, wherever they are: by

@@ -66,9 +66,9 @@ class Embedding(keras.layers.Layer):
         max_rows: Integer: the most rows that a dynamic table may have, in all tiers and on each
             rank. Before an update that would make more, rows go by `eviction`, but none that the
             update is for; if there is still too little room for what is new, the update is a
-            `tf.errors.ResourceExhaustedError` and makes or changes no row. An id that `admission`
-            keeps out needs no room, and rows that are loaded are all kept. Defaults to `None`: any
-            number.
+            `tf.errors.ResourceExhaustedError` and changes nothing, on all ranks that train by
+            one `keras_sparse.distribute.DistributedOptimizer`. An id that `admission` keeps out
+            needs no room, and rows that are loaded are all kept. Defaults to `None`: any number.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but

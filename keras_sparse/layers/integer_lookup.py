@@ -8,13 +8,14 @@ from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.collectives import gather
 from keras_sparse.distribute.runtime import size
+from keras_sparse.layers.keras_files_only import KerasFilesOnly
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import to_int64
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class IntegerLookup(keras.layers.Layer):
+class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
     """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
 
     It makes ids for a static table of keys that nobody has listed before: an `Embedding` after it

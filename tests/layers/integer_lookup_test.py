@@ -151,6 +151,25 @@ def test_files_and_checkpoints_keep_tokens_and_counts(tmp_path):
     assert loaded.get_layer("lookup").get_vocabulary() == layer.get_vocabulary()
 
 
+@pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
+def test_a_global_policy_of_mixed_precision_casts_neither_keys_nor_tokens(dtype_policy, tmp_path):
+    keys = np.arange(4000).reshape(-1, 2) * 1_000_003  # more than float16 has integers
+    layer = IntegerLookup(4000)
+    assert layer.compute_dtype == "int64"
+    tokens = layer(keys, training=True)
+    assert tokens.dtype == tf.int64
+    np.testing.assert_array_equal(tokens, np.arange(1, 4001).reshape(-1, 2))
+    model = make_model(4000)
+    assert model.get_layer("lookup").output.dtype == "int64"
+    assert model.output.dtype == "float16"
+    model.fit(keys, np.ones((2000, 1)), 1000, shuffle=False, verbose=0)
+    assert model.get_layer("lookup").get_vocabulary() == [-1, *keys.ravel().tolist()]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.get_layer("lookup").get_vocabulary() == [-1, *keys.ravel().tolist()]
+    np.testing.assert_array_equal(loaded.predict(keys, verbose=0), model.predict(keys, verbose=0))
+
+
 def test_works_in_a_dataset():
     layer = IntegerLookup(10)
     ids = tf.data.Dataset.from_tensor_slices(np.array([[7, 8], [9, 7], [8, 8]]))
@@ -231,3 +250,14 @@ def test_prefetch_changes_nothing():
     layers = [each.get_layer("lookup") for each in (plain, model)]
     assert layers[0].get_vocabulary() == layers[1].get_vocabulary()
     np.testing.assert_array_equal(layers[0].counts, layers[1].counts)
+
+
+def test_formats_of_tensorflow_are_refused(tmp_path):
+    keys = keras.Input((1,), dtype="int64")
+    lookup = IntegerLookup(5)
+    model = keras.Model(keys, lookup(keys))
+    lookup(np.array([[7]]), training=True)
+    with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
+        tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
+    with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
+        model.export(tmp_path / "saved_model", verbose=False)
