@@ -18,6 +18,7 @@ from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.together import together
+from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving import partial_folder
 from keras_sparse.saving.careful_hdf5 import careful_hdf5
 from keras_sparse.saving.checkpoint_manifest import Base
@@ -106,6 +107,18 @@ def _checked(training):
     return training
 
 
+def _check_complete(model, tables):
+    """Raises an error where a layer has tables that it has not saved."""
+    saved = {id(getattr(table, "variable", table)) for table in tables}
+    for variable in model.weights:
+        if isinstance(variable, EmbeddingVariable) and id(variable) not in saved:
+            raise ValueError(
+                "A layer of your own must save its tables: give it `save_own_variables` and "
+                "`load_own_variables` that call `keras_sparse.saving.save_table` and `load_table`. "
+                f"Received: variable '{variable.path}', which its layer has not saved"
+            )
+
+
 class _Written:
     """A checkpoint on its way: what this rank writes of it."""
 
@@ -120,6 +133,7 @@ class _Written:
         self._step = _steps_of(model)
         with tables_elsewhere() as tables, careful_hdf5(), self._folder_of_weights() as weights:
             model.save_weights(weights / WEIGHTS)
+        _check_complete(model, tables)
         self._numbers = [i for i, each in enumerate(tables) if is_saved_here(each)]
         self._tables = [tables[number] for number in self._numbers]
         self._versions, self._is_everything_changed = self._snapshot_versions()

@@ -1,0 +1,82 @@
+"""Tables of a user's own layer, as the guide of checkpoints has it."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_sparse
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+
+
+@keras.saving.register_keras_serializable("own_layer_test")
+class Forgetful(keras.layers.Layer):
+    """Has a table and says nothing of it to files."""
+
+    def __init__(self, input_dim, **kwargs):
+        super().__init__(**kwargs)
+        self.input_dim = input_dim
+
+    def build(self, input_shape):
+        self.table = keras_sparse.EmbeddingVariable(self.input_dim, 4, seed=1)
+
+    def call(self, ids):
+        return keras_sparse.ops.embedding_lookup(self.table, ids)
+
+    def compute_output_spec(self, ids):
+        return keras.KerasTensor((*ids.shape, 4))
+
+    def get_config(self):
+        return {**super().get_config(), "input_dim": self.input_dim}
+
+
+@keras.saving.register_keras_serializable("own_layer_test")
+class Rows(Forgetful):
+    def save_own_variables(self, store):
+        keras_sparse.saving.save_table(self.table, store)
+
+    def load_own_variables(self, store):
+        keras_sparse.saving.load_table(self.table, store)
+
+
+IDS = np.random.default_rng(0).integers(0, 50, (64, 2))
+LABELS = (IDS[:, :1] % 2).astype("float32")
+
+
+def make_model(layer):
+    ids = keras.Input((2,), dtype="int64")
+    outputs = keras.layers.Dense(1)(keras.layers.Flatten()(layer(ids)))
+    model = keras.Model(ids, outputs)
+    model.compile(keras_sparse.optimizers.Adam(0.1), loss="mse")
+    train(model)
+    return model
+
+
+def train(model):
+    model.fit(IDS, LABELS, epochs=2, batch_size=16, shuffle=False, verbose=0)
+    return model.predict(IDS, verbose=0)
+
+
+@pytest.mark.parametrize("input_dim", [50, None])
+def test_training_goes_on_from_a_file_and_from_a_checkpoint(tmp_path, input_dim):
+    model = make_model(Rows(input_dim))
+    model.save(tmp_path / "model.keras")
+    save_checkpoint(model, tmp_path / "checkpoint")
+    expected = train(model)
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(train(loaded), expected, atol=2e-6)
+    load_checkpoint(model, tmp_path / "checkpoint")
+    np.testing.assert_allclose(train(model), expected, atol=2e-6)
+
+
+def test_a_checkpoint_without_the_table_is_an_error(tmp_path):
+    model = make_model(Forgetful(50))
+    with pytest.raises(ValueError, match="A layer of your own must save its tables"):
+        save_checkpoint(model, tmp_path / "checkpoint")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dynamic_table_says_how_a_layer_saves_it(tmp_path):
+    model = make_model(Forgetful(None))
+    with pytest.raises(NotImplementedError, match=r"keras_sparse\.saving\.save_table"):
+        model.save(tmp_path / "model.keras")
