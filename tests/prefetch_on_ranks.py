@@ -12,12 +12,19 @@ from keras_sparse.layers import Embedding
 BATCH, BATCHES, ROWS = 16, 12, 200
 
 
-def make_model(storage=None, **kwargs):
-    """Two inputs of three tables: by columns or whole, by rows, and shared."""
+def make_model(storage=None, optimizer=None, width=4, **kwargs):
+    """Two tables of three inputs: by columns or whole, of two inputs, and by rows.
+
+    Args:
+        storage: `StorageOption` of the table by rows. Defaults to `None`, memory alone.
+        optimizer: Defaults to `None`, an Adagrad.
+        width: Integer. Of the table by rows.
+        kwargs: What the layer has besides.
+    """
     keras.utils.set_random_seed(3)
     layers = [
         Embedding(ROWS, 6, "sum", seed=1, name="columns"),
-        Embedding(None, 4, seed=2, name="rows", storage=storage),
+        Embedding(None, width, seed=2, name="rows", storage=storage),
     ]
     inputs = [
         keras.Input((3,), dtype="int64"),
@@ -31,19 +38,49 @@ def make_model(storage=None, **kwargs):
     vectors = [first, keras.layers.Flatten()(second), third]
     outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(vectors))
     model = keras.Model(inputs, outputs)
-    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
+    optimizer = optimizer or keras_sparse.optimizers.Adagrad(0.1)
+    model.compile(ksd.DistributedOptimizer(optimizer), loss="mse")
     return model
 
 
-def make_data(seed=0, batches=BATCHES):
-    """This rank's batches, which no other rank has."""
-    rng = np.random.default_rng(100 * seed + ksd.rank())
+def make_data(seed=0, batches=BATCHES, most_keys=100, rank=None):
+    """This rank's batches, which no other rank has.
+
+    Args:
+        seed: Integer.
+        batches: Integer. How many.
+        most_keys: Integer. How many keys of the table by rows there are.
+        rank: Integer. Whose batches these are. Defaults to `None`, this rank's.
+    """
+    rng = np.random.default_rng(100 * seed + (ksd.rank() if rank is None else rank))
     samples = BATCH * batches
     lengths = rng.integers(0, 5, samples)
     ragged = tf.RaggedTensor.from_row_lengths(rng.integers(0, ROWS, lengths.sum()), lengths)
-    inputs = (rng.integers(0, ROWS, (samples, 3)), rng.integers(-50, 50, (samples, 2)), ragged)
+    keys = rng.integers(-most_keys // 2, most_keys // 2, (samples, 2))
+    inputs = (rng.integers(0, ROWS, (samples, 3)), keys, ragged)
     labels = rng.normal(size=(samples, 1)).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
+
+
+def step_of(model):
+    """A training step, a function of a batch."""
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.5))
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def train(inputs, labels):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(inputs) - labels) ** 2)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    return train
+
+
+def prefetch_stats(model):
+    """Of the lookups that ranks staged; all zeros on a rank without a table."""
+    found = [each["prefetch"] for each in model.get_layer("tables").stats().values()]
+    return next((each for each in found if each["staged"]), found[0] if found else None)
 
 
 def assert_same(model, other):

@@ -1,3 +1,5 @@
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -80,6 +82,40 @@ def test_says_what_became_of_lookups_that_were_staged(capsys):
     assert len(line.splitlines()) == 1
     model.fit(batches, verbose=0, shuffle=False, callbacks=callbacks)
     assert capsys.readouterr().out == "", "of this training none"
+
+
+class Slow(keras.callbacks.Callback):
+    """Lets a stage come to the next batches."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path):
+    model = make_model(table_twins.small(tmp_path / "ssd"))
+    layer = model.get_layer("items")
+    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
+    batches = tf.data.Dataset.from_tensor_slices((ids, np.ones((640, 1)))).batch(64)
+    ahead = keras_sparse.data.prefetch_lookups(batches, model, 1, 2, mode)
+    begin = time.monotonic()
+    callbacks = [TierStats(tmp_path / "logs"), Slow()]
+    model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
+    seconds = time.monotonic() - begin
+    values = written(tmp_path / "logs")
+    prefix = "items/embeddings/prefetch/"
+    of_prefetch = {name: steps for name, steps in values.items() if name.startswith(prefix)}
+    stats = layer.stats()["prefetch"]
+    assert {name: steps[20] for name, steps in of_prefetch.items()} == {
+        f"{prefix}{name}": pytest.approx(number) for name, number in stats.items()
+    }
+    assert of_prefetch[f"{prefix}staged"] == {10: 10, 20: 20}
+    assert 0 < of_prefetch[f"{prefix}used"][10] < stats["used"]
+    assert stats["used"] + stats["dropped"] == stats["used"] + stats["missed"] == 20
+    assert 0 < stats["hidden_seconds"] < seconds
+    assert 0 <= stats["waited_seconds"] < seconds
+    model.evaluate(batches, verbose=0)
+    assert layer.stats()["prefetch"] == {**stats, "missed": stats["missed"] + len(batches)}
 
 
 def test_writes_every_so_many_steps(tmp_path):

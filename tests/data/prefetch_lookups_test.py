@@ -44,9 +44,10 @@ def test_exact_training_is_that_without_it_for_each_optimizer(storage, case):
     data = cases.make_data().take(8)
     plain = cases.make_model(optimizer=case.ours(**case.arguments))
     model = cases.make_model(storage, case.ours(**case.arguments))
-    plain.fit(data, verbose=0, shuffle=False)
-    model.fit(prefetch_lookups(data, model, 1, 2), verbose=0, shuffle=False)
+    plain.fit(data, epochs=2, verbose=0, shuffle=False)
+    model.fit(prefetch_lookups(data, model, 1, 2), epochs=2, verbose=0, shuffle=False)
     cases.assert_same(model, plain)
+    assert cases.prefetch_stats(model)["used"] > 0
 
 
 @pytest.mark.parametrize(("num_threads", "capacity"), [(1, 1), (2, 4), (4, 4), ("auto", "auto")])
@@ -189,6 +190,7 @@ def test_other_lookups_in_between_are_harmless(storage):
         next(iter(ahead))  # an iterator that is left behind
         assert model.evaluate(other, verbose=0) == plain.evaluate(other, verbose=0)
     cases.assert_same(model, plain)
+    assert cases.prefetch_stats(model)["used"] > 0
 
 
 def test_a_loop_of_ones_own_is_served(storage):

@@ -122,6 +122,41 @@ def test_costs_an_op_a_group(tables, num_per_group, num_ops):
         assert sum(each.type == "KerasSparseLookup" for each in operations) == num_ops
 
 
+@pytest.mark.parametrize("is_sequence", [False, True])
+def test_a_name_is_that_of_the_ops_and_changes_no_row(tables, is_sequence):
+    def named(name):
+        return ops.group_embedding_lookup_sparse(
+            tables, BAGS, COMBINERS, is_sequence=is_sequence, name=name
+        )
+
+    for name, scope in [("users", "users"), (None, "group_embedding_lookup_sparse")]:
+        function = tf.function(lambda name=name: named(name))
+        operations = function.get_concrete_function().graph.get_operations()
+        (lookup,) = (each.name for each in operations if each.type == "KerasSparseLookup")
+        assert lookup.startswith(f"{scope}/")
+        assert_all_close([[each.numpy() for each in function()]], [named(None)])
+
+
+@pytest.mark.parametrize("is_sequence", [False, True])
+@pytest.mark.parametrize("num_per_group", [None, 1])
+@pytest.mark.parametrize("bad_id", [9, -1, 2**40])
+def test_an_id_outside_a_static_table_is_an_error_that_names_it(bad_id, num_per_group, is_sequence):
+    tables = [EmbeddingVariable(9, dim, name=f"table_{dim}") for dim in (2, 3)]
+    bags = [RAGGED, tf.ragged.constant([[8], [], [0, bad_id]], dtype=tf.int64)]
+    look_up = tf.function(
+        lambda: ops.group_embedding_lookup_sparse(
+            tables,
+            bags,
+            ["sum", "mean"],
+            is_sequence=is_sequence,
+            params_num_per_group=num_per_group,
+        )
+    )
+    message = rf"id must be in \[0, 9\) for table 'table_3'.*Received: ids\[2\] = {bad_id}"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        look_up()
+
+
 def test_a_table_may_be_there_several_times(tables):
     table = tables[1]
     with tf.GradientTape() as tape:

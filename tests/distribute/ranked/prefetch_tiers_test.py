@@ -1,0 +1,41 @@
+"""`prefetch_lookups` over ranks whose tables have lower tiers."""
+
+import pytest
+
+import keras_sparse
+from keras_sparse.data import prefetch_lookups
+from prefetch_on_ranks import assert_same
+from prefetch_on_ranks import make_data
+from prefetch_on_ranks import make_model
+from prefetch_on_ranks import prefetch_stats
+from table_twins import DIM
+from table_twins import small
+
+EPOCHS, BATCHES = 2, 24
+
+
+@pytest.mark.parametrize(
+    ("storage_type", "name", "capacity"),
+    [
+        ("DRAM_SSDHASH", "Adagrad", 4),
+        ("DRAM_SSDHASH", "Adam", "auto"),
+        ("DRAM_LEVELDB", "Adagrad", 2),
+        ("DRAM_PMEM_SSDHASH", "Adagrad", 4),
+    ],
+)
+def test_exact_training_is_that_in_memory_bit_for_bit(storage_type, name, capacity, folder):
+    make_optimizer = getattr(keras_sparse.optimizers, name)
+    plain = make_model(None, make_optimizer(0.1), DIM)
+    model = make_model(small(folder, storage_type), make_optimizer(0.1), DIM)
+    data = make_data(batches=BATCHES, most_keys=9000)  # each rank has rows for all tiers
+    expected = plain.fit(data, epochs=EPOCHS, shuffle=False, verbose=0).history
+    ahead = prefetch_lookups(data, model, capacity=capacity)
+    assert model.fit(ahead, epochs=EPOCHS, shuffle=False, verbose=0).history == expected
+    assert_same(model, plain)
+    tiers = model.get_layer("tables").stats()["rows"]["tiers"]
+    assert list(tiers) == storage_type.split("_")
+    assert all(tiers[tier]["promotions"] > 0 for tier in tiers), tiers
+    stats = prefetch_stats(model)
+    assert stats["staged"] == EPOCHS * BATCHES
+    assert stats["used"] > 0
+    assert stats["staleness_max"] == 0
