@@ -137,8 +137,12 @@ stress: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Load on tiers, a mi
 	$(call run_sanitized,thread,--tests-regex '$(CONCURRENT_TESTS)')
 	$(call run_sanitized,address$(COMMA)undefined,--tests-regex Stress)
 
+# Starts several processes a test and waits for them for a limited time: not beside other tests.
+RANKS_TESTS := tests/distribute/ranked_test.py
+
 test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --ignore $(RANKS_TESTS)
+	$(BIN)/pytest $(RANKS_TESTS)
 
 test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
 	rm -rf $(BUILD)/wheel
