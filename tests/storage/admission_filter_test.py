@@ -55,6 +55,23 @@ def test_a_frequent_key_gets_a_row_and_a_rare_one_waits(case):
     assert 1 - 500 in checks.table_content(table)  # the most frequent one
 
 
+@pytest.mark.parametrize(("combiner", "scale"), [("sum", 1), ("mean", 3), ("sqrtn", 3**0.5)])
+def test_a_waiting_key_counts_in_its_bag_like_any_other(combiner, scale):
+    admission = CounterFilter(2, default_value_no_permission=6.0)
+    layer = Embedding(None, 1, combiner, admission=admission, embeddings_initializer="zeros")
+    bag = np.array([[1, 2, 2]])
+    np.testing.assert_allclose(layer(bag), [[18 / scale]], rtol=1e-6)
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    for ids in (np.array([[1]]), np.array([[1]]), bag):
+        with tf.GradientTape() as tape:
+            rows = layer(ids)
+        gradients = tape.gradient(rows, layer.trainable_variables)
+        optimizer.apply(gradients, layer.trainable_variables)
+    # Key 1 is admitted in its second step, and key 2 waits still.
+    assert layer.stats()["filtered_ids"] == 1 + 1
+    np.testing.assert_allclose(layer(bag), [[(-1 - 1 / scale + 12) / scale]], rtol=1e-6)
+
+
 @each_filter
 @pytest.mark.parametrize("optimizer", ["Adam", "LazyAdam", "Adagrad", "Ftrl", "Nadam"])
 def test_any_tiers_train_as_memory_alone_bit_for_bit(optimizer, case, tmp_path):

@@ -156,6 +156,19 @@ TEST(LookupStage, GetsOverBatchesThatNobodyUses) {
   EXPECT_LE(staging.stage->num_ahead(), 2);
 }
 
+TEST(LookupStage, KeepsNoMoreThan192Batches) {
+  Staging staging(1, 2);
+  const auto content = std::make_shared<int>(0);
+  for (int64_t number = 0; number < 1000; ++number) {
+    staging.stage->Stage(number,
+                         {staging.Lookup(number, [content](auto*) { return Status::Ok(); })});
+    EXPECT_LE(content.use_count(), 1 + 192) << "after " << number;
+  }
+  EXPECT_EQ(staging.area->counts().dropped, 1000 - 192) << "of the oldest ones";
+  staging.stage->Stop();
+  EXPECT_EQ(staging.area->counts().dropped, 1000);
+}
+
 TEST(LookupStage, ServesStepsInAnotherOrder) {
   Staging staging(2, 8);
   int64_t num_used = 0;
