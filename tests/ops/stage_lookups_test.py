@@ -1,0 +1,40 @@
+"""The stage's ops by themselves, as code of one's own calls them."""
+
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import EmbeddingVariable
+from keras_sparse import ops
+
+
+def wait_until_ready(stage, num_batches):
+    for _ in range(1000):
+        if ops.lookup_stage_state(stage).numpy()[2] == num_batches:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"not ready: {ops.lookup_stage_state(stage)}")
+
+
+def test_a_lookup_takes_what_was_staged_by_hand():
+    variable = EmbeddingVariable(10, 2, initializer="ones")
+
+    def look_up(ids):
+        return ops.lookup([variable], [tf.constant(ids, "int64")])[0]
+
+    stage = ops.create_lookup_stage(num_threads=2, capacity=3)
+    np.testing.assert_array_equal(ops.lookup_stage_state(stage), [2, 3, 0])
+    for number, ids in enumerate(([1, 2], [3, 4, 5])):
+        with ops.collect_lookups() as lookups:
+            np.testing.assert_array_equal(look_up(ids), np.zeros((len(ids), 2)))
+        ops.stage_lookups(stage, number, lookups, reads_rows=True)
+    wait_until_ready(stage, 2)
+    assert list(ops.staging_stats([variable]).numpy()[0, :4]) == [2, 0, 0, 0]
+
+    np.testing.assert_array_equal(look_up([1, 2]), np.ones((2, 2)))
+    np.testing.assert_array_equal(ops.lookup_stage_state(stage), [2, 3, 1])
+    np.testing.assert_array_equal(look_up([6]), np.ones((1, 2)))
+    assert list(ops.staging_stats([variable]).numpy()[0, :4]) == [2, 1, 1, 0]
+    del stage  # it ends with what holds it, and the lookup that is left is no step's
+    assert list(ops.staging_stats([variable]).numpy()[0, :4]) == [2, 1, 1, 1]
