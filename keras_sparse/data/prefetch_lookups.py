@@ -1,3 +1,5 @@
+import inspect
+
 import keras
 import tensorflow as tf
 
@@ -147,6 +149,7 @@ def _selected_calls(model, select):
     layers = {layer.name: layer for layer in model._flatten_layers(include_self=False)}
 
     def call_layers(lookups, *components):
+        _check_takes(select, components)
         selected = select(*components)
         has_called = bool(lookups)
         for layer, inputs in selected.items() if isinstance(selected, dict) else ():
@@ -155,6 +158,20 @@ def _selected_calls(model, select):
                 _layer_of(layer, layers)(inputs)
 
     return call_layers
+
+
+def _check_takes(select, components):
+    try:
+        signature = inspect.signature(select)
+    except ValueError:  # of what is not written in Python
+        return
+    try:
+        signature.bind(*components)
+    except TypeError as error:
+        raise TypeError(
+            "`select` must take what a batch of this dataset has, one argument each. Received: a "
+            f"function with arguments {signature} for {len(components)}: {error}"
+        ) from None
 
 
 def _named(layer, layers):

@@ -13,8 +13,9 @@ def group_embedding_scope(name=None, mode="collective"):
 
     The layers that are called inside of it become tables of one `GroupEmbedding`, which the model
     has in their place: one native op and, over ranks, one exchange for all of them. It is called at
-    the first use of any of their outputs, or when the scope ends. The layers must be new, and
-    called in this scope alone, there as often as you like. Stands in for DeepRec's
+    the first use of any of their outputs, or when the scope ends; layers that are called after such
+    a use are another `GroupEmbedding`, so use outputs when the scope has ended. The layers must be
+    new, and called in this scope alone, there as often as you like. Stands in for DeepRec's
     `group_embedding_column_scope`.
 
     A layer that is called with tensors, as in the `call` of a subclassed model, looks up by itself,

@@ -78,9 +78,9 @@ def check_id_dtype(dtype, input_dim):
         )
     if input_dim is None or input_dim > _EXACT_INTEGERS.get(dtype.name, 0):
         raise TypeError(
-            "`inputs` must be integers, as floats do not hold every id of this table. Give ids as "
+            "`inputs` must be integers, as floats do not hold every id there may be. Give ids as "
             'int64, for example from `keras.Input(shape, dtype="int64")`. Received: inputs of '
-            f"dtype {dtype.name} for input_dim={input_dim}"
+            f"dtype {dtype.name}" + ("" if input_dim is None else f" for input_dim={input_dim}")
         )
 
 

@@ -20,7 +20,7 @@ class GlobalStepEvict(EvictionPolicy):
     reaches `2**32` begins anew at 0, so evict more often than every `2**31` steps.
 
     Args:
-        steps_to_live: Integer below `2**31`. The largest age that stays.
+        steps_to_live: Integer from 1, below `2**31`. The largest age that stays.
         at_save: Boolean. Whether rows also go each time the table is saved. Defaults to `True`.
 
     Example:

@@ -181,6 +181,14 @@ def test_select_must_be_a_function():
         prefetch_lookups(data, model, select="films")
 
 
+@pytest.mark.parametrize("select", [lambda x: {}, lambda x, y, w: {}, lambda *, x: {}])
+def test_select_must_take_what_a_batch_has(select):
+    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
+    data = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
+    with pytest.raises(TypeError, match=r"`select` must take what.* arguments \(.*\) for 2: "):
+        prefetch_lookups(data, model, select=select)
+
+
 def test_elements_may_have_more_than_a_model_takes():
     model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
     data = (IDS, LABELS, LABELS, LABELS)

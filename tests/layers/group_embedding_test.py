@@ -100,6 +100,22 @@ def test_a_model_with_it_goes_on_from_a_file_as_if_never_stopped(mode, tmp_path)
         checks.assert_same_tables(ours, expected)
 
 
+def test_its_tables_can_be_read_each():
+    group = GroupEmbedding(make_tables())
+    model = make_model(group)
+    fit(model)
+    assert [table.output_dim for table in group.tables] == [4, 3, 2]
+    found = {
+        key: row[:3]
+        for keys, records in group.tables[1].export()
+        for key, row in zip(keys, records, strict=True)
+    }
+    keys = np.unique(make_data()[0]["items"])
+    assert set(found) == set(keys)
+    rows = group({name: keys[:, None] % 20 if name != "items" else keys[:, None] for name in NAMES})
+    np.testing.assert_array_equal(rows["items"], [found[key] for key in keys])
+
+
 @pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
 def test_mixed_precision_trains_near_float32(dtype_policy):
     keras.config.set_dtype_policy("float32")
