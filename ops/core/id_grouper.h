@@ -17,8 +17,8 @@ class IdGrouper {
   void Group(const int64_t* ids, const uint32_t* positions, int64_t n);
 
   // Distinct ids in the order in which they first occur.
-  int64_t num_unique() const { return static_cast<int64_t>(unique_ids_.size()); }
-  const int64_t* unique_ids() const { return unique_ids_.data(); }
+  int64_t num_unique() const { return num_unique_; }
+  const int64_t* unique_ids() const { return unique_ids_.data() + 1; }
 
   // Where unique id `u` occurs, in input order.
   const uint32_t* occurrences(int64_t u) const {
@@ -29,11 +29,13 @@ class IdGrouper {
   }
 
  private:
-  std::vector<uint32_t> slots_;  // of the hash table: index of a unique id + 1, or 0
-  std::vector<int64_t> unique_ids_;
-  std::vector<uint32_t> unique_of_;  // (n)
-  std::vector<uint32_t> offsets_;    // (num_unique + 1)
-  std::vector<uint32_t> order_;      // (n) positions, grouped by unique id
+  // Unique ids have the numbers 1, 2, ... here.
+  int64_t num_unique_ = 0;
+  std::vector<uint32_t> slots_;         // of the hash table: the number of an id, or 0
+  std::vector<int64_t> unique_ids_{0};  // by number
+  std::vector<uint32_t> number_of_;     // (n)
+  std::vector<uint32_t> offsets_;       // by number: where the next id's occurrences begin
+  std::vector<uint32_t> order_;         // (n) positions, grouped by unique id
 };
 
 }  // namespace keras_sparse

@@ -109,6 +109,8 @@ def train():
     ahead = prefetch_lookups(cases.make_data(), model, 2, 4, sys.argv[2])
     model.fit(ahead, verbose=0, shuffle=False, callbacks=[CtrlC()])
 
+# Python does not hear it in a process that was started in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 number = iter("ab")
 model = cases.make_model(lambda: small(f"{sys.argv[1]}/{next(number)}"))
 try:
