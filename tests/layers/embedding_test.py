@@ -102,7 +102,7 @@ def test_takes_keras_options_that_are_off():
 def test_refuses_float_ids_of_a_dynamic_table_when_the_model_is_made():
     ids = keras.Input((2,))
     assert Embedding(4, 3)(ids).shape == (None, 2, 3)
-    with pytest.raises(TypeError, match="floats do not hold every id of this table"):
+    with pytest.raises(TypeError, match="floats do not hold every id there may be"):
         Embedding(None, 3)(ids)
 
 
