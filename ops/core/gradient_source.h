@@ -31,7 +31,9 @@ class GradientSource {
   // Whether Row is a gradient itself, without a coefficient.
   bool rows_are_gradients() const { return coefficients_ == nullptr; }
 
-  void Prefetch(uint32_t position) const { PrefetchBytes(Row(position), 4 * dim_); }
+  void Prefetch(uint32_t position) const {
+    PrefetchBytes(Row(position), BytesToPrefetch(4 * dim_, 4 * dim_));
+  }
 
   // sum = the gradients of these positions added in their order.
   //   positions  (n)    sum  (dim)

@@ -23,6 +23,13 @@ inline int64_t RowsAtOnce(int64_t bytes) {
   return std::clamp(kBytesAtOnce / bytes, kMinRows, kBlockRows);
 }
 
+// How many bytes of a row to ask for where rows lie `stride` bytes apart. One that begins inside a
+// cache line may end in one line more.
+inline int64_t BytesToPrefetch(int64_t row_bytes, int64_t stride) {
+  constexpr int64_t kLatestBegin = kCacheLineBytes - static_cast<int64_t>(sizeof(float));
+  return stride % kCacheLineBytes == 0 ? row_bytes : row_bytes + kLatestBegin;
+}
+
 // GCC takes a function that does nothing but prefetch for one without an effect, and drops the
 // calls of it that it does not inline at once. The empty statement is an effect in its eyes.
 inline void PrefetchLine(const void* address) {

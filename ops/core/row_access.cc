@@ -61,7 +61,9 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
       fetched_(fetched),
       default_rows_(table.default_rows_ == nullptr ? *table.initializer_ : *table.default_rows_),
       moves_rows_(table.rule_->moves_rows()),
-      prefetch_bytes_(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim()) {}
+      prefetch_bytes_(
+          BytesToPrefetch(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim(),
+                          table.rule_->schema().record_bytes())) {}
 
 void RowReader::PrefetchIndex(const int64_t* ids, int64_t n) const {
   table_.first_tier_->PrefetchIndex(ids, n);
@@ -117,7 +119,8 @@ RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),
       lazy_(table->rule_->lazy()),
-      record_bytes_(table->rule_->schema().record_bytes()) {}
+      prefetch_bytes_(BytesToPrefetch(table->rule_->schema().record_bytes(),
+                                      table->rule_->schema().record_bytes())) {}
 
 void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
   table_->first_tier_->PrefetchIndex(ids, n);

@@ -90,9 +90,9 @@ class RowWriter {
 
   // As in RowReader. A record is written back too, and its gradient comes as well.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
-  int64_t rows_at_once() const { return RowsAtOnce(2 * record_bytes_); }
+  int64_t rows_at_once() const { return RowsAtOnce(2 * prefetch_bytes_); }
   void PrefetchRecords(float* const* records, int64_t n) const {
-    PrefetchRows(records, n, record_bytes_);
+    PrefetchRows(records, n, prefetch_bytes_);
   }
 
   // Whether FindSkipped may find any.
@@ -121,7 +121,7 @@ class RowWriter {
   EmbeddingTable* table_;
   const FetchedRecords& fetched_;
   bool lazy_;
-  int64_t record_bytes_;
+  int64_t prefetch_bytes_;
   int64_t num_created_ = 0;
   int64_t num_filtered_ = 0;
 };
