@@ -214,11 +214,16 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         stats["prefetch"] = _prefetch_stats(staging.tolist())
         return stats
 
-    def evict(self):
+    def evict(self, with_rows=False):
         """Lets go of the rows that the table's eviction policy names, in all tiers.
 
+        Args:
+            with_rows: Boolean. Whether to return the rows instead of their number. Defaults to
+                `False`.
+
         Returns:
-            Integer. How many rows went.
+            Integer. How many rows went. With rows `(keys, records)`: arrays of int64, `(n,)`, and
+            float32, `(n, record_floats)`, as `export` would have given them.
 
         Raises:
             ValueError: The table has no policy.
@@ -234,7 +239,10 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 "`evict` must be called outside of a `tf.function`. Call it between two steps, or "
                 f"use `keras_sparse.ops.evict_rows`. Received: variable '{self.path}'"
             )
-        return int(ops.evict_rows([self], self.eviction)[0])
+        if not with_rows:
+            return int(ops.evict_rows([self], self.eviction)[0])
+        _, keys, records = ops.evict_rows([self], self.eviction, with_rows=True)
+        return keys[0].numpy(), records[0].numpy()
 
     def set_rule(self, rule, constants, weight_decay=0.0):
         """Gives the table an update rule, and its rows fresh slots. Optimizers call it when built.

@@ -194,14 +194,19 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
         """
         return {name: table.stats() for name, table in self._own_parts("stats").items()}
 
-    def evict(self):
+    def evict(self, with_rows=False):
         """Lets go of the rows of this rank that the `eviction` of their tables names.
 
+        Args:
+            with_rows: Boolean. Whether to return the rows instead of their number. Defaults to
+                `False`.
+
         Returns:
-            Dict of integers by the names of the tables that have such an option: how many went.
+            Dict by the names of the tables that have such an option: how many went, or `(keys,
+            records)` as of `EmbeddingVariable.evict`.
         """
         parts = self._own_parts("evict").items()
-        return {name: table.evict() for name, table in parts if table.eviction is not None}
+        return {n: table.evict(with_rows) for n, table in parts if table.eviction is not None}
 
     def _own_parts(self, method):
         self._built_tables(method)

@@ -203,9 +203,9 @@ class Embedding(keras.layers.Layer):
         """Returns the table's statistics: see `EmbeddingVariable.stats`."""
         return self._built_table("stats").stats()
 
-    def evict(self):
+    def evict(self, with_rows=False):
         """Lets go of the rows that `eviction` names: see `EmbeddingVariable.evict`."""
-        return self._built_table("evict").evict()
+        return self._built_table("evict").evict(with_rows)
 
     def _built_table(self, method):
         if self.embeddings is None:

@@ -137,13 +137,15 @@ class EmbeddingTable {
   Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
                 Executor* executor, const uint32_t* ages = nullptr);
 
-  // Drops the rows, in all tiers, that the policy lets go, and counts them. Their keys are then as
+  // Drops the rows, in all tiers, that the policy lets go, and counts them; `rows`, if not null,
+  // gets them as Export would have given them, in one piece. Their keys are then as
   // if they had never had a row: a filter is asked again. A lower tier that is full does not stop
   // it, and has room afterwards.
   // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
   // does not keep. If a lower tier cannot be read, all rows stay; if it cannot erase, those of the
   // first tier do, and of the others some may have gone uncounted, each as a whole.
-  Status Evict(const EvictionPolicy& policy, Executor* executor, int64_t* num_evicted);
+  Status Evict(const EvictionPolicy& policy, Executor* executor, int64_t* num_evicted,
+               ExportedRows* rows = nullptr);
 
   // Back to the state before training: no rows and no waiting keys, or every row its initial one.
   Status Clear(Executor* executor);
@@ -215,7 +217,7 @@ class EmbeddingTable {
   Status RowLimitError(int64_t num_new, int64_t num_leaving) const;
   // The rows that a policy lets go, but for those of some keys, which are sorted.
   Status FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                     Executor* executor, LeavingRows* leaving) const;
+                     Executor* executor, LeavingRows* leaving, ExportedRows* rows = nullptr) const;
   Status EvictRows(const LeavingRows& leaving, Executor* executor);
   Status CheckEviction(const EvictionPolicy& policy) const;
   // Keeps which of these rows have changed, before they leave the first tier.

@@ -11,10 +11,15 @@ namespace keras_sparse {
 // Has the table's lock, alone, and its friendship.
 class TableEvictor {
  public:
-  // `kept` are keys whose rows stay, sorted.
+  // `kept` are keys whose rows stay, sorted. `rows`, if not null, gets the rows that go.
   TableEvictor(const EmbeddingTable& table, const EvictionPolicy& policy,
-               const std::vector<int64_t>& kept, Executor* executor)
-      : table_(table), rule_(*table.rule_), policy_(policy), kept_(kept), executor_(executor) {}
+               const std::vector<int64_t>& kept, Executor* executor, ExportedRows* rows)
+      : table_(table),
+        rule_(*table.rule_),
+        policy_(policy),
+        kept_(kept),
+        executor_(executor),
+        rows_(rows) {}
 
   Status Run(LeavingRows* leaving);
 
@@ -29,6 +34,7 @@ class TableEvictor {
   const EvictionPolicy& policy_;
   const std::vector<int64_t>& kept_;
   Executor* executor_;
+  ExportedRows* rows_;
   std::vector<int64_t> keys_;  // that go
 };
 
@@ -61,6 +67,7 @@ void TableEvictor::Judge(const std::vector<int64_t>& keys,
   for (size_t i = 0; i < keys.size(); ++i) {
     if (leaves[i] == 0 || std::binary_search(kept_.begin(), kept_.end(), keys[i])) continue;
     keys_.push_back(keys[i]);
+    if (rows_ != nullptr) table_.AppendExported(keys[i], records[i], rows_);
   }
 }
 
@@ -105,8 +112,9 @@ Status TableEvictor::Run(LeavingRows* leaving) {
 }
 
 Status EmbeddingTable::FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                                   Executor* executor, LeavingRows* leaving) const {
-  return TableEvictor(*this, policy, kept, executor).Run(leaving);
+                                   Executor* executor, LeavingRows* leaving,
+                                   ExportedRows* rows) const {
+  return TableEvictor(*this, policy, kept, executor, rows).Run(leaving);
 }
 
 Status EmbeddingTable::EvictRows(const LeavingRows& leaving, Executor* executor) {
@@ -175,13 +183,17 @@ Status EmbeddingTable::CheckEviction(const EvictionPolicy& policy) const {
   return Status::Ok();
 }
 
-Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor,
-                             int64_t* num_evicted) {
+Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor, int64_t* num_evicted,
+                             ExportedRows* rows) {
   *num_evicted = 0;
   KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(policy));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (rows != nullptr) {
+    *rows = ExportedRows();
+    rows->record_floats = rule_->schema().record_floats();
+  }
   LeavingRows leaving;
-  KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving, rows));
   KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(leaving, executor));
   *num_evicted = static_cast<int64_t>(leaving.keys.size());
   return Status::Ok();

@@ -14,12 +14,20 @@ REGISTER_OP("KerasSparseEvict")
     .Attr("N: int >= 1")
     .Attr("policy: string")
     .Attr("constant_names: list(string)")
+    .Attr("with_rows: bool")
     .Input("handles: N * resource")
     .Input("constants: double")
     .Output("num_evicted: int64")
+    .Output("keys: N * int64")
+    .Output("records: N * float")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      c->set_output(0, c->Vector(c->num_inputs() - 1));
+      const int n = c->num_inputs() - 1;
+      c->set_output(0, c->Vector(n));
+      for (int i = 0; i < n; ++i) {
+        c->set_output(1 + i, c->Vector(c->UnknownDim()));
+        c->set_output(1 + n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      }
       return absl::OkStatus();
     });
 
@@ -28,6 +36,7 @@ class EvictOp : public tf::OpKernel {
   explicit EvictOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("policy", &eviction_.policy));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_names", &constant_names_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("with_rows", &with_rows_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -40,17 +49,26 @@ class EvictOp : public tf::OpKernel {
     tf::Tensor* num_evicted = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("num_evicted", {static_cast<int64_t>(tables.size())},
                                              &num_evicted));
+    tf::OpOutputList keys;
+    tf::OpOutputList records;
+    OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));
+    OP_REQUIRES_OK(ctx, ctx->output_list("records", &records));
     TfExecutor executor(ctx);
-    for (size_t i = 0; i < tables.size(); ++i) {
-      int64_t num_rows = 0;
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Evict(*policy, &executor, &num_rows)));
-      num_evicted->flat<int64_t>()(static_cast<int64_t>(i)) = num_rows;
+    for (int i = 0; i < static_cast<int>(tables.size()); ++i) {
+      ExportedRows rows;
+      OP_REQUIRES_OK(ctx,
+                     ToTf(tables[i]->Evict(*policy, &executor, &num_evicted->flat<int64_t>()(i),
+                                           with_rows_ ? &rows : nullptr)));
+      const auto num_rows = static_cast<int64_t>(rows.keys.size());
+      OP_REQUIRES_OK(ctx, CopyToOutput(rows.keys, {num_rows}, i, &keys));
+      OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));
     }
   }
 
  private:
   EvictionOptions eviction_;
   std::vector<std::string> constant_names_;
+  bool with_rows_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict").Device(tf::DEVICE_CPU), EvictOp);

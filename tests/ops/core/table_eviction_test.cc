@@ -33,6 +33,22 @@ TEST(TableEviction, LetsARowGoOnceItsGradientIsTooOld) {
   EXPECT_EQ(Evict(table.get(), OlderThan(2)), 0);
 }
 
+TEST(TableEviction, GivesTheRowsThatGo) {
+  const auto table = OpenWithRule(Dynamic(2), DriftRule());
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1024, 1024, 2048, 2048})));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {2}, {4096, 4096})));
+  const Exported before = ExportAll(*table);
+  ExportedRows rows;
+  int64_t num_evicted = 0;
+  ASSERT_TRUE(IsOk(table->Evict(*MakePolicy(WeightBelow(1e7)), Inline(), &num_evicted, &rows)));
+  EXPECT_EQ(num_evicted, 1);
+  EXPECT_EQ(rows.keys, std::vector<int64_t>{1});
+  EXPECT_EQ(rows.record_floats, 4);
+  EXPECT_EQ(rows.records, before.at(1).record);  // with the move that it has missed
+  ASSERT_TRUE(IsOk(table->Evict(*MakePolicy(WeightBelow(1e7)), Inline(), &num_evicted, &rows)));
+  EXPECT_EQ(rows.keys.size() + rows.records.size(), 0u);
+}
+
 TEST(TableEviction, LetsARowGoByItsEmbeddingAlone) {
   const auto table = OpenWithRule(Dynamic(2), AdagradRule(100));
   const std::vector<int64_t> keys = {-1, 5, 7};
