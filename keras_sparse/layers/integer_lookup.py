@@ -117,7 +117,7 @@ class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
     @property
     def counts(self):
         """int64 array of shape `(vocabulary_size,)`: how often this rank has had each token in
-        training, from token 0 on.
+        training, from token 0 on. Files have rank 0's; all ranks go on with those of a file.
         """
         return self._content()[1]
 
