@@ -146,3 +146,13 @@ def test_a_key_beyond_the_range_of_indexes_is_an_error_on_all_ranks():
     wrong = last + 1 if ksd.rank() == 0 else 0
     with pytest.raises(tf.errors.InvalidArgumentError, match=rf"\[0, {last + 1}\)"):
         layer(tf.constant([0, wrong]))
+
+
+def test_any_key_reads_as_in_one_process_and_reading_makes_no_row():
+    keys = tf.constant([[-(2**63), 2**63 - 1], [0, -1], [2**40, 7]])[tf.newaxis]
+    _, (dense, sparse) = spread_model(keras_sparse.optimizers.SGD(0.1), True)
+    np.testing.assert_array_equal(dense(keys), Embedding(None, 4, seed=1)(keys))
+    pooled = Embedding(None, 3, "mean", seed=2)(keys)
+    np.testing.assert_allclose(sparse(keys), pooled, atol=1e-7)
+    for layer in (dense, sparse):
+        assert [each["rows"] for each in layer.stats().values()] == [0]
