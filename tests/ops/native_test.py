@@ -1,5 +1,8 @@
+import sys
+
 import pytest
 
+import keras_sparse
 from keras_sparse.ops import _native
 
 CPUINFO = "processor : 0\nmodel name : x\nflags : fpu sse2 avx2 bmi2 f16c fma\n"
@@ -23,3 +26,10 @@ def test_a_processor_that_has_what_is_needed_is_fine():
 def test_a_processor_that_lacks_instructions_is_an_error_that_names_the_option():
     with pytest.raises(ImportError, match=r"processor with avx2, fma.*KERAS_SPARSE_MARCH=x86-64"):
         _native.check_processor("x86-64-v3", CPUINFO.replace("avx2", "").replace("fma", ""))
+
+
+def test_sources_without_native_ops_are_an_error_that_says_how_to_install_them(monkeypatch):
+    monkeypatch.delattr(keras_sparse.ops, "_build_info")
+    monkeypatch.setitem(sys.modules, "keras_sparse.ops._build_info", None)
+    with pytest.raises(ImportError, match=r"installed with its native ops. Run `pip install \.`"):
+        _native._load()
