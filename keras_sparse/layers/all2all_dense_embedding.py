@@ -86,6 +86,9 @@ class All2AllDenseEmbedding(All2AllEmbedding):
         self.nnz_per_slot = checks.positive(nnz_per_slot, "nnz_per_slot")
         self.dynamic_input = checks.boolean(dynamic_input, "dynamic_input")
 
+    def __call__(self, inputs, training=None, **kwargs):
+        return super().__call__(inputs, **kwargs)
+
     def _in_order(self, inputs):
         (inputs,) = super()._in_order(inputs)
         expected = (None,) if self.dynamic_input else (None, self.slot_num, self.nnz_per_slot)

@@ -62,8 +62,8 @@ class All2AllEmbedding(DistributedEmbedding):
         key_dtype = keras.backend.standardize_dtype(key_dtype or "int64")
         self.key_dtype = checks.one_of(key_dtype, KEY_DTYPES, "key_dtype")
 
-    def __call__(self, inputs, weights=None, **kwargs):
-        return super().__call__(ids_as_tensor(inputs), weights, **kwargs)
+    def __call__(self, inputs, *args, **kwargs):
+        return super().__call__(ids_as_tensor(inputs), *args, **kwargs)
 
     def _options(self):
         """Returns an unbuilt `Embedding` with the options of the table."""

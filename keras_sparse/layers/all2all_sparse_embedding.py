@@ -73,6 +73,14 @@ class All2AllSparseEmbedding(All2AllEmbedding):
         self.max_nnz = checks.positive_or_none(max_nnz, "max_nnz")
         self.max_feature_num = checks.positive_or_none(max_feature_num, "max_feature_num")
 
+    def __call__(self, inputs, weights=None, training=None, **kwargs):
+        if isinstance(weights, bool):
+            raise TypeError(
+                "`weights` must be what each key counts. Where SOK takes `training` in its place, "
+                f"say training={weights} or leave it out. Received: weights={weights}"
+            )
+        return super().__call__(inputs, weights, **kwargs)
+
     def _in_order(self, inputs):
         (inputs,) = super()._in_order(inputs)
         sizes = tuple(inputs.shape)

@@ -65,7 +65,9 @@ class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
         self.autocast = False  # ids are not cast
         self._vocabulary = None
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(self, inputs, training=None, **kwargs):
+        if training is not None:  # as given, `None` would hide what the model is called with
+            kwargs["training"] = training
         return super().__call__(ids_as_tensor(inputs), **kwargs)
 
     def build(self, input_shape=None):

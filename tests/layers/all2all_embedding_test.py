@@ -222,6 +222,8 @@ def test_reading_makes_no_row():
         model = keras.Model(inputs, layer(inputs))
         first = model.predict(keys, verbose=0)
         np.testing.assert_array_equal(layer(keys, training=True), first)
+        if layer.__class__ is All2AllDenseEmbedding:
+            np.testing.assert_array_equal(layer(keys, True), first)  # as with SOK
         assert num_rows(layer) == 0
 
 
@@ -242,6 +244,7 @@ def test_initial_rows_are_those_of_any_initializer():
         (lambda: dense(key_dtype="uint32")(KEYS), TypeError, "key_dtype=uint32 holds.*int64"),
         (lambda: sparse()(tf.ragged.constant([[1]])), ValueError, "with slot_num=2.*shape"),
         (lambda: sparse()([[[1]], [[2]]]), ValueError, "with slot_num=2.*shape"),
+        (lambda: sparse()([[1], [2]], True), TypeError, "say training=True or leave it out"),
         (lambda: dense(key_dtype="float32"), ValueError, "`key_dtype` must be one of"),
         (lambda: dense(slot_num=0), ValueError, "`slot_num` must be above 0"),
         (lambda: dense(nnz_per_slot=-1), ValueError, "`nnz_per_slot` must be above 0"),
