@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import keras_sparse
@@ -83,3 +84,42 @@ def test_a_vocabulary_of_one_rank_is_broadcast_before_training():
     inputs = np.array([[80, 7], [8, 7]])
     model.fit(inputs, np.ones((2, 1)), 2, verbose=0, shuffle=False, callbacks=[callback])
     assert vocabulary_of_all(layer) == [-1, 70, 80, 7, 8]
+
+
+def make_model(seed=1):
+    ids = keras.Input((2,), dtype="int64")
+    tokens = IntegerLookup(400, name="lookup")(ids)
+    rows = DistributedEmbedding([Embedding(401, 4, "sum", seed=seed)])([tokens])[0]
+    model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer="ones")(rows))
+    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+@pytest.mark.parametrize("form", ["weights", "keras", "checkpoint"])
+def test_training_goes_on_from_a_file_with_its_tokens(form, folder):
+    random = np.random.default_rng(ksd.rank())
+    ids, targets = random.integers(0, 200, (48, 2)) * (2**40 + 1), random.normal(size=(48, 1))
+    model, other = make_model(), make_model(seed=5)
+    model.fit(ids[:24], targets[:24], 4, verbose=0, shuffle=False)
+    lookup = model.get_layer("lookup")
+    vocabulary = vocabulary_of_all(lookup)
+    if form == "checkpoint":
+        keras_sparse.saving.save_checkpoint(model, folder / "a", verbose=False)
+        keras_sparse.saving.load_checkpoint(other, folder / "a", verbose=False)
+    elif form == "weights":
+        model.save_weights(folder / "a.weights.h5")
+        other.load_weights(folder / "a.weights.h5")
+    else:
+        model.save(folder / "a.keras")
+        other = keras.models.load_model(folder / "a.keras")
+    loaded = other.get_layer("lookup")
+    assert vocabulary_of_all(loaded) == vocabulary
+    counts = gather_objects(lookup.counts.tolist(), "counts")
+    assert loaded.counts.tolist() == counts[0], "those of rank 0"
+    for each in (model, other):
+        each.fit(ids[24:], targets[24:], 4, verbose=0, shuffle=False)
+    assert len(vocabulary_of_all(loaded)) > len(vocabulary)
+    assert vocabulary_of_all(loaded) == vocabulary_of_all(lookup)
+    predictions = [each.predict(ids, verbose=0) for each in (other, model)]
+    np.testing.assert_allclose(*predictions, rtol=1e-5, atol=1e-6)
