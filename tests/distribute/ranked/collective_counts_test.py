@@ -9,6 +9,9 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.layers import group_embedding_scope
+from keras_sparse.layers import GroupEmbedding
 
 PLACEMENTS = {"row_slice_threshold": 100, "column_slice_threshold": 50}
 on_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank exchanges nothing")
@@ -16,9 +19,9 @@ on_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank exchanges nothin
 
 def make_layer(num_tables, **options):
     sizes = [(10 + 10 * (i % 3), 4) for i in range(num_tables)]
-    tables = [keras_sparse.layers.Embedding(*size, "sum") for size in sizes]
+    tables = [Embedding(*size, "sum") for size in sizes]
     if options.get("dp_input", True):
-        tables[-1] = keras_sparse.layers.Embedding(None, 4, "mean")
+        tables[-1] = Embedding(None, 4, "mean")
     # Two inputs of each table.
     tables_of_inputs = [*range(num_tables), *range(num_tables)]
     layer = DistributedEmbedding(tables, input_table_map=tables_of_inputs, **options)
@@ -30,6 +33,11 @@ def exchanges_of_a_step(layer):
     """How many exchanges of each kind are in the graph of a training step."""
     head = keras.layers.Dense(1)
     head.build((None, 4 * len(layer.templates.input_tables)))
+    return exchanges_of_training(layer, head, len(layer.own_inputs))
+
+
+def exchanges_of_training(layer, head, num_inputs):
+    """As `exchanges_of_a_step`, of a layer or model that takes a list of so many inputs."""
     variables = layer.trainable_variables + head.trainable_variables
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
     optimizer.build(variables)
@@ -41,7 +49,7 @@ def exchanges_of_a_step(layer):
         optimizer.apply(tape.gradient(loss, variables), variables)
         return loss
 
-    inputs = [tf.ones((ksd.size(), 2), tf.int64)] * len(layer.own_inputs)
+    inputs = [tf.ones((ksd.size(), 2), tf.int64)] * num_inputs
     step(*inputs)
     graph = step.get_concrete_function(*inputs).graph.as_graph_def()
     # Those of functions that the step calls would count too.
@@ -68,6 +76,23 @@ def test_whole_batches_take_one_forward_and_one_back():
     layers = [make_layer(number, dp_input=False) for number in (5, 10)]
     expected = {"HorovodAlltoall": 2, "HorovodGroupedAllreduce": 1}
     assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
+
+
+@on_ranks
+@pytest.mark.parametrize("in_scope", [False, True])
+def test_a_group_takes_those_of_one_layer_whatever_the_widths_and_combiners(in_scope):
+    tables = [Embedding(None, 3, "sum"), Embedding(20, 5, "mean"), Embedding(None, 8, "sqrtn")]
+    inputs = [keras.Input((2,), dtype="int64") for _ in tables]
+    if in_scope:
+        with group_embedding_scope():
+            rows = [table(ids) for table, ids in zip(tables, inputs, strict=True)]
+    else:
+        rows = GroupEmbedding(tables)(inputs)
+    model = keras.Model(inputs, rows)
+    head = keras.layers.Dense(1)
+    head.build((None, 3 + 5 + 8))
+    expected = {"HorovodAlltoall": 3, "HorovodGroupedAllreduce": 1}
+    assert exchanges_of_training(model, head, len(tables)) == expected
 
 
 @pytest.mark.skipif(ksd.size() > 1, reason="ranks exchange")
