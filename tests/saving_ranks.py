@@ -14,6 +14,8 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import saving
+from keras_sparse.layers import All2AllDenseEmbedding
+from keras_sparse.layers import All2AllSparseEmbedding
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 
@@ -21,6 +23,7 @@ BATCH = 12
 KEYS = (np.arange(30) - 15) * (2**40 + 1)
 SIZES = [(40, 6), (30, 4), (5, 2), (24, 7)]
 NUM_DYNAMIC = 5
+INDEXES = 48  # rows of a table without a hash table, on any number of ranks
 # With the place of the table that has it: a filter of so many keys takes none for another.
 CBF, CBF_TABLE = keras_sparse.CBFFilter(4, 1000, 1e-6, "uint8"), len(SIZES) + 2
 # By number of ranks: each spreads the tables in another way.
@@ -49,7 +52,11 @@ def make_model(folder, seed=0):
     layers.append(Embedding(None, 4, "sum", seed=seed + 5, storage=storage))
     inputs = [keras.Input((3,), dtype="int64", name=f"ids_{i}") for i in range(len(layers))]
     spread = DistributedEmbedding(layers, **OPTIONS[ksd.size()])
-    rows = [keras.layers.Flatten()(each) for each in spread(inputs)]
+    rows = spread(inputs)
+    keys = [keras.layers.Reshape((1, 3))(inputs[i]) for i in (0, len(SIZES))]
+    indexed = All2AllDenseEmbedding(INDEXES // ksd.size(), 3, 1, 3, use_hashtable=False, seed=seed)
+    rows += [indexed(keys[0]), All2AllSparseEmbedding("mean", 50, 5, 1, seed=seed)(keys[1])]
+    rows = [keras.layers.Flatten()(each) for each in rows]
     kernel = keras.initializers.GlorotNormal(seed=5)
     outputs = keras.layers.Dense(1, kernel_initializer=kernel)(keras.layers.Concatenate()(rows))
     model = keras.Model(inputs, outputs)
@@ -76,8 +83,12 @@ def train(model, first, end):
         model.train_on_batch(mine, targets[ksd.rank() :: ksd.size()])
 
 
+def layer_of(model, kind):
+    return next(layer for layer in model.layers if type(layer) is kind)
+
+
 def spread_of(model):
-    return next(layer for layer in model.layers if isinstance(layer, DistributedEmbedding))
+    return layer_of(model, DistributedEmbedding)
 
 
 def values(model):
@@ -85,6 +96,9 @@ def values(model):
     ids = [np.arange(rows)[:, np.newaxis] for rows, _ in SIZES]
     ids += [KEYS[:, np.newaxis]] * NUM_DYNAMIC
     rows = spread_of(model)([tf.constant(each, tf.int64) for each in ids])
+    indexes = np.reshape(np.arange(INDEXES), (-1, 1, 3))
+    rows.append(layer_of(model, All2AllDenseEmbedding)(indexes))
+    rows.append(layer_of(model, All2AllSparseEmbedding)(KEYS[:, np.newaxis, np.newaxis]))
     dense = [each.numpy() for each in model.layers[-1].weights]
     return [*(np.reshape(each, (len(each), -1)) for each in rows), *dense]
 

@@ -29,8 +29,9 @@ class All2AllDenseEmbedding(All2AllEmbedding):
         dynamic_input: Boolean. Whether keys come as a list of any length, another one for each rank
             and step; `slot_num` and `nnz_per_slot` then say nothing. Defaults to `False`.
         use_hashtable: Boolean. Whether the table takes any key. If not, a key is the number of its
-            row, and one out of range an error; the table's size is then a matter of the number of
-            ranks, and so is a file of it. Defaults to `True`.
+            row, and one out of range an error; the table then has `max_vocabulary_size_per_gpu`
+            times the ranks rows. A file of it is for any number of ranks that divides these.
+            Defaults to `True`.
         key_dtype: `"int32"`, `"uint32"`, `"int64"` or `"uint64"`: keys of a dtype that this one
             does not hold are an error. Defaults to `"int64"`.
         embedding_initializer: A `keras.initializers.Initializer` or its name. Defaults to

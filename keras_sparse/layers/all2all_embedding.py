@@ -86,7 +86,23 @@ class All2AllEmbedding(DistributedEmbedding):
         config["embedding_vec_size"] = of_table["output_dim"]
         config["embedding_initializer"] = of_table["embeddings_initializer"]
         config |= {name: of_table[name] for name in ("seed", "storage", "admission", "eviction")}
-        return {**config, "wire_dtype": self.wire_dtype}
+        return {**config, "wire_dtype": self.wire_dtype, "num_ranks": size()}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a layer; a table without a hash table keeps its size on another number of ranks."""
+        config = dict(config)
+        num_ranks = config.pop("num_ranks", size())
+        if not config["use_hashtable"]:
+            num_rows = config["max_vocabulary_size_per_gpu"] * num_ranks
+            if num_rows % size():
+                raise ValueError(
+                    "A layer with use_hashtable=False must be on a number of ranks that divides "
+                    f"its rows. Start as many, {num_ranks} for one. Received: config of {num_rows} "
+                    f"rows, max_vocabulary_size_per_gpu * num_ranks, on {size()} ranks"
+                )
+            config["max_vocabulary_size_per_gpu"] = num_rows // size()
+        return super().from_config(config)
 
 
 def _refuse_options(**options):

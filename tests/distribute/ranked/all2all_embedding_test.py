@@ -156,3 +156,20 @@ def test_any_key_reads_as_in_one_process_and_reading_makes_no_row():
     np.testing.assert_allclose(sparse(keys), pooled, atol=1e-7)
     for layer in (dense, sparse):
         assert [each["rows"] for each in layer.stats().values()] == [0]
+
+
+def test_a_config_of_indexes_keeps_its_rows_on_another_number_of_ranks():
+    num_rows = 12 * ksd.size()
+    for use_hashtable, most_keys in ((False, 12), (True, num_rows)):
+        layer = All2AllDenseEmbedding(num_rows, 2, 1, 1, use_hashtable=use_hashtable)
+        again = All2AllDenseEmbedding.from_config({**layer.get_config(), "num_ranks": 1})
+        expected = {**layer.get_config(), "max_vocabulary_size_per_gpu": most_keys}
+        assert again.get_config() == expected
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank divides any number of rows")
+def test_a_config_of_indexes_that_the_ranks_do_not_divide_is_an_error():
+    layer = All2AllDenseEmbedding(ksd.size() + 1, 2, 1, 1, use_hashtable=False)
+    words = rf"must be on a number of ranks that divides.*{ksd.size() + 1} rows"
+    with pytest.raises(ValueError, match=words):
+        All2AllDenseEmbedding.from_config({**layer.get_config(), "num_ranks": 1})
