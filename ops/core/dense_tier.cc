@@ -34,7 +34,13 @@ Status DenseTier::Open(int64_t num_rows, const RowSchema& schema, const Initiali
 }
 
 void DenseTier::Find(const int64_t* keys, int64_t n, float** records) const {
-  for (int64_t i = 0; i < n; ++i) records[i] = Accepts(keys[i]) ? Record(keys[i]) : nullptr;
+  char* const data = buffer_.data();
+  const int64_t record_bytes = schema_.record_bytes();
+  const auto num_rows = static_cast<uint64_t>(num_rows_);
+  for (int64_t i = 0; i < n; ++i) {
+    const bool accepts = static_cast<uint64_t>(keys[i]) < num_rows;
+    records[i] = accepts ? reinterpret_cast<float*>(data + keys[i] * record_bytes) : nullptr;
+  }
 }
 
 Status DenseTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {

@@ -35,12 +35,11 @@ class GradientSource {
     PrefetchBytes(Row(position), BytesToPrefetch(4 * dim_, 4 * dim_));
   }
 
-  // sum = the gradients of these positions added in their order.
+  // sum = the gradients of these positions added in their order; there is at least one.
   //   positions  (n)    sum  (dim)
   void Sum(const uint32_t* positions, int64_t n, float* sum) const {
     std::array<const float*, kBlockRows> rows;
     std::array<float, kBlockRows> weights;
-    std::fill_n(sum, dim_, 0.0f);
     for (int64_t begin = 0; begin < n; begin += kBlockRows) {
       const int64_t size = std::min(kBlockRows, n - begin);
       for (int64_t i = 0; i < size; ++i) {
@@ -48,7 +47,8 @@ class GradientSource {
         rows[static_cast<size_t>(i)] = Row(position);
         if (coefficients_ != nullptr) weights[static_cast<size_t>(i)] = coefficients_[position];
       }
-      AddRows(rows.data(), coefficients_ == nullptr ? nullptr : weights.data(), size, dim_, sum);
+      SumRows(rows.data(), coefficients_ == nullptr ? nullptr : weights.data(), size, dim_,
+              {begin == 0 ? nullptr : sum, sum});
     }
   }
 

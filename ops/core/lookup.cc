@@ -1,7 +1,6 @@
 #include "ops/core/lookup.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <utility>
 
@@ -21,102 +20,82 @@ struct Run {
   int64_t last_bag;
 };
 
-// Reads the rows of ids [begin, end) and calls use(first_id, n, rows) block by block. The next
-// block is on its way from memory while one is in use.
-template <typename Use>
-ReadCounts ForEachBlock(const EmbeddingTable& table, const FetchedRecords& fetched,
-                        const int64_t* ids, int64_t begin, int64_t end, const Use& use) {
-  RowReader reader(table, fetched);
-  ReadCounts counts;
-  std::array<std::array<float*, kBlockRows>, 2> records;
-  const auto size = [end](int64_t at) { return std::clamp<int64_t>(end - at, 0, kBlockRows); };
-  reader.PrefetchIndex(ids + begin, size(begin));
-  reader.PrefetchIndex(ids + begin + kBlockRows, size(begin + kBlockRows));
-  float** block = records[0].data();
-  float** next_block = records[1].data();
-  reader.Find(ids + begin, size(begin), block);
-  reader.PrefetchRecords(block, size(begin));
-  const int64_t step = reader.rows_at_once();
-  for (int64_t at = begin; at < end; at += kBlockRows) {
-    const int64_t next = at + kBlockRows;
-    reader.PrefetchIndex(ids + next + kBlockRows, size(next + kBlockRows));
-    reader.Find(ids + next, size(next), next_block);
-    for (int64_t i = 0; i < kBlockRows; i += step) {
-      reader.PrefetchRecords(next_block + i, std::clamp<int64_t>(size(next) - i, 0, step));
-      const int64_t n = std::clamp<int64_t>(size(at) - i, 0, step);
-      if (n > 0) use(at + i, n, reader.Resolve(ids + at + i, n, block + i, &counts));
-    }
-    std::swap(block, next_block);
-  }
-  return counts;
-}
-
 // The ids of a run's bags are [first, second).
 std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
   if (bags.combiner == Combiner::kNone) return {run.first_bag, run.last_bag};
   return {bags.row_splits[run.first_bag], bags.row_splits[run.last_bag]};
 }
 
-void CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
+// What follows returns false if the table refuses an id.
+
+// Ends a run of lookups.
+bool FinishLookups(const EmbeddingTable& table, const RowReader& reader, int64_t lookups,
+                   bool stream) {
+  if (stream) StreamingDone();
+  if (reader.refused()) return false;
+  AddToStats(table, lookups, reader.counts());
+  return true;
+}
+
+bool CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
              bool stream) {
   const int64_t dim = request.table->dim();
-  const ReadCounts counts =
-      ForEachBlock(*request.table, fetched, request.ids, run.first_bag, run.last_bag,
-                   [&](int64_t first_id, int64_t n, const float* const* rows) {
-                     for (int64_t i = 0; i < n; ++i) {
-                       float* to = request.rows + (first_id + i) * dim;
-                       if (stream) {
-                         StreamRow(rows[i], dim, to);
-                       } else {
-                         CopyRow(rows[i], dim, to);
-                       }
-                     }
-                   });
-  if (stream) StreamingDone();
-  AddToStats(*request.table, run.last_bag - run.first_bag, counts);
+  RowReader reader(*request.table, fetched, request.ids, run.first_bag, run.last_bag);
+  for (int64_t at = run.first_bag; at < run.last_bag;) {
+    const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
+    const float* const* rows = reader.Next(n);
+    for (int64_t i = 0; i < n; ++i, ++at) {
+      float* to = request.rows + at * dim;
+      if (stream) {
+        StreamRow(rows[i], dim, to);
+      } else {
+        CopyRow(rows[i], dim, to);
+      }
+    }
+  }
+  return FinishLookups(*request.table, reader, run.last_bag - run.first_bag, stream);
 }
 
-void PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
+bool PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
+             bool stream) {
   const int64_t dim = request.table->dim();
   const Bags& bags = request.bags;
-  std::fill(request.rows + run.first_bag * dim, request.rows + run.last_bag * dim, 0.0f);
   const auto [first, last] = IdsOfRun(bags, run);
-  int64_t bag = run.first_bag;
-  const ReadCounts counts = ForEachBlock(
-      *request.table, fetched, request.ids, first, last,
-      [&](int64_t first_id, int64_t n, const float* const* rows) {
-        // These may be the end of one bag, whole bags and the start of another.
-        for (int64_t at = first_id; at < first_id + n;) {
-          while (bags.row_splits[bag + 1] <= at) ++bag;
-          const int64_t end = std::min(first_id + n, bags.row_splits[bag + 1]);
-          const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
-          AddRows(rows + (at - first_id), weights, end - at, dim, request.rows + bag * dim);
-          at = end;
-        }
-      });
-  AddToStats(*request.table, last - first, counts);
-  if (bags.combiner == Combiner::kSum) return;
-  for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
-    Scale(bags.Scale(b), dim, request.rows + b * dim);
+  RowReader reader(*request.table, fetched, request.ids, first, last);
+  std::vector<float> begun;  // the sum of a bag that is too large for one piece
+  int64_t at = first;
+  for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
+    const int64_t end = bags.row_splits[bag + 1];
+    const float* sum_so_far = nullptr;
+    const auto add = [&](int64_t n, RowSum sum) {
+      const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
+      SumRows(reader.Next(n), weights, n, dim, sum);
+      at += n;
+    };
+    while (end - at > RowReader::kMaxRows) {
+      begun.resize(static_cast<size_t>(dim));
+      add(RowReader::kMaxRows, {sum_so_far, begun.data()});
+      sum_so_far = begun.data();
+    }
+    add(end - at, {sum_so_far, request.rows + bag * dim, bags.Scale(bag), stream});
   }
+  return FinishLookups(*request.table, reader, last - first, stream);
 }
 
-void WeightsGradientRun(const WeightsGradientRequest& request, const FetchedRecords& fetched,
+bool WeightsGradientRun(const WeightsGradientRequest& request, const FetchedRecords& fetched,
                         const Run& run) {
   const int64_t dim = request.table->dim();
   const Bags& bags = request.bags;
-  int64_t bag = run.first_bag;
   const auto [first, last] = IdsOfRun(bags, run);
+  RowReader reader(*request.table, fetched, request.ids, first, last);
   // First each id's product of row and output gradient. The forward pass has counted these ids.
-  (void)ForEachBlock(*request.table, fetched, request.ids, first, last,
-                     [&](int64_t first_id, int64_t n, const float* const* rows) {
-                       for (int64_t i = 0; i < n; ++i) {
-                         while (bags.row_splits[bag + 1] <= first_id + i) ++bag;
-                         request.weight_grads[first_id + i] =
-                             Dot(rows[i], request.output_grads + bag * dim, dim);
-                       }
-                     });
+  for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
+    for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
+      request.weight_grads[at] = Dot(*reader.Next(1), request.output_grads + bag * dim, dim);
+    }
+  }
   bags.FinishWeightsGradient(run.first_bag, run.last_bag, request.weight_grads);
+  return !reader.refused();
 }
 
 Status SeeVersion(const LookupRequest& request) {
@@ -158,11 +137,8 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
                           for (int64_t i = begin; i < end; ++i) {
                             const Run& run = runs[static_cast<size_t>(i)];
                             const Request& request = requests[run.request];
-                            const auto [first, last] = IdsOfRun(request.bags, run);
-                            if (AnyOutOfRange(*request.table, request.ids + first, last - first)) {
+                            if (!do_run(request, fetched[run.request], run)) {
                               any_refused.store(true, std::memory_order_relaxed);
-                            } else {
-                              do_run(request, fetched[run.request], run);
                             }
                           }
                         });
@@ -196,13 +172,11 @@ int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
   return ForEachRun(
       requests, executor,
-      [stream = CountOutputs(requests) > MaxCachedBytes()](
+      [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
           const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
-        if (request.bags.combiner == Combiner::kNone) {
-          CopyRun(request, fetched, run, stream);
-        } else {
-          PoolRun(request, fetched, run);
-        }
+        const bool stream = exceeds_cache && CanStream(request.table->dim(), request.rows);
+        const bool pools = request.bags.combiner != Combiner::kNone;
+        return (pools ? PoolRun : CopyRun)(request, fetched, run, stream);
       });
 }
 

@@ -56,40 +56,62 @@ Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
   return OutOfRangeError(*refused);
 }
 
-RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched)
+RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched, const int64_t* ids,
+                     int64_t begin, int64_t end)
     : table_(table),
       fetched_(fetched),
       default_rows_(table.default_rows_ == nullptr ? *table.initializer_ : *table.default_rows_),
       moves_rows_(table.rule_->moves_rows()),
       prefetch_bytes_(
           BytesToPrefetch(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim(),
-                          table.rule_->schema().record_bytes())) {}
-
-void RowReader::PrefetchIndex(const int64_t* ids, int64_t n) const {
-  table_.first_tier_->PrefetchIndex(ids, n);
+                          table.rule_->schema().record_bytes())),
+      rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
+      ids_(ids),
+      end_(end),
+      read_(begin),
+      found_(begin),
+      window_begin_(begin) {
+  table_.first_tier_->PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
 }
 
-void RowReader::Find(const int64_t* ids, int64_t n, float** records) const {
-  table_.first_tier_->Find(ids, n, records);
+bool RowReader::refused() const {
+  return counts_.out_of_range > 0 && !table_.out_of_range_is_zero();
 }
 
-const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float* const* records,
-                                           ReadCounts* counts) {
+void RowReader::FindMore(int64_t first_used) {
+  const int64_t n = std::min(RowsAtOnce(prefetch_bytes_), end_ - found_);
+  if (found_ + n > window_begin_ + kWindowRows) {
+    std::copy(window_.begin() + (first_used - window_begin_),
+              window_.begin() + (found_ - window_begin_), window_.begin());
+    window_begin_ = first_used;
+  }
+  const int64_t next = found_ + kIndexAhead;
+  if (next < end_) table_.first_tier_->PrefetchIndex(ids_ + next, std::min(n, end_ - next));
+  float** records = window_.data() + (found_ - window_begin_);
+  table_.first_tier_->Find(ids_ + found_, n, records);
+  PrefetchRows(records, n, prefetch_bytes_);
+  int64_t num_missing = 0;
+  for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
+  found_ += n;
+  if (num_missing > 0) missing_end_ = found_;
+}
+
+const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records) {
   const int64_t dim = table_.dim();
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records[i];
     if (record != nullptr) {
-      ++counts->hits;
+      ++counts_.hits;
       if (!moves_rows_ || table_.rule_->IsCurrent(record)) {
         rows_[static_cast<size_t>(i)] = record;
         continue;
       }
     } else if (!fetched_.empty()) {
       record = fetched_.Find(ids[i]);
-      if (record != nullptr) ++counts->lower_hits;
+      if (record != nullptr) ++counts_.lower_hits;
     }
     // Most readers never get here, so the memory is taken when it is first needed.
-    if (made_.empty()) made_.resize(static_cast<size_t>(kBlockRows * dim));
+    if (made_.empty()) made_.resize(static_cast<size_t>(kMaxRows * dim));
     float* made = made_.data() + i * dim;
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
@@ -97,7 +119,7 @@ const float* const* RowReader::ResolveEach(const int64_t* ids, int64_t n, float*
     } else if (table_.first_tier_->Accepts(ids[i])) {
       default_rows_.Fill(ids[i], dim, made);
     } else {
-      ++counts->out_of_range;
+      ++counts_.out_of_range;
       std::fill_n(made, dim, 0.0f);
     }
   }

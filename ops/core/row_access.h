@@ -2,6 +2,7 @@
 #ifndef KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_
 #define KERAS_SPARSE_OPS_CORE_ROW_ACCESS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -35,52 +36,67 @@ struct ReadCounts {
 // Adds what a run of lookups has seen to the table's statistics.
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts);
 
-// Reads rows of one table. The table's lock is held. One object a thread.
+// Reads the rows of a list of ids, one after another. Those of the ids to come are on their way
+// from memory meanwhile. The table's lock is held. One object a thread.
 class RowReader {
  public:
-  RowReader(const EmbeddingTable& table, const FetchedRecords& fetched);
+  // At most so many rows at once.
+  static constexpr int64_t kMaxRows = 16;
 
-  // Starts bringing what Find will read into the cache, a block before it.
-  void PrefetchIndex(const int64_t* ids, int64_t n) const;
+  // Reads those of ids[begin], ids[begin + 1], ... ids[end - 1].
+  RowReader(const EmbeddingTable& table, const FetchedRecords& fetched, const int64_t* ids,
+            int64_t begin, int64_t end);
 
-  // Finds the records of a block; null where there is none.
-  //   ids, records  (n), n <= kBlockRows
-  void Find(const int64_t* ids, int64_t n, float** records) const;
-
-  // Starts bringing records towards the processor, as many at once as rows_at_once.
-  int64_t rows_at_once() const { return RowsAtOnce(prefetch_bytes_); }
-  void PrefetchRecords(float* const* records, int64_t n) const {
-    PrefetchRows(records, n, prefetch_bytes_);
+  // The next n rows as they read now: pointers to dim floats each, which stay valid until the next
+  // call.
+  // REQUIRES: n <= kMaxRows; there are as many.
+  const float* const* Next(int64_t n) {
+    const int64_t first = read_;
+    read_ += n;
+    while (found_ < std::min(read_ + rows_ahead_, end_)) FindMore(first);
+    float* const* records = window_.data() + (first - window_begin_);
+    if (first < missing_end_ || moves_rows_) return Resolve(ids_ + first, n, records);
+    counts_.hits += n;
+    return records;
   }
 
-  // Turns what Find gave into rows as they read now: (n) pointers to dim floats, which are
-  // `records` itself if all rows can be read as they stand. Other rows are made in the reader's own
-  // memory, which the next call overwrites.
-  const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records,
-                              ReadCounts* counts) {
-    if (!moves_rows_ && AllFound(records, n)) {
-      counts->hits += n;
-      return records;
-    }
-    return ResolveEach(ids, n, records, counts);
-  }
+  const ReadCounts& counts() const { return counts_; }
+  // Whether an id that was read is outside a table that refuses such.
+  bool refused() const;
 
  private:
-  static bool AllFound(float* const* records, int64_t n) {
-    int64_t num_missing = 0;
-    for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
-    return num_missing == 0;
-  }
-  const float* const* ResolveEach(const int64_t* ids, int64_t n, float* const* records,
-                                  ReadCounts* counts);
+  // How far memory is asked for ahead of use.
+  static constexpr int64_t kMinRowsAhead = 16;
+  static constexpr int64_t kMaxRowsAhead = 32;
+  static constexpr int64_t kBytesAhead = 8192;
+  static constexpr int64_t kIndexAhead = 2 * kMaxRowsAhead;
+  // Rows found and not let go: those of one call, and those ahead, and room for many calls before
+  // they have to move.
+  static constexpr int64_t kWindowRows = 256;
+
+  // Finds some more records and starts bringing them towards the processor; lets go of those before
+  // `first_used`.
+  void FindMore(int64_t first_used);
+  // Turns records, null where there is none, into rows. Those that cannot be read as they stand are
+  // made in the reader's own memory.
+  const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records);
 
   const EmbeddingTable& table_;
   const FetchedRecords& fetched_;
   const Initializer& default_rows_;  // of keys without a row
-  bool moves_rows_;
-  int64_t prefetch_bytes_;
-  std::array<const float*, kBlockRows> rows_;
-  std::vector<float> made_;  // (kBlockRows, dim)
+  const bool moves_rows_;
+  const int64_t prefetch_bytes_;
+  const int64_t rows_ahead_;
+  const int64_t* const ids_;
+  const int64_t end_;
+  int64_t read_;             // ids before it have been read
+  int64_t found_;            // and their records been found before it
+  int64_t window_begin_;     // the id whose record comes first in the window
+  int64_t missing_end_ = 0;  // from it on no id without a record has been found
+  ReadCounts counts_;
+  std::array<float*, kWindowRows> window_;
+  std::array<const float*, kMaxRows> rows_;
+  std::vector<float> made_;  // (kMaxRows, dim)
 };
 
 // Finds or creates the records of one table. The table's lock is held alone.
@@ -88,8 +104,11 @@ class RowWriter {
  public:
   RowWriter(EmbeddingTable* table, const FetchedRecords& fetched);
 
-  // As in RowReader. A record is written back too, and its gradient comes as well.
+  // Starts bringing what Locate will read into the cache, a block before it.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
+
+  // Starts bringing records towards the processor, as many at once as rows_at_once. A record is
+  // written back too, and its gradient comes as well.
   int64_t rows_at_once() const { return RowsAtOnce(2 * prefetch_bytes_); }
   void PrefetchRecords(float* const* records, int64_t n) const {
     PrefetchRows(records, n, prefetch_bytes_);

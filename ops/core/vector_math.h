@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #ifdef __AVX__
 #include <immintrin.h>
@@ -12,16 +13,21 @@
 
 namespace keras_sparse {
 
-// Eight floats; the compiler maps it to what the target has.
+// Four and eight floats; the compiler maps them to what the target has.
+using Vector4 = float __attribute__((vector_size(16)));
 using Vector8 = float __attribute__((vector_size(32)));
 
-inline Vector8 LoadVector(const float* from) {
-  Vector8 value;
+template <typename Vector = Vector8>
+inline Vector LoadVector(const float* from) {
+  Vector value;
   std::memcpy(&value, from, sizeof(value));
   return value;
 }
 
-inline void StoreVector(float* to, Vector8 value) { std::memcpy(to, &value, sizeof(value)); }
+template <typename Vector>
+inline void StoreVector(float* to, Vector value) {
+  std::memcpy(to, &value, sizeof(value));
+}
 
 // Rows are short: a call of memcpy for each would cost as much as the copy.
 inline void CopyRow(const float* from, int64_t dim, float* to) {
@@ -30,16 +36,32 @@ inline void CopyRow(const float* from, int64_t dim, float* to) {
   for (; i < dim; ++i) to[i] = from[i];
 }
 
-// Writes a row past the caches. Worth it only where the rows that are written exceed the cache: it
-// spares reading the lines that are about to be overwritten. Needs StreamingDone afterwards.
-inline void StreamRow(const float* from, int64_t dim, float* to) {
+// Whether a row can be written past the caches: in whole vectors that stand at their alignment.
+inline bool CanStream(int64_t dim, const float* to) {
+  const auto vector_bytes = static_cast<uintptr_t>(dim == 4 ? 16 : 32);
+  return (dim == 4 || dim % 8 == 0) && reinterpret_cast<uintptr_t>(to) % vector_bytes == 0;
+}
+
+// Writes past the caches. Worth it only where the rows that are written exceed the cache: it spares
+// reading the lines that are about to be overwritten. Needs StreamingDone afterwards.
+// REQUIRES: `to` is aligned as the vector.
+template <typename Vector>
+inline void StreamVector(float* to, Vector value) {
 #ifdef __AVX__
-  if (dim % 8 == 0 && reinterpret_cast<uintptr_t>(to) % 32 == 0) {
-    for (int64_t i = 0; i < dim; i += 8) _mm256_stream_ps(to + i, _mm256_loadu_ps(from + i));
-    return;
+  if constexpr (sizeof(value) == 32) {
+    _mm256_stream_ps(to, value);
+  } else {
+    _mm_stream_ps(to, value);
   }
+#else
+  StoreVector(to, value);
 #endif
-  CopyRow(from, dim, to);
+}
+
+// REQUIRES: CanStream(dim, to).
+inline void StreamRow(const float* from, int64_t dim, float* to) {
+  if (dim == 4) return StreamVector(to, LoadVector<Vector4>(from));
+  for (int64_t i = 0; i < dim; i += 8) StreamVector(to + i, LoadVector(from + i));
 }
 
 // Makes streamed rows visible to other threads in the usual order.
@@ -49,34 +71,63 @@ inline void StreamingDone() {
 #endif
 }
 
-// Adds kVectors * 8 columns of n rows to `sum`.
-template <int kVectors, bool kWeighted>
-inline void AddColumns(const float* const* rows, const float* weights, int64_t n, int64_t column,
-                       float* sum) {
-  Vector8 total[kVectors];
-  for (int v = 0; v < kVectors; ++v) total[v] = LoadVector(sum + column + 8 * v);
+// What a sum of rows begins with, and where it goes.
+struct RowSum {
+  const float* begin;   // (dim), or null for zeros
+  float* end;           // (dim), may be `begin`
+  float scale = 1;      // of the whole sum
+  bool stream = false;  // whether it goes past the caches. Requires CanStream(dim, end)
+};
+
+// As many columns as there are in kVectors vectors.
+template <typename Vector, int kVectors, bool kWeighted>
+inline void SumColumns(const float* const* rows, const float* weights, int64_t n, int64_t column,
+                       const RowSum& sum) {
+  constexpr int kFloats = sizeof(Vector) / sizeof(float);
+  Vector total[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] =
+        sum.begin == nullptr ? Vector{} : LoadVector<Vector>(sum.begin + column + kFloats * v);
+  }
   for (int64_t i = 0; i < n; ++i) {
     const float* row = rows[i] + column;
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (kWeighted) {
-        total[v] += weights[i] * LoadVector(row + 8 * v);
+        total[v] += weights[i] * LoadVector<Vector>(row + kFloats * v);
       } else {
-        total[v] += LoadVector(row + 8 * v);
+        total[v] += LoadVector<Vector>(row + kFloats * v);
       }
     }
   }
-  for (int v = 0; v < kVectors; ++v) StoreVector(sum + column + 8 * v, total[v]);
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] *= sum.scale;
+    if (sum.stream) {
+      StreamVector(sum.end + column + kFloats * v, total[v]);
+    } else {
+      StoreVector(sum.end + column + kFloats * v, total[v]);
+    }
+  }
 }
 
 template <bool kWeighted>
-inline void AddRowsImpl(const float* const* rows, const float* weights, int64_t n, int64_t dim,
-                        float* sum) {
+inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+                        const RowSum& sum) {
   int64_t column = 0;
-  for (; column + 64 <= dim; column += 64) AddColumns<8, kWeighted>(rows, weights, n, column, sum);
-  for (; column + 32 <= dim; column += 32) AddColumns<4, kWeighted>(rows, weights, n, column, sum);
-  for (; column + 8 <= dim; column += 8) AddColumns<1, kWeighted>(rows, weights, n, column, sum);
+  const auto do_columns = [&](auto vector, auto num_vectors) {
+    using Vector = decltype(vector);
+    constexpr int kVectors = num_vectors;
+    constexpr int64_t kColumns = kVectors * sizeof(Vector) / sizeof(float);
+    for (; column + kColumns <= dim; column += kColumns) {
+      SumColumns<Vector, kVectors, kWeighted>(rows, weights, n, column, sum);
+    }
+  };
+  do_columns(Vector8(), std::integral_constant<int, 8>());
+  do_columns(Vector8(), std::integral_constant<int, 4>());
+  do_columns(Vector8(), std::integral_constant<int, 2>());
+  do_columns(Vector8(), std::integral_constant<int, 1>());
+  do_columns(Vector4(), std::integral_constant<int, 1>());
   for (; column < dim; ++column) {
-    float total = sum[column];
+    float total = sum.begin == nullptr ? 0.0f : sum.begin[column];
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (kWeighted) {
         total += weights[i] * rows[i][column];
@@ -84,20 +135,27 @@ inline void AddRowsImpl(const float* const* rows, const float* weights, int64_t 
         total += rows[i][column];
       }
     }
-    sum[column] = total;
+    sum.end[column] = total * sum.scale;
   }
 }
 
-// sum += weights[0] * rows[0] + weights[1] * rows[1] + ..., one after the other, so that the result
-// does not depend on how a long sum is cut into calls. No weights means ones.
-//   rows  (n) pointers to dim floats    weights  (n) or null    sum  (dim)
+// sum.end = sum.scale * (sum.begin + weights[0] * rows[0] + weights[1] * rows[1] + ...), one after
+// the other, so that the result does not depend on how a long sum is cut into calls. No weights
+// means ones.
+//   rows  (n) pointers to dim floats    weights  (n) or null
+inline void SumRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+                    const RowSum& sum) {
+  if (weights == nullptr) {
+    SumRowsImpl<false>(rows, weights, n, dim, sum);
+  } else {
+    SumRowsImpl<true>(rows, weights, n, dim, sum);
+  }
+}
+
+// The same on top of what is in `sum`, of shape (dim).
 inline void AddRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
                     float* sum) {
-  if (weights == nullptr) {
-    AddRowsImpl<false>(rows, weights, n, dim, sum);
-  } else {
-    AddRowsImpl<true>(rows, weights, n, dim, sum);
-  }
+  SumRows(rows, weights, n, dim, {sum, sum});
 }
 
 inline void Scale(float factor, int64_t dim, float* row) {

@@ -16,7 +16,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr Combiner kPooling[] = {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN};
-constexpr int64_t kWidths[] = {1, 3, 5, 8, 33, 64, 100, 1500};
+constexpr int64_t kWidths[] = {1, 3, 4, 5, 8, 16, 33, 64, 100, 1500};
 
 TEST(LookupRows, GivesTheInitialRowOfAKeyWithoutOne) {
   for (const int64_t dim : kWidths) {
@@ -31,77 +31,6 @@ TEST(LookupRows, GivesTheInitialRowOfAKeyWithoutOne) {
       EXPECT_EQ(rows, expected) << "dim " << dim;
     }
   }
-}
-
-// Such outputs are written past the cache where they are aligned, as TensorFlow's are.
-TEST(LookupRows, CopiesMoreRowsThanACacheHolds) {
-  constexpr int64_t kNumIds = 1100000;
-  ThreadExecutor executor(2);
-  for (const int64_t dim : {8, 9}) {  // whole vectors, and not
-    const auto table = Open(Options(50, dim, 5));
-    const std::vector<int64_t> ids = RandomIds(kNumIds, 0, 49, 3);
-    std::vector<float> memory(static_cast<size_t>(kNumIds * dim + 16));
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    float* rows = memory.data() + (-address % 64) / sizeof(float);
-    LookupRequest request = {table.get(), ids.data(), NoBags(ids), rows};
-    ASSERT_TRUE(IsOk(LookupRows({request}, &executor)));
-    std::vector<std::vector<float>> expected;
-    for (int64_t id = 0; id < 50; ++id) expected.push_back(Lookup(table.get(), {id}));
-    size_t num_wrong = 0;
-    for (int64_t i = 0; i < kNumIds; ++i) {
-      const std::vector<float>& row = expected[static_cast<size_t>(ids[static_cast<size_t>(i)])];
-      if (!std::equal(row.begin(), row.end(), rows + i * dim)) ++num_wrong;
-    }
-    EXPECT_EQ(num_wrong, 0) << "dim " << dim;
-  }
-}
-
-// As many small outputs as no cache holds, which are streamed after the first steps.
-TEST(LookupRows, CopiesRowsOfManyLookupsOfAStep) {
-  constexpr int64_t kDim = 8;
-  constexpr int64_t kNumIds = 40000;
-  constexpr size_t kLookups = 30;  // 38 MB
-  ThreadExecutor executor(2);
-  std::vector<std::unique_ptr<EmbeddingTable>> tables;
-  std::vector<std::vector<int64_t>> ids;
-  for (size_t t = 0; t < kLookups; ++t) {
-    tables.push_back(Open(Options(50, kDim, t)));
-    ids.push_back(RandomIds(kNumIds, 0, 49, t));
-  }
-  std::vector<float> memory(static_cast<size_t>(kLookups * kNumIds * kDim + 16));
-  float* rows = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) % 64) / sizeof(float);
-  for (int step = 0; step < 2; ++step) {
-    std::fill(memory.begin(), memory.end(), -1.0f);
-    for (size_t t = 0; t < kLookups; ++t) {
-      float* own = rows + t * kNumIds * kDim;
-      LookupRequest request = {tables[t].get(), ids[t].data(), NoBags(ids[t]), own};
-      ASSERT_TRUE(IsOk(LookupRows({request}, &executor)));
-    }
-    for (size_t t = 0; t < kLookups; ++t) {
-      const std::vector<float> expected = Lookup(tables[t].get(), ids[t]);
-      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), rows + t * kNumIds * kDim))
-          << "step " << step << ", table " << t;
-    }
-  }
-}
-
-TEST(CountOutputs, CountsAllLookupsOfAStepHoweverTheyAreSpreadOverOps) {
-  const std::vector<int64_t> ids = {1, 2, 3};
-  std::vector<float> rows(12);
-  std::vector<std::unique_ptr<EmbeddingTable>> tables;
-  for (int t = 0; t < 3; ++t) tables.push_back(Open(Options(50, 4, 5)));
-  const auto request = [&](int t) {
-    return LookupRequest{tables[static_cast<size_t>(t)].get(), ids.data(), NoBags(ids),
-                         rows.data()};
-  };
-  for (int t = 0; t < 3; ++t) (void)CountOutputs({request(t)});
-  for (int t = 0; t < 3; ++t) EXPECT_EQ(CountOutputs({request(t)}), 3 * 48);
-  EXPECT_EQ(CountOutputs({request(0), request(1), request(2)}), 5 * 48);  // two and these three
-  EXPECT_EQ(CountOutputs({request(0), request(1), request(2)}), 3 * 48);
-  EXPECT_EQ(CountOutputs({request(2)}), 48);
-  EXPECT_EQ(CountOutputs({request(2)}), 48);
-  EXPECT_EQ(CountOutputs({request(2), request(0)}), 4 * 48);  // since the last lookup of table 0
-  EXPECT_EQ(CountOutputs({}), 0);
 }
 
 TEST(LookupRows, ChangesNothing) {
@@ -178,6 +107,26 @@ TEST(LookupRows, TakesABatchOfSizeZero) {
   EXPECT_TRUE(Lookup(table.get(), {}).empty());
   EXPECT_TRUE(Pool(table.get(), {}, BagsOf(Combiner::kSum, splits)).empty());
   EXPECT_TRUE(IsOk(LookupRows({}, Inline())));
+}
+
+// A bag may be many times what is read at once, and its rows may be there or not.
+TEST(LookupRows, PoolsBagsOfAllSizesSideBySide) {
+  ThreadExecutor executor(2);
+  for (const int64_t dim : {4, 20, 64}) {
+    const auto table = OpenWithRule(Dynamic(dim), SgdRule());
+    const std::vector<int64_t> trained = RandomIds(900, 0, 999, 1);
+    ASSERT_TRUE(IsOk(Subtract(table.get(), trained, RandomFloats(900 * dim, 2))));
+    const std::vector<int64_t> splits = RandomSplits(400, 70, 3);
+    const std::vector<int64_t> ids = RandomIds(splits.back(), 0, 999, 4);
+    std::vector<std::vector<float>> rows;
+    for (int64_t id = 0; id < 1000; ++id) rows.push_back(Lookup(table.get(), {id}));
+    const auto row_of = [&](int64_t id) { return rows[static_cast<size_t>(id)]; };
+    for (const Combiner combiner : kPooling) {
+      const Bags bags = BagsOf(combiner, splits);
+      ExpectNear(Pool(table.get(), ids, bags, &executor), ReferencePool(row_of, ids, bags, dim),
+                 1e-5);
+    }
+  }
 }
 
 TEST(LookupRows, PoolsOneHugeBag) {

@@ -11,7 +11,8 @@
 namespace keras_sparse {
 namespace {
 
-const std::vector<int64_t> kWidths = {1, 3, 5, 7, 8, 9, 16, 31, 33, 64, 65, 100, 127, 128, 1500};
+const std::vector<int64_t> kWidths = {1,  3,  4,  5,  7,  8,   9,   12,  16,
+                                      20, 31, 33, 64, 65, 100, 127, 128, 1500};
 
 TEST(AddRows, AddsEachColumnOfAnyWidth) {
   for (const int64_t dim : kWidths) {
@@ -52,6 +53,41 @@ TEST(AddRows, GivesTheSameBitsHoweverASumIsCut) {
       EXPECT_EQ(Bits(cut), Bits(whole)) << "dim " << dim;
     }
   }
+}
+
+// Past the caches or not, from zeros or from a sum that has begun.
+TEST(SumRows, BeginsAndEndsAsItIsTold) {
+  for (const int64_t dim : kWidths) {
+    const int64_t n = 5;
+    const std::vector<float> data = RandomFloats(n * dim, 7);
+    const std::vector<float> begun = RandomFloats(dim, 8);
+    std::vector<const float*> rows;
+    for (int64_t i = 0; i < n; ++i) rows.push_back(data.data() + i * dim);
+    for (const float* begin : {static_cast<const float*>(nullptr), begun.data()}) {
+      std::vector<float> expected(static_cast<size_t>(dim));
+      if (begin != nullptr) expected = begun;
+      AddRows(rows.data(), nullptr, n, dim, expected.data());
+      Scale(0.3f, dim, expected.data());
+      for (const size_t offset : {0, 1, 4}) {  // from a place where any vector may stand
+        std::vector<float> memory(static_cast<size_t>(dim) + 16, 2.0f);
+        const auto address = reinterpret_cast<uintptr_t>(memory.data());
+        float* end = memory.data() + (-address % 32) / sizeof(float) + offset;
+        SumRows(rows.data(), nullptr, n, dim, {begin, end, 0.3f, CanStream(dim, end)});
+        StreamingDone();
+        EXPECT_EQ(Bits(std::vector<float>(end, end + dim)), Bits(expected)) << "dim " << dim;
+        EXPECT_EQ(end[dim], 2.0f) << "wrote past the row, dim " << dim;
+      }
+    }
+  }
+}
+
+TEST(CanStream, TakesWholeVectorsAtTheirAlignment) {
+  alignas(32) float memory[16];
+  for (const int64_t dim : {4, 8, 64}) EXPECT_TRUE(CanStream(dim, memory)) << dim;
+  for (const int64_t dim : {1, 5, 9, 12, 20}) EXPECT_FALSE(CanStream(dim, memory)) << dim;
+  EXPECT_TRUE(CanStream(4, memory + 4));
+  EXPECT_FALSE(CanStream(4, memory + 2));
+  EXPECT_FALSE(CanStream(8, memory + 4));
 }
 
 TEST(Dot, MultipliesRowsOfAnyWidth) {
