@@ -261,17 +261,18 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
 
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
   std::vector<EmbeddingTable*> tables;
-  std::vector<GradientSource> sources;
+  std::vector<OutputGradient> gradients;
   for (const ApplyRequest& request : requests) {
     KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.Check());
     tables.push_back(request.table);
-    sources.emplace_back(request.gradient, executor);
+    gradients.push_back(request.gradient);
   }
   const TableLocks locks(tables, TableLocks::Mode::kExclusive);
   if (locks.has_repeats()) {
     return InvalidArgument(
         "a step must name each table once; merge the gradients of a table first");
   }
+  const std::vector<GradientSource> sources = GradientSource::Make(gradients, executor);
   return GradientApplier(requests, sources, executor).Run();
 }
 

@@ -3,11 +3,39 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerBag = 20;
+constexpr int64_t kIdsPerRun = 4096;
+constexpr int64_t kNanosecondsPerRun = 8000;
+
+// Some consecutive bags of one gradient.
+struct Run {
+  size_t gradient;
+  int64_t first_bag;
+  int64_t last_bag;
+};
 
 }  // namespace
 
-GradientSource::GradientSource(const OutputGradient& gradient, Executor* executor)
+std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradient>& gradients,
+                                                 Executor* executor) {
+  std::vector<GradientSource> sources;
+  std::vector<Run> runs;
+  for (size_t g = 0; g < gradients.size(); ++g) {
+    sources.push_back(GradientSource(gradients[g]));
+    if (gradients[g].bags.combiner == Combiner::kNone) continue;
+    const std::vector<int64_t> cuts = CutBags(gradients[g].bags, kIdsPerRun);
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({g, cuts[i], cuts[i + 1]});
+  }
+  executor->ParallelFor(
+      static_cast<int64_t>(runs.size()), kNanosecondsPerRun, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const Run& run = runs[static_cast<size_t>(r)];
+          sources[run.gradient].FillBags(gradients[run.gradient].bags, run.first_bag, run.last_bag);
+        }
+      });
+  return sources;
+}
+
+GradientSource::GradientSource(const OutputGradient& gradient)
     : grads_(gradient.grads), dim_(gradient.dim) {
   const Bags& bags = gradient.bags;
   if (bags.combiner == Combiner::kNone) return;
@@ -17,18 +45,19 @@ GradientSource::GradientSource(const OutputGradient& gradient, Executor* executo
   if (bags.weights != nullptr || bags.combiner != Combiner::kSum) {
     coefficients_.reset(new float[num_ids]);
   }
-  executor->ParallelFor(bags.num_bags, kNanosecondsPerBag, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const float scale = coefficients_ == nullptr ? 1 : bags.Scale(b);
-      for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
-        const auto position = static_cast<size_t>(i);
-        bag_of_[position] = static_cast<uint32_t>(b);
-        if (coefficients_ != nullptr) {
-          coefficients_[position] = bags.weights == nullptr ? scale : scale * bags.weights[i];
-        }
+}
+
+void GradientSource::FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag) {
+  for (int64_t b = first_bag; b < last_bag; ++b) {
+    const float scale = coefficients_ == nullptr ? 1 : bags.Scale(b);
+    for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
+      const auto position = static_cast<size_t>(i);
+      bag_of_[position] = static_cast<uint32_t>(b);
+      if (coefficients_ != nullptr) {
+        coefficients_[position] = bags.weights == nullptr ? scale : scale * bags.weights[i];
       }
     }
-  });
+  }
 }
 
 }  // namespace keras_sparse

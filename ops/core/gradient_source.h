@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "ops/core/executor.h"
 #include "ops/core/output_gradient.h"
@@ -19,9 +20,10 @@ namespace keras_sparse {
 // out for each id: that would be hotness times the bytes.
 class GradientSource {
  public:
-  // `gradient.grads` must outlive the source.
-  // REQUIRES: gradient.bags.Check()
-  GradientSource(const OutputGradient& gradient, Executor* executor);
+  // One a gradient, whose `grads` must outlive it.
+  // REQUIRES: gradient.bags.Check() of each
+  static std::vector<GradientSource> Make(const std::vector<OutputGradient>& gradients,
+                                          Executor* executor);
 
   const float* Row(uint32_t position) const {
     const uint32_t bag = bag_of_ == nullptr ? position : bag_of_[position];
@@ -53,6 +55,11 @@ class GradientSource {
   }
 
  private:
+  explicit GradientSource(const OutputGradient& gradient);
+
+  // Fills in what belongs to the ids of bags [first_bag, last_bag).
+  void FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag);
+
   const float* grads_;
   int64_t dim_;
   std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids), null without bags: its own position

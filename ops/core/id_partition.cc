@@ -8,9 +8,10 @@
 namespace keras_sparse {
 namespace {
 
-// Few enough that the working set of a part stays in the second-level cache, and that an op has
-// parts for every thread. A table whose ids are one part is spared the sort.
-constexpr int64_t kMaxIdsPerPart = 8192;
+// Few enough that the working set of a part stays near the second-level cache, and that an op has
+// parts for every thread. A table whose ids are one part is spared the sort, which costs more than
+// a working set somewhat too large.
+constexpr int64_t kMaxIdsPerPart = 32768;
 constexpr int64_t kMinIdsPerPart = 1024;
 constexpr int64_t kPartsPerOp = 16;
 constexpr int64_t kMinIdsPerChunk = 16384;

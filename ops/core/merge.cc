@@ -23,8 +23,8 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
   for (const OutputGradient& gradient : gradients) {
     KERAS_SPARSE_RETURN_IF_ERROR(gradient.bags.Check());
     lists.push_back({gradient.ids, gradient.bags.num_ids, kMaxPartBits});
-    result->sources_.emplace_back(gradient, executor);
   }
+  result->sources_ = GradientSource::Make(gradients, executor);
   result->ids_ = std::make_unique<DistinctIds>(lists, executor);
   *merger = std::move(result);
   return Status::Ok();
