@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ops/core/executor.h"
@@ -70,6 +71,15 @@ TEST(PartitionIds, LeavesTablesWholeWhereThereAreEnoughOfThem) {
   for (const IdPartition& partition : many) EXPECT_EQ(partition.num_parts(), 1);
   // Alone, the same ids give work to more than one thread.
   EXPECT_GE(PartitionIds({ListOf(ids, 6)}, &executor)[0].num_parts(), 4);
+}
+
+TEST(PartitionIds, CutsListsThatExceedTheCacheHoweverManyThereAre) {
+  InlineExecutor executor;
+  for (const auto& [num_ids, num_parts] : {std::pair{32768, 1}, {32769, 2}, {140000, 8}}) {
+    const std::vector<int64_t> ids = RandomIds(num_ids, 0, 1 << 30, 6);
+    const auto many = PartitionIds(std::vector<IdList>(26, ListOf(ids, 6)), &executor);
+    for (const IdPartition& partition : many) EXPECT_EQ(partition.num_parts(), num_parts);
+  }
 }
 
 TEST(PartitionIds, UsesNoMorePartsThanTheTableAllows) {
