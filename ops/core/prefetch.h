@@ -14,11 +14,11 @@ constexpr int64_t kBlockRows = 16;
 // The rest of a wider row follows by the processor's own stream prefetcher.
 constexpr int64_t kMaxPrefetchBytes = 1024;
 
-// How many rows of so many bytes to ask for between the uses of others. The processor has room for
-// a few dozen lines on their way and waits while it has none: a whole block asked for at once would
-// keep it from using the block before.
+// How many rows of so many bytes to ask for between the uses of others: many at once, so that most
+// of them are on their way while a few are used, but fewer lines than the second-level cache has
+// room for beside those in use.
 inline int64_t RowsAtOnce(int64_t bytes) {
-  constexpr int64_t kBytesAtOnce = 2048;
+  constexpr int64_t kBytesAtOnce = 8192;
   constexpr int64_t kMinRows = 2;  // calls a row would cost more than they save
   return std::clamp(kBytesAtOnce / bytes, kMinRows, kBlockRows);
 }
@@ -30,10 +30,16 @@ inline int64_t BytesToPrefetch(int64_t row_bytes, int64_t stride) {
   return stride % kCacheLineBytes == 0 ? row_bytes : row_bytes + kLatestBegin;
 }
 
+// Into the second-level cache. The first level has room for a few dozen lines on their way (24 on
+// AMD Zen 4), and all that comes behind them waits while there is none; the second level has room
+// for several times as many. Rows of 128 bytes at random come there in half of the time.
+//
 // GCC takes a function that does nothing but prefetch for one without an effect, and drops the
 // calls of it that it does not inline at once. The empty statement is an effect in its eyes.
 inline void PrefetchLine(const void* address) {
-  __builtin_prefetch(address, 0, 3);
+  constexpr int kForReading = 0;
+  constexpr int kIntoSecondLevel = 2;
+  __builtin_prefetch(address, kForReading, kIntoSecondLevel);
   asm volatile("" : : "r"(address));
 }
 
@@ -43,40 +49,16 @@ inline void PrefetchBytes(const void* address, int64_t bytes) {
   for (int64_t i = 0; i < end; i += kCacheLineBytes) PrefetchLine(begin + i);
 }
 
-// The first bytes of rows: `n` addresses, which may be null. A loop a size, since a loop in the
-// loop would cost more than its prefetches.
-template <int kLines>
-inline void PrefetchLines(float* const* rows, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null has no neighbours to point at
-    for (int line = 0; line < kLines; ++line) {
-      PrefetchLine(reinterpret_cast<const void*>(begin + line * kCacheLineBytes));
-    }
-  }
-}
-
+// The first bytes of rows: `n` addresses, which may be null. Line by line over all rows, not row by
+// row: neighbouring lines in a row make the processor's own prefetcher run on past the row's end
+// and fetch what nobody asked for. Rows of 768 bytes at random come in three quarters of the time.
 inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
-  switch ((std::min(bytes, kMaxPrefetchBytes) + kCacheLineBytes - 1) / kCacheLineBytes) {
-    case 1:
-      return PrefetchLines<1>(rows, n);
-    case 2:
-      return PrefetchLines<2>(rows, n);
-    case 3:
-      return PrefetchLines<3>(rows, n);
-    case 4:
-      return PrefetchLines<4>(rows, n);
-    case 5:
-      return PrefetchLines<5>(rows, n);
-    case 6:
-      return PrefetchLines<6>(rows, n);
-    case 7:
-      return PrefetchLines<7>(rows, n);
-    case 8:
-      return PrefetchLines<8>(rows, n);
-    default:
-      for (int64_t i = 0; i < n; ++i) {
-        if (rows[i] != nullptr) PrefetchBytes(rows[i], bytes);
-      }
+  const int64_t end = std::min(bytes, kMaxPrefetchBytes);
+  for (int64_t at = 0; at < end; at += kCacheLineBytes) {
+    for (int64_t i = 0; i < n; ++i) {
+      const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null has no neighbours to point at
+      PrefetchLine(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
+    }
   }
 }
 
