@@ -109,7 +109,9 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   Scratch& scratch = kept;  // found once: a thread's variable is a call away
   const int64_t dim = table->dim();
   IdGrouper& groups = scratch.groups;
-  groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part));
+  const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
+  groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part),
+               is_range ? table->input_dim() : 0);
   scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kBlockRows * dim)));
   RowWriter writer(table, fetched);
   const bool skips = writer.may_skip();
@@ -233,9 +235,10 @@ Status GradientApplier::Run() {
 
 Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {
   std::vector<IdList> lists;
-  for (const ApplyRequest& request : requests_) {
-    lists.push_back(
-        {request.gradient.ids, request.gradient.bags.num_ids, request.table->max_part_bits()});
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const ApplyRequest& request = requests_[r];
+    lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
+                     request.table->max_part_bits(), sources_[r].names()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;

@@ -17,7 +17,8 @@
 namespace keras_sparse {
 
 // The gradient of the id at position p is coefficients[p] * grads[bag_of[p]]. It is never written
-// out for each id: that would be hotness times the bytes.
+// out for each id: that would be hotness times the bytes. Without coefficients the bag is all that is
+// to be known of an id, so that it is known by its bag, and else by its position.
 class GradientSource {
  public:
   // One a gradient, whose `grads` must outlive it.
@@ -25,29 +26,32 @@ class GradientSource {
   static std::vector<GradientSource> Make(const std::vector<OutputGradient>& gradients,
                                           Executor* executor);
 
-  const float* Row(uint32_t position) const {
-    const uint32_t bag = bag_of_ == nullptr ? position : bag_of_[position];
+  // The names of ids (see IdList), by which the methods below know them.
+  const uint32_t* names() const { return coefficients_ == nullptr ? bag_of_.get() : nullptr; }
+
+  const float* Row(uint32_t name) const {
+    const uint32_t bag = coefficients_ == nullptr ? name : bag_of_[name];
     return grads_ + int64_t{bag} * dim_;
   }
 
   // Whether Row is a gradient itself, without a coefficient.
   bool rows_are_gradients() const { return coefficients_ == nullptr; }
 
-  void Prefetch(uint32_t position) const {
-    PrefetchBytes(Row(position), BytesToPrefetch(4 * dim_, 4 * dim_));
+  void Prefetch(uint32_t name) const {
+    PrefetchBytes(Row(name), BytesToPrefetch(4 * dim_, 4 * dim_));
   }
 
-  // sum = the gradients of these positions added in their order; there is at least one.
-  //   positions  (n)    sum  (dim)
-  void Sum(const uint32_t* positions, int64_t n, float* sum) const {
+  // sum = the gradients of these ids added in their order; there is at least one.
+  //   names  (n)    sum  (dim)
+  void Sum(const uint32_t* names, int64_t n, float* sum) const {
     std::array<const float*, kBlockRows> rows;
     std::array<float, kBlockRows> weights;
     for (int64_t begin = 0; begin < n; begin += kBlockRows) {
       const int64_t size = std::min(kBlockRows, n - begin);
       for (int64_t i = 0; i < size; ++i) {
-        const uint32_t position = positions[begin + i];
-        rows[static_cast<size_t>(i)] = Row(position);
-        if (coefficients_ != nullptr) weights[static_cast<size_t>(i)] = coefficients_[position];
+        const uint32_t name = names[begin + i];
+        rows[static_cast<size_t>(i)] = Row(name);
+        if (coefficients_ != nullptr) weights[static_cast<size_t>(i)] = coefficients_[name];
       }
       SumRows(rows.data(), coefficients_ == nullptr ? nullptr : weights.data(), size, dim_,
               {begin == 0 ? nullptr : sum, sum});

@@ -81,13 +81,15 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
     partition.begin_.push_back(0);
     if (chunk_begin == chunk_end) {
       partition.ids_ = lists[l].ids;
+      partition.positions_ = lists[l].names;
       partition.begin_.push_back(lists[l].num_ids);
       continue;
     }
     // Not vectors: nobody needs the zeros.
     partition.owned_ids_.reset(new int64_t[num_ids]);
-    partition.positions_.reset(new uint32_t[num_ids]);
+    partition.owned_positions_.reset(new uint32_t[num_ids]);
     partition.ids_ = partition.owned_ids_.get();
+    partition.positions_ = partition.owned_positions_.get();
     int64_t place = 0;
     for (size_t part = 0; part < chunks[chunk_begin].next.size(); ++part) {
       for (size_t c = chunk_begin; c < chunk_end; ++c) {
@@ -104,11 +106,12 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
           Chunk& chunk = chunks[static_cast<size_t>(c)];
           const int64_t* ids = lists[chunk.list].ids;
           int64_t* sorted_ids = partitions[chunk.list].owned_ids_.get();
-          uint32_t* positions = partitions[chunk.list].positions_.get();
+          uint32_t* positions = partitions[chunk.list].owned_positions_.get();
+          const uint32_t* names = lists[chunk.list].names;
           for (int64_t i = chunk.begin; i < chunk.end; ++i) {
             const int64_t place = chunk.next[TopBits(HashKey(ids[i]), chunk.bits)]++;
             sorted_ids[place] = ids[i];
-            positions[place] = static_cast<uint32_t>(i);
+            positions[place] = names == nullptr ? static_cast<uint32_t>(i) : names[i];
           }
         }
       });

@@ -16,6 +16,8 @@ struct IdList {
   const int64_t* ids;
   int64_t num_ids;    // below 2^32
   int max_part_bits;  // the finest cut the table allows
+  // (num_ids) as what an id's occurrence is known; null means by its position, 0, 1, 2, ...
+  const uint32_t* names = nullptr;
 };
 
 // Equal ids are in the same part, and inside a part ids keep the order they came in: what is
@@ -26,10 +28,11 @@ class IdPartition {
   int64_t num_ids(int64_t part) const { return End(part) - Begin(part); }
 
   //   ids        (num_ids(part))
-  //   positions  (num_ids(part)) where each id stood in the list; null means 0, 1, 2, ...
+  //   positions  (num_ids(part)) where each id stood in the list, or its name if the list has names;
+  //              null means 0, 1, 2, ...
   const int64_t* ids(int64_t part) const { return ids_ + Begin(part); }
   const uint32_t* positions(int64_t part) const {
-    return positions_ == nullptr ? nullptr : positions_.get() + Begin(part);
+    return positions_ == nullptr ? nullptr : positions_ + Begin(part);
   }
 
  private:
@@ -42,7 +45,8 @@ class IdPartition {
   std::vector<int64_t> begin_;  // (num_parts + 1)
   const int64_t* ids_ = nullptr;
   std::unique_ptr<int64_t[]> owned_ids_;  // none if there is one part: the list itself will do
-  std::unique_ptr<uint32_t[]> positions_;
+  const uint32_t* positions_ = nullptr;
+  std::unique_ptr<uint32_t[]> owned_positions_;
 };
 
 // One partition a list: a counting sort by the top bits of the key's hash, all lists in parallel.

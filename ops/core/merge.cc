@@ -22,9 +22,12 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
   std::vector<IdList> lists;
   for (const OutputGradient& gradient : gradients) {
     KERAS_SPARSE_RETURN_IF_ERROR(gradient.bags.Check());
-    lists.push_back({gradient.ids, gradient.bags.num_ids, kMaxPartBits});
   }
   result->sources_ = GradientSource::Make(gradients, executor);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    lists.push_back({gradients[i].ids, gradients[i].bags.num_ids, kMaxPartBits,
+                     result->sources_[i].names()});
+  }
   result->ids_ = std::make_unique<DistinctIds>(lists, executor);
   *merger = std::move(result);
   return Status::Ok();
