@@ -7,10 +7,9 @@ Static tables of 10,000 rows, of widths from 4 to 64, in one process: `GroupEmbe
 step with Adagrad; with one id a sample and table, and with 1 to 10, summed. They take turns on the
 same ids. The aim is 5 times the speed of Keras forward and 10 times in a step, for 100 tables.
 
-A call of a `tf.function` runs several steps one after another, on ids that it holds: from Python
-hundreds of tensors a step cost milliseconds, which `model.fit` does not pay, as it draws batches
-inside. One element of each output is added up in every step, else TensorFlow would leave lookups
-out.
+A step is a call of a `tf.function`, as `model.fit` makes one. It holds the ids: hundreds of tensors
+as its arguments would cost milliseconds, which `fit` does not pay, as it draws batches inside. All
+outputs go to one op that looks at none of them, else TensorFlow would leave lookups out.
 
 "Plain C++" does the same work, the tables of a width at a time, with nothing around it
 (`benchmarks/floor.cc`, on huge pages). "Copying the outputs alone" takes its turns too: NumPy, on
@@ -21,7 +20,6 @@ is a bound, but both say what a step costs without an engine around it.
 
 import argparse
 import concurrent.futures
-import math
 import os
 import statistics
 
@@ -110,55 +108,39 @@ def call_and_pool(layer, ids):
     return tf.math.segment_sum(layer(ids.values), ids.value_rowids())
 
 
-def consume(outputs):
-    """Adds up one element of each output: TensorFlow leaves out what nobody uses."""
-    import tensorflow as tf
-
-    return tf.add_n([output[0, 0] for output in outputs])
-
-
-def make_call(way, kind, column, options, inputs, grads):
-    """Returns a function that runs several steps, one after another."""
+def make_step(way, kind, column, inputs, grads):
+    """Returns a function that takes one step."""
     import tensorflow as tf
 
     look_up, optimizer, variables = build(way, kind, len(inputs))
 
+    @tf.function
     def step():
-        if column == "forward":
-            return look_up(inputs)
         with tf.GradientTape() as tape:
             outputs = look_up(inputs)
-        optimizer.apply(tape.gradient(outputs, variables, grads), variables)
-        return outputs
+        if column != "forward":
+            optimizer.apply(tape.gradient(outputs, variables, grads), variables)
+        tf.raw_ops.Assert(condition=tf.random.uniform(()) >= 0, data=outputs)
 
-    @tf.function
-    def call():
-        total = tf.zeros(())
-        for _ in tf.range(options.steps_a_call):
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
-            total += consume(step())
-        return total
-
-    return call
+    return step
 
 
 def make_plain(kind, column, inputs, options):
-    """Returns a function that runs as many steps of plain C++, all lookups of one first."""
+    """Returns a function that takes one step of plain C++, all lookups first."""
     num_bytes = 4 * options.batch_size * sum(widths_of(len(inputs)))
     floors = [
         floor.Floor(workload, column, huge=True, output_bytes=num_bytes)
         for workload in workloads_of_widths(kind, inputs, options.batch_size)
     ]
 
-    def call():
-        for _ in range(options.steps_a_call):
+    def step():
+        for each in floors:
+            each.forward(0)
+        if column != "forward":
             for each in floors:
-                each.forward(0)
-            if column != "forward":
-                for each in floors:
-                    each.update(0)
+                each.update(0)
 
-    return call
+    return step
 
 
 def workloads_of_widths(kind, inputs, batch_size):
@@ -185,42 +167,36 @@ def workloads_of_widths(kind, inputs, batch_size):
 
 
 def make_copy(grads, options):
-    """Returns a function that copies as much as all outputs, as often as a call has steps."""
+    """Returns a function that copies as much as all outputs."""
     source = np.concatenate([grad.numpy().ravel() for grad in grads])
     sources = np.array_split(source, options.threads)
     targets = np.array_split(np.empty_like(source), options.threads)
     pool = concurrent.futures.ThreadPoolExecutor(options.threads)
 
-    def copy(target, source):
-        for _ in range(options.steps_a_call):
-            np.copyto(target, source)
-
-    return lambda: list(pool.map(copy, targets, sources))
+    return lambda: list(pool.map(np.copyto, targets, sources))
 
 
 def measure(kind, column, num_tables, options):
-    """Returns the times of each way's steps, in ms: of a step the mean of its call."""
+    """Returns the times of each way's steps, in ms."""
     import tensorflow as tf
 
     inputs = make_ids(kind, num_tables, options.batch_size)
     grads = [tf.fill((options.batch_size, width), 0.01) for width in widths_of(num_tables)]
     ways = [GROUP, OURS, KERAS] if num_tables <= options.most_one_by_one else [GROUP]
-    calls = {way: make_call(way, kind, column, options, inputs, grads) for way in ways}
-    calls[PLAIN] = make_plain(kind, column, inputs, options)
+    steps = {way: make_step(way, kind, column, inputs, grads) for way in ways}
+    steps[PLAIN] = make_plain(kind, column, inputs, options)
     if column == "forward":
-        calls[COPY] = make_copy(grads, options)
-    ways = list(calls)
+        steps[COPY] = make_copy(grads, options)
+    ways = list(steps)
     times = {way: [] for way in ways}
-    for call in calls.values():
-        call()  # traced
-    most_calls = math.ceil(options.steps / options.steps_a_call)
+    for step in steps.values():
+        step()  # traced
     for number in range(options.rounds):
         first = number % len(ways)
         for way in ways[first:] + ways[:first]:
-            of_calls = take_turn(
-                lambda batch, call=calls[way]: call(), 0, most_calls, options.most_seconds
+            times[way] += take_turn(
+                lambda batch, step=steps[way]: step(), 0, options.steps, options.most_seconds
             )
-            times[way] += [each / options.steps_a_call for each in of_calls]
     return times
 
 
@@ -250,7 +226,6 @@ def main(arguments=None):
     parser.add_argument("--batch-size", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=5, help="turns of every way (5)")
     parser.add_argument("--steps", type=int, default=50, help="steps of a turn, at most (50)")
-    parser.add_argument("--steps-a-call", type=int, default=10, help="steps of a call (10)")
     parser.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
