@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "ops/core/hash.h"
@@ -59,6 +60,37 @@ TEST(IdGrouper, AgreesWithAMapHoweverOftenItIsUsed) {
       EXPECT_EQ(Occurrences(groups, u), reference[groups.unique_ids()[u]]);
       EXPECT_GE(groups.occurrences(u)[0], last_first);
       last_first = groups.occurrences(u)[0];
+    }
+  }
+}
+
+TEST(IdGrouper, PutsTheIdsOfFewRowsInOrder) {
+  const std::vector<int64_t> ids = {9, 0, 9, 2, 0, 9};
+  const std::vector<uint32_t> positions = {7, 7, 6, 5, 4, 3};
+  IdGrouper groups;
+  for (const int64_t num_rows : {10, 24}) {
+    groups.Group(ids.data(), positions.data(), 6, num_rows);
+    EXPECT_EQ(UniqueIds(groups), (std::vector<int64_t>{0, 2, 9}));
+    EXPECT_EQ(Occurrences(groups, 0), (std::vector<uint32_t>{7, 4}));
+    EXPECT_EQ(Occurrences(groups, 1), (std::vector<uint32_t>{5}));
+    EXPECT_EQ(Occurrences(groups, 2), (std::vector<uint32_t>{7, 6, 3}));
+  }
+  // More rows than that are not walked over.
+  groups.Group(ids.data(), positions.data(), 6, 25);
+  EXPECT_EQ(UniqueIds(groups), (std::vector<int64_t>{9, 0, 2}));
+}
+
+TEST(IdGrouper, AgreesWithAMapHoweverManyRowsThereAre) {
+  IdGrouper groups;
+  for (const auto& [n, num_rows] :
+       {std::pair{0, 5}, {1, 1}, {1, 4}, {1000, 3}, {1000, 4000}, {3, 1000000}, {20000, 10000}}) {
+    const std::vector<int64_t> ids = RandomIds(n, 0, num_rows - 1, static_cast<uint64_t>(n));
+    groups.Group(ids.data(), nullptr, n, num_rows);
+    std::map<int64_t, std::vector<uint32_t>> reference;
+    for (size_t i = 0; i < ids.size(); ++i) reference[ids[i]].push_back(static_cast<uint32_t>(i));
+    ASSERT_EQ(groups.num_unique(), static_cast<int64_t>(reference.size()));
+    for (int64_t u = 0; u < groups.num_unique(); ++u) {
+      EXPECT_EQ(Occurrences(groups, u), reference[groups.unique_ids()[u]]);
     }
   }
 }

@@ -82,6 +82,25 @@ TEST(PartitionIds, CutsListsThatExceedTheCacheHoweverManyThereAre) {
   }
 }
 
+TEST(PartitionIds, KnowsIdsByTheirNames) {
+  InlineExecutor executor;
+  for (const int64_t num_ids : {5, 100000}) {
+    const std::vector<int64_t> ids = RandomIds(num_ids, 0, 1000, 7);
+    std::vector<uint32_t> names;
+    for (const int64_t id : ids) names.push_back(4000000000u + static_cast<uint32_t>(id));
+    IdList list = ListOf(ids, 6);
+    list.names = names.data();
+    const IdPartition partition = std::move(PartitionIds({list}, &executor)[0]);
+    EXPECT_EQ(partition.num_parts() > 1, num_ids > 5);
+    for (int64_t part = 0; part < partition.num_parts(); ++part) {
+      for (int64_t i = 0; i < partition.num_ids(part); ++i) {
+        ASSERT_EQ(partition.positions(part)[i],
+                  4000000000u + static_cast<uint32_t>(partition.ids(part)[i]));
+      }
+    }
+  }
+}
+
 TEST(PartitionIds, UsesNoMorePartsThanTheTableAllows) {
   const std::vector<int64_t> ids = RandomIds(140000, 0, 1 << 30, 4);
   InlineExecutor executor;
