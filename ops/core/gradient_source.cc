@@ -48,8 +48,8 @@ GradientSource::GradientSource(const OutputGradient& gradient)
 }
 
 void GradientSource::FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag) {
-  // In whole vectors: what is too much of one, the next bag writes over. A loop over the few ids of a
-  // bag would cost a mispredicted branch each.
+  // In whole vectors: what is too much of one, the next bag writes over. A loop over the few ids of
+  // a bag would cost a mispredicted branch each.
   constexpr int64_t kVector = 8;
   const int64_t last = bags.row_splits[last_bag];
   for (int64_t b = first_bag; b < last_bag; ++b) {

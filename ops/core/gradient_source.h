@@ -17,8 +17,8 @@
 namespace keras_sparse {
 
 // The gradient of the id at position p is coefficients[p] * grads[bag_of[p]]. It is never written
-// out for each id: that would be hotness times the bytes. Without coefficients the bag is all that is
-// to be known of an id, so that it is known by its bag, and else by its position.
+// out for each id: that would be hotness times the bytes. Without coefficients the bag is all that
+// is to be known of an id, so that it is known by its bag, and else by its position.
 class GradientSource {
  public:
   // One a gradient, whose `grads` must outlive it.

@@ -8,8 +8,8 @@
 
 namespace keras_sparse {
 
-// A counting sort, by the rows themselves where there are few, otherwise by a small hash table. Meant
-// to be used again and again by one thread: its memory stays.
+// A counting sort, by the rows themselves where there are few, otherwise by a small hash table.
+// Meant to be used again and again by one thread: its memory stays.
 class IdGrouper {
  public:
   // ids        (n)
@@ -17,8 +17,8 @@ class IdGrouper {
   // num_rows   ids are in [0, num_rows); 0 if they may be any
   void Group(const int64_t* ids, const uint32_t* positions, int64_t n, int64_t num_rows = 0);
 
-  // Distinct ids: rising if there are at most kMaxRowsPerId rows for each of `n` ids, which makes of
-  // their rows a walk through memory; else in the order in which they first occur.
+  // Distinct ids: rising if there are at most kMaxRowsPerId rows for each of `n` ids, which makes
+  // of their rows a walk through memory; else in the order in which they first occur.
   int64_t num_unique() const { return num_unique_; }
   const int64_t* unique_ids() const { return unique_ids_.data() + 1; }
 

@@ -28,7 +28,7 @@ class IdPartition {
   int64_t num_ids(int64_t part) const { return End(part) - Begin(part); }
 
   //   ids        (num_ids(part))
-  //   positions  (num_ids(part)) where each id stood in the list, or its name if the list has names;
+  //   positions  (num_ids(part)) where each id stood in the list, or its name if it has one;
   //              null means 0, 1, 2, ...
   const int64_t* ids(int64_t part) const { return ids_ + Begin(part); }
   const uint32_t* positions(int64_t part) const {

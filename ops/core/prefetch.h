@@ -56,7 +56,7 @@ inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
   const int64_t end = std::min(bytes, kMaxPrefetchBytes);
   for (int64_t at = 0; at < end; at += kCacheLineBytes) {
     for (int64_t i = 0; i < n; ++i) {
-      const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null has no neighbours to point at
+      const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null + at would be undefined
       PrefetchLine(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
     }
   }
