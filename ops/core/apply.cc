@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "ops/core/gradient_source.h"
-#include "ops/core/id_grouper.h"
 #include "ops/core/id_partition.h"
+#include "ops/core/part_gradients.h"
 #include "ops/core/row_access.h"
 
 namespace keras_sparse {
@@ -43,8 +43,6 @@ namespace {
 
 constexpr int64_t kNanosecondsPerPart = 250000;
 constexpr int64_t kNanosecondsPerFinish = 10000;
-// Of one id; the gradients of a very frequent one would push the others out of the cache.
-constexpr int64_t kPrefetchedOccurrences = 8;
 
 // One block of distinct ids on its way through Locate, Prepare and Update.
 struct Block {
@@ -57,24 +55,9 @@ struct Block {
 
 // Memory that a thread keeps from part to part and from step to step.
 struct Scratch {
-  IdGrouper groups;
-  std::vector<float> sums;    // (kBlockRows, dim) of ids that occur more than once
+  PartGradients gradients;
   std::vector<char> skipped;  // of the distinct ids
 };
-
-// Points at the gradients of `n` ids: at the input itself where it is the gradient as it stands.
-void GatherGradients(const GradientSource& source, const IdGrouper& groups, const int64_t* uniques,
-                     int64_t n, int64_t dim, float* sums, const float** gradients) {
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t u = uniques[i];
-    if (groups.num_occurrences(u) == 1 && source.rows_are_gradients()) {
-      gradients[i] = source.Row(groups.occurrences(u)[0]);
-    } else {
-      source.Sum(groups.occurrences(u), groups.num_occurrences(u), sums + i * dim);
-      gradients[i] = sums + i * dim;
-    }
-  }
-}
 
 }  // namespace
 
@@ -107,32 +90,31 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
                                    int64_t part) const {
   static thread_local Scratch kept;
   Scratch& scratch = kept;  // found once: a thread's variable is a call away
-  const int64_t dim = table->dim();
-  IdGrouper& groups = scratch.groups;
+  PartGradients& gradients = scratch.gradients;
   const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
-  groups.Group(partition.ids(part), partition.positions(part), partition.num_ids(part),
-               is_range ? table->input_dim() : 0);
-  scratch.sums.resize(std::max(scratch.sums.size(), static_cast<size_t>(kBlockRows * dim)));
+  gradients.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
+                 is_range ? table->input_dim() : 0, partition.num_parts() == 1);
+  const int64_t num_unique = gradients.num_unique();
+  const int64_t* unique_ids = gradients.unique_ids();
   RowWriter writer(table, fetched);
   const bool skips = writer.may_skip();
   if (skips) {
-    scratch.skipped.resize(static_cast<size_t>(groups.num_unique()));
-    writer.FindSkipped(groups.unique_ids(), groups.num_unique(), scratch.skipped.data());
+    scratch.skipped.resize(static_cast<size_t>(num_unique));
+    writer.FindSkipped(unique_ids, num_unique, scratch.skipped.data());
     table->filtered_ids_.fetch_add(writer.num_filtered(), std::memory_order_relaxed);
   }
 
   int64_t next = 0;
   const auto locate = [&](Block* block) {
     block->size = 0;
-    for (; next < groups.num_unique() && block->size < kBlockRows; ++next) {
-      const int64_t id = groups.unique_ids()[next];
+    for (; next < num_unique && block->size < kBlockRows; ++next) {
+      const int64_t id = unique_ids[next];
       if (skips && scratch.skipped[static_cast<size_t>(next)] != 0) continue;
       block->uniques[static_cast<size_t>(block->size)] = next;
       block->ids[static_cast<size_t>(block->size)] = id;
       ++block->size;
     }
-    writer.PrefetchIndex(groups.unique_ids() + next,
-                         std::min(kBlockRows, groups.num_unique() - next));
+    writer.PrefetchIndex(unique_ids + next, std::min(kBlockRows, num_unique - next));
     return writer.Locate(block->ids.data(), block->size, block->records.data(),
                          block->created.data());
   };
@@ -142,20 +124,17 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
     if (begin >= end) return;
     writer.PrefetchRecords(block.records.data() + begin, end - begin);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t u = block.uniques[static_cast<size_t>(i)];
-      const int64_t n = std::min(groups.num_occurrences(u), kPrefetchedOccurrences);
-      for (int64_t o = 0; o < n; ++o) source.Prefetch(groups.occurrences(u)[o]);
+      gradients.Prefetch(block.uniques[static_cast<size_t>(i)]);
     }
   };
   const auto update = [&](const Block& block, int64_t begin, int64_t end) {
     end = std::min(end, block.size);
     if (begin >= end) return;
-    std::array<const float*, kBlockRows> gradients;
+    std::array<const float*, kBlockRows> found;
     float* const* records = block.records.data() + begin;
     writer.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
-    GatherGradients(source, groups, block.uniques.data() + begin, end - begin, dim,
-                    scratch.sums.data(), gradients.data());
-    table->rule_->Update(records, gradients.data(), end - begin);
+    gradients.Get(block.uniques.data() + begin, end - begin, found.data());
+    table->rule_->Update(records, found.data(), end - begin);
     if (!table->options_.keeps_gradient_step) return;
     for (int64_t i = begin; i < end; ++i) {
       table->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
@@ -166,7 +145,7 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   const int64_t step = writer.rows_at_once();
   // One block is located ahead of the one that is updated.
   std::array<Block, 2> blocks;
-  writer.PrefetchIndex(groups.unique_ids(), std::min(kBlockRows, groups.num_unique()));
+  writer.PrefetchIndex(unique_ids, std::min(kBlockRows, num_unique));
   KERAS_SPARSE_RETURN_IF_ERROR(locate(&blocks[0]));
   prefetch(blocks[0], 0, kBlockRows);
   Status status;

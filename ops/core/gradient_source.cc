@@ -1,5 +1,7 @@
 #include "ops/core/gradient_source.h"
 
+#include <type_traits>
+
 namespace keras_sparse {
 namespace {
 
@@ -33,6 +35,33 @@ std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradien
         }
       });
   return sources;
+}
+
+void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n,
+                             float* sums) const {
+  const auto scatter = [&](auto constant_dim) {
+    const int64_t dim = constant_dim > 0 ? constant_dim : dim_;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
+      AddRow(coefficients_ == nullptr ? 1.0f : coefficients_[name], Row(name), dim,
+             sums + int64_t{numbers[i]} * dim);
+    }
+  };
+  // Loops over the columns of the usual widths are unrolled.
+  switch (dim_) {
+    case 4:
+      return scatter(std::integral_constant<int64_t, 4>());
+    case 8:
+      return scatter(std::integral_constant<int64_t, 8>());
+    case 16:
+      return scatter(std::integral_constant<int64_t, 16>());
+    case 32:
+      return scatter(std::integral_constant<int64_t, 32>());
+    case 64:
+      return scatter(std::integral_constant<int64_t, 64>());
+    default:
+      return scatter(std::integral_constant<int64_t, 0>());
+  }
 }
 
 GradientSource::GradientSource(const OutputGradient& gradient)

@@ -26,6 +26,8 @@ class GradientSource {
   static std::vector<GradientSource> Make(const std::vector<OutputGradient>& gradients,
                                           Executor* executor);
 
+  int64_t dim() const { return dim_; }
+
   // The names of ids (see IdList), by which the methods below know them.
   const uint32_t* names() const { return coefficients_ == nullptr ? bag_of_.get() : nullptr; }
 
@@ -57,6 +59,12 @@ class GradientSource {
               {begin == 0 ? nullptr : sum, sum});
     }
   }
+
+  // sums[numbers[i]] += the gradient of id i, one after the other.
+  //   names    (n), or null for 0, 1, 2, ...
+  //   numbers  (n)
+  //   sums     (more than the largest number, dim)
+  void Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
 
  private:
   explicit GradientSource(const OutputGradient& gradient);

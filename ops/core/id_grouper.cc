@@ -1,55 +1,55 @@
 #include "ops/core/id_grouper.h"
 
+#include <utility>
+
 #include "ops/core/hash.h"
 
 namespace keras_sparse {
 
-void IdGrouper::Group(const int64_t* ids, const uint32_t* positions, int64_t n, int64_t num_rows) {
+void IdGrouper::Number(const int64_t* ids, int64_t n, int64_t num_rows) {
   const auto size = static_cast<size_t>(n);
+  numbers_.resize(size);
   unique_ids_.resize(size + 2);
-  order_.resize(size);
   if (0 < num_rows && num_rows <= kMaxRowsPerId * n) {
-    GroupRows(ids, positions, size, num_rows);
+    NumberRows(ids, num_rows);
   } else {
-    GroupHashed(ids, positions, size);
+    NumberHashed(ids);
   }
 }
 
-void IdGrouper::GroupRows(const int64_t* ids, const uint32_t* positions, size_t size,
-                          int64_t num_rows) {
-  row_places_.assign(static_cast<size_t>(num_rows), 0);
-  offsets_.resize(size + 2);
-  for (size_t i = 0; i < size; ++i) ++row_places_[static_cast<size_t>(ids[i])];
-
-  // Counts become places. A row that does not occur is written down too, and the next one over it.
-  uint32_t place = 0;
-  uint32_t num_unique = 0;
-  for (size_t row = 0; row < row_places_.size(); ++row) {
-    const uint32_t count = row_places_[row];
-    unique_ids_[num_unique + 1] = static_cast<int64_t>(row);
-    offsets_[num_unique] = place;
-    row_places_[row] = place;
-    place += count;
-    num_unique += count > 0 ? 1 : 0;
+void IdGrouper::NumberRows(const int64_t* ids, int64_t num_rows) {
+  constexpr size_t kWordBits = 64;
+  const size_t num_words = (static_cast<size_t>(num_rows) + kWordBits - 1) / kWordBits;
+  row_bits_.assign(num_words, 0);
+  row_numbers_.resize(num_words);
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const auto row = static_cast<size_t>(ids[i]);
+    row_bits_[row / kWordBits] |= uint64_t{1} << row % kWordBits;
   }
-  offsets_[num_unique] = place;
-  num_unique_ = num_unique;
-  for (size_t i = 0; i < size; ++i) {
-    order_[row_places_[static_cast<size_t>(ids[i])]++] =
-        positions == nullptr ? static_cast<uint32_t>(i) : positions[i];
+  uint32_t number = 0;
+  for (size_t word = 0; word < num_words; ++word) {
+    row_numbers_[word] = number;
+    for (uint64_t bits = row_bits_[word]; bits != 0; bits &= bits - 1) {
+      unique_ids_[++number] = static_cast<int64_t>(kWordBits * word) + __builtin_ctzll(bits);
+    }
+  }
+  num_unique_ = number;
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const auto row = static_cast<size_t>(ids[i]);
+    const uint64_t below = row_bits_[row / kWordBits] & ((uint64_t{1} << row % kWordBits) - 1);
+    numbers_[i] =
+        row_numbers_[row / kWordBits] + static_cast<uint32_t>(__builtin_popcountll(below));
   }
 }
 
-void IdGrouper::GroupHashed(const int64_t* ids, const uint32_t* positions, size_t size) {
+void IdGrouper::NumberHashed(const int64_t* ids) {
+  const size_t size = numbers_.size();
   size_t num_slots = 16;
   while (num_slots < 4 * size) num_slots *= 2;
   slots_.assign(num_slots, 0);
-  number_of_.resize(size);
-  offsets_.assign(size + 2, 0);
 
   // Whether an id is new is a coin toss in skewed data, and a branch on it half of the time: each
-  // id is written down as the next new one, and an empty slot is one that has this number. Offsets
-  // count occurrences first.
+  // id is written down as the next new one, and an empty slot is one that has this number.
   const size_t mask = num_slots - 1;
   uint32_t num_unique = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -66,22 +66,22 @@ void IdGrouper::GroupHashed(const int64_t* ids, const uint32_t* positions, size_
     }
     slots_[slot] = number;
     num_unique += is_new;
-    number_of_[i] = number;
-    ++offsets_[number];
+    numbers_[i] = number - 1;
   }
   num_unique_ = num_unique;
+}
 
+void IdGrouper::Sort(const uint32_t* positions) {
+  order_.resize(numbers_.size());
+  offsets_.assign(static_cast<size_t>(num_unique_) + 1, 0);
+  uint32_t* next = offsets_.data() + 1;
+  for (const uint32_t number : numbers_) ++next[number];
   uint32_t place = 0;
-  for (uint32_t number = 1; number <= num_unique; ++number) {
-    const uint32_t count = offsets_[number];
-    offsets_[number] = place;
-    place += count;
+  for (int64_t u = 0; u < num_unique_; ++u) place += std::exchange(next[u], place);
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    order_[next[numbers_[i]]++] = positions == nullptr ? static_cast<uint32_t>(i) : positions[i];
   }
-  for (size_t i = 0; i < size; ++i) {
-    order_[offsets_[number_of_[i]]++] =
-        positions == nullptr ? static_cast<uint32_t>(i) : positions[i];
-  }
-  // Each offset has moved to the start of the next id.
+  // Each has moved to where the occurrences of the one after it begin.
 }
 
 }  // namespace keras_sparse

@@ -158,6 +158,19 @@ inline void AddRows(const float* const* rows, const float* weights, int64_t n, i
   SumRows(rows, weights, n, dim, {sum, sum});
 }
 
+// sum += weight * row, both of shape (dim).
+inline void AddRow(float weight, const float* row, int64_t dim, float* sum) {
+  int64_t i = 0;
+  for (; i + 8 <= dim; i += 8) {
+    StoreVector(sum + i, LoadVector(sum + i) + weight * LoadVector(row + i));
+  }
+  if (i + 4 <= dim) {
+    StoreVector(sum + i, LoadVector<Vector4>(sum + i) + weight * LoadVector<Vector4>(row + i));
+    i += 4;
+  }
+  for (; i < dim; ++i) sum[i] += weight * row[i];
+}
+
 inline void Scale(float factor, int64_t dim, float* row) {
   for (int64_t i = 0; i < dim; ++i) row[i] *= factor;
 }

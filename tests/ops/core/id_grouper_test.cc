@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,39 @@ TEST(IdGrouper, ReportsThePositionsItIsGiven) {
   groups.Group(ids.data(), positions.data(), 3);
   EXPECT_EQ(Occurrences(groups, 0), (std::vector<uint32_t>{10, 4000000000u}));
   EXPECT_EQ(Occurrences(groups, 1), (std::vector<uint32_t>{30}));
+}
+
+// Which id each of `n` is, by its number.
+std::vector<int64_t> IdsByNumber(const IdGrouper& groups, size_t n) {
+  std::vector<int64_t> ids;
+  for (size_t i = 0; i < n; ++i) ids.push_back(groups.unique_ids()[groups.numbers()[i]]);
+  return ids;
+}
+
+TEST(IdGrouper, NumbersIdsBeforeTheyAreSorted) {
+  const std::vector<int64_t> few = {9, 0, 9, 2, 0, 9};
+  const std::vector<int64_t> many = RandomIds(5000, 0, 9999, 1);
+  IdGrouper groups;
+  for (const std::vector<int64_t>& ids : {few, many}) {
+    for (const int64_t num_rows : {0, 10000}) {
+      groups.Number(ids.data(), static_cast<int64_t>(ids.size()), num_rows);
+      EXPECT_EQ(groups.num_unique(), static_cast<int64_t>(std::set(ids.begin(), ids.end()).size()));
+      EXPECT_EQ(IdsByNumber(groups, ids.size()), ids);
+    }
+  }
+}
+
+TEST(IdGrouper, NumbersRowsAtTheEdgesOfWordsOfBits) {
+  const std::vector<int64_t> ids = {127, 63, 64, 0, 128, 191, 192, 64, 255, 0, 256, 1};
+  std::vector<int64_t> rising(ids);
+  std::sort(rising.begin(), rising.end());
+  rising.erase(std::unique(rising.begin(), rising.end()), rising.end());
+  std::vector<int64_t> padded(ids);
+  padded.resize(100, 0);
+  IdGrouper groups;
+  groups.Number(padded.data(), 100, 257);
+  EXPECT_EQ(UniqueIds(groups), rising);
+  EXPECT_EQ(IdsByNumber(groups, padded.size()), padded);
 }
 
 TEST(IdGrouper, GroupsNothingIntoNothing) {
