@@ -12,9 +12,9 @@ from benchmarks.timing import Peer
 TITLE = "W3: one dynamic table, rows of 64, 26 of 5,000,000 keys a sample"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
-    Peer("plain C++, huge pages", "floor", "build_huge"),
+    Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
     Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
-    Peer("plain C++, 4 KiB pages", "floor"),
+    Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),
     Peer("TensorFlow by hand, hashed", "tensorflow_variable"),
     Peer("FBGEMM TBE, hashed", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse, hashed", "torch_bags", extra_copies=1),

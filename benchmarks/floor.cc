@@ -95,21 +95,72 @@ void PrefetchFloats(const float* p) {
 template <int D>
 void CopyRow(float* to, const float* from, bool stream) {
   if (D % 8 == 0 && stream) {  // a row of 4 shares its vector with the next one
-    for (int i = 0; i < D; i += 8) _mm256_stream_ps(to + i, _mm256_load_ps(from + i));
+    for (int i = 0; i < D; i += 8) _mm256_stream_ps(to + i, _mm256_loadu_ps(from + i));
   } else {
     for (int i = 0; i < D; ++i) to[i] = from[i];
   }
 }
 
-template <int D>
+// What a lookup reads of a record, and makes of it.
+struct AsItStands {
+  template <int D>
+  static constexpr int kFloats = D;
+  template <int D>
+  const float* Row(const float* record, float* /*made*/) const {
+    return record;
+  }
+};
+
+// Adam's moves of rows without a gradient, up to the last step: as cheap as they can be had, and no
+// more than about right. After k steps a row has moved by momentum / (sqrt(velocity) + epsilon)
+// times the sum of their weights, as if all had the learning rate of the last one.
+//
+//   row (D) | momentum (D) | velocity (D) | step of the last gradient
+struct CaughtUp {
+  static constexpr int kMostMissed = 256;
+  int32_t step = 0;
+  float epsilon = 1e-7f;
+  float moves[kMostMissed], momentum_left[kMostMissed], velocity_left[kMostMissed];
+
+  CaughtUp(int64_t finished_steps, float alpha) : step(static_cast<int32_t>(finished_steps)) {
+    double sum = 0;
+    for (int k = 0; k < kMostMissed; ++k) {
+      if (k > 0) sum += alpha * std::pow(0.9 / std::sqrt(0.999), k);
+      moves[k] = static_cast<float>(sum);
+      momentum_left[k] = static_cast<float>(std::pow(0.9, k));
+      velocity_left[k] = static_cast<float>(std::pow(0.999, k));
+    }
+  }
+
+  template <int D>
+  static constexpr int kFloats = 3 * D + 1;
+  template <int D>
+  int Missed(const float* record) const {
+    int32_t last;
+    std::memcpy(&last, record + 3 * D, sizeof(last));
+    return std::min(step - last, kMostMissed - 1);
+  }
+  template <int D>
+  const float* Row(const float* record, float* made) const {
+    const int missed = Missed<D>(record);
+    if (missed == 0) return record;
+    for (int i = 0; i < D; ++i) {
+      made[i] =
+          record[i] - moves[missed] * record[D + i] / (std::sqrt(record[2 * D + i]) + epsilon);
+    }
+    return made;
+  }
+};
+
+template <int D, class Reader>
 void Gather(const Group& group, const Table& table, const int64_t* ids, int64_t begin, int64_t end,
-            float* out, bool stream) {
+            float* out, bool stream, const Reader& reader) {
   float* records[2 * kProbeGroup];
   auto locate = [&](int64_t at) {
     const int64_t n = std::min<int64_t>(kProbeGroup, end - at);
     float** slot = records + (at / kProbeGroup % 2) * kProbeGroup;
     if (n > 0) Locate<D>(group, table, ids + at, n, slot);
-    for (int64_t i = 0; i < n; ++i) PrefetchFloats<D>(slot[i]);
+    for (int64_t i = 0; i < n; ++i) PrefetchFloats<Reader::template kFloats<D>>(slot[i]);
   };
   // One group's index lines are probed while the rows of the group before are on their way.
   if (table.index != nullptr) {
@@ -128,14 +179,15 @@ void Gather(const Group& group, const Table& table, const int64_t* ids, int64_t 
     if (before < begin) continue;
     float** slot = records + (before / kProbeGroup % 2) * kProbeGroup;
     for (int64_t i = 0; i < std::min<int64_t>(kProbeGroup, end - before); ++i) {
-      CopyRow<D>(out + (before + i) * D, slot[i], stream);
+      alignas(32) float made[D];
+      CopyRow<D>(out + (before + i) * D, reader.template Row<D>(slot[i], made), stream);
     }
   }
 }
 
-template <int D>
+template <int D, class Reader>
 void GatherSum(const Group& group, const Table& table, const int64_t* ids, const int64_t* splits,
-               int64_t begin_bag, int64_t end_bag, float* out) {
+               int64_t begin_bag, int64_t end_bag, float* out, const Reader& reader) {
   const int64_t end = splits[end_bag];
   int64_t ready = splits[begin_bag];  // records located and prefetched so far
   constexpr int kRing = 64;
@@ -150,7 +202,9 @@ void GatherSum(const Group& group, const Table& table, const int64_t* ids, const
         }
       }
       Locate<D>(group, table, ids + ready, n, ring + ready % kRing);
-      for (int64_t i = 0; i < n; ++i) PrefetchFloats<D>(ring[(ready + i) % kRing]);
+      for (int64_t i = 0; i < n; ++i) {
+        PrefetchFloats<Reader::template kFloats<D>>(ring[(ready + i) % kRing]);
+      }
       ready += n;
     }
   };
@@ -158,7 +212,8 @@ void GatherSum(const Group& group, const Table& table, const int64_t* ids, const
     float sum[D] = {};
     for (int64_t i = splits[bag]; i < splits[bag + 1]; ++i) {
       advance(i + 16);
-      const float* row = ring[i % kRing];
+      float made[D];
+      const float* row = reader.template Row<D>(ring[i % kRing], made);
       for (int d = 0; d < D; ++d) sum[d] += row[d];
     }
     for (int d = 0; d < D; ++d) out[bag * D + d] = sum[d];
@@ -166,7 +221,8 @@ void GatherSum(const Group& group, const Table& table, const int64_t* ids, const
 }
 
 struct Sgd {
-  static constexpr int kSlots = 0;
+  template <int D>
+  static constexpr int kFloats = D;
   float learning_rate;
   template <int D>
   void Update(float* r, const float* g) const {
@@ -175,7 +231,8 @@ struct Sgd {
 };
 
 struct Adagrad {
-  static constexpr int kSlots = 1;
+  template <int D>
+  static constexpr int kFloats = 2 * D;
   float learning_rate, epsilon;
   template <int D>
   void Update(float* r, const float* g) const {
@@ -189,7 +246,8 @@ struct Adagrad {
 };
 
 struct LazyAdam {
-  static constexpr int kSlots = 2;
+  template <int D>
+  static constexpr int kFloats = 3 * D;
   float alpha, one_minus_beta_1, one_minus_beta_2, epsilon;
   template <int D>
   void Update(float* r, const float* g) const {
@@ -202,6 +260,26 @@ struct LazyAdam {
       v[i] = square;
       r[i] -= alpha * mean / (std::sqrt(square) + epsilon);
     }
+  }
+};
+
+// LazyAdam of a row that is caught up first.
+struct Adam {
+  template <int D>
+  static constexpr int kFloats = CaughtUp::kFloats<D>;
+  LazyAdam lazy;
+  CaughtUp caught_up;
+  template <int D>
+  void Update(float* r, const float* g) const {
+    const int missed = caught_up.Missed<D>(r);
+    if (missed > 0) {
+      caught_up.Row<D>(r, r);
+      for (int i = 0; i < D; ++i) r[D + i] *= caught_up.momentum_left[missed];
+      for (int i = 0; i < D; ++i) r[2 * D + i] *= caught_up.velocity_left[missed];
+    }
+    lazy.Update<D>(r, g);
+    const int32_t step = caught_up.step + 1;
+    std::memcpy(r + 3 * D, &step, sizeof(step));
   }
 };
 
@@ -286,7 +364,7 @@ void ApplyShard(const Group& group, const Table& table, const int64_t* ids, cons
       }
       Locate<D>(group, table, s->unique_ids.data() + located, m, s->records.data() + located);
       for (int64_t i = located; i < located + m; ++i) {
-        PrefetchFloats<D * (1 + Rule::kSlots)>(s->records[i]);
+        PrefetchFloats<Rule::template kFloats<D>>(s->records[i]);
         PrefetchFloats<D>(grad(s->head[i]));
       }
       located += m;
@@ -399,9 +477,10 @@ void Apply(Group& group, const int64_t* const* ids, const int64_t* const* splits
   }
 }
 
-template <int D>
+template <int D, class Reader>
 void Lookup(const Group& group, const int64_t* const* ids, const int64_t* const* splits,
-            const int64_t* num_ids, int64_t num_bags, float* const* outs, bool stream) {
+            const int64_t* num_ids, int64_t num_bags, float* const* outs, bool stream,
+            const Reader& reader) {
   const int64_t num_tables = static_cast<int64_t>(group.tables.size());
   const int64_t pieces = num_tables >= omp_get_max_threads() ? 1 : 8;
 #pragma omp parallel for schedule(dynamic, 1)
@@ -411,13 +490,22 @@ void Lookup(const Group& group, const int64_t* const* ids, const int64_t* const*
     const Table& table = group.tables[t];
     if (splits == nullptr) {
       Gather<D>(group, table, ids[t], num_ids[t] * piece / pieces,
-                num_ids[t] * (piece + 1) / pieces, outs[t], stream);
+                num_ids[t] * (piece + 1) / pieces, outs[t], stream, reader);
     } else {
       GatherSum<D>(group, table, ids[t], splits[t], num_bags * piece / pieces,
-                   num_bags * (piece + 1) / pieces, outs[t]);
+                   num_bags * (piece + 1) / pieces, outs[t], reader);
     }
     if (stream) _mm_sfence();  // what this thread wrote past the caches is visible to others
   }
+}
+
+constexpr int kAdam = 3;
+
+// Adam's learning rate of a step, with the correction of the moments' bias. Step 0 has none.
+float AlphaOf(int64_t step) {
+  if (step == 0) return 0;
+  return static_cast<float>(0.001 * std::sqrt(1 - std::pow(0.999, step)) /
+                            (1 - std::pow(0.9, step)));
 }
 
 template <int D>
@@ -425,10 +513,11 @@ void Update(Group& group, int rule, const int64_t* const* ids, const int64_t* co
             const int64_t* num_ids, int64_t num_bags, const float* const* grads, int64_t step) {
   if (rule == 0) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Sgd{0.01f});
   if (rule == 1) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Adagrad{0.01f, 1e-7f});
-  if (rule == 2) {
-    const double alpha = 0.001 * std::sqrt(1 - std::pow(0.999, step)) / (1 - std::pow(0.9, step));
-    Apply<D>(group, ids, splits, num_ids, num_bags, grads,
-             LazyAdam{static_cast<float>(alpha), 0.1f, 0.001f, 1e-7f});
+  const LazyAdam lazy_adam{AlphaOf(step), 0.1f, 0.001f, 1e-7f};
+  if (rule == 2) Apply<D>(group, ids, splits, num_ids, num_bags, grads, lazy_adam);
+  if (rule == kAdam) {
+    const Adam adam{lazy_adam, CaughtUp(step - 1, AlphaOf(step - 1))};
+    Apply<D>(group, ids, splits, num_ids, num_bags, grads, adam);
   }
 }
 
@@ -446,13 +535,19 @@ void WithDim(int dim, Call call) {
 
 }  // namespace
 
+// Of a new record: a row, slots, and in Adam's the last step, 0.
+float RecordFloat(int64_t i, int dim) {
+  if (i < dim) return 0.01f;
+  return i < 3 * dim ? 0.1f : 0;
+}
+
 extern "C" {
 
-void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int num_slots, int dynamic,
+void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int record_floats, int dynamic,
                   int huge) {
   auto* group = new Group;
   group->dim = dim;
-  group->stride = dim * (1 + num_slots);
+  group->stride = record_floats;
   group->tables.resize(num_tables);
 #pragma omp parallel for schedule(dynamic, 1)
   for (int64_t t = 0; t < num_tables; ++t) {
@@ -461,7 +556,7 @@ void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int num_slot
     const int64_t floats = num_records * group->stride;
     table.records = static_cast<float*>(Map(floats * sizeof(float), huge));
     table.mapped.emplace_back(table.records, floats * sizeof(float));
-    for (int64_t i = 0; i < floats; ++i) table.records[i] = i % group->stride < dim ? 0.01f : 0.1f;
+    for (int64_t i = 0; i < floats; ++i) table.records[i] = RecordFloat(i % group->stride, dim);
     if (dynamic) {
       uint64_t size = 16;
       while (size < static_cast<uint64_t>(2 * num_records)) size *= 2;
@@ -495,8 +590,20 @@ void FloorInsert(void* handle, int64_t which, const int64_t* keys, int64_t n) {
 void FloorLookup(void* handle, const int64_t* const* ids, const int64_t* const* splits,
                  const int64_t* num_ids, int64_t num_bags, float* const* outs, int stream) {
   const Group& group = *static_cast<Group*>(handle);
-  WithDim(group.dim,
-          [&](auto dim) { Lookup<dim>(group, ids, splits, num_ids, num_bags, outs, stream); });
+  WithDim(group.dim, [&](auto dim) {
+    Lookup<dim>(group, ids, splits, num_ids, num_bags, outs, stream, AsItStands());
+  });
+}
+
+// Of Adam's rows, as they are after `step` steps.
+void FloorLookupCaughtUp(void* handle, const int64_t* const* ids, const int64_t* const* splits,
+                         const int64_t* num_ids, int64_t num_bags, float* const* outs, int stream,
+                         int64_t step) {
+  const Group& group = *static_cast<Group*>(handle);
+  const CaughtUp reader(step, AlphaOf(step));
+  WithDim(group.dim, [&](auto dim) {
+    Lookup<dim>(group, ids, splits, num_ids, num_bags, outs, stream, reader);
+  });
 }
 
 void FloorApply(void* handle, int rule, const int64_t* const* ids, const int64_t* const* splits,

@@ -10,9 +10,9 @@ from benchmarks.timing import Peer
 TITLE = "W2: one static table, 5,000,000 x 64, ragged 1 to 20 ids, sum"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
-    Peer("plain C++, huge pages", "floor", "build_huge"),
+    Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
     Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
-    Peer("plain C++, 4 KiB pages", "floor"),
+    Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),
     Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse", "torch_bags", extra_copies=1),
     Peer("TensorFlow by hand", "tensorflow_variable"),

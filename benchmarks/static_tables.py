@@ -11,9 +11,9 @@ TITLE = "W1: 26 static tables, 400,000 x 32, one id each"
 PEERS = [
     Peer("keras_sparse, 26 layers", "ours", columns=timing.OURS),
     Peer("keras_sparse, one grouped lookup", "ours", "build_grouped", timing.OURS),
-    Peer("plain C++, huge pages", "floor", "build_huge"),
+    Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
     Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
-    Peer("plain C++, 4 KiB pages", "floor"),
+    Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),
     Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse", "torch_bags", extra_copies=1),
     Peer("TensorFlow by hand", "tensorflow_variable"),

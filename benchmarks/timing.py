@@ -43,8 +43,9 @@ COPIES = {
     "ftrl": 3,
 }
 COLUMNS = tuple(COPIES)
-# Those of the main comparison: ours, those of Keras, those of FBGEMM.
+# Those of the main comparison: ours, and those of others.
 OURS = ("forward", "sgd", "adagrad", "row_wise_adagrad", "lazy_adam", "adam")
+PLAIN = ("forward", "sgd", "adagrad", "lazy_adam", "adam")  # in C++
 KERAS = ("forward", "sgd", "adagrad", "adam")
 FBGEMM = ("forward", "sgd", "adagrad", "row_wise_adagrad")
 REPOSITORY = pathlib.Path(__file__).parent.parent
