@@ -647,6 +647,19 @@ float FloorReadAtRandom(const float* memory, int64_t row_floats, const int64_t* 
   return total;
 }
 
+// Writes ones to `bytes` of memory in order, past the caches, on all threads.
+void FloorWriteInOrder(float* memory, int64_t bytes) {
+  constexpr int64_t kVectorBytes = 32;
+  const int64_t n = bytes / kVectorBytes;
+  const __m256 ones = _mm256_set1_ps(1);
+#pragma omp parallel
+  {
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < n; ++i) _mm256_stream_ps(memory + 8 * i, ones);
+    _mm_sfence();
+  }
+}
+
 void* FloorMap(int64_t bytes, int huge) {
   void* memory = Map(bytes, huge);
   std::memset(memory, 1, bytes);

@@ -12,14 +12,14 @@ as its arguments would cost milliseconds, which `fit` does not pay, as it draws 
 outputs go to one op that looks at none of them, else TensorFlow would leave lookups out.
 
 "Plain C++" does the same work, the tables of a width at a time, with nothing around it
-(`benchmarks/floor.cc`, on huge pages). "Copying the outputs alone" takes its turns too: NumPy, on
-as many threads, copies an array as large as all outputs into another that is there already. For
-every number written one is read, in order; bags read more rows than they write, at random. Neither
-is a bound, but both say what a step costs without an engine around it.
+(`benchmarks/floor.cc`, on huge pages). "Writing the outputs alone" takes its turns too: as many
+bytes as all outputs have, in order and past the caches, and no row read. What the call of a
+function of so many tables costs is seen with `--batch-size 1`. A forward step of any engine takes
+both.
 """
 
 import argparse
-import concurrent.futures
+import ctypes
 import os
 import statistics
 
@@ -42,7 +42,7 @@ GROUP, OURS, KERAS = (
     "keras.layers.Embedding each",
 )
 PLAIN = "plain C++, huge pages"
-COPY = "copying the outputs alone"
+WRITE = "writing the outputs alone"
 COLUMNS = ("forward", "adagrad")
 
 
@@ -166,14 +166,12 @@ def workloads_of_widths(kind, inputs, batch_size):
         )
 
 
-def make_copy(grads, options):
-    """Returns a function that copies as much as all outputs."""
-    source = np.concatenate([grad.numpy().ravel() for grad in grads])
-    sources = np.array_split(source, options.threads)
-    targets = np.array_split(np.empty_like(source), options.threads)
-    pool = concurrent.futures.ThreadPoolExecutor(options.threads)
-
-    return lambda: list(pool.map(np.copyto, targets, sources))
+def make_write(grads):
+    """Returns a function that writes as much as all outputs."""
+    memory = floor.aligned((sum(int(np.prod(grad.shape)) for grad in grads),))
+    address, num_bytes = memory.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(memory.nbytes)
+    library = floor.shared_library()
+    return lambda: library.FloorWriteInOrder(address, num_bytes)
 
 
 def measure(kind, column, num_tables, options):
@@ -186,7 +184,7 @@ def measure(kind, column, num_tables, options):
     steps = {way: make_step(way, kind, column, inputs, grads) for way in ways}
     steps[PLAIN] = make_plain(kind, column, inputs, options)
     if column == "forward":
-        steps[COPY] = make_copy(grads, options)
+        steps[WRITE] = make_write(grads)
     ways = list(steps)
     times = {way: [] for way in ways}
     for step in steps.values():
@@ -202,7 +200,7 @@ def measure(kind, column, num_tables, options):
 
 def table(kind, results):
     """Markdown: medians of the ways, what a table costs in a group, and the floor."""
-    shown = (GROUP, OURS, KERAS, PLAIN, COPY)
+    shown = (GROUP, OURS, KERAS, PLAIN, WRITE)
     speeds = ("speed to Keras", "of plain C++")
     head = ["tables", "column", *shown, *speeds, "us a table, grouped"]
     lines = [KINDS[kind], "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]

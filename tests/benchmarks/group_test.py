@@ -82,7 +82,7 @@ def test_all_ways_take_turns(monkeypatch):
 
     monkeypatch.setattr(group, "take_turn", take_turn)
     times = group.measure("one", "forward", 2, OPTIONS)
-    assert times == {way: [30.0, 60.0] for way in (*WAYS, group.PLAIN, group.COPY)}
+    assert times == {way: [30.0, 60.0] for way in (*WAYS, group.PLAIN, group.WRITE)}
     assert turns == [OPTIONS.steps] * 5
 
 
@@ -112,7 +112,7 @@ def test_plain_loops_do_the_steps_of_all_tables(monkeypatch, kind, column):
             for mine, bags in zip(each.workload.row_splits[0], own, strict=True):
                 np.testing.assert_array_equal(mine, bags.row_splits)
         # All rows written: they begin at .01, and the second step reads what the first has moved.
-        assert next(each.steps) == 1 + 2 * (column != "forward")
+        assert each.num_steps == 2 * (column != "forward")
         moved = []
         for output, bags in zip(each.outputs, own, strict=True):
             counts = bags.row_lengths().numpy() if kind == "ragged" else np.ones(len(bags))
@@ -121,15 +121,15 @@ def test_plain_loops_do_the_steps_of_all_tables(monkeypatch, kind, column):
         assert all(moved) if column != "forward" else not any(moved)
 
 
-def test_the_floor_copies_as_much_as_all_outputs(monkeypatch):
-    copied, copyto = [], np.copyto
+def test_the_floor_writes_as_much_as_all_outputs(monkeypatch):
+    made, aligned = [], group.floor.aligned
 
-    def copy_and_count(target, source):
-        copyto(target, source)
-        copied.append(target.size)
+    def make_and_keep(shape):
+        made.append(aligned(shape))
+        return made[-1]
 
-    copy = group.make_copy(GRADS, OPTIONS)
-    monkeypatch.setattr(np, "copyto", copy_and_count)
-    copy()
-    assert len(copied) == OPTIONS.threads
-    assert sum(copied) == OPTIONS.batch_size * sum(group.widths_of(2))
+    monkeypatch.setattr(group.floor, "aligned", make_and_keep)
+    write = group.make_write(GRADS)
+    write()
+    assert made[0].size == OPTIONS.batch_size * sum(group.widths_of(2))
+    np.testing.assert_array_equal(made[0], 1)
