@@ -499,7 +499,7 @@ void Lookup(const Group& group, const int64_t* const* ids, const int64_t* const*
   }
 }
 
-constexpr int kAdam = 3;
+enum RuleNumber { kSgd = 0, kAdagrad = 1, kLazyAdam = 2, kAdam = 3 };
 
 // Adam's learning rate of a step, with the correction of the moments' bias. Step 0 has none.
 float AlphaOf(int64_t step) {
@@ -511,10 +511,10 @@ float AlphaOf(int64_t step) {
 template <int D>
 void Update(Group& group, int rule, const int64_t* const* ids, const int64_t* const* splits,
             const int64_t* num_ids, int64_t num_bags, const float* const* grads, int64_t step) {
-  if (rule == 0) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Sgd{0.01f});
-  if (rule == 1) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Adagrad{0.01f, 1e-7f});
+  if (rule == kSgd) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Sgd{0.01f});
+  if (rule == kAdagrad) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Adagrad{0.01f, 1e-7f});
   const LazyAdam lazy_adam{AlphaOf(step), 0.1f, 0.001f, 1e-7f};
-  if (rule == 2) Apply<D>(group, ids, splits, num_ids, num_bags, grads, lazy_adam);
+  if (rule == kLazyAdam) Apply<D>(group, ids, splits, num_ids, num_bags, grads, lazy_adam);
   if (rule == kAdam) {
     const Adam adam{lazy_adam, CaughtUp(step - 1, AlphaOf(step - 1))};
     Apply<D>(group, ids, splits, num_ids, num_bags, grads, adam);
@@ -533,13 +533,13 @@ void WithDim(int dim, Call call) {
   std::abort();
 }
 
-}  // namespace
-
 // Of a new record: a row, slots, and in Adam's the last step, 0.
 float RecordFloat(int64_t i, int dim) {
   if (i < dim) return 0.01f;
   return i < 3 * dim ? 0.1f : 0;
 }
+
+}  // namespace
 
 extern "C" {
 
@@ -647,7 +647,8 @@ float FloorReadAtRandom(const float* memory, int64_t row_floats, const int64_t* 
   return total;
 }
 
-// Writes ones to `bytes` of memory in order, past the caches, on all threads.
+// Writes ones to `bytes` of memory in order, past the caches, on all threads. Memory begins at a
+// vector's alignment; a rest of less than a vector stays.
 void FloorWriteInOrder(float* memory, int64_t bytes) {
   constexpr int64_t kVectorBytes = 32;
   const int64_t n = bytes / kVectorBytes;

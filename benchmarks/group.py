@@ -14,8 +14,8 @@ outputs go to one op that looks at none of them, else TensorFlow would leave loo
 "Plain C++" does the same work, the tables of a width at a time, with nothing around it
 (`benchmarks/floor.cc`, on huge pages). "Writing the outputs alone" takes its turns too: as many
 bytes as all outputs have, in order and past the caches, and no row read. What the call of a
-function of so many tables costs is seen with `--batch-size 1`. A forward step of any engine takes
-both.
+function of so many tables costs is seen with `--batch-size 1`. Where outputs do not fit the caches,
+a forward step that is called so takes both.
 """
 
 import argparse

@@ -130,11 +130,11 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   const auto update = [&](const Block& block, int64_t begin, int64_t end) {
     end = std::min(end, block.size);
     if (begin >= end) return;
-    std::array<const float*, kBlockRows> found;
+    std::array<const float*, kBlockRows> grads;
     float* const* records = block.records.data() + begin;
     writer.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
-    gradients.Get(block.uniques.data() + begin, end - begin, found.data());
-    table->rule_->Update(records, found.data(), end - begin);
+    gradients.Get(block.uniques.data() + begin, end - begin, grads.data());
+    table->rule_->Update(records, grads.data(), end - begin);
     if (!table->options_.keeps_gradient_step) return;
     for (int64_t i = begin; i < end; ++i) {
       table->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],

@@ -39,12 +39,17 @@ std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradien
 
 void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n,
                              float* sums) const {
-  const auto scatter = [&](auto constant_dim) {
-    const int64_t dim = constant_dim > 0 ? constant_dim : dim_;
+  // Not the members themselves, which might change with each sum for all that a compiler knows.
+  const float* grads = grads_;
+  const float* coefficients = coefficients_.get();
+  const uint32_t* bag_of = bag_of_.get();
+  const auto scatter = [=, own_dim = dim_](auto constant_dim) {
+    const int64_t dim = constant_dim > 0 ? constant_dim : own_dim;
     for (int64_t i = 0; i < n; ++i) {
       const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
-      AddRow(coefficients_ == nullptr ? 1.0f : coefficients_[name], Row(name), dim,
-             sums + int64_t{numbers[i]} * dim);
+      const uint32_t bag = coefficients == nullptr ? name : bag_of[name];
+      AddScaled(coefficients == nullptr ? 1.0f : coefficients[name], grads + int64_t{bag} * dim,
+                dim, sums + int64_t{numbers[i]} * dim);
     }
   };
   // Loops over the columns of the usual widths are unrolled.

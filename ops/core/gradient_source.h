@@ -48,7 +48,10 @@ class GradientSource {
   void Sum(const uint32_t* names, int64_t n, float* sum) const {
     std::array<const float*, kBlockRows> rows;
     std::array<float, kBlockRows> weights;
-    for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const float* so_far = nullptr;
+    int64_t begin = 0;
+    if (rows_are_gradients()) so_far = Row(names[begin++]);
+    do {
       const int64_t size = std::min(kBlockRows, n - begin);
       for (int64_t i = 0; i < size; ++i) {
         const uint32_t name = names[begin + i];
@@ -56,11 +59,18 @@ class GradientSource {
         if (coefficients_ != nullptr) weights[static_cast<size_t>(i)] = coefficients_[name];
       }
       SumRows(rows.data(), coefficients_ == nullptr ? nullptr : weights.data(), size, dim_,
-              {begin == 0 ? nullptr : sum, sum});
-    }
+              {so_far, sum});
+      so_far = sum;
+      begin += size;
+    } while (begin < n);
   }
 
-  // sums[numbers[i]] += the gradient of id i, one after the other.
+  // What such a sum begins with, so that one of a single zero has its sign: added to -0, each
+  // number stays what it is.
+  float empty_sum() const { return rows_are_gradients() ? -0.0f : 0.0f; }
+
+  // sums[numbers[i]] += the gradient of id i, one after the other: what Sum gives where all begin
+  // as empty sums.
   //   names    (n), or null for 0, 1, 2, ...
   //   numbers  (n)
   //   sums     (more than the largest number, dim)

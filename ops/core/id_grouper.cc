@@ -9,7 +9,7 @@ namespace keras_sparse {
 void IdGrouper::Number(const int64_t* ids, int64_t n, int64_t num_rows) {
   const auto size = static_cast<size_t>(n);
   numbers_.resize(size);
-  unique_ids_.resize(size + 2);
+  unique_ids_.resize(size + 1);
   if (0 < num_rows && num_rows <= kMaxRowsPerId * n) {
     NumberRows(ids, num_rows);
   } else {
@@ -49,7 +49,7 @@ void IdGrouper::NumberHashed(const int64_t* ids) {
   slots_.assign(num_slots, 0);
 
   // Whether an id is new is a coin toss in skewed data, and a branch on it half of the time: each
-  // id is written down as the next new one, and an empty slot is one that has this number.
+  // id is written down as the next new one, and an empty slot is one that has its place.
   const size_t mask = num_slots - 1;
   uint32_t num_unique = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -57,16 +57,16 @@ void IdGrouper::NumberHashed(const int64_t* ids) {
     unique_ids_[next] = ids[i];
     size_t slot = HashKey(ids[i]) & mask;
     uint32_t is_new;
-    uint32_t number;
+    uint32_t place;
     while (true) {
       is_new = slots_[slot] == 0 ? 1 : 0;
-      number = slots_[slot] + (next & (0u - is_new));
-      if (unique_ids_[number] == ids[i]) break;
+      place = slots_[slot] + (next & (0u - is_new));
+      if (unique_ids_[place] == ids[i]) break;
       slot = (slot + 1) & mask;
     }
-    slots_[slot] = number;
+    slots_[slot] = place;
     num_unique += is_new;
-    numbers_[i] = number - 1;
+    numbers_[i] = place - 1;
   }
   num_unique_ = num_unique;
 }

@@ -13,9 +13,9 @@ namespace keras_sparse {
 // thread: its memory stays.
 class IdGrouper {
  public:
-  // Number and Sort.
-  void Group(const int64_t* ids, const uint32_t* positions, int64_t n, int64_t num_rows = 0) {
-    Number(ids, n, num_rows);
+  // Number and Sort of ids that may be any.
+  void Group(const int64_t* ids, const uint32_t* positions, int64_t n) {
+    Number(ids, n);
     Sort(positions);
   }
 
@@ -37,7 +37,7 @@ class IdGrouper {
   void Sort(const uint32_t* positions);
 
   // Where unique id `u` occurs, in input order.
-  // REQUIRES: Sort
+  // REQUIRES, of both: Sort since the last Number
   const uint32_t* occurrences(int64_t u) const {
     return order_.data() + offsets_[static_cast<size_t>(u)];
   }
@@ -52,9 +52,10 @@ class IdGrouper {
   void NumberHashed(const int64_t* ids);
 
   int64_t num_unique_ = 0;
-  std::vector<uint64_t> row_bits_;      // whether a row occurs, 64 rows a word
-  std::vector<uint32_t> row_numbers_;   // of the first row of each word that occurs
-  std::vector<uint32_t> slots_;         // of the hash table: the number of an id and one, or 0
+  std::vector<uint64_t> row_bits_;     // whether a row occurs, 64 rows a word
+  std::vector<uint32_t> row_numbers_;  // of the first row of each word that occurs
+  std::vector<uint32_t>
+      slots_;  // of the hash table: the place of an id among the unique ones, or 0
   std::vector<int64_t> unique_ids_{0};  // from place 1 on
   std::vector<uint32_t> numbers_;       // (n)
   std::vector<uint32_t> offsets_;       // by number, once sorted: where the occurrences begin

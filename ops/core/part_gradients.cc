@@ -6,8 +6,8 @@
 namespace keras_sparse {
 namespace {
 
-// Of a second-level cache, which gradients and rows on their way share. It has 1 MiB and more on
-// server processors since 2017, and half of it is too much on none.
+// Half of a second-level cache of 1 MiB: gradients and rows on their way are in it too. Server
+// processors have 512 KiB to 2 MiB.
 constexpr int64_t kMaxScatteredBytes = int64_t{512} << 10;
 // Of one id; the gradients of a very frequent one would push the others out of the cache.
 constexpr int64_t kPrefetchedOccurrences = 8;
@@ -21,7 +21,7 @@ void PartGradients::Find(const GradientSource& source, const int64_t* ids, const
   const int64_t num_sums = groups_.num_unique() * source.dim();
   scattered_ = in_order && 4 * num_sums <= kMaxScatteredBytes;
   if (scattered_) {
-    sums_.assign(static_cast<size_t>(num_sums), 0);
+    sums_.assign(static_cast<size_t>(num_sums), source.empty_sum());
     source.Scatter(names, groups_.numbers(), n, sums_.data());
   } else {
     groups_.Sort(names);

@@ -11,13 +11,13 @@
 namespace keras_sparse {
 
 // The gradient of a distinct id is the sum of those of its occurrences, in input order. There are
-// two ways to it, with the same result:
+// two ways to it, with the same result, bit for bit:
 //
-// - Scattered: each gradient is added to the sum of its id as they come. Gradients are read once
+// - Scattered: each gradient is added to the sum of its id as it comes. Gradients are read once,
 // and
 //   in order, but the sums of all distinct ids are written at random: they have to fit into the
 //   second-level cache.
-// - Gathered: the occurrences of an id are found and added up when its gradient is asked for.
+// - Gathered: the occurrences of an id are found, and added up when its gradient is asked for.
 //   Gradients are read at random, but an id that occurs once needs no sum.
 //
 // Meant to be used again and again by one thread: its memory stays.

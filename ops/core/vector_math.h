@@ -158,8 +158,8 @@ inline void AddRows(const float* const* rows, const float* weights, int64_t n, i
   SumRows(rows, weights, n, dim, {sum, sum});
 }
 
-// sum += weight * row, both of shape (dim).
-inline void AddRow(float weight, const float* row, int64_t dim, float* sum) {
+// sum += weight * row, both of shape (dim): what AddRows does of one row, without its pointers.
+inline void AddScaled(float weight, const float* row, int64_t dim, float* sum) {
   int64_t i = 0;
   for (; i + 8 <= dim; i += 8) {
     StoreVector(sum + i, LoadVector(sum + i) + weight * LoadVector(row + i));

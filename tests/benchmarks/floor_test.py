@@ -94,10 +94,10 @@ def follow_adam(workload, steps):
     return caught_up(steps)[0]
 
 
-@pytest.mark.parametrize("pools", [False, True])
+@pytest.mark.parametrize(("pools", "stream"), [(False, 0), (False, 1), (True, 0)])
 @pytest.mark.parametrize("num_tables", [1, NUM_TABLES])
 @pytest.mark.parametrize("output_dim", [4, 32])
-def test_moves_rows_without_a_gradient_by_adam(output_dim, num_tables, pools):
+def test_moves_rows_without_a_gradient_by_adam(output_dim, num_tables, pools, stream):
     batches = [make_workload(output_dim, pools, num_tables, seed) for seed in range(5)]
     batches += [batches[0]] * (workloads.NUM_BATCHES - len(batches))
     workload = dataclasses.replace(
@@ -106,6 +106,7 @@ def test_moves_rows_without_a_gradient_by_adam(output_dim, num_tables, pools):
         row_splits=[batch.row_splits[0] for batch in batches] if pools else None,
     )
     tables = floor.Floor(workload, "adam", huge=True)
+    tables.stream = stream
     for i in range(4):
         tables.step(i)
     tables.forward(4)

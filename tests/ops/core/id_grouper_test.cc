@@ -53,8 +53,8 @@ TEST(IdGrouper, NumbersIdsBeforeTheyAreSorted) {
   const std::vector<int64_t> few = {9, 0, 9, 2, 0, 9};
   const std::vector<int64_t> many = RandomIds(5000, 0, 9999, 1);
   IdGrouper groups;
-  for (const std::vector<int64_t>& ids : {few, many}) {
-    for (const int64_t num_rows : {0, 10000}) {
+  for (const auto& [ids, rows] : {std::pair{few, 10}, {many, 10000}}) {
+    for (const int64_t num_rows : {0, rows}) {
       groups.Number(ids.data(), static_cast<int64_t>(ids.size()), num_rows);
       EXPECT_EQ(groups.num_unique(), static_cast<int64_t>(std::set(ids.begin(), ids.end()).size()));
       EXPECT_EQ(IdsByNumber(groups, ids.size()), ids);
@@ -104,14 +104,16 @@ TEST(IdGrouper, PutsTheIdsOfFewRowsInOrder) {
   const std::vector<uint32_t> positions = {7, 7, 6, 5, 4, 3};
   IdGrouper groups;
   for (const int64_t num_rows : {10, 24}) {
-    groups.Group(ids.data(), positions.data(), 6, num_rows);
+    groups.Number(ids.data(), 6, num_rows);
+    groups.Sort(positions.data());
     EXPECT_EQ(UniqueIds(groups), (std::vector<int64_t>{0, 2, 9}));
     EXPECT_EQ(Occurrences(groups, 0), (std::vector<uint32_t>{7, 4}));
     EXPECT_EQ(Occurrences(groups, 1), (std::vector<uint32_t>{5}));
     EXPECT_EQ(Occurrences(groups, 2), (std::vector<uint32_t>{7, 6, 3}));
   }
   // More rows than that are not walked over.
-  groups.Group(ids.data(), positions.data(), 6, 25);
+  groups.Number(ids.data(), 6, 25);
+  groups.Sort(positions.data());
   EXPECT_EQ(UniqueIds(groups), (std::vector<int64_t>{9, 0, 2}));
 }
 
@@ -120,7 +122,8 @@ TEST(IdGrouper, AgreesWithAMapHoweverManyRowsThereAre) {
   for (const auto& [n, num_rows] :
        {std::pair{0, 5}, {1, 1}, {1, 4}, {1000, 3}, {1000, 4000}, {3, 1000000}, {20000, 10000}}) {
     const std::vector<int64_t> ids = RandomIds(n, 0, num_rows - 1, static_cast<uint64_t>(n));
-    groups.Group(ids.data(), nullptr, n, num_rows);
+    groups.Number(ids.data(), n, num_rows);
+    groups.Sort(nullptr);
     std::map<int64_t, std::vector<uint32_t>> reference;
     for (size_t i = 0; i < ids.size(); ++i) reference[ids[i]].push_back(static_cast<uint32_t>(i));
     ASSERT_EQ(groups.num_unique(), static_cast<int64_t>(reference.size()));

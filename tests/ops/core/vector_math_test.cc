@@ -90,6 +90,24 @@ TEST(CanStream, TakesWholeVectorsAtTheirAlignment) {
   EXPECT_FALSE(CanStream(8, memory + 4));
 }
 
+TEST(AddScaled, GivesTheBitsOfASumOfOneRow) {
+  for (const int64_t dim : kWidths) {
+    const std::vector<float> row = RandomFloats(dim, 9);
+    const std::vector<float> begun = RandomFloats(dim, 10);
+    const float* rows[] = {row.data()};
+    for (const float weight : {1.0f, -0.7f}) {
+      std::vector<float> expected = begun;
+      AddRows(rows, &weight, 1, dim, expected.data());
+      std::vector<float> sum = begun;
+      sum.push_back(2);
+      AddScaled(weight, row.data(), dim, sum.data());
+      EXPECT_EQ(sum.back(), 2);  // and nothing behind it
+      sum.pop_back();
+      EXPECT_EQ(Bits(sum), Bits(expected));
+    }
+  }
+}
+
 TEST(Dot, MultipliesRowsOfAnyWidth) {
   for (const int64_t dim : kWidths) {
     const std::vector<float> a = RandomFloats(dim, 5);
