@@ -20,6 +20,16 @@ struct Run {
   int64_t last_bag;
 };
 
+// Run *at and those after it before `end` that go on with its request, as one: a thread that has
+// many to do begins few. Moves *at behind them.
+Run JoinRuns(const std::vector<Run>& runs, int64_t end, int64_t* at) {
+  Run joined = runs[static_cast<size_t>(*at)];
+  for (++*at; *at < end && runs[static_cast<size_t>(*at)].request == joined.request; ++*at) {
+    joined.last_bag = runs[static_cast<size_t>(*at)].last_bag;
+  }
+  return joined;
+}
+
 // The ids of a run's bags are [first, second).
 std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
   if (bags.combiner == Combiner::kNone) return {run.first_bag, run.last_bag};
@@ -134,8 +144,8 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   std::atomic<bool> any_refused{false};
   executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
                         [&](int64_t begin, int64_t end) {
-                          for (int64_t i = begin; i < end; ++i) {
-                            const Run& run = runs[static_cast<size_t>(i)];
+                          for (int64_t i = begin; i < end;) {
+                            const Run run = JoinRuns(runs, end, &i);
                             const Request& request = requests[run.request];
                             if (!do_run(request, fetched[run.request], run)) {
                               any_refused.store(true, std::memory_order_relaxed);
