@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 namespace keras_sparse {
 
@@ -23,23 +24,37 @@ inline int64_t RowsAtOnce(int64_t bytes) {
   return std::clamp(kBytesAtOnce / bytes, kMinRows, kBlockRows);
 }
 
-// How many bytes of a row to ask for where rows lie `stride` bytes apart. One that begins inside a
-// cache line may end in one line more.
+// How many bytes of a row to ask for where rows lie `stride` bytes apart, the first at the
+// beginning of a cache line. One that begins inside a line may end in one line more.
 inline int64_t BytesToPrefetch(int64_t row_bytes, int64_t stride) {
-  constexpr int64_t kLatestBegin = kCacheLineBytes - static_cast<int64_t>(sizeof(float));
-  return stride % kCacheLineBytes == 0 ? row_bytes : row_bytes + kLatestBegin;
+  const int64_t latest_begin = kCacheLineBytes - std::gcd(stride, kCacheLineBytes);
+  return row_bytes + latest_begin;
 }
 
-// Into the second-level cache. The first level has room for a few dozen lines on their way (24 on
-// AMD Zen 4), and all that comes behind them waits while there is none; the second level has room
-// for several times as many. Rows of 128 bytes at random come there in half of the time.
-//
+// The cache that lines are brought into, as the compiler counts them.
+enum class CacheLevel { kFirst = 3, kSecond = 2 };
+
+// Whether few lines can be on their way to this processor's first-level cache at once.
+bool HasNarrowFirstLevel();
+inline const bool kHasNarrowFirstLevel = HasNarrowFirstLevel();
+
+// Rows of a few lines go into the first level, where their use finds them: a use that the first
+// level misses sets off the processor's own prefetchers, which bring lines that nobody asked for.
+// Rows of more lines go into the second level, and so do all where the first one is narrow. There
+// what comes behind the few lines on their way waits, while the second level has room for several
+// times as many.
+inline CacheLevel LevelOf(int64_t bytes) {
+  constexpr int64_t kMaxBytesInFirst = 256;
+  return bytes <= kMaxBytesInFirst && !kHasNarrowFirstLevel ? CacheLevel::kFirst
+                                                            : CacheLevel::kSecond;
+}
+
 // GCC takes a function that does nothing but prefetch for one without an effect, and drops the
 // calls of it that it does not inline at once. The empty statement is an effect in its eyes.
+template <CacheLevel kLevel = CacheLevel::kSecond>
 inline void PrefetchLine(const void* address) {
   constexpr int kForReading = 0;
-  constexpr int kIntoSecondLevel = 2;
-  __builtin_prefetch(address, kForReading, kIntoSecondLevel);
+  __builtin_prefetch(address, kForReading, static_cast<int>(kLevel));
   asm volatile("" : : "r"(address));
 }
 
@@ -49,17 +64,24 @@ inline void PrefetchBytes(const void* address, int64_t bytes) {
   for (int64_t i = 0; i < end; i += kCacheLineBytes) PrefetchLine(begin + i);
 }
 
+template <CacheLevel kLevel>
+inline void PrefetchRowsInto(float* const* rows, int64_t n, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += kCacheLineBytes) {
+    for (int64_t i = 0; i < n; ++i) {
+      const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null + at would be undefined
+      PrefetchLine<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
+    }
+  }
+}
+
 // The first bytes of rows: `n` addresses, which may be null. Line by line over all rows, not row by
 // row: neighbouring lines in a row make the processor's own prefetcher run on past the row's end
 // and fetch what nobody asked for. Rows of 768 bytes at random come in three quarters of the time.
 inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
   const int64_t end = std::min(bytes, kMaxPrefetchBytes);
-  for (int64_t at = 0; at < end; at += kCacheLineBytes) {
-    for (int64_t i = 0; i < n; ++i) {
-      const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null + at would be undefined
-      PrefetchLine(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
-    }
-  }
+  const bool into_first = LevelOf(bytes) == CacheLevel::kFirst;
+  (into_first ? PrefetchRowsInto<CacheLevel::kFirst>
+              : PrefetchRowsInto<CacheLevel::kSecond>)(rows, n, end);
 }
 
 }  // namespace keras_sparse

@@ -1,0 +1,38 @@
+#include "ops/core/prefetch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace keras_sparse {
+namespace {
+
+// The lines that some row touches, of rows that lie side by side.
+int64_t MostLines(int64_t row_bytes, int64_t stride) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < kCacheLineBytes; ++i) {
+    const int64_t begin = i * stride;
+    const int64_t last_line = (begin + row_bytes - 1) / kCacheLineBytes;
+    most = std::max(most, last_line - begin / kCacheLineBytes + 1);
+  }
+  return most;
+}
+
+TEST(Prefetch, AsksForTheLinesThatARowCanTouchAndNoMore) {
+  for (int64_t stride = 4; stride <= 1100; stride += 4) {
+    for (int64_t row_bytes = 4; row_bytes <= stride; row_bytes += 4) {
+      const int64_t bytes = BytesToPrefetch(row_bytes, stride);
+      const int64_t lines = (bytes + kCacheLineBytes - 1) / kCacheLineBytes;
+      ASSERT_EQ(lines, MostLines(row_bytes, stride)) << row_bytes << " of " << stride;
+    }
+  }
+}
+
+TEST(Prefetch, BringsFewLinesIntoTheFirstLevelUnlessItIsNarrow) {
+  EXPECT_EQ(LevelOf(256) == CacheLevel::kSecond, HasNarrowFirstLevel());
+  EXPECT_EQ(LevelOf(257), CacheLevel::kSecond);
+}
+
+}  // namespace
+}  // namespace keras_sparse
