@@ -12,10 +12,11 @@ as its arguments would cost milliseconds, which `fit` does not pay, as it draws 
 outputs go to one op that looks at none of them, else TensorFlow would leave lookups out.
 
 "Plain C++" does the same work, the tables of a width at a time, with nothing around it
-(`benchmarks/floor.cc`, on huge pages). "Writing the outputs alone" takes its turns too: as many
-bytes as all outputs have, in order and past the caches, and no row read. What the call of a
-function of so many tables costs is seen with `--batch-size 1`. Where outputs do not fit the caches,
-a forward step that is called so takes both.
+(`benchmarks/floor.cc`, on huge pages). "Plain C++ as TensorFlow ops" has the same loops in an op a
+width, in a function that is called as the others are, and writes into the same outputs again and
+again: what the loops take in TensorFlow with no engine around them. "Writing the outputs alone"
+takes its turns too: as many bytes as all outputs have, in order and past the caches, and no row
+read. What the call of a function of so many tables costs is seen with `--batch-size 1`.
 """
 
 import argparse
@@ -42,6 +43,7 @@ GROUP, OURS, KERAS = (
     "keras.layers.Embedding each",
 )
 PLAIN = "plain C++, huge pages"
+PLAIN_OPS = "plain C++ as TensorFlow ops"
 WRITE = "writing the outputs alone"
 COLUMNS = ("forward", "adagrad")
 
@@ -125,13 +127,18 @@ def make_step(way, kind, column, inputs, grads):
     return step
 
 
-def make_plain(kind, column, inputs, options):
-    """Returns a function that takes one step of plain C++, all lookups first."""
+def make_floors(make, kind, inputs, options):
+    """The tables of each width as a floor, Adagrad's slots beside the rows as ours have them."""
     num_bytes = 4 * options.batch_size * sum(widths_of(len(inputs)))
-    floors = [
-        floor.Floor(workload, column, huge=True, output_bytes=num_bytes)
+    return [
+        make(workload, "adagrad", huge=True, output_bytes=num_bytes)
         for workload in workloads_of_widths(kind, inputs, options.batch_size)
     ]
+
+
+def make_plain(kind, column, inputs, options):
+    """Returns a function that takes one step of plain C++, all lookups first."""
+    floors = make_floors(floor.Floor, kind, inputs, options)
 
     def step():
         for each in floors:
@@ -139,6 +146,30 @@ def make_plain(kind, column, inputs, options):
         if column != "forward":
             for each in floors:
                 each.update(0)
+
+    return step
+
+
+def make_plain_ops(kind, column, inputs, grads, options):
+    """Returns a function that takes one step of plain C++ in ops."""
+    import tensorflow as tf
+
+    from benchmarks.peers.floor_in_tensorflow import FloorInTensorFlow
+
+    floors = make_floors(FloorInTensorFlow, kind, inputs, options)
+    ids = inputs if kind == "one" else [each.values for each in inputs]
+    splits = [] if kind == "one" else [each.row_splits for each in inputs]
+
+    @tf.function
+    def step():
+        outputs = []
+        for first, tables in enumerate(floors):
+            own = [tensors[first :: len(WIDTHS)] for tensors in (ids, splits, grads)]
+            if column == "forward":
+                outputs += tables.lookup(*own[:2])
+            else:
+                outputs += tables.look_up_and_update(*own)
+        tf.raw_ops.Assert(condition=tf.random.uniform(()) >= 0, data=outputs)
 
     return step
 
@@ -183,6 +214,7 @@ def measure(kind, column, num_tables, options):
     ways = [GROUP, OURS, KERAS] if num_tables <= options.most_one_by_one else [GROUP]
     steps = {way: make_step(way, kind, column, inputs, grads) for way in ways}
     steps[PLAIN] = make_plain(kind, column, inputs, options)
+    steps[PLAIN_OPS] = make_plain_ops(kind, column, inputs, grads, options)
     if column == "forward":
         steps[WRITE] = make_write(grads)
     ways = list(steps)
@@ -200,8 +232,8 @@ def measure(kind, column, num_tables, options):
 
 def table(kind, results):
     """Markdown: medians of the ways, what a table costs in a group, and the floor."""
-    shown = (GROUP, OURS, KERAS, PLAIN, WRITE)
-    speeds = ("speed to Keras", "of plain C++")
+    shown = (GROUP, OURS, KERAS, PLAIN, PLAIN_OPS, WRITE)
+    speeds = ("speed to Keras", "of plain C++", "of that as ops")
     head = ["tables", "column", *shown, *speeds, "us a table, grouped"]
     lines = [KINDS[kind], "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for (num_tables, column), times in results.items():
@@ -209,7 +241,7 @@ def table(kind, results):
         cells = [f"{medians[way]:.3g}" if way in medians else "" for way in shown]
         speeds = [
             f"{medians[KERAS] / medians[way]:.1f}" if KERAS in medians else ""
-            for way in (GROUP, PLAIN)
+            for way in (GROUP, PLAIN, PLAIN_OPS)
         ]
         a_table = f"{medians[GROUP] / num_tables * 1e3:.3g}"
         cells = [str(num_tables), column, *cells, *speeds, a_table]
@@ -232,14 +264,15 @@ def main(arguments=None):
     options = parser.parse_known_args(arguments)[0]
     os.environ.update(environment_of(options.threads))
     texts = []
-    for kind in options.kinds:
-        results = {}
-        for num_tables in options.tables:
-            for column in COLUMNS:
-                case = (kind, column, num_tables, options)
-                results[num_tables, column] = in_fresh_process(measure, *case)
-                print(f"{kind}, {column}, {num_tables} tables: done", flush=True)
-        texts.append(table(kind, results))
+    with floor.compiled_once():
+        for kind in options.kinds:
+            results = {}
+            for num_tables in options.tables:
+                for column in COLUMNS:
+                    case = (kind, column, num_tables, options)
+                    results[num_tables, column] = in_fresh_process(measure, *case)
+                    print(f"{kind}, {column}, {num_tables} tables: done", flush=True)
+            texts.append(table(kind, results))
     text = "\n\n".join([f"Batches of {options.batch_size:,}. Medians.", *texts])
     print(f"{TITLE}\n\n{text}\n", flush=True)
     return text

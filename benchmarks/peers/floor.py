@@ -1,7 +1,9 @@
 """The floor: plain C++ with software prefetch (`floor.cc`), compiled here and called by ctypes."""
 
+import contextlib
 import ctypes
 import functools
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -15,6 +17,8 @@ SLOTS = {"adagrad": 1, "lazy_adam": 2, "adam": 2}
 FOLDER = pathlib.Path(__file__).parent.parent
 SOURCE = FOLDER / "floor.cc"
 OPS = FOLDER / "floor_ops.cc"
+# The environment's name for where libraries are that processes share.
+_SHARED_FOLDER = "KERAS_SPARSE_FLOOR_FOLDER"
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
 
 
@@ -38,21 +42,30 @@ def leave_caches(num_bytes):
     return num_bytes > min(third_level // 2, 32 << 20)
 
 
+@contextlib.contextmanager
+def compiled_once():
+    """Within it, processes that are started one after another share what the first one compiles."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[_SHARED_FOLDER] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_SHARED_FOLDER]
+
+
 def library(ops=None, ops_flags=(), load_ops=None):
-    """Compiles the floor into a temporary folder and loads it.
+    """Loads the floor, compiled into a temporary folder unless `compiled_once` has it already.
 
     Args:
         ops: A source file to link with it, or `None`.
         ops_flags: What that one is compiled and linked with.
         load_ops: Called with the library's path, to load it in another way as well.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        floor = pathlib.Path(folder) / "floor.o"
-        target = pathlib.Path(folder) / "floor.so"
-        run = functools.partial(subprocess.run, check=True)
-        run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", floor, SOURCE])
-        sources = [floor] if ops is None else [ops, floor]
-        run(["g++", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", target, *sources, *ops_flags])
+    with contextlib.ExitStack() as stack:
+        folder = os.getenv(_SHARED_FOLDER) or stack.enter_context(tempfile.TemporaryDirectory())
+        target = pathlib.Path(folder) / f"{SOURCE.stem if ops is None else ops.stem}.so"
+        if not target.exists():
+            _compile(ops, ops_flags, target)
         if load_ops is not None:
             load_ops(str(target))
         loaded = ctypes.CDLL(str(target))
@@ -61,6 +74,14 @@ def library(ops=None, ops_flags=(), load_ops=None):
     loaded.FloorReadInOrder.restype = ctypes.c_float
     loaded.FloorReadAtRandom.restype = ctypes.c_float
     return loaded
+
+
+def _compile(ops, ops_flags, target):
+    floor = target.with_suffix(".o")
+    run = functools.partial(subprocess.run, check=True)
+    run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", floor, SOURCE])
+    sources = [floor] if ops is None else [ops, floor]
+    run(["g++", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", target, *sources, *ops_flags])
 
 
 def pointers(arrays):

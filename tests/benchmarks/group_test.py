@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import group
+from benchmarks.peers import floor_in_tensorflow
 
 OPTIONS = argparse.Namespace(
     batch_size=8, rounds=1, steps=6, most_seconds=1, most_one_by_one=2, threads=2
@@ -41,9 +42,11 @@ def test_shows_each_way_what_a_table_costs_and_the_floor():
     for row in rows:
         assert float(row[2]) > 0
         assert float(row[5]) > 0
-        assert float(row[9]) > 0
-        assert bool(row[3]) == bool(row[4]) == bool(row[7]) == bool(row[8]) == (row[0] == "1")
-        assert bool(row[6]) == (row[1] == "forward")
+        assert float(row[6]) > 0
+        assert float(row[11]) > 0
+        one_by_one = [row[i] for i in (3, 4, 8, 9, 10)]
+        assert all(bool(cell) == (row[0] == "1") for cell in one_by_one)
+        assert bool(row[7]) == (row[1] == "forward")
 
 
 @pytest.mark.parametrize("table", [0, 1])
@@ -82,22 +85,31 @@ def test_all_ways_take_turns(monkeypatch):
 
     monkeypatch.setattr(group, "take_turn", take_turn)
     times = group.measure("one", "forward", 2, OPTIONS)
-    assert times == {way: [30.0, 60.0] for way in (*WAYS, group.PLAIN, group.WRITE)}
-    assert turns == [OPTIONS.steps] * 5
+    ways = (*WAYS, group.PLAIN, group.PLAIN_OPS, group.WRITE)
+    assert times == {way: [30.0, 60.0] for way in ways}
+    assert turns == [OPTIONS.steps] * 6
+
+
+NUM_TABLES = len(group.WIDTHS) + 2  # two widths have two tables
+
+
+def keep_floors(monkeypatch, module, name):
+    """Returns a list of the floors that are made from here on."""
+    made, make = [], getattr(module, name)
+
+    def make_and_keep(*arguments, **options):
+        made.append(make(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(module, name, make_and_keep)
+    return made
 
 
 @pytest.mark.parametrize("column", group.COLUMNS)
 @pytest.mark.parametrize("kind", group.KINDS)
 def test_plain_loops_do_the_steps_of_all_tables(monkeypatch, kind, column):
-    made, floor = [], group.floor.Floor
-
-    def make_and_keep(*arguments, **options):
-        made.append(floor(*arguments, **options))
-        return made[-1]
-
-    monkeypatch.setattr(group.floor, "Floor", make_and_keep)
-    num_tables = len(group.WIDTHS) + 2  # two widths have two tables
-    inputs = group.make_ids(kind, num_tables, OPTIONS.batch_size)
+    made = keep_floors(monkeypatch, group.floor, "Floor")
+    inputs = group.make_ids(kind, NUM_TABLES, OPTIONS.batch_size)
     step = group.make_plain(kind, column, inputs, OPTIONS)
     step()
     step()
@@ -119,6 +131,30 @@ def test_plain_loops_do_the_steps_of_all_tables(monkeypatch, kind, column):
             distance = np.abs(output - 0.01 * counts[:, np.newaxis]).max()
             moved.append(distance > 1e-4)
         assert all(moved) if column != "forward" else not any(moved)
+
+
+@pytest.mark.parametrize("column", group.COLUMNS)
+@pytest.mark.parametrize("kind", group.KINDS)
+def test_plain_loops_as_ops_do_what_they_do_alone(monkeypatch, kind, column):
+    made = keep_floors(monkeypatch, floor_in_tensorflow, "FloorInTensorFlow")
+    inputs = group.make_ids(kind, NUM_TABLES, OPTIONS.batch_size)
+    grads = [tf.fill((OPTIONS.batch_size, width), 0.01) for width in group.widths_of(NUM_TABLES)]
+    step = group.make_plain_ops(kind, column, inputs, grads, OPTIONS)
+    step()
+    step()
+    assert [each.workload.num_tables for each in made] == [2, 2, 1, 1, 1]
+    assert [int(each.count) for each in made] == [2 * (column != "forward")] * len(made)
+    for first, each in enumerate(made):
+        # A third lookup: the same rows as the loops read when they are called alone.
+        ids = inputs[first :: len(group.WIDTHS)]
+        splits = [bags.row_splits for bags in ids] if kind == "ragged" else []
+        outputs = each.lookup([bags.values for bags in ids] if splits else ids, splits)
+        each.forward(0)
+        for output, alone, bags in zip(outputs, each.outputs, ids, strict=True):
+            np.testing.assert_array_equal(output, alone)
+            counts = bags.row_lengths().numpy() if kind == "ragged" else np.ones(len(bags))
+            distance = np.abs(alone - 0.01 * counts[:, np.newaxis]).max()
+            assert (distance > 1e-4) == (column != "forward")
 
 
 def test_the_floor_writes_as_much_as_all_outputs(monkeypatch):
