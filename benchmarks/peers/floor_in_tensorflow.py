@@ -33,6 +33,7 @@ class FloorInTensorFlow(floor.Floor):
     """The floor's tables, looked up and updated by ops.
 
     Args:
+        *args: As of `floor.Floor`.
         **kwargs: As of `floor.Floor`.
     """
 
