@@ -65,23 +65,28 @@ inline void PrefetchBytes(const void* address, int64_t bytes) {
 }
 
 template <CacheLevel kLevel>
-inline void PrefetchRowsInto(float* const* rows, int64_t n, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += kCacheLineBytes) {
-    for (int64_t i = 0; i < n; ++i) {
-      const auto begin = reinterpret_cast<uintptr_t>(rows[i]);  // null + at would be undefined
-      PrefetchLine<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
-    }
-  }
+inline void PrefetchLineOfRow(const float* row, int64_t at) {
+  const auto begin = reinterpret_cast<uintptr_t>(row);  // null + at would be undefined
+  PrefetchLine<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
 }
 
-// The first bytes of rows: `n` addresses, which may be null. Line by line over all rows, not row by
-// row: neighbouring lines in a row make the processor's own prefetcher run on past the row's end
-// and fetch what nobody asked for. Rows of 768 bytes at random come in three quarters of the time.
+// The first bytes of rows: `n` addresses, which may be null. Into the first level row by row. Into
+// the second line by line over all rows: neighbouring lines in a row make that level's own
+// prefetcher run on past the row's end and fetch what nobody asked for. Rows of 768 bytes at random
+// come in three quarters of the time.
 inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
   const int64_t end = std::min(bytes, kMaxPrefetchBytes);
-  const bool into_first = LevelOf(bytes) == CacheLevel::kFirst;
-  (into_first ? PrefetchRowsInto<CacheLevel::kFirst>
-              : PrefetchRowsInto<CacheLevel::kSecond>)(rows, n, end);
+  if (LevelOf(bytes) == CacheLevel::kFirst) {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t at = 0; at < end; at += kCacheLineBytes) {
+        PrefetchLineOfRow<CacheLevel::kFirst>(rows[i], at);
+      }
+    }
+  } else {
+    for (int64_t at = 0; at < end; at += kCacheLineBytes) {
+      for (int64_t i = 0; i < n; ++i) PrefetchLineOfRow<CacheLevel::kSecond>(rows[i], at);
+    }
+  }
 }
 
 }  // namespace keras_sparse

@@ -69,6 +69,7 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
       ids_(ids),
       end_(end),
       read_(begin),
+      asked_(begin),
       found_(begin),
       window_begin_(begin) {
   table_.first_tier_->PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
@@ -79,7 +80,7 @@ bool RowReader::refused() const {
 }
 
 void RowReader::FindMore(int64_t first_used) {
-  const int64_t n = std::min(RowsAtOnce(prefetch_bytes_), end_ - found_);
+  const int64_t n = std::min(kBlockRows, end_ - found_);
   if (found_ + n > window_begin_ + kWindowRows) {
     std::copy(window_.begin() + (first_used - window_begin_),
               window_.begin() + (found_ - window_begin_), window_.begin());
@@ -89,15 +90,37 @@ void RowReader::FindMore(int64_t first_used) {
   if (next < end_) table_.first_tier_->PrefetchIndex(ids_ + next, std::min(n, end_ - next));
   float** records = window_.data() + (found_ - window_begin_);
   table_.first_tier_->Find(ids_ + found_, n, records);
-  PrefetchRows(records, n, prefetch_bytes_);
   int64_t num_missing = 0;
   for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
   found_ += n;
   if (num_missing > 0) missing_end_ = found_;
 }
 
+float* RowReader::Made(int64_t i) {
+  // Most readers need none, so the memory is taken when it is first needed.
+  if (made_.empty()) made_.resize(static_cast<size_t>(kMaxRows * table_.dim()));
+  return made_.data() + i * table_.dim();
+}
+
+const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
+  // First which ones, and that without a branch: no guess would be right often enough.
+  const UpdateRule& rule = *table_.rule_;
+  std::array<int64_t, kMaxRows> stale;
+  size_t num_stale = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    rows_[static_cast<size_t>(i)] = records[i];
+    stale[num_stale] = i;
+    num_stale += rule.IsCurrent(records[i]) ? 0 : 1;
+  }
+  for (size_t s = 0; s < num_stale; ++s) {
+    float* made = Made(stale[s]);
+    rule.Read(records[stale[s]], made);
+    rows_[static_cast<size_t>(stale[s])] = made;
+  }
+  return rows_.data();
+}
+
 const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records) {
-  const int64_t dim = table_.dim();
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records[i];
     if (record != nullptr) {
@@ -110,17 +133,15 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
       record = fetched_.Find(ids[i]);
       if (record != nullptr) ++counts_.lower_hits;
     }
-    // Most readers never get here, so the memory is taken when it is first needed.
-    if (made_.empty()) made_.resize(static_cast<size_t>(kMaxRows * dim));
-    float* made = made_.data() + i * dim;
+    float* made = Made(i);
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
       table_.rule_->Read(record, made);
     } else if (table_.first_tier_->Accepts(ids[i])) {
-      default_rows_.Fill(ids[i], dim, made);
+      default_rows_.Fill(ids[i], table_.dim(), made);
     } else {
       ++counts_.out_of_range;
-      std::fill_n(made, dim, 0.0f);
+      std::fill_n(made, table_.dim(), 0.0f);
     }
   }
   return rows_.data();

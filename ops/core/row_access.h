@@ -37,7 +37,8 @@ struct ReadCounts {
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts);
 
 // Reads the rows of a list of ids, one after another. Those of the ids to come are on their way
-// from memory meanwhile. The table's lock is held. One object a thread.
+// from memory meanwhile: for each row that is used another one is asked for, so that memory has
+// always the same to do. The table's lock is held. One object a thread.
 class RowReader {
  public:
   // At most so many rows at once.
@@ -53,11 +54,14 @@ class RowReader {
   const float* const* Next(int64_t n) {
     const int64_t first = read_;
     read_ += n;
-    while (found_ < std::min(read_ + rows_ahead_, end_)) FindMore(first);
+    const int64_t asked = std::min(read_ + rows_ahead_, end_);
+    while (found_ < asked) FindMore(first);
+    PrefetchRows(window_.data() + (asked_ - window_begin_), asked - asked_, prefetch_bytes_);
+    asked_ = asked;
     float* const* records = window_.data() + (first - window_begin_);
-    if (first < missing_end_ || moves_rows_) return Resolve(ids_ + first, n, records);
+    if (first < missing_end_) return Resolve(ids_ + first, n, records);
     counts_.hits += n;
-    return records;
+    return moves_rows_ ? ReadRecords(records, n) : records;
   }
 
   const ReadCounts& counts() const { return counts_; }
@@ -68,18 +72,20 @@ class RowReader {
   // How far memory is asked for ahead of use.
   static constexpr int64_t kMinRowsAhead = 16;
   static constexpr int64_t kMaxRowsAhead = 32;
-  static constexpr int64_t kBytesAhead = 8192;
+  static constexpr int64_t kBytesAhead = 16384;
   static constexpr int64_t kIndexAhead = 2 * kMaxRowsAhead;
   // Rows found and not let go: those of one call, and those ahead, and room for many calls before
   // they have to move.
   static constexpr int64_t kWindowRows = 256;
 
-  // Finds some more records and starts bringing them towards the processor; lets go of those before
-  // `first_used`.
+  // Finds a block of records more; lets go of those before `first_used`.
   void FindMore(int64_t first_used);
-  // Turns records, null where there is none, into rows. Those that cannot be read as they stand are
-  // made in the reader's own memory.
+  // Both turn records into rows. Those that cannot be read as they stand are made in the reader's
+  // own memory. In the second, records may be null: their ids have none.
+  const float* const* ReadRecords(float* const* records, int64_t n);
   const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records);
+  // Room for row `i` of a call.
+  float* Made(int64_t i);
 
   const EmbeddingTable& table_;
   const FetchedRecords& fetched_;
@@ -90,7 +96,8 @@ class RowReader {
   const int64_t* const ids_;
   const int64_t end_;
   int64_t read_;             // ids before it have been read
-  int64_t found_;            // and their records been found before it
+  int64_t asked_;            // memory has been asked for before it
+  int64_t found_;            // records have been found before it
   int64_t window_begin_;     // the id whose record comes first in the window
   int64_t missing_end_ = 0;  // from it on no id without a record has been found
   ReadCounts counts_;

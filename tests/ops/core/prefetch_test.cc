@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <vector>
 
 namespace keras_sparse {
 namespace {
@@ -32,6 +34,14 @@ TEST(Prefetch, AsksForTheLinesThatARowCanTouchAndNoMore) {
 TEST(Prefetch, BringsFewLinesIntoTheFirstLevelUnlessItIsNarrow) {
   EXPECT_EQ(LevelOf(256) == CacheLevel::kSecond, HasNarrowFirstLevel());
   EXPECT_EQ(LevelOf(257), CacheLevel::kSecond);
+}
+
+TEST(Prefetch, TakesRowsOfAnyWidthAndNull) {
+  std::vector<float> memory(1024);
+  const std::array<float*, 3> rows = {memory.data(), nullptr, memory.data() + 512};
+  for (const int64_t bytes : {int64_t{4}, int64_t{64}, int64_t{776}, int64_t{1} << 40}) {
+    for (int64_t n = 0; n <= 3; ++n) PrefetchRows(rows.data(), n, bytes);
+  }
 }
 
 }  // namespace
