@@ -2,7 +2,7 @@ import tensorflow as tf
 
 from keras_sparse.distribute.collectives import alltoall
 from keras_sparse.ops import _native
-from keras_sparse.ops.lookup import gradient_shape
+from keras_sparse.ops.lookup_gradient import gradient_shape
 from keras_sparse.ops.pooled_slices import PooledSlices
 
 

@@ -1,9 +1,10 @@
 import tensorflow as tf
+from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse import checks
 from keras_sparse.ops import _native
+from keras_sparse.ops.lookup_gradient import gradient_rows
 from keras_sparse.ops.merge_gradients import fill_in_absent
-from keras_sparse.ops.pooled_slices import PooledSlices
 from keras_sparse.ops.stage_lookups import collected_lookups
 
 COMBINERS = ("sum", "mean", "sqrtn")
@@ -70,7 +71,7 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     if collected is not None or not are_born:
         output_dims = [variable.output_dim for variable in variables]
         return zero_rows(output_dims, ids, row_splits, combiners)
-    return _Call(variables, ids, row_splits, weights, combiners, weighted).rows()
+    return _read(variables, ids, row_splits, weights, combiners, weighted)
 
 
 def _check_ids(ids):
@@ -112,80 +113,26 @@ def zero_rows(output_dims, ids, row_splits, combiners):
     return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
 
 
-def gradient_shape(variable):
-    """Returns the shape that the gradient of an embedding variable says it has, an int64 tensor.
+def _read(variables, ids, row_splits, weights, combiners, weighted):
+    """Returns what the native op reads, with lists without gaps.
 
-    A dynamic table counts as having the most rows there can be: to make its gradient dense by
-    mistake is then an error, whatever its keys are.
+    Its gradient is that of the op: see `lookup_gradient`.
     """
-    num_rows = 2**63 - 1 if variable.is_dynamic else variable.input_dim
-    return tf.constant((num_rows, variable.output_dim), tf.int64)
-
-
-class _Call:
-    """One call's tensors, the native op that reads the tables for it, and the gradient of that."""
-
-    def __init__(self, variables, ids, row_splits, weights, combiners, weighted):
-        self.variables = variables
-        self.ids = ids
-        self.row_splits = row_splits
-        self.weights = weights
-        self.combiners = combiners
-        self.trained = [i for i, variable in enumerate(variables) if variable.trainable]
-        self.weighted = weighted
-
-    def rows(self):
-        if not self.trained and not self.weighted:
-            # A tape outside of a tf.function looks for the gradient of every op in it.
-            rows = _native.lib.keras_sparse_lookup(**self._inputs()).rows
-            return [tf.stop_gradient(each) for each in rows]
-
-        @tf.custom_gradient
-        def rows_of(*anchors_and_weights):
-            rows, versions = _native.lib.keras_sparse_lookup(**self._inputs())
-
-            def gradient(*row_grads):
-                grads = [tf.convert_to_tensor(grad) for grad in row_grads]
-                return self._table_grads(grads) + self._weight_grads(grads, versions)
-
-            return list(rows), gradient
-
-        anchors = [tf.convert_to_tensor(self.variables[i].value) for i in self.trained]
-        return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
-
-    def _inputs(self, places=None):
-        """What the native ops take, for the tables at these places; all by default."""
-        places = range(len(self.variables)) if places is None else places
-        variables = [self.variables[i] for i in places]
-        return {
-            "handles": [variable.native for variable in variables],
-            "ids": [self.ids[i] for i in places],
-            "row_splits": [self.row_splits[i] for i in places],
-            "weights": [self.weights[i] for i in places],
-            "combiners": [self.combiners[i] for i in places],
-            "output_dims": [variable.output_dim for variable in variables],
-        }
-
-    def _table_grads(self, grads):
-        return [self._as_slices(i, grads[i]) for i in self.trained]
-
-    def _as_slices(self, i, grad):
-        variable = self.variables[i]
-        shape = gradient_shape(variable)
-        if self.combiners[i] != "none":
-            bags = (self.row_splits[i], self.weights[i], self.combiners[i])
-            return PooledSlices(self.ids[i], grad, *bags, shape)
-        # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor
-        # of the forward graph must come in through an op to be returned.
-        return tf.IndexedSlices(grad, tf.identity(self.ids[i]), shape)
-
-    def _weight_grads(self, grads, versions):
-        if not self.weighted:
-            return []
-        return list(
-            _native.lib.keras_sparse_lookup_weights_grad(
-                **self._inputs(self.weighted),
-                output_grads=[grads[i] for i in self.weighted],
-                versions=tf.gather(versions, self.weighted),
-            )
-        )
+    trained = [i for i, variable in enumerate(variables) if variable.trainable]
+    anchors = [variables[i].value for i in trained]
+    for anchor in anchors:
+        # What reading its value would tell a tape, without an op for each table.
+        resource_variable_ops.variable_accessed(anchor)
+    read = _native.lib.keras_sparse_lookup(
+        handles=[variable.native for variable in variables],
+        ids=ids,
+        row_splits=row_splits,
+        weights=weights,
+        anchors=[anchor.handle for anchor in anchors],
+        combiners=combiners,
+        output_dims=[variable.output_dim for variable in variables],
+        gradient_rows=[gradient_rows(variable) for variable in variables],
+        trained=trained,
+        weighted=weighted,
+    )
+    return list(read.rows)

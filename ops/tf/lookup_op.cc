@@ -41,14 +41,22 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
 
 }  // namespace
 
+// For the gradient alone, which Python registers: `anchors`, the variables at which those of the
+// tables `trained` arrive; of each table, `gradient_rows`, the rows that it says it has; and
+// `weighted`, the tables whose weights have one.
 REGISTER_OP("KerasSparseLookup")
     .Attr("N: int >= 1")
+    .Attr("num_anchors: int >= 0")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
+    .Attr("gradient_rows: list(int)")
+    .Attr("trained: list(int)")
+    .Attr("weighted: list(int)")
     .Input("handles: N * resource")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
+    .Input("anchors: num_anchors * resource")
     .Output("rows: N * float")
     .Output("versions: int64")
     .SetIsStateful()

@@ -1,0 +1,93 @@
+"""The gradient of the native lookup, registered with TensorFlow for the op itself.
+
+The op takes the anchors of the trained tables, whose gradients the tables' are, as inputs that it
+does not read.
+"""
+
+import tensorflow as tf
+
+from keras_sparse.ops import _native
+from keras_sparse.ops.pooled_slices import PooledSlices
+
+
+def gradient_rows(variable):
+    """Returns how many rows the gradient of an embedding variable says it has, an integer.
+
+    A dynamic table counts as having the most there can be: to make its gradient dense by mistake is
+    then an error, whatever its keys are.
+    """
+    return 2**63 - 1 if variable.is_dynamic else variable.input_dim
+
+
+def gradient_shape(variable):
+    """Returns the shape that the gradient of an embedding variable says it has, an int64 tensor."""
+    return tf.constant((gradient_rows(variable), variable.output_dim), tf.int64)
+
+
+@tf.RegisterGradient("KerasSparseLookup")
+def _gradient(op, *grads):
+    call = _Lookup(op)
+    *row_grads, _ = (None if grad is None else tf.convert_to_tensor(grad) for grad in grads)
+    unread = 2 * call.num_tables  # handles and ids
+    return [
+        *[None] * (unread + call.num_tables),
+        *call.weight_grads(row_grads),
+        *call.table_grads(row_grads),
+    ]
+
+
+class _Lookup:
+    """The inputs, outputs and attributes of a lookup op."""
+
+    def __init__(self, op):
+        self.combiners = [tf.compat.as_str(each) for each in op.get_attr("combiners")]
+        self.output_dims = op.get_attr("output_dims")
+        self.gradient_rows = op.get_attr("gradient_rows")
+        self.trained = op.get_attr("trained")
+        self.weighted = op.get_attr("weighted")
+        self.num_tables = len(self.combiners)
+        n = self.num_tables
+        self.handles, self.ids, self.row_splits, self.weights = (
+            op.inputs[begin : begin + n] for begin in range(0, 4 * n, n)
+        )
+        *self.rows, self.versions = op.outputs
+
+    def table_grads(self, row_grads):
+        return [self._as_slices(i, row_grads[i]) for i in self.trained]
+
+    def _as_slices(self, i, grad):
+        if grad is None:
+            return None
+        shape = tf.constant((self.gradient_rows[i], self.output_dims[i]), tf.int64)
+        if self.combiners[i] != "none":
+            bags = (self.row_splits[i], self.weights[i], self.combiners[i])
+            return PooledSlices(self.ids[i], grad, *bags, shape)
+        # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor
+        # of the forward graph must come in through an op to be returned.
+        return tf.IndexedSlices(grad, tf.identity(self.ids[i]), shape)
+
+    def weight_grads(self, row_grads):
+        """Returns the gradient of each table's weights, `None` where it has none."""
+        grads = [None] * self.num_tables
+        if not self.weighted:
+            return grads
+
+        def of_weighted(tensors):
+            return [tensors[i] for i in self.weighted]
+
+        made = _native.lib.keras_sparse_lookup_weights_grad(
+            handles=of_weighted(self.handles),
+            ids=of_weighted(self.ids),
+            row_splits=of_weighted(self.row_splits),
+            weights=of_weighted(self.weights),
+            combiners=of_weighted(self.combiners),
+            output_dims=of_weighted(self.output_dims),
+            output_grads=[
+                tf.zeros_like(self.rows[i]) if row_grads[i] is None else row_grads[i]
+                for i in self.weighted
+            ],
+            versions=tf.gather(self.versions, self.weighted),
+        )
+        for i, grad in zip(self.weighted, made, strict=True):
+            grads[i] = grad
+        return grads
