@@ -2,8 +2,9 @@
 
 Every peer is built in its own process, because the thread pools of TensorFlow and PyTorch disturb
 each other, and stays there while the peers take turns: a round gives each a turn of 32 steps (fewer
-when they are slow), so that whatever else the machine does falls on all of them. Where the tables
-of all peers do not fit in memory together, peers are split into groups that run one after another.
+when they are slow), so that whatever else the machine does falls on all of them. Columns come one
+after another; with `--together` they take turns too. Where the tables of all do not fit in memory
+together, they are split into groups that run one after another.
 
 What is timed is a call as a user makes it, from Python: a `tf.function`, a torch step, a C call.
 Ids and the gradient that arrives at the outputs are ready before the clock starts. Two steps at
@@ -94,6 +95,7 @@ class Worker:
         order = {"module": peer.module, "function": peer.function, "column": column}
         environment = environment_of(threads)
         self.peer = peer
+        self.column = column
         self.times = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker"],
@@ -124,27 +126,32 @@ class Worker:
         self.process.wait()
 
 
-def groups(peers, column, table_bytes):
-    """Splits the peers, in order, so that the tables of each group fit in memory together."""
+def groups(entries, table_bytes):
+    """Splits pairs of a peer and a column, in order, so that the tables of each group fit in memory
+    together.
+    """
     with open("/proc/meminfo") as lines:
         facts = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
     budget = 0.75 * facts["MemAvailable"]
     split, used = [[]], 0
-    for peer in peers:
+    for peer, column in entries:
         need = (COPIES[column] + peer.extra_copies) * table_bytes + (600 << 20)
         if split[-1] and used + need > budget:
             split.append([])
             used = 0
-        split[-1].append(peer)
+        split[-1].append((peer, column))
         used += need
     return split
 
 
-def time_group(peers, column, path, options):
-    """Builds the peers of a group and lets them take turns. Returns times and who is left out."""
+def time_group(entries, path, options):
+    """Builds the peers of a group and lets them take turns. Returns their workers, ended, and who
+    is left out.
+    """
     workers, left_out = [], {}
+    said = ", ".join(dict.fromkeys(column for _, column in entries))
     try:
-        for peer in peers:
+        for peer, column in entries:
             say(f"  {column}: building {peer.name}")
             worker = Worker(peer, column, path, options.threads)
             workers.append(worker)
@@ -154,11 +161,11 @@ def time_group(peers, column, path, options):
                 worker.stop()
                 workers.pop()
         for i in range(options.rounds if workers else 0):
-            say(f"  {column}: round {i + 1} of {options.rounds}")
+            say(f"  {said}: round {i + 1} of {options.rounds}")
             first = i % len(workers)
             for worker in workers[first:] + workers[:first]:
                 worker.take_turn(options.steps, options.most_seconds)
-        return {worker.peer.name: worker.times for worker in workers}, left_out
+        return workers, left_out
     finally:
         for worker in workers:
             worker.stop()
@@ -170,16 +177,22 @@ def compare(workload, peers, options):
     Returns:
         `{"times": {column: {peer: [ms, ...]}}, "left_out": {peer: reason}}`.
     """
-    times, left_out = {}, {}
+    columns = columns_of(peers, options)
+    times, left_out = {column: {} for column in columns}, {}
     table_bytes = workload.num_tables * workload.input_dim * workload.output_dim * 4
     with tempfile.TemporaryDirectory() as folder:
         path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
-        for column in columns_of(peers, options):
-            chosen = [p for p in peers if column in p.columns and p.name not in left_out]
-            times[column] = {}
-            for group in groups(chosen, column, table_bytes):
-                measured, missing = time_group(group, column, path, options)
-                times[column] |= measured
+        for together in [columns] if options.together else [[column] for column in columns]:
+            entries = [
+                (peer, column)
+                for column in together
+                for peer in peers
+                if column in peer.columns and peer.name not in left_out
+            ]
+            for group in groups(entries, table_bytes):
+                workers, missing = time_group(group, path, options)
+                for worker in workers:
+                    times[worker.column][worker.peer.name] = worker.times
                 left_out |= missing
     return {"times": times, "left_out": left_out}
 
@@ -223,6 +236,11 @@ def parser(question):
     made.add_argument("--steps", type=int, default=32, help="steps of a turn, at most (32)")
     made.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
     made.add_argument("--columns", nargs="+", default=list(COLUMNS), choices=COLUMNS)
+    made.add_argument(
+        "--together",
+        action="store_true",
+        help="let columns take turns too, as far as memory goes: for the ratio of two of them",
+    )
     made.add_argument("--peers", nargs="+", help="only peers whose name contains one of these")
     made.add_argument("--json", type=pathlib.Path, help="also write all times to this file")
     return made
