@@ -51,23 +51,37 @@ inline CacheLevel LevelOf(int64_t bytes) {
 
 // GCC takes a function that does nothing but prefetch for one without an effect, and drops the
 // calls of it that it does not inline at once. The empty statement is an effect in its eyes.
-template <CacheLevel kLevel = CacheLevel::kSecond>
-inline void PrefetchLine(const void* address) {
+template <CacheLevel kLevel>
+inline void PrefetchLineInto(const void* address) {
   constexpr int kForReading = 0;
   __builtin_prefetch(address, kForReading, static_cast<int>(kLevel));
   asm volatile("" : : "r"(address));
 }
 
-inline void PrefetchBytes(const void* address, int64_t bytes) {
-  const char* begin = static_cast<const char*>(address);
-  const int64_t end = std::min(bytes, kMaxPrefetchBytes);
-  for (int64_t i = 0; i < end; i += kCacheLineBytes) PrefetchLine(begin + i);
+// The line `at` bytes behind an address, which may be null: null + at would be undefined.
+template <CacheLevel kLevel>
+inline void PrefetchLineInto(const void* address, int64_t at) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  PrefetchLineInto<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
 }
 
-template <CacheLevel kLevel>
-inline void PrefetchLineOfRow(const float* row, int64_t at) {
-  const auto begin = reinterpret_cast<uintptr_t>(row);  // null + at would be undefined
-  PrefetchLine<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
+// A line that stands alone, of an index say. Alone they come into the first level of a Zen 5 in
+// half of the time.
+inline void PrefetchLine(const void* address) {
+  if (LevelOf(kCacheLineBytes) == CacheLevel::kFirst) {
+    PrefetchLineInto<CacheLevel::kFirst>(address);
+  } else {
+    PrefetchLineInto<CacheLevel::kSecond>(address);
+  }
+}
+
+// Rows that are in no table: gradients, and those of an exchange. They wait in the second level
+// while the records that they go with are on their way.
+inline void PrefetchBytes(const void* address, int64_t bytes) {
+  const int64_t end = std::min(bytes, kMaxPrefetchBytes);
+  for (int64_t at = 0; at < end; at += kCacheLineBytes) {
+    PrefetchLineInto<CacheLevel::kSecond>(address, at);
+  }
 }
 
 // The first bytes of rows: `n` addresses, which may be null. Into the first level row by row. Into
@@ -79,12 +93,12 @@ inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes) {
   if (LevelOf(bytes) == CacheLevel::kFirst) {
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t at = 0; at < end; at += kCacheLineBytes) {
-        PrefetchLineOfRow<CacheLevel::kFirst>(rows[i], at);
+        PrefetchLineInto<CacheLevel::kFirst>(rows[i], at);
       }
     }
   } else {
     for (int64_t at = 0; at < end; at += kCacheLineBytes) {
-      for (int64_t i = 0; i < n; ++i) PrefetchLineOfRow<CacheLevel::kSecond>(rows[i], at);
+      for (int64_t i = 0; i < n; ++i) PrefetchLineInto<CacheLevel::kSecond>(rows[i], at);
     }
   }
 }
