@@ -145,13 +145,15 @@ def groups(entries, table_bytes):
 
 
 def time_group(entries, path, options):
-    """Builds the peers of a group and lets them take turns. Returns their workers, ended, and who
+    """Builds the peers of a group and lets them take turns. Returns their workers, stopped, and who
     is left out.
     """
     workers, left_out = [], {}
-    said = ", ".join(dict.fromkeys(column for _, column in entries))
+    columns = ", ".join(dict.fromkeys(column for _, column in entries))
     try:
         for peer, column in entries:
+            if peer.name in left_out:
+                continue
             say(f"  {column}: building {peer.name}")
             worker = Worker(peer, column, path, options.threads)
             workers.append(worker)
@@ -161,7 +163,7 @@ def time_group(entries, path, options):
                 worker.stop()
                 workers.pop()
         for i in range(options.rounds if workers else 0):
-            say(f"  {said}: round {i + 1} of {options.rounds}")
+            say(f"  {columns}: round {i + 1} of {options.rounds}")
             first = i % len(workers)
             for worker in workers[first:] + workers[:first]:
                 worker.take_turn(options.steps, options.most_seconds)
@@ -182,11 +184,12 @@ def compare(workload, peers, options):
     table_bytes = workload.num_tables * workload.input_dim * workload.output_dim * 4
     with tempfile.TemporaryDirectory() as folder:
         path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
-        for together in [columns] if options.together else [[column] for column in columns]:
+        # The columns of a peer side by side, so that they are split last where memory is short.
+        for some in [columns] if options.together else [[column] for column in columns]:
             entries = [
                 (peer, column)
-                for column in together
                 for peer in peers
+                for column in some
                 if column in peer.columns and peer.name not in left_out
             ]
             for group in groups(entries, table_bytes):

@@ -24,7 +24,10 @@ def make_anchor(variable):
 
     It is never updated: a Keras optimizer that tries would train nothing, so that it is refused.
     """
-    anchor = tf.Variable(0.0, trainable=True, name=variable.path)
+    # Where its table is: an op must have its resources on its own device, and TensorFlow would
+    # put a variable on a GPU.
+    with tf.device(variable.native.device):
+        anchor = tf.Variable(0.0, trainable=True, name=variable.path)
     path = variable.path
 
     def refuse(*args, **kwargs):

@@ -114,10 +114,7 @@ def zero_rows(output_dims, ids, row_splits, combiners):
 
 
 def _read(variables, ids, row_splits, weights, combiners, weighted):
-    """Returns what the native op reads, with lists without gaps.
-
-    Its gradient is that of the op: see `lookup_gradient`.
-    """
+    """Reads by the native op; its gradient is in `lookup_gradient`. Lists have an entry a table."""
     trained = [i for i, variable in enumerate(variables) if variable.trainable]
     anchors = [variables[i].value for i in trained]
     for anchor in anchors:

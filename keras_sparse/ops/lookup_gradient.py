@@ -21,19 +21,20 @@ def gradient_rows(variable):
 
 def gradient_shape(variable):
     """Returns the shape that the gradient of an embedding variable says it has, an int64 tensor."""
-    return tf.constant((gradient_rows(variable), variable.output_dim), tf.int64)
+    return _shape(gradient_rows(variable), variable.output_dim)
+
+
+def _shape(num_rows, output_dim):
+    return tf.constant((num_rows, output_dim), tf.int64)
 
 
 @tf.RegisterGradient("KerasSparseLookup")
 def _gradient(op, *grads):
     call = _Lookup(op)
-    *row_grads, _ = (None if grad is None else tf.convert_to_tensor(grad) for grad in grads)
-    unread = 2 * call.num_tables  # handles and ids
-    return [
-        *[None] * (unread + call.num_tables),
-        *call.weight_grads(row_grads),
-        *call.table_grads(row_grads),
-    ]
+    # An output that is not used comes with zeros, but for the versions, which have no gradient.
+    row_grads = [tf.convert_to_tensor(grad) for grad in grads[:-1]]
+    handles_ids_and_splits = [None] * (3 * call.num_tables)
+    return [*handles_ids_and_splits, *call.weight_grads(row_grads), *call.table_grads(row_grads)]
 
 
 class _Lookup:
@@ -45,20 +46,17 @@ class _Lookup:
         self.gradient_rows = op.get_attr("gradient_rows")
         self.trained = op.get_attr("trained")
         self.weighted = op.get_attr("weighted")
-        self.num_tables = len(self.combiners)
-        n = self.num_tables
+        self.num_tables = n = len(self.combiners)
         self.handles, self.ids, self.row_splits, self.weights = (
             op.inputs[begin : begin + n] for begin in range(0, 4 * n, n)
         )
-        *self.rows, self.versions = op.outputs
+        self.versions = op.outputs[-1]
 
     def table_grads(self, row_grads):
         return [self._as_slices(i, row_grads[i]) for i in self.trained]
 
     def _as_slices(self, i, grad):
-        if grad is None:
-            return None
-        shape = tf.constant((self.gradient_rows[i], self.output_dims[i]), tf.int64)
+        shape = _shape(self.gradient_rows[i], self.output_dims[i])
         if self.combiners[i] != "none":
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape)
@@ -72,8 +70,8 @@ class _Lookup:
         if not self.weighted:
             return grads
 
-        def of_weighted(tensors):
-            return [tensors[i] for i in self.weighted]
+        def of_weighted(a_list):
+            return [a_list[i] for i in self.weighted]
 
         made = _native.lib.keras_sparse_lookup_weights_grad(
             handles=of_weighted(self.handles),
@@ -82,10 +80,7 @@ class _Lookup:
             weights=of_weighted(self.weights),
             combiners=of_weighted(self.combiners),
             output_dims=of_weighted(self.output_dims),
-            output_grads=[
-                tf.zeros_like(self.rows[i]) if row_grads[i] is None else row_grads[i]
-                for i in self.weighted
-            ],
+            output_grads=of_weighted(row_grads),
             versions=tf.gather(self.versions, self.weighted),
         )
         for i, grad in zip(self.weighted, made, strict=True):

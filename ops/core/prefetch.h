@@ -15,9 +15,9 @@ constexpr int64_t kBlockRows = 32;
 // The rest of a wider row follows by the processor's own stream prefetcher.
 constexpr int64_t kMaxPrefetchBytes = 1024;
 
-// How many rows of so many bytes to ask for between the uses of others: many at once, so that most
-// of them are on their way while a few are used, but fewer lines than the second-level cache has
-// room for beside those in use.
+// How many rows of so many bytes an update asks for between the uses of others: many at once, so
+// that most of them are on their way while a few are used, but fewer lines than the second-level
+// cache has room for beside those in use.
 inline int64_t RowsAtOnce(int64_t bytes) {
   constexpr int64_t kBytesAtOnce = 8192;
   constexpr int64_t kMinRows = 2;  // calls a row would cost more than they save

@@ -37,8 +37,8 @@ struct ReadCounts {
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts);
 
 // Reads the rows of a list of ids, one after another. Those of the ids to come are on their way
-// from memory meanwhile: for each row that is used another one is asked for, so that memory has
-// always the same to do. The table's lock is held. One object a thread.
+// from memory meanwhile: for each row that is used another one is asked for, so that memory always
+// has something to do. The table's lock is held. One object a thread.
 class RowReader {
  public:
   // At most so many rows at once.
@@ -73,16 +73,17 @@ class RowReader {
   static constexpr int64_t kMinRowsAhead = 16;
   static constexpr int64_t kMaxRowsAhead = 32;
   static constexpr int64_t kBytesAhead = 16384;
-  static constexpr int64_t kIndexAhead = 2 * kMaxRowsAhead;
+  static constexpr int64_t kIndexAhead = 2 * kBlockRows;
   // Rows found and not let go: those of one call, and those ahead, and room for many calls before
   // they have to move.
   static constexpr int64_t kWindowRows = 256;
+  static_assert(kWindowRows >= 2 * (kMaxRows + kMaxRowsAhead + kBlockRows), "moves seldom");
 
   // Finds a block of records more; lets go of those before `first_used`.
   void FindMore(int64_t first_used);
-  // Both turn records into rows. Those that cannot be read as they stand are made in the reader's
-  // own memory. In the second, records may be null: their ids have none.
+  // Records as rows. Those that cannot be read as they stand are made in the reader's own memory.
   const float* const* ReadRecords(float* const* records, int64_t n);
+  // The same where ids may have no record, which is null then.
   const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records);
   // Room for row `i` of a call.
   float* Made(int64_t i);

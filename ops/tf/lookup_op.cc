@@ -41,9 +41,10 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
 
 }  // namespace
 
-// For the gradient alone, which Python registers: `anchors`, the variables at which those of the
-// tables `trained` arrive; of each table, `gradient_rows`, the rows that it says it has; and
-// `weighted`, the tables whose weights have one.
+// For the gradient alone, which Python registers:
+//   anchors        the variables at which the gradients of the tables `trained` arrive
+//   gradient_rows  rows in the dense shape of each table's gradient
+//   weighted       the tables whose weights have a gradient
 REGISTER_OP("KerasSparseLookup")
     .Attr("N: int >= 1")
     .Attr("num_anchors: int >= 0")
