@@ -12,7 +12,7 @@ as its arguments would cost milliseconds, which `fit` does not pay, as it draws 
 outputs go to one op that looks at none of them, else TensorFlow would leave lookups out.
 
 "Plain C++" does the same work, the tables of a width at a time, with nothing around it
-(`benchmarks/floor.cc`, on huge pages). "Plain C++ as TensorFlow ops" has the same loops in an op a
+(`benchmarks/floor`, on huge pages). "Plain C++ as TensorFlow ops" has the same loops in an op a
 width, in a function that is called as the others are, and writes into the same outputs again and
 again: what the loops take in TensorFlow with no engine around them. "Writing the outputs alone"
 takes its turns too: as many bytes as all outputs have, in order and past the caches, and no row

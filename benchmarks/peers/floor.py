@@ -1,4 +1,4 @@
-"""The floor: plain C++ with software prefetch (`floor.cc`), compiled here and called by ctypes."""
+"""The floor: plain C++ with software prefetch (../floor), compiled here and called by ctypes."""
 
 import contextlib
 import ctypes
@@ -14,9 +14,9 @@ from benchmarks.workloads import NUM_BATCHES
 
 RULES = {"sgd": 0, "adagrad": 1, "lazy_adam": 2, "adam": 3}
 SLOTS = {"adagrad": 1, "lazy_adam": 2, "adam": 2}
-FOLDER = pathlib.Path(__file__).parent.parent
-SOURCE = FOLDER / "floor.cc"
-OPS = FOLDER / "floor_ops.cc"
+FOLDER = pathlib.Path(__file__).parent.parent / "floor"
+SOURCES = [FOLDER / "floor.cc", FOLDER / "bare_memory.cc"]
+OPS = FOLDER / "ops.cc"
 # The environment's name for where libraries are that processes share.
 _SHARED_FOLDER = "KERAS_SPARSE_FLOOR_FOLDER"
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
@@ -63,7 +63,7 @@ def library(ops=None, ops_flags=(), load_ops=None):
     """
     with contextlib.ExitStack() as stack:
         folder = os.getenv(_SHARED_FOLDER) or stack.enter_context(tempfile.TemporaryDirectory())
-        target = pathlib.Path(folder) / f"{SOURCE.stem if ops is None else ops.stem}.so"
+        target = pathlib.Path(folder) / f"{'floor' if ops is None else ops.stem}.so"
         if not target.exists():
             _compile(ops, ops_flags, target)
         if load_ops is not None:
@@ -77,10 +77,12 @@ def library(ops=None, ops_flags=(), load_ops=None):
 
 
 def _compile(ops, ops_flags, target):
-    floor = target.with_suffix(".o")
     run = functools.partial(subprocess.run, check=True)
-    run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", floor, SOURCE])
-    sources = [floor] if ops is None else [ops, floor]
+    objects = []
+    for source in SOURCES:
+        objects.append(target.with_name(f"{target.stem}_{source.stem}.o"))
+        run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", objects[-1], source])
+    sources = objects if ops is None else [ops, *objects]
     run(["g++", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", target, *sources, *ops_flags])
 
 

@@ -1,4 +1,4 @@
-"""The floor as two TensorFlow ops in a `tf.function` (`floor_ops.cc`), on huge pages.
+"""The floor as two TensorFlow ops in a `tf.function` (`benchmarks/floor/ops.cc`), on huge pages.
 
 What it takes more than the floor alone is what TensorFlow and Python take around any engine; what
 ours takes more than this is ours.

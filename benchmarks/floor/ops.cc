@@ -1,7 +1,7 @@
 // The loops of floor.cc as two TensorFlow ops: what is between them and the same loops called alone
 // is the call of a training step from Python, and the processor's caches after it.
 //
-// Compiled when a benchmark starts, and linked with floor.cc.
+// Compiled when a benchmark starts, and linked with the others.
 
 #include <cstdint>
 #include <cstring>
