@@ -24,6 +24,7 @@ class GradientApplier {
   struct Part {
     size_t request;
     int64_t index;
+    int64_t cost;  // in no unit
   };
 
   Status Check() const;
@@ -143,18 +144,23 @@ Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& 
   };
 
   const int64_t step = writer.rows_at_once();
-  // One block is located ahead of the one that is updated.
+  const int64_t ahead = writer.rows_ahead();
+  // One block is located ahead of the one that is updated, and rows are asked for ahead of their
+  // update, across the end of their block.
   std::array<Block, 2> blocks;
   writer.PrefetchIndex(unique_ids, std::min(kBlockRows, num_unique));
   KERAS_SPARSE_RETURN_IF_ERROR(locate(&blocks[0]));
-  prefetch(blocks[0], 0, kBlockRows);
+  prefetch(blocks[0], 0, ahead);
   Status status;
   for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
     status = locate(&blocks[1 - current]);
     if (!status.ok()) blocks[1 - current].size = 0;
     for (int64_t begin = 0; begin < kBlockRows; begin += step) {
-      prefetch(blocks[1 - current], begin, begin + step);
-      update(blocks[current], begin, begin + step);
+      const int64_t end = std::min(begin + step, kBlockRows);
+      prefetch(blocks[current], begin + ahead, end + ahead);
+      prefetch(blocks[1 - current], std::max(begin + ahead - kBlockRows, int64_t{0}),
+               end + ahead - kBlockRows);
+      update(blocks[current], begin, end);
     }
   }
   table->created_rows_.fetch_add(writer.num_created(), std::memory_order_relaxed);
@@ -222,8 +228,13 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    for (int64_t p = 0; p < partitions[r].num_parts(); ++p) parts.push_back({r, p});
+    for (int64_t p = 0; p < partitions[r].num_parts(); ++p) {
+      parts.push_back({r, p, partitions[r].num_ids(p) * requests_[r].table->dim()});
+    }
   }
+  // Large parts first: threads then end together, on small ones.
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.cost > b.cost; });
   std::mutex mutex;
   Status status;
   executor_->ParallelFor(

@@ -26,6 +26,8 @@ namespace keras_sparse {
 //
 // Thread safety: const methods may overlap; any other call needs the index alone.
 class HashIndex {
+  struct Bucket;
+
  public:
   static constexpr uint32_t kNoRow = 0xFFFFFFFFu;
 
@@ -36,15 +38,35 @@ class HashIndex {
   int64_t size() const { return size_; }
   int64_t bytes() const;
 
-  // Asks for the cache line in which Find(hash, ...) will start.
-  void Prefetch(uint64_t hash) const { PrefetchLine(FirstBucket(hash)); }
-
-  // The row of a key, or kNoRow.
-  uint32_t Find(uint64_t hash, int64_t key) const {
+  // Where the search for a key starts, as long as the index stays as it is.
+  class Start {
+    friend class HashIndex;
+    const Bucket* buckets;  // of the segment
+    uint32_t num_buckets;
+    uint32_t at;  // the bucket to start with
+  };
+  Start StartOf(uint64_t hash) const {
     const Segment& segment = directory_[DirectorySlot(hash)];
-    uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+    Start start;
+    start.buckets = segment.buckets;
+    start.num_buckets = segment.num_buckets;
+    start.at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+    return start;
+  }
+
+  // Asks for the cache line in which a search will start.
+  void Prefetch(uint64_t hash) const {
+    const Start start = StartOf(hash);
+    PrefetchLine(start.buckets + start.at);
+  }
+
+  // The row of a key, or kNoRow. One who looks for many keys takes the starts of all first: each
+  // misses a small cache, and the misses then overlap.
+  uint32_t Find(uint64_t hash, int64_t key) const { return FindFrom(StartOf(hash), key); }
+  static uint32_t FindFrom(const Start& start, int64_t key) {
+    uint32_t at = start.at;
     while (true) {
-      const Bucket& bucket = segment.buckets[at];
+      const Bucket& bucket = start.buckets[at];
       // All slots are compared before one branch: where a key stands in its bucket is a coin toss
       // that the processor would mispredict.
       uint32_t matches = 0;
@@ -54,7 +76,7 @@ class HashIndex {
       matches &= (1u << bucket.count) - 1;
       if (matches != 0) return bucket.rows[static_cast<size_t>(__builtin_ctz(matches))];
       if (!bucket.overflowed) return kNoRow;
-      if (++at == segment.num_buckets) at = 0;
+      if (++at == start.num_buckets) at = 0;
     }
   }
 
@@ -115,10 +137,6 @@ class HashIndex {
 
   size_t DirectorySlot(uint64_t hash) const {
     return depth_ == 0 ? 0 : static_cast<size_t>((hash << skip_bits_) >> (64 - depth_));
-  }
-  const Bucket* FirstBucket(uint64_t hash) const {
-    const Segment& segment = directory_[DirectorySlot(hash)];
-    return segment.buckets + ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
   }
   // Returns how many slots more are in use.
   static uint32_t Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,

@@ -1,6 +1,7 @@
 #include "ops/core/hash_tier.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -55,36 +56,58 @@ void HashTier::PrefetchIndex(const int64_t* keys, int64_t n) const {
   }
 }
 
-void HashTier::Find(const int64_t* keys, int64_t n, float** records) const {
+void HashTier::FindRows(const int64_t* keys, int64_t n, Shard** shards, uint32_t* rows) const {
+  // Step by step for all keys, so that what one key waits for another one waits for meanwhile.
+  std::array<HashIndex::Start, kBlockRows> starts;
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t hash = HashKey(keys[i]);
-    const Shard& shard = ShardOf(hash);
-    const uint32_t row = shard.index.Find(hash, keys[i]);
-    records[i] = row == HashIndex::kNoRow ? nullptr : shard.rows.Record(row);
+    shards[i] = &ShardOf(hash);
+    starts[static_cast<size_t>(i)] = shards[i]->index.StartOf(hash);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    rows[i] = HashIndex::FindFrom(starts[static_cast<size_t>(i)], keys[i]);
+  }
+}
+
+void HashTier::Find(const int64_t* keys, int64_t n, float** records) const {
+  std::array<Shard*, kBlockRows> shards;
+  std::array<uint32_t, kBlockRows> rows;
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t size = std::min(kBlockRows, n - begin);
+    FindRows(keys + begin, size, shards.data(), rows.data());
+    for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
+      records[begin + static_cast<int64_t>(i)] =
+          rows[i] == HashIndex::kNoRow ? nullptr : shards[i]->rows.Record(rows[i]);
+    }
   }
 }
 
 Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint64_t hash = HashKey(keys[i]);
-    Shard& shard = ShardOf(hash);
-    uint32_t row = shard.index.Find(hash, keys[i]);
-    created[i] = row == HashIndex::kNoRow;
-    if (created[i]) {
-      const Status allocated = Allocate(&shard, &row);
-      if (!allocated.ok()) {
-        // No row without content stays behind.
-        for (int64_t j = 0; j < i; ++j) {
-          if (created[j]) Erase(keys[j]);
+  std::array<Shard*, kBlockRows> shards;
+  std::array<uint32_t, kBlockRows> rows;
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t size = std::min(kBlockRows, n - begin);
+    FindRows(keys + begin, size, shards.data(), rows.data());
+    for (int64_t i = begin; i < begin + size; ++i) {
+      Shard* shard = shards[static_cast<size_t>(i - begin)];
+      uint32_t row = rows[static_cast<size_t>(i - begin)];
+      created[i] = row == HashIndex::kNoRow;
+      if (created[i]) {
+        const Status allocated = Allocate(shard, &row);
+        if (!allocated.ok()) {
+          // No row without content stays behind.
+          for (int64_t j = 0; j < i; ++j) {
+            if (created[j]) Erase(keys[j]);
+          }
+          return allocated;
         }
-        return allocated;
+        shard->index.Insert(HashKey(keys[i]), keys[i], row);
+      } else if (shard->order != nullptr) {
+        shard->order->Use(row, now_);
       }
-      shard.index.Insert(hash, keys[i], row);
-    } else if (shard.order != nullptr) {
-      shard.order->Use(row, now_);
+      if (tracks_changes_) shard->MarkChanged(row);
+      records[i] = shard->rows.Record(row);
     }
-    if (tracks_changes_) shard.MarkChanged(row);
-    records[i] = shard.rows.Record(row);
   }
   return Status::Ok();
 }

@@ -81,6 +81,9 @@ class HashTier : public FirstTier {
   bool is_limited() const { return limit_.bytes != INT64_MAX; }
   Shard& ShardOf(uint64_t hash) const { return *shards_[TopBits(hash, shard_bits_)]; }
   void MakeShards();
+  // The shard and the row of each key, HashIndex::kNoRow where there is none.
+  //   keys, shards, rows  (n), n <= kBlockRows
+  void FindRows(const int64_t* keys, int64_t n, Shard** shards, uint32_t* rows) const;
   int64_t WalkRows(bool changed, int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                    std::vector<const float*>* records) const;
   Status Allocate(Shard* shard, uint32_t* row);

@@ -65,6 +65,7 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
       prefetch_bytes_(
           BytesToPrefetch(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim(),
                           table.rule_->schema().record_bytes())),
+      level_(LevelOf(prefetch_bytes_)),
       rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
       ids_(ids),
       end_(end),
@@ -163,7 +164,9 @@ RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
       fetched_(fetched),
       lazy_(table->rule_->lazy()),
       prefetch_bytes_(BytesToPrefetch(table->rule_->schema().record_bytes(),
-                                      table->rule_->schema().record_bytes())) {}
+                                      table->rule_->schema().record_bytes())),
+      // A record is written back too, and its gradient comes as well.
+      prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
 
 void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
   table_->first_tier_->PrefetchIndex(ids, n);

@@ -56,7 +56,8 @@ class RowReader {
     read_ += n;
     const int64_t asked = std::min(read_ + rows_ahead_, end_);
     while (found_ < asked) FindMore(first);
-    PrefetchRows(window_.data() + (asked_ - window_begin_), asked - asked_, prefetch_bytes_);
+    PrefetchRows(window_.data() + (asked_ - window_begin_), asked - asked_, prefetch_bytes_,
+                 level_);
     asked_ = asked;
     float* const* records = window_.data() + (first - window_begin_);
     if (first < missing_end_) return Resolve(ids_ + first, n, records);
@@ -73,7 +74,7 @@ class RowReader {
   static constexpr int64_t kMinRowsAhead = 16;
   static constexpr int64_t kMaxRowsAhead = 32;
   static constexpr int64_t kBytesAhead = 16384;
-  static constexpr int64_t kIndexAhead = 2 * kBlockRows;
+  static constexpr int64_t kIndexAhead = kBlockRows;
   // Rows found and not let go: those of one call, and those ahead, and room for many calls before
   // they have to move.
   static constexpr int64_t kWindowRows = 256;
@@ -93,6 +94,7 @@ class RowReader {
   const Initializer& default_rows_;  // of keys without a row
   const bool moves_rows_;
   const int64_t prefetch_bytes_;
+  const CacheLevel level_;
   const int64_t rows_ahead_;
   const int64_t* const ids_;
   const int64_t end_;
@@ -115,11 +117,11 @@ class RowWriter {
   // Starts bringing what Locate will read into the cache, a block before it.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
 
-  // Starts bringing records towards the processor, as many at once as rows_at_once. A record is
-  // written back too, and its gradient comes as well.
-  int64_t rows_at_once() const { return RowsAtOnce(2 * prefetch_bytes_); }
+  // Starts bringing records towards the processor, as many at once and as far ahead as told.
+  int64_t rows_at_once() const { return prefetch_.rows_at_once; }
+  int64_t rows_ahead() const { return prefetch_.rows_ahead; }
   void PrefetchRecords(float* const* records, int64_t n) const {
-    PrefetchRows(records, n, prefetch_bytes_);
+    PrefetchRows(records, n, prefetch_bytes_, prefetch_.level);
   }
 
   // Whether FindSkipped may find any.
@@ -149,6 +151,7 @@ class RowWriter {
   const FetchedRecords& fetched_;
   bool lazy_;
   int64_t prefetch_bytes_;
+  UpdatePrefetch prefetch_;
   int64_t num_created_ = 0;
   int64_t num_filtered_ = 0;
 };

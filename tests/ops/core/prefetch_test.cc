@@ -36,11 +36,22 @@ TEST(Prefetch, BringsFewLinesIntoTheFirstLevelUnlessItIsNarrow) {
   EXPECT_EQ(LevelOf(257), CacheLevel::kSecond);
 }
 
+TEST(Prefetch, KeepsTheRowsOfAnUpdateAheadOfTheirUseAndWithinABlock) {
+  for (int64_t bytes = 8; bytes <= 20000; bytes += 4) {
+    const UpdatePrefetch prefetch = UpdatePrefetchOf(bytes);
+    ASSERT_GE(prefetch.rows_at_once, 2) << bytes;
+    ASSERT_GE(prefetch.rows_ahead, prefetch.rows_at_once) << bytes;
+    ASSERT_LE(prefetch.rows_ahead, kBlockRows) << bytes;
+  }
+}
+
 TEST(Prefetch, TakesRowsOfAnyWidthAndNull) {
   std::vector<float> memory(1024);
   const std::array<float*, 3> rows = {memory.data(), nullptr, memory.data() + 512};
   for (const int64_t bytes : {int64_t{4}, int64_t{64}, int64_t{776}, int64_t{1} << 40}) {
-    for (int64_t n = 0; n <= 3; ++n) PrefetchRows(rows.data(), n, bytes);
+    for (const CacheLevel level : {CacheLevel::kFirst, CacheLevel::kSecond}) {
+      for (int64_t n = 0; n <= 3; ++n) PrefetchRows(rows.data(), n, bytes, level);
+    }
   }
 }
 
