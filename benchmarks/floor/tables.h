@@ -10,8 +10,6 @@
 
 namespace plain {
 
-constexpr int kAhead = 8;  // records prefetched before they are needed
-
 inline uint64_t Hash(int64_t key) {
   uint64_t h = static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15ull;
   return h ^ (h >> 32);

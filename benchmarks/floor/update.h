@@ -19,6 +19,7 @@
 
 namespace plain {
 
+constexpr int kAhead = 8;            // records prefetched before they are needed
 constexpr int64_t kShardIds = 8192;  // ids in a shard, about: its scratch table is then 256 KiB
 
 struct Sgd {

@@ -20,6 +20,8 @@ OPS = FOLDER / "ops.cc"
 # The environment's name for where libraries are that processes share.
 _SHARED_FOLDER = "KERAS_SPARSE_FLOOR_FOLDER"
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
+# Two of these libraries in a process have memory of their own.
+FLAGS += ["-fno-gnu-unique"]
 
 
 @functools.cache

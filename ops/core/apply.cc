@@ -24,7 +24,7 @@ class GradientApplier {
   struct Part {
     size_t request;
     int64_t index;
-    int64_t cost;  // in no unit
+    int64_t cost;  // grows with its time; only compared
   };
 
   Status Check() const;

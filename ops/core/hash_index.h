@@ -41,32 +41,32 @@ class HashIndex {
   // Where the search for a key starts, as long as the index stays as it is.
   class Start {
     friend class HashIndex;
-    const Bucket* buckets;  // of the segment
-    uint32_t num_buckets;
-    uint32_t at;  // the bucket to start with
+    const Bucket* buckets_;  // of the segment
+    uint32_t num_buckets_;
+    uint32_t at_;  // the bucket to start with
   };
   Start StartOf(uint64_t hash) const {
     const Segment& segment = directory_[DirectorySlot(hash)];
     Start start;
-    start.buckets = segment.buckets;
-    start.num_buckets = segment.num_buckets;
-    start.at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+    start.buckets_ = segment.buckets;
+    start.num_buckets_ = segment.num_buckets;
+    start.at_ = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
     return start;
   }
 
   // Asks for the cache line in which a search will start.
   void Prefetch(uint64_t hash) const {
     const Start start = StartOf(hash);
-    PrefetchLine(start.buckets + start.at);
+    PrefetchLine(start.buckets_ + start.at_);
   }
 
   // The row of a key, or kNoRow. One who looks for many keys takes the starts of all first: each
-  // misses a small cache, and the misses then overlap.
+  // reads the directory, which the first-level cache does not hold, and the misses then overlap.
   uint32_t Find(uint64_t hash, int64_t key) const { return FindFrom(StartOf(hash), key); }
   static uint32_t FindFrom(const Start& start, int64_t key) {
-    uint32_t at = start.at;
+    uint32_t at = start.at_;
     while (true) {
-      const Bucket& bucket = start.buckets[at];
+      const Bucket& bucket = start.buckets_[at];
       // All slots are compared before one branch: where a key stands in its bucket is a coin toss
       // that the processor would mispredict.
       uint32_t matches = 0;
@@ -76,7 +76,7 @@ class HashIndex {
       matches &= (1u << bucket.count) - 1;
       if (matches != 0) return bucket.rows[static_cast<size_t>(__builtin_ctz(matches))];
       if (!bucket.overflowed) return kNoRow;
-      if (++at == start.num_buckets) at = 0;
+      if (++at == start.num_buckets_) at = 0;
     }
   }
 

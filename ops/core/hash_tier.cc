@@ -8,6 +8,7 @@
 
 #include "ops/core/bytes.h"
 #include "ops/core/hash.h"
+#include "ops/core/prefetch.h"
 
 namespace keras_sparse {
 namespace {

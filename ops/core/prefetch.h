@@ -40,7 +40,7 @@ inline CacheLevel LevelOf(int64_t bytes) {
                                                             : CacheLevel::kSecond;
 }
 
-// How an update brings rows of so many bytes, of which it writes all. Where the first level is not
+// How an update brings its rows, each of which moves so many bytes. Where the first level is not
 // narrow, into that, and no further ahead than it must: while the records before them are written
 // back, rows in the second level come late (they took a Zen 5 up to 1.4 times as long).
 struct UpdatePrefetch {
@@ -48,13 +48,13 @@ struct UpdatePrefetch {
   // Asked for between the uses of others: many, so that most are on their way while a few are used,
   // but fewer lines than there is room for beside those in use.
   int64_t rows_at_once;
-  int64_t rows_ahead;  // of their use
+  int64_t rows_ahead;  // of their use; from rows_at_once to kBlockRows
 };
-inline UpdatePrefetch UpdatePrefetchOf(int64_t bytes) {
+inline UpdatePrefetch UpdatePrefetchOf(int64_t bytes, bool is_narrow = kHasNarrowFirstLevel) {
   constexpr int64_t kBytesAtOnce = 8192;
   constexpr int64_t kMinRows = 2;  // calls a row would cost more than they save
   const int64_t rows_at_once = std::clamp(kBytesAtOnce / bytes, kMinRows, kBlockRows);
-  if (kHasNarrowFirstLevel) return {CacheLevel::kSecond, rows_at_once, kBlockRows};
+  if (is_narrow) return {CacheLevel::kSecond, rows_at_once, kBlockRows};
   return {CacheLevel::kFirst, rows_at_once, rows_at_once};
 }
 

@@ -117,7 +117,8 @@ class RowWriter {
   // Starts bringing what Locate will read into the cache, a block before it.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
 
-  // Starts bringing records towards the processor, as many at once and as far ahead as told.
+  // Starts bringing records towards the processor: to be called for rows_at_once() of them at a
+  // time, rows_ahead() before their use.
   int64_t rows_at_once() const { return prefetch_.rows_at_once; }
   int64_t rows_ahead() const { return prefetch_.rows_ahead; }
   void PrefetchRecords(float* const* records, int64_t n) const {

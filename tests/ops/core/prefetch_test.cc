@@ -38,10 +38,13 @@ TEST(Prefetch, BringsFewLinesIntoTheFirstLevelUnlessItIsNarrow) {
 
 TEST(Prefetch, KeepsTheRowsOfAnUpdateAheadOfTheirUseAndWithinABlock) {
   for (int64_t bytes = 8; bytes <= 20000; bytes += 4) {
-    const UpdatePrefetch prefetch = UpdatePrefetchOf(bytes);
-    ASSERT_GE(prefetch.rows_at_once, 2) << bytes;
-    ASSERT_GE(prefetch.rows_ahead, prefetch.rows_at_once) << bytes;
-    ASSERT_LE(prefetch.rows_ahead, kBlockRows) << bytes;
+    for (const bool is_narrow : {false, true}) {
+      const UpdatePrefetch prefetch = UpdatePrefetchOf(bytes, is_narrow);
+      ASSERT_EQ(prefetch.level == CacheLevel::kSecond, is_narrow) << bytes;
+      ASSERT_GE(prefetch.rows_at_once, 2) << bytes;
+      ASSERT_GE(prefetch.rows_ahead, prefetch.rows_at_once) << bytes;
+      ASSERT_LE(prefetch.rows_ahead, kBlockRows) << bytes;
+    }
   }
 }
 
