@@ -64,11 +64,8 @@ float RecordFloat(int64_t i, int dim) {
 }
 
 }  // namespace
-}  // namespace plain
 
 extern "C" {
-
-using namespace plain;
 
 void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int record_floats, int dynamic,
                   int huge) {
@@ -141,3 +138,5 @@ void FloorApply(void* handle, int rule, const int64_t* const* ids, const int64_t
 }
 
 }  // extern "C"
+
+}  // namespace plain

@@ -19,9 +19,10 @@ SOURCES = [FOLDER / "floor.cc", FOLDER / "bare_memory.cc"]
 OPS = FOLDER / "ops.cc"
 # The environment's name for where libraries are that processes share.
 _SHARED_FOLDER = "KERAS_SPARSE_FLOOR_FOLDER"
-FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"]
-# Two of these libraries in a process have memory of their own.
-FLAGS += ["-fno-gnu-unique"]
+FLAGS = [
+    *("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"),
+    "-fno-gnu-unique",  # two of these libraries in a process have memory of their own
+]
 
 
 @functools.cache
@@ -80,10 +81,10 @@ def library(ops=None, ops_flags=(), load_ops=None):
 
 def _compile(ops, ops_flags, target):
     run = functools.partial(subprocess.run, check=True)
-    objects = []
-    for source in SOURCES:
-        objects.append(target.with_name(f"{target.stem}_{source.stem}.o"))
-        run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", objects[-1], source])
+    objects = [target.with_name(f"{source.stem}.o") for source in SOURCES]
+    for source, compiled in zip(SOURCES, objects, strict=True):
+        if not compiled.exists():  # the other library has the same ones
+            run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", compiled, source])
     sources = objects if ops is None else [ops, *objects]
     run(["g++", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", target, *sources, *ops_flags])
 

@@ -48,7 +48,7 @@ class FirstTier {
   virtual void Find(const int64_t* keys, int64_t n, float** records) const = 0;
 
   // The same, but where a key had no record, it gets one without content and `created` is true.
-  // REQUIRES: Accepts(key) for each key; no key twice.
+  // REQUIRES: Accepts(key) for each key; no key twice; n <= kBlockRows.
   virtual Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) = 0;
 
   // Says that an update of the table begins: what FindOrCreate gives until the next call is used at

@@ -86,29 +86,26 @@ void HashTier::Find(const int64_t* keys, int64_t n, float** records) const {
 Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
   std::array<Shard*, kBlockRows> shards;
   std::array<uint32_t, kBlockRows> rows;
-  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
-    const int64_t size = std::min(kBlockRows, n - begin);
-    FindRows(keys + begin, size, shards.data(), rows.data());
-    for (int64_t i = begin; i < begin + size; ++i) {
-      Shard* shard = shards[static_cast<size_t>(i - begin)];
-      uint32_t row = rows[static_cast<size_t>(i - begin)];
-      created[i] = row == HashIndex::kNoRow;
-      if (created[i]) {
-        const Status allocated = Allocate(shard, &row);
-        if (!allocated.ok()) {
-          // No row without content stays behind.
-          for (int64_t j = 0; j < i; ++j) {
-            if (created[j]) Erase(keys[j]);
-          }
-          return allocated;
+  FindRows(keys, n, shards.data(), rows.data());
+  for (int64_t i = 0; i < n; ++i) {
+    Shard* shard = shards[static_cast<size_t>(i)];
+    uint32_t row = rows[static_cast<size_t>(i)];
+    created[i] = row == HashIndex::kNoRow;
+    if (created[i]) {
+      const Status allocated = Allocate(shard, &row);
+      if (!allocated.ok()) {
+        // No row without content stays behind.
+        for (int64_t j = 0; j < i; ++j) {
+          if (created[j]) Erase(keys[j]);
         }
-        shard->index.Insert(HashKey(keys[i]), keys[i], row);
-      } else if (shard->order != nullptr) {
-        shard->order->Use(row, now_);
+        return allocated;
       }
-      if (tracks_changes_) shard->MarkChanged(row);
-      records[i] = shard->rows.Record(row);
+      shard->index.Insert(HashKey(keys[i]), keys[i], row);
+    } else if (shard->order != nullptr) {
+      shard->order->Use(row, now_);
     }
+    if (tracks_changes_) shard->MarkChanged(row);
+    records[i] = shard->rows.Record(row);
   }
   return Status::Ok();
 }
