@@ -6,9 +6,10 @@
 namespace keras_sparse {
 namespace {
 
-// Half of a second-level cache of 1 MiB: gradients and rows on their way are in it too. Server
-// processors have 512 KiB to 2 MiB.
-constexpr int64_t kMaxScatteredBytes = int64_t{512} << 10;
+// What a processor has of its second-level cache and its share of the third level, or somewhat
+// less: on a Zen 5 with 1 MiB of the former, steps with sums of 0.8 to 2.1 MiB a table take a tenth
+// to a quarter less than gathered ones, those with 4 MiB a twelfth more.
+constexpr int64_t kMaxScatteredBytes = int64_t{2} << 20;
 // Of one id; the gradients of a very frequent one would push the others out of the cache.
 constexpr int64_t kPrefetchedOccurrences = 8;
 

@@ -13,10 +13,9 @@ namespace keras_sparse {
 // The gradient of a distinct id is the sum of those of its occurrences, in input order. There are
 // two ways to it, with the same result, bit for bit:
 //
-// - Scattered: each gradient is added to the sum of its id as it comes. Gradients are read once,
-// and
-//   in order, but the sums of all distinct ids are written at random: they have to fit into the
-//   second-level cache.
+// - Scattered: each gradient is added to the sum of its id as it comes. Gradients are read once and
+//   in order, but the sums of all distinct ids are written at random: they have to stay in the
+//   processor's caches.
 // - Gathered: the occurrences of an id are found, and added up when its gradient is asked for.
 //   Gradients are read at random, but an id that occurs once needs no sum.
 //

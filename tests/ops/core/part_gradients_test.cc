@@ -106,7 +106,7 @@ TEST(PartGradients, OfIdsThatOccurInManyBlocks) {
 }
 
 TEST(PartGradients, AreHandedOutAsTheyStandWhereTheyAreGathered) {
-  constexpr int64_t kDim = 32;
+  constexpr int64_t kDim = 128;
   for (const int64_t n : {100, 4096, 4097}) {
     std::vector<int64_t> ids(static_cast<size_t>(n));
     std::iota(ids.begin(), ids.end(), 0);
@@ -119,7 +119,7 @@ TEST(PartGradients, AreHandedOutAsTheyStandWhereTheyAreGathered) {
       const int64_t last = n - 1;
       const float* found = nullptr;
       part.Get(&last, 1, &found);
-      // The sums of 4096 ids are 512 KiB, and more of them too many.
+      // The sums of 4096 ids are 2 MiB, and more of them too many.
       const bool gathers = !in_order || n > 4096;
       EXPECT_EQ(found == grads.data() + last * kDim, gathers) << n;
     }
