@@ -12,6 +12,7 @@ from benchmarks.timing import Peer
 TITLE = "W3: one dynamic table, rows of 64, 26 of 5,000,000 keys a sample"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
+    Peer("keras_sparse, in one call", "ours", columns=timing.STEPS, in_one_call=True),
     Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
     Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
     Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),

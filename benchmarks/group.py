@@ -1,6 +1,6 @@
 """What do many tables cost that are looked up together, against as many layers one by one?
 
-    python -m benchmarks.group [--tables 1 10 100 1000] [--batch-size 4096] [--rounds 5]
+    python -m benchmarks.group [--tables 1 10 100 1000] [--batch-size 4096] [--rounds 5] [--eager]
 
 Static tables of 10,000 rows, of widths from 4 to 64, in one process: `GroupEmbedding`, as many
 `keras_sparse.layers.Embedding` and as many `keras.layers.Embedding`, forward and for a training
@@ -9,7 +9,8 @@ same ids. The aim is 5 times the speed of Keras forward and 10 times in a step, 
 
 A step is a call of a `tf.function`, as `model.fit` makes one. It holds the ids: hundreds of tensors
 as its arguments would cost milliseconds, which `fit` does not pay, as it draws batches inside. All
-outputs go to one op that looks at none of them, else TensorFlow would leave lookups out.
+outputs go to one op that looks at none of them, else TensorFlow would leave lookups out. With
+`--eager` nothing is a function: layers are called one by one from Python, and so is what they do.
 
 "Plain C++" does the same work, the tables of a width at a time, with nothing around it
 (`benchmarks/floor`, on huge pages). "Plain C++ as TensorFlow ops" has the same loops in an op a
@@ -117,13 +118,12 @@ def use(outputs):
     tf.raw_ops.Assert(condition=tf.random.uniform(()) >= 0, data=outputs)
 
 
-def make_step(way, kind, column, inputs, grads):
+def make_step(way, kind, column, inputs, grads, eager=False):
     """Returns a function that takes one step."""
     import tensorflow as tf
 
     look_up, optimizer, variables = build(way, kind, len(inputs))
 
-    @tf.function
     def step():
         with tf.GradientTape() as tape:
             outputs = look_up(inputs)
@@ -131,7 +131,7 @@ def make_step(way, kind, column, inputs, grads):
             optimizer.apply(tape.gradient(outputs, variables, grads), variables)
         use(outputs)
 
-    return step
+    return step if eager else tf.function(step)
 
 
 def make_floors(make, kind, inputs, options):
@@ -219,11 +219,12 @@ def measure(kind, column, num_tables, options):
     inputs = make_ids(kind, num_tables, options.batch_size)
     grads = [tf.fill((options.batch_size, width), 0.01) for width in widths_of(num_tables)]
     ways = [GROUP, OURS, KERAS] if num_tables <= options.most_one_by_one else [GROUP]
-    steps = {way: make_step(way, kind, column, inputs, grads) for way in ways}
-    steps[PLAIN] = make_plain(kind, column, inputs, options)
-    steps[PLAIN_OPS] = make_plain_ops(kind, column, inputs, grads, options)
-    if column == "forward":
-        steps[WRITE] = make_write(grads)
+    steps = {way: make_step(way, kind, column, inputs, grads, options.eager) for way in ways}
+    if not options.eager:  # there is nothing plain about a call from Python
+        steps[PLAIN] = make_plain(kind, column, inputs, options)
+        steps[PLAIN_OPS] = make_plain_ops(kind, column, inputs, grads, options)
+        if column == "forward":
+            steps[WRITE] = make_write(grads)
     ways = list(steps)
     times = {way: [] for way in ways}
     for step in steps.values():
@@ -247,7 +248,7 @@ def table(kind, results):
         medians = {way: statistics.median(each) for way, each in times.items()}
         cells = [f"{medians[way]:.3g}" if way in medians else "" for way in shown]
         speeds = [
-            f"{medians[KERAS] / medians[way]:.1f}" if KERAS in medians else ""
+            f"{medians[KERAS] / medians[way]:.1f}" if {KERAS, way} <= medians.keys() else ""
             for way in (GROUP, PLAIN, PLAIN_OPS)
         ]
         a_table = f"{medians[GROUP] / num_tables * 1e3:.3g}"
@@ -268,6 +269,7 @@ def main(arguments=None):
     parser.add_argument(
         "--most-one-by-one", type=int, default=100, help="tables of layers one by one (100)"
     )
+    parser.add_argument("--eager", action="store_true", help="no tf.function")
     options = parser.parse_known_args(arguments)[0]
     os.environ.update(environment_of(options.threads))
     texts = []

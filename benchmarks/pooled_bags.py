@@ -10,6 +10,7 @@ from benchmarks.timing import Peer
 TITLE = "W2: one static table, 5,000,000 x 64, ragged 1 to 20 ids, sum"
 PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
+    Peer("keras_sparse, in one call", "ours", columns=timing.STEPS, in_one_call=True),
     Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
     Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
     Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),

@@ -6,8 +6,10 @@ when they are slow), so that whatever else the machine does falls on all of them
 after another; with `--together` they take turns too. Where the tables of all do not fit in memory
 together, they are split into groups that run one after another.
 
-What is timed is a call as a user makes it, from Python: a `tf.function`, a torch step, a C call.
-Ids and the gradient that arrives at the outputs are ready before the clock starts. Two steps at
+What is timed is a call as a user makes it, from Python: a `tf.function`, a torch step, a C call. A
+peer "in one call" takes a step with each of the batches in one call of a function, as
+`compile(steps_per_execution=...)` does: what a step takes where calls from Python are no part of
+it. Ids and the gradient that arrives at the outputs are ready before the clock starts. Two calls at
 the start of each turn are not counted.
 """
 
@@ -46,6 +48,7 @@ COPIES = {
 COLUMNS = tuple(COPIES)
 # Those of the main comparison: ours, and those of others.
 OURS = ("forward", "sgd", "adagrad", "row_wise_adagrad", "lazy_adam", "adam")
+STEPS = OURS[1:]
 PLAIN = ("forward", "sgd", "adagrad", "lazy_adam", "adam")  # in C++
 KERAS = ("forward", "sgd", "adagrad", "adam")
 FBGEMM = ("forward", "sgd", "adagrad", "row_wise_adagrad")
@@ -62,6 +65,7 @@ class Peer:
         function: Its function `(workload, column) -> step`.
         columns: Those it can fill.
         extra_copies: Copies of the table that it holds beside rows and slots, at its peak.
+        in_one_call: Whether a call takes a step with each of the batches.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Peer:
     function: str = "build"
     columns: tuple = ("forward", "sgd", "adagrad", "lazy_adam")
     extra_copies: float = 0
+    in_one_call: bool = False
 
 
 def say(*words):
@@ -93,6 +98,7 @@ class Worker:
 
     def __init__(self, peer, column, path, threads):
         order = {"module": peer.module, "function": peer.function, "column": column}
+        order["in_one_call"] = peer.in_one_call
         environment = environment_of(threads)
         self.peer = peer
         self.column = column

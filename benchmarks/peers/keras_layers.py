@@ -111,6 +111,19 @@ def bind(workload, column, lookup, step, train_first=True):
     return lambda i: read(*batches[i])
 
 
+def bind_in_one_call(workload, step):
+    """Compiles and returns a function that takes a step with each batch, whatever its argument."""
+    batches = [as_tensors(workload, i) for i in range(len(workload.ids))]
+    grads = [tf.constant(grad) for grad in workload.output_grads()]
+
+    @tf.function
+    def train():
+        for ids, splits in batches:
+            step(unstack(ids), splits, grads)
+
+    return lambda i: train()
+
+
 def build(workload, column, train_first=True):
     layers = make_layers(workload)
     variables = [layer.embeddings for layer in layers]

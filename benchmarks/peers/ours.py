@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 from benchmarks.peers.keras_layers import bind
+from benchmarks.peers.keras_layers import bind_in_one_call
 from benchmarks.peers.keras_layers import make_step
 
 OPTIMIZERS = {
@@ -44,13 +45,16 @@ def make_layers(workload):
     return layers
 
 
-def finish(workload, column, variables, lookup):
+def finish(workload, column, variables, lookup, in_one_call):
     optimizer = OPTIMIZERS[column]()
     optimizer.build(variables)
-    return bind(workload, column, lookup, make_step(lookup, optimizer, variables))
+    step = make_step(lookup, optimizer, variables)
+    if in_one_call:
+        return bind_in_one_call(workload, step)
+    return bind(workload, column, lookup, step)
 
 
-def build(workload, column):
+def build(workload, column, in_one_call=False):
     layers = make_layers(workload)
 
     def one(layer, ids, splits):
@@ -62,10 +66,11 @@ def build(workload, column):
         splits = splits or [None] * len(ids)
         return [one(*each) for each in zip(layers, ids, splits, strict=True)]
 
-    return finish(workload, column, [layer.embeddings for layer in layers], lookup)
+    variables = [layer.embeddings for layer in layers]
+    return finish(workload, column, variables, lookup, in_one_call)
 
 
-def build_grouped(workload, column):
+def build_grouped(workload, column, in_one_call=False):
     variables = [layer.embeddings for layer in make_layers(workload)]
     combiners = [workload.combiner] * len(variables)
 
@@ -74,4 +79,4 @@ def build_grouped(workload, column):
             variables, ids, row_splits=splits or None, combiners=combiners
         )
 
-    return finish(workload, column, variables, lookup)
+    return finish(workload, column, variables, lookup, in_one_call)

@@ -9,7 +9,7 @@ from benchmarks import group
 from benchmarks.peers import floor_in_tensorflow
 
 OPTIONS = argparse.Namespace(
-    batch_size=8, rounds=1, steps=6, most_seconds=1, most_one_by_one=2, threads=2
+    batch_size=8, rounds=1, steps=6, most_seconds=1, most_one_by_one=2, threads=2, eager=False
 )
 GRADS = [tf.fill((OPTIONS.batch_size, width), 0.5) for width in group.widths_of(2)]
 WAYS = (group.GROUP, group.OURS, group.KERAS)
@@ -64,10 +64,11 @@ def test_a_step_looks_up_each_table(way, kind, table):
         step()
 
 
+@pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_step_trains(built, way):
+def test_a_step_trains(built, way, eager):
     inputs = group.make_ids("one", 2, OPTIONS.batch_size)
-    step = group.make_step(way, "one", "adagrad", inputs, GRADS)
+    step = group.make_step(way, "one", "adagrad", inputs, GRADS, eager)
     look_up, optimizer, _ = built
     before = look_up(inputs)
     step()
@@ -76,7 +77,8 @@ def test_a_step_trains(built, way):
         assert np.all(np.less(new, old))
 
 
-def test_all_ways_take_turns(monkeypatch):
+@pytest.mark.parametrize("eager", [False, True])
+def test_all_ways_take_turns(monkeypatch, eager):
     turns = []
 
     def take_turn(step, first, most_steps, most_seconds):
@@ -84,10 +86,18 @@ def test_all_ways_take_turns(monkeypatch):
         return [30.0, 60.0]
 
     monkeypatch.setattr(group, "take_turn", take_turn)
-    times = group.measure("one", "forward", 2, OPTIONS)
-    ways = (*WAYS, group.PLAIN, group.PLAIN_OPS, group.WRITE)
+    options = argparse.Namespace(**{**vars(OPTIONS), "eager": eager})
+    times = group.measure("one", "forward", 2, options)
+    ways = WAYS if eager else (*WAYS, group.PLAIN, group.PLAIN_OPS, group.WRITE)
     assert times == {way: [30.0, 60.0] for way in ways}
-    assert turns == [OPTIONS.steps] * 6
+    assert turns == [OPTIONS.steps] * len(ways)
+
+
+def test_shows_what_has_not_been_timed_as_empty():
+    times = {group.GROUP: [3.0, 1.0, 2.0], group.OURS: [5.0], group.KERAS: [40.0]}
+    line = group.table("one", {(4, "forward"): times}).splitlines()[-1]
+    cells = line.strip("| ").split(" | ")
+    assert cells == ["4", "forward", "2", "5", "40", "", "", "", "20.0", "", "", "500"]
 
 
 NUM_TABLES = len(group.WIDTHS) + 2  # two widths have two tables
