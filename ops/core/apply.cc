@@ -26,14 +26,12 @@ class GradientApplier {
     int64_t index;
     int64_t cost;  // grows with its time; only compared
   };
+  class PartUpdate;
 
   Status Check() const;
   // For the rows that the step makes. All tables have room for theirs, or none is changed.
   Status MakeRoom(const std::vector<TableIds>& lists) const;
   Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
-  Status UpdatePart(EmbeddingTable* table, const GradientSource& source,
-                    const FetchedRecords& fetched, const IdPartition& partition,
-                    int64_t part) const;
 
   const std::vector<ApplyRequest>& requests_;
   const std::vector<GradientSource>& sources_;  // of the requests
@@ -62,6 +60,120 @@ struct Scratch {
 
 }  // namespace
 
+// The update of the distinct ids of one part. Blocks of them are on their way in turn: one is
+// located ahead of the one that is updated, and rows are asked for ahead of their update, across
+// the end of their block.
+class GradientApplier::PartUpdate {
+ public:
+  PartUpdate(EmbeddingTable* table, const GradientSource& source, const FetchedRecords& fetched,
+             const IdPartition& partition, int64_t part)
+      : table_(table), scratch_(OfThread()), writer_(table, fetched) {
+    const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
+    gradients_.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
+                    is_range ? table->input_dim() : 0, partition.num_parts() == 1);
+    num_unique_ = gradients_.num_unique();
+    unique_ids_ = gradients_.unique_ids();
+  }
+
+  Status Run();
+
+ private:
+  static Scratch& OfThread() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
+
+  void FindSkipped();
+  void PrefetchIndex() const {
+    writer_.PrefetchIndex(unique_ids_ + next_, std::min(kBlockRows, num_unique_ - next_));
+  }
+  // Takes the next ids. If it fails, there is nothing in the block.
+  Status Locate(Block* block);
+  // What follows does rows [begin, end) of a block, or those of them that it has.
+  void Prefetch(const Block& block, int64_t begin, int64_t end) const;
+  void Update(const Block& block, int64_t begin, int64_t end);
+
+  EmbeddingTable* const table_;
+  Scratch& scratch_;  // found once: a thread's variable is a call away
+  PartGradients& gradients_ = scratch_.gradients;
+  RowWriter writer_;
+  int64_t num_unique_;
+  const int64_t* unique_ids_;
+  bool skips_ = false;
+  int64_t next_ = 0;  // of the distinct ids, the first one that has not been located
+};
+
+Status GradientApplier::PartUpdate::Run() {
+  FindSkipped();
+  const int64_t step = writer_.rows_at_once();
+  const int64_t ahead = writer_.rows_ahead();
+  std::array<Block, 2> blocks;
+  PrefetchIndex();
+  KERAS_SPARSE_RETURN_IF_ERROR(Locate(&blocks[0]));
+  Prefetch(blocks[0], 0, ahead);
+  Status status;
+  for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
+    status = Locate(&blocks[1 - current]);
+    for (int64_t begin = 0; begin < kBlockRows; begin += step) {
+      const int64_t end = std::min(begin + step, kBlockRows);
+      Prefetch(blocks[current], begin + ahead, end + ahead);
+      Prefetch(blocks[1 - current], std::max(begin + ahead - kBlockRows, int64_t{0}),
+               end + ahead - kBlockRows);
+      Update(blocks[current], begin, end);
+    }
+  }
+  table_->created_rows_.fetch_add(writer_.num_created(), std::memory_order_relaxed);
+  return status;
+}
+
+void GradientApplier::PartUpdate::FindSkipped() {
+  skips_ = writer_.may_skip();
+  if (!skips_) return;
+  scratch_.skipped.resize(static_cast<size_t>(num_unique_));
+  writer_.FindSkipped(unique_ids_, num_unique_, scratch_.skipped.data());
+  table_->filtered_ids_.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
+}
+
+Status GradientApplier::PartUpdate::Locate(Block* block) {
+  block->size = 0;
+  int64_t size = 0;
+  for (; next_ < num_unique_ && size < kBlockRows; ++next_) {
+    if (skips_ && scratch_.skipped[static_cast<size_t>(next_)] != 0) continue;
+    block->uniques[static_cast<size_t>(size)] = next_;
+    block->ids[static_cast<size_t>(size)] = unique_ids_[next_];
+    ++size;
+  }
+  PrefetchIndex();
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      writer_.Locate(block->ids.data(), size, block->records.data(), block->created.data()));
+  block->size = size;
+  return Status::Ok();
+}
+
+void GradientApplier::PartUpdate::Prefetch(const Block& block, int64_t begin, int64_t end) const {
+  end = std::min(end, block.size);
+  if (begin >= end) return;
+  writer_.PrefetchRecords(block.records.data() + begin, end - begin);
+  for (int64_t i = begin; i < end; ++i) {
+    gradients_.Prefetch(block.uniques[static_cast<size_t>(i)]);
+  }
+}
+
+void GradientApplier::PartUpdate::Update(const Block& block, int64_t begin, int64_t end) {
+  end = std::min(end, block.size);
+  if (begin >= end) return;
+  std::array<const float*, kBlockRows> grads;
+  float* const* records = block.records.data() + begin;
+  writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
+  gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
+  table_->rule_->Update(records, grads.data(), end - begin);
+  if (!table_->options_.keeps_gradient_step) return;
+  for (int64_t i = begin; i < end; ++i) {
+    table_->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
+                                            table_->num_steps_);
+  }
+}
+
 Status GradientApplier::Check() const {
   for (const ApplyRequest& request : requests_) {
     const UpdateRule& rule = *request.table->rule_;
@@ -84,87 +196,6 @@ Status GradientApplier::Check() const {
     }
   }
   return Status::Ok();
-}
-
-Status GradientApplier::UpdatePart(EmbeddingTable* table, const GradientSource& source,
-                                   const FetchedRecords& fetched, const IdPartition& partition,
-                                   int64_t part) const {
-  static thread_local Scratch kept;
-  Scratch& scratch = kept;  // found once: a thread's variable is a call away
-  PartGradients& gradients = scratch.gradients;
-  const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
-  gradients.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
-                 is_range ? table->input_dim() : 0, partition.num_parts() == 1);
-  const int64_t num_unique = gradients.num_unique();
-  const int64_t* unique_ids = gradients.unique_ids();
-  RowWriter writer(table, fetched);
-  const bool skips = writer.may_skip();
-  if (skips) {
-    scratch.skipped.resize(static_cast<size_t>(num_unique));
-    writer.FindSkipped(unique_ids, num_unique, scratch.skipped.data());
-    table->filtered_ids_.fetch_add(writer.num_filtered(), std::memory_order_relaxed);
-  }
-
-  int64_t next = 0;
-  const auto locate = [&](Block* block) {
-    block->size = 0;
-    for (; next < num_unique && block->size < kBlockRows; ++next) {
-      const int64_t id = unique_ids[next];
-      if (skips && scratch.skipped[static_cast<size_t>(next)] != 0) continue;
-      block->uniques[static_cast<size_t>(block->size)] = next;
-      block->ids[static_cast<size_t>(block->size)] = id;
-      ++block->size;
-    }
-    writer.PrefetchIndex(unique_ids + next, std::min(kBlockRows, num_unique - next));
-    return writer.Locate(block->ids.data(), block->size, block->records.data(),
-                         block->created.data());
-  };
-  // Both do rows [begin, end) of a block, or those of them that it has.
-  const auto prefetch = [&](const Block& block, int64_t begin, int64_t end) {
-    end = std::min(end, block.size);
-    if (begin >= end) return;
-    writer.PrefetchRecords(block.records.data() + begin, end - begin);
-    for (int64_t i = begin; i < end; ++i) {
-      gradients.Prefetch(block.uniques[static_cast<size_t>(i)]);
-    }
-  };
-  const auto update = [&](const Block& block, int64_t begin, int64_t end) {
-    end = std::min(end, block.size);
-    if (begin >= end) return;
-    std::array<const float*, kBlockRows> grads;
-    float* const* records = block.records.data() + begin;
-    writer.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
-    gradients.Get(block.uniques.data() + begin, end - begin, grads.data());
-    table->rule_->Update(records, grads.data(), end - begin);
-    if (!table->options_.keeps_gradient_step) return;
-    for (int64_t i = begin; i < end; ++i) {
-      table->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
-                                             table->num_steps_);
-    }
-  };
-
-  const int64_t step = writer.rows_at_once();
-  const int64_t ahead = writer.rows_ahead();
-  // One block is located ahead of the one that is updated, and rows are asked for ahead of their
-  // update, across the end of their block.
-  std::array<Block, 2> blocks;
-  writer.PrefetchIndex(unique_ids, std::min(kBlockRows, num_unique));
-  KERAS_SPARSE_RETURN_IF_ERROR(locate(&blocks[0]));
-  prefetch(blocks[0], 0, ahead);
-  Status status;
-  for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
-    status = locate(&blocks[1 - current]);
-    if (!status.ok()) blocks[1 - current].size = 0;
-    for (int64_t begin = 0; begin < kBlockRows; begin += step) {
-      const int64_t end = std::min(begin + step, kBlockRows);
-      prefetch(blocks[current], begin + ahead, end + ahead);
-      prefetch(blocks[1 - current], std::max(begin + ahead - kBlockRows, int64_t{0}),
-               end + ahead - kBlockRows);
-      update(blocks[current], begin, end);
-    }
-  }
-  table->created_rows_.fetch_add(writer.num_created(), std::memory_order_relaxed);
-  return status;
 }
 
 Status GradientApplier::MakeRoom(const std::vector<TableIds>& lists) const {
@@ -242,8 +273,9 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
         for (int64_t i = begin; i < end; ++i) {
           const Part& part = parts[static_cast<size_t>(i)];
           const Status updated =
-              UpdatePart(requests_[part.request].table, sources_[part.request],
-                         fetched[part.request], partitions[part.request], part.index);
+              PartUpdate(requests_[part.request].table, sources_[part.request],
+                         fetched[part.request], partitions[part.request], part.index)
+                  .Run();
           if (updated.ok()) continue;
           std::lock_guard<std::mutex> lock(mutex);
           status = updated;
