@@ -31,6 +31,7 @@ from benchmarks import memory
 from benchmarks import optimizers
 from benchmarks import pooled_bags
 from benchmarks import pooled_keys
+from benchmarks import rule_loops
 from benchmarks import saving
 from benchmarks import static_tables
 from benchmarks import storage_tiers
@@ -45,6 +46,7 @@ TIMED = {
 }
 OTHERS = {
     "optimizers": optimizers,
+    "rule loops": rule_loops,
     "table rows": table_rows,
     "bandwidth": bandwidth,
     "memory": memory,
