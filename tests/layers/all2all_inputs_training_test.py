@@ -6,49 +6,44 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
+import slot_cases as cases
 from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import All2AllSparseEmbedding
+from keras_sparse.layers import Embedding
 
 SAMPLES, SLOTS, MOST = 5, 3, 4
-FIRST_KEY, NUM_KEYS, WIDTH = -6, 12, 4
+EVERY_KEY, WIDTH = np.arange(-6, 6), 4
 LEARNING_RATE = 0.5
 
 
 def batches(num_steps=4):
-    """Keys and weights by slot and place, where a weight of zero is a place without a key."""
+    """Keys and weights by slot and place, and gradients."""
     random = np.random.default_rng(4)
     for _ in range(num_steps):
-        keys = FIRST_KEY + random.integers(0, NUM_KEYS, (SAMPLES * SLOTS, MOST))
-        is_there = random.random(keys.shape) < 0.5
-        weights = np.where(is_there, random.uniform(0.5, 2, keys.shape), 0)
-        yield keys, weights, random.normal(size=(SAMPLES, SLOTS, WIDTH))
-
-
-def as_sparse(values, is_there):
-    return tf.SparseTensor(np.argwhere(is_there), values[is_there], is_there.shape)
+        of_slots = cases.draw(random, EVERY_KEY, SAMPLES * SLOTS, MOST)
+        yield *of_slots, random.normal(size=(SAMPLES, SLOTS, WIDTH))
 
 
 def train_in_numpy(rows, combiner, is_weighted):
     """SGD of the sum of `grads * pooled`, in float64: the gradient of a row is a sum of those."""
     for keys, weights, grads in batches():
         weights = weights if is_weighted else (weights > 0).astype(float)
-        sizes = {"sum": np.ones(len(keys)), "mean": weights.sum(1)}
-        sizes["sqrtn"] = np.sqrt((weights**2).sum(1))
-        parts = weights / np.where(sizes[combiner] > 0, sizes[combiner], 1)[:, np.newaxis]
-        of_places = parts[:, :, np.newaxis] * grads.reshape(-1, 1, WIDTH)
-        gradient = np.zeros_like(rows)
-        np.add.at(gradient, keys - FIRST_KEY, of_places)
+        of_slots = keys - EVERY_KEY[0], cases.shares(weights, combiner)
+        gradient = cases.gradient_of_rows(rows, *of_slots, grads.reshape(-1, WIDTH))
         rows = rows - LEARNING_RATE * gradient
     return rows
+
+
+def initial_rows():
+    """Rows of all keys, of the seed that layers here have, as float64."""
+    return np.float64(Embedding(None, WIDTH, seed=1)(EVERY_KEY))
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 def test_trains_by_sparse_rows_of_slots(combiner, is_weighted):
     layer = All2AllSparseEmbedding(combiner, 50, WIDTH, SLOTS, MOST, seed=1)
-    every_key = tf.range(FIRST_KEY, FIRST_KEY + NUM_KEYS, dtype=tf.int64)
-    read = All2AllSparseEmbedding("sum", 50, WIDTH, 1, seed=1)
-    first = np.float64(read(every_key[:, tf.newaxis])[:, 0])
+    first = initial_rows()
     optimizer = keras_sparse.optimizers.SGD(LEARNING_RATE)
 
     @tf.function(autograph=False)
@@ -62,10 +57,10 @@ def test_trains_by_sparse_rows_of_slots(combiner, is_weighted):
     optimizer.build(layer.trainable_variables)
     for keys, weights, grads in batches():
         is_there = weights > 0
-        given = as_sparse(weights.astype("float32"), is_there) if is_weighted else None
-        step(as_sparse(keys, is_there), given, grads.astype("float32"))
+        given = cases.as_sparse(weights.astype("float32"), is_there) if is_weighted else None
+        step(cases.as_sparse(keys, is_there), given, grads.astype("float32"))
     (table,) = layer.trainable_variables
-    found = keras_sparse.ops.embedding_lookup(table, every_key)
+    found = keras_sparse.ops.embedding_lookup(table, EVERY_KEY)
     expected = train_in_numpy(first, combiner, is_weighted)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(expected - first).max() > 0.5
@@ -97,3 +92,53 @@ def test_lists_of_any_length_are_prefetched(tmp_path):
     np.testing.assert_array_equal(predictions[1], predictions[0])
     (stats,) = layer.stats().values()
     assert stats["prefetch"]["staged"] > 0
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_more_keys_than_max_nnz_and_max_feature_num_are_all_pooled(combiner):
+    layer = All2AllSparseEmbedding(combiner, 50, WIDTH, SLOTS, 1, 1, seed=1)
+    for keys, weights, _ in batches(1):
+        is_there = weights > 0
+        assert is_there.sum(1).max() > 1
+        parts = cases.shares(is_there.astype(float), combiner)
+        expected = cases.pool(initial_rows(), keys - EVERY_KEY[0], parts)
+        for convert in (cases.as_sparse, cases.as_ragged):
+            pooled = tf.reshape(layer(convert(keys, is_there)), (-1, WIDTH))
+            np.testing.assert_allclose(pooled, expected, atol=1e-6)
+        # A tensor has a key in every place.
+        pooled = tf.reshape(layer(keys), (-1, WIDTH))
+        parts = cases.shares(np.ones(keys.shape), combiner)
+        expected = cases.pool(initial_rows(), keys - EVERY_KEY[0], parts)
+        np.testing.assert_allclose(pooled, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "ragged"])
+def test_fits_rows_of_slots_which_are_more_than_the_targets(form):
+    kind = {} if form == "dense" else {form: True}
+    inputs = keras.Input((None if form == "ragged" else MOST,), dtype="int64", **kind)
+    layer = All2AllSparseEmbedding("sum", 50, WIDTH, SLOTS, max_nnz=1, seed=1)
+    head = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones", trainable=False)
+    model = keras.Model(inputs, head(keras.layers.Flatten()(layer(inputs))))
+    model.compile(keras_sparse.optimizers.SGD(0.05), loss="mse")
+    rows, losses, steps = initial_rows(), [], []
+    for keys, weights, grads in batches():
+        is_there = np.full(keys.shape, True) if form == "dense" else weights > 0
+        targets = grads[:, 0, :1]
+        steps.append((keys, is_there, targets))
+        of_slots = keys - EVERY_KEY[0], is_there.astype(float)
+        error = cases.pool(rows, *of_slots).reshape(SAMPLES, -1).sum(1) - targets[:, 0]
+        losses.append((error**2).mean())
+        # Each number of a sample's slots counts once in its output.
+        grads = np.tile(2 * error.repeat(SLOTS)[:, np.newaxis] / SAMPLES, WIDTH)
+        rows = rows - 0.05 * cases.gradient_of_rows(rows, *of_slots, grads)
+    keys, is_there, targets = map(np.concatenate, zip(*steps, strict=True))
+    convert = {"dense": lambda keys, _: keys, "sparse": cases.as_sparse, "ragged": cases.as_ragged}
+    slots = tf.data.Dataset.from_tensor_slices(convert[form](keys, is_there)).batch(SAMPLES * SLOTS)
+    targets = tf.data.Dataset.from_tensor_slices(targets).batch(SAMPLES)
+    dataset = tf.data.Dataset.zip(slots, targets)
+    history = model.fit(dataset, shuffle=False, verbose=0).history
+    np.testing.assert_allclose(history["loss"], [np.mean(losses)], rtol=1e-5)
+    found = keras_sparse.ops.embedding_lookup(layer.tables[0], EVERY_KEY)
+    np.testing.assert_allclose(found, rows, atol=1e-5)
+    assert np.abs(rows - initial_rows()).max() > 0.1
+    assert model.predict(dataset, verbose=0).shape == (len(losses) * SAMPLES, 1)

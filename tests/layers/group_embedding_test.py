@@ -24,11 +24,21 @@ class WithOutputShape(GroupEmbedding):
         return self.compute_output_spec(keras.KerasTensor(input_shape, "int64")).shape
 
 
-def make_tables():
-    """Of three combiners, and one of them dynamic."""
+def make_tables(folder=None):
+    """Of three combiners, and one of them dynamic; with a folder, two of them that and on an SSD.
+
+    Memory is for some 100 of their rows.
+    """
+    users, items = {"input_dim": 20}, {"input_dim": None}
+    if folder is not None:
+        users, items = (
+            {"input_dim": None}
+            | {"storage": keras_sparse.StorageOption("DRAM_SSDHASH", str(folder / name), [8192])}
+            for name in ("users", "items")
+        )
     return {
-        "users": Embedding(20, 4, "sum", seed=1),
-        "items": Embedding(None, 3, "mean", seed=2),
+        "users": Embedding(output_dim=4, combiner="sum", seed=1, **users),
+        "items": Embedding(output_dim=3, combiner="mean", seed=2, **items),
         "words": Embedding(20, 2, seed=3),
     }
 
@@ -129,3 +139,26 @@ def test_mixed_precision_trains_near_float32(dtype_policy):
     np.testing.assert_allclose(fit(model), expected, atol=1e-2)
     assert np.abs(expected - start).max() > 0.1
     assert {table.dtype for table in group.tables} == {"float32"}
+
+
+def test_exact_prefetch_from_an_ssd_is_used_and_changes_no_bit(tmp_path):
+    random = np.random.default_rng(1)
+    ids = {name: random.integers(0, 20 if name == "words" else 600, (480, 2)) for name in NAMES}
+    dataset = tf.data.Dataset.from_tensor_slices((ids, random.normal(size=(480, 1)))).batch(32)
+    plain, group = (GroupEmbedding(make_tables(tmp_path / name)) for name in "ab")
+    histories = []
+    for layer in (plain, group):
+        model, batches = make_model(layer), dataset
+        if layer is group:
+            batches = keras_sparse.data.prefetch_lookups(dataset, model, 2, 4, "exact")
+        histories.append(model.fit(batches, epochs=2, shuffle=False, verbose=0).history)
+    assert histories[0] == histories[1]
+    for ours, expected in zip(group.tables, plain.tables, strict=True):
+        checks.assert_same_tables(ours, expected)
+    for layer, num_staged in ((plain, 0), (group, 2 * len(dataset))):
+        stats = layer.stats()
+        assert all(stats[name]["tiers"]["SSDHASH"]["rows"] > 100 for name in ("users", "items"))
+        staged = [each["prefetch"]["staged"] for each in stats.values()]
+        used = [each["prefetch"]["used"] for each in stats.values()]
+        assert sum(staged) == num_staged, "one lookup a step, of all tables"
+        assert (sum(used) > 0) == (layer is group)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import IntegerLookup
@@ -96,10 +97,12 @@ def test_symbolic_outputs_are_int64_of_the_inputs_shape_and_kind():
         assert outputs.sparse == bool(kind.get("sparse"))
 
 
-def make_model(max_tokens):
+def make_model(max_tokens, storage=None):
+    """With storage its table is dynamic, as it must be for that."""
     ids = keras.Input((2,), dtype="int64")
     tokens = IntegerLookup(max_tokens, name="lookup")(ids)
-    rows = Embedding(max_tokens + 1, 4, "sum", seed=1)(tokens)
+    num_rows = max_tokens + 1 if storage is None else None
+    rows = Embedding(num_rows, 4, "sum", seed=1, storage=storage, name="rows")(tokens)
     model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer="ones")(rows))
     model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
     return model
@@ -239,17 +242,25 @@ def test_refuses_other_dtypes_and_sizes():
             IntegerLookup(bad)
 
 
-def test_prefetch_changes_nothing():
+def test_prefetch_changes_nothing(tmp_path):
     ids, targets = make_data()
     batches = tf.data.Dataset.from_tensor_slices((ids, targets)).batch(16)
-    plain, model = make_model(30), make_model(30)
-    model.set_weights(plain.get_weights())
+    plain, model = (  # with memory for some of the rows
+        make_model(30, keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path / name), [600]))
+        for name in "ab"
+    )
     expected = plain.fit(batches, epochs=3, shuffle=False, verbose=0).history
     ahead = keras_sparse.data.prefetch_lookups(batches, model, 2, 4)
     assert model.fit(ahead, epochs=3, shuffle=False, verbose=0).history == expected
     layers = [each.get_layer("lookup") for each in (plain, model)]
     assert layers[0].get_vocabulary() == layers[1].get_vocabulary()
     np.testing.assert_array_equal(layers[0].counts, layers[1].counts)
+    checks.assert_same_tables(*(each.get_layer("rows").embeddings for each in (plain, model)))
+    stats = model.get_layer("rows").stats()
+    assert stats["tiers"]["SSDHASH"]["rows"] > 0
+    assert stats["prefetch"]["staged"] == 3 * len(batches)
+    # Not those of the first epoch, staged when their keys had no tokens.
+    assert stats["prefetch"]["used"] > 0
 
 
 def test_formats_of_tensorflow_are_refused(tmp_path):

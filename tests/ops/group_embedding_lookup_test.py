@@ -66,11 +66,17 @@ def test_pools_as_each_table_alone(tables, weights, num_per_group):
     assert_all_close([[each.numpy() for each in tf.function(grouped)()]], expected[:1])
 
 
+@pytest.mark.parametrize("num_per_group", [None, 1, 3, 100])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_sequences_have_a_row_at_the_place_of_each_id(tables, weights):
+def test_sequences_have_a_row_at_the_place_of_each_id(tables, weights, num_per_group):
     def grouped():
         return ops.group_embedding_lookup_sparse(
-            tables, BAGS, [None] * 4, sp_weights=weights, is_sequence=True
+            tables,
+            BAGS,
+            [None] * 4,
+            sp_weights=weights,
+            is_sequence=True,
+            params_num_per_group=num_per_group,
         )
 
     def alone():
@@ -94,11 +100,12 @@ def test_sequences_have_a_row_at_the_place_of_each_id(tables, weights):
     assert [each.shape for each in grouped()] == [(3, 3, 1), (3, 5, 3), (3, 3, 8), (3, 5, 3)]
 
 
-def test_reads_dense_and_ragged_ids_as_each_table_alone(tables):
+@pytest.mark.parametrize("num_per_group", [None, 1, 3, 100])
+def test_reads_dense_and_ragged_ids_as_each_table_alone(tables, num_per_group):
     ids = [[1, 2, 1], RAGGED, tf.constant([[3], [8]], tf.int32), 5]
 
     def grouped():
-        return ops.group_embedding_lookup(tables, ids)
+        return ops.group_embedding_lookup(tables, ids, params_num_per_group=num_per_group)
 
     def alone():
         return [ops.embedding_lookup(*each) for each in zip(tables, ids, strict=True)]
@@ -107,34 +114,35 @@ def test_reads_dense_and_ragged_ids_as_each_table_alone(tables):
     assert [each.shape.as_list() for each in grouped()] == [[3, 1], [3, None, 3], [2, 1, 8], [3]]
 
 
+def one_by_one(tables, **options):
+    return ops.group_embedding_lookup(tables, [[1]] * 4, **options)
+
+
+def pooled(tables, **options):
+    return ops.group_embedding_lookup_sparse(tables, BAGS, COMBINERS, **options)
+
+
+def sequences(tables, **options):
+    return pooled(tables, is_sequence=True, **options)
+
+
+@pytest.mark.parametrize("look_up", [one_by_one, pooled, sequences])
 @pytest.mark.parametrize(("num_per_group", "num_ops"), [(None, 1), (2, 2), (3, 2), (1, 4)])
-def test_costs_an_op_a_group(tables, num_per_group, num_ops):
-    def pooled():
-        return ops.group_embedding_lookup_sparse(
-            tables, BAGS, COMBINERS, params_num_per_group=num_per_group
-        )
-
-    def one_by_one():
-        return ops.group_embedding_lookup(tables, [[1]] * 4, params_num_per_group=num_per_group)
-
-    for read in (pooled, one_by_one):
-        operations = tf.function(read).get_concrete_function().graph.get_operations()
-        assert sum(each.type == "KerasSparseLookup" for each in operations) == num_ops
+def test_costs_an_op_a_group(tables, num_per_group, num_ops, look_up):
+    function = tf.function(lambda: look_up(tables, params_num_per_group=num_per_group))
+    operations = function.get_concrete_function().graph.get_operations()
+    assert sum(each.type == "KerasSparseLookup" for each in operations) == num_ops
 
 
-@pytest.mark.parametrize("is_sequence", [False, True])
-def test_a_name_is_that_of_the_ops_and_changes_no_row(tables, is_sequence):
-    def named(name):
-        return ops.group_embedding_lookup_sparse(
-            tables, BAGS, COMBINERS, is_sequence=is_sequence, name=name
-        )
-
-    for name, scope in [("users", "users"), (None, "group_embedding_lookup_sparse")]:
-        function = tf.function(lambda name=name: named(name))
+@pytest.mark.parametrize("look_up", [one_by_one, pooled, sequences])
+def test_a_name_is_that_of_the_ops_and_changes_no_row(tables, look_up):
+    default = "group_embedding_lookup" + ("" if look_up is one_by_one else "_sparse")
+    for name, scope in [("users", "users"), (None, default)]:
+        function = tf.function(lambda name=name: look_up(tables, name=name))
         operations = function.get_concrete_function().graph.get_operations()
         (lookup,) = (each.name for each in operations if each.type == "KerasSparseLookup")
         assert lookup.startswith(f"{scope}/")
-        assert_all_close([[each.numpy() for each in function()]], [named(None)])
+        assert_all_close([[each.numpy() for each in function()]], [look_up(tables)])
 
 
 @pytest.mark.parametrize("is_sequence", [False, True])
@@ -191,7 +199,10 @@ def test_refuses_lists_of_other_lengths_and_kinds(tables):
         )
     with pytest.raises(ValueError, match=r"`combiners\[0\]` must be one of"):
         ops.group_embedding_lookup_sparse(tables[:1], [RAGGED], ["max"])
-    with pytest.raises(ValueError, match="`partition_strategy` must be one of"):
-        ops.group_embedding_lookup_sparse(tables[:1], [RAGGED], ["sum"], "div")
-    with pytest.raises(ValueError, match="`params_num_per_group` must be above 0"):
-        ops.group_embedding_lookup(tables[:1], [[1]], params_num_per_group=0)
+    for look_up in (one_by_one, pooled, sequences):
+        with pytest.raises(
+            ValueError, match=r"`partition_strategy` must be one of \('mod',\).*Received: .*'div'"
+        ):
+            look_up(tables, partition_strategy="div")
+        with pytest.raises(ValueError, match="`params_num_per_group` must be above 0"):
+            look_up(tables, params_num_per_group=0)
