@@ -2,11 +2,15 @@ import keras
 import numpy as np
 import pytest
 
+import numpy_rules
 from keras_sparse import EmbeddingVariable
 from keras_sparse.optimizers import Ftrl
+from optimizer_cases import Case
 from optimizer_cases import dense
 from optimizer_cases import KEYS
 from optimizer_cases import make_table
+from optimizer_cases import NumpyModel
+from optimizer_cases import random_rows
 from optimizer_cases import read
 from optimizer_cases import slices
 
@@ -53,6 +57,27 @@ def test_rows_outside_the_batch_do_not_follow_the_rate_where_keras_does():
     np.testing.assert_array_equal(ours[0], first[0])
     assert abs(theirs[0, 0] - first[0, 0]) > 1e-3
     np.testing.assert_allclose(ours[1], theirs[1], rtol=0, atol=2e-6)
+
+
+def test_rows_outside_the_batch_do_not_go_on_shrinking_where_keras_does():
+    """By `l2_shrinkage`: what a row is shrunk by at its next gradient is one step's worth."""
+    arguments = {"l2_shrinkage_regularization_strength": 0.5}
+    numbers = {"learning_rate": 0.1, **arguments}
+    case = Case(Ftrl, None, numpy_rules.ftrl, numbers, lazy=True, first_slot=0.1)
+    batches = [([0, 1, 2], 0.1), *[([1], 0.1)] * 20]
+    start = random_rows(3, 2)
+    first, _ = both(arguments, start, batches[:1], np.arange(3))
+    ours, theirs = both(arguments, start, batches, np.arange(3))
+    np.testing.assert_array_equal(ours[[0, 2]], first[[0, 2]])
+    assert np.all(np.abs(theirs[[0, 2]] - first[[0, 2]]) > 1e-2)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=0, atol=2e-6)
+    batches.append(([0], 0.1))
+    later, theirs = both(arguments, start, batches, np.arange(3))
+    model, rng = NumpyModel(case, start), np.random.default_rng(0)
+    for ids, _ in batches:
+        model.apply(ids, rng.normal(size=(len(ids), 2)).astype("float32"))
+    np.testing.assert_allclose(later, model.rows, rtol=0, atol=2e-6)
+    assert np.all(np.abs(theirs[0] - later[0]) > 1e-2)
 
 
 def test_a_small_gradient_leaves_a_row_at_zero_with_l1():

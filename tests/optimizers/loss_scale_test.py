@@ -10,7 +10,9 @@ from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Adam
 from keras_sparse.optimizers import AdamAsync
 from keras_sparse.optimizers import SGD
+from optimizer_cases import CLASSES
 from optimizer_cases import each_class
+from optimizer_cases import random_rows
 from optimizer_cases import slices
 
 KEYS = np.array([-5, 2**62, 0])  # the third has no gradient
@@ -108,6 +110,38 @@ def test_compile_under_mixed_float16_trains(make, input_dim, mixed_float16):
     ids = np.random.default_rng(0).integers(0, 50, (64, 2))
     history = model.fit(ids, np.ones((64, 1)), batch_size=16, epochs=5, verbose=0).history["loss"]
     assert history[-1] < 0.9 * history[0]
+
+
+def half_precision_model(layers, optimizer):
+    """Of a table by the layers of `layers`: ours, or those of Keras."""
+    inputs = keras.Input((2,), dtype="int64")
+    rows = keras.layers.Flatten()(layers.Embedding(40, 4, name="table")(inputs))
+    kernel = keras.initializers.GlorotUniform(1)
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer=kernel)(rows))
+    model.get_layer("table").set_weights([random_rows(40, 4)])
+    # The scale doubles at every third step.
+    model.compile(scaled(optimizer, dynamic_growth_steps=3), loss="mse", run_eagerly=True)
+    return model
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Nadam", "RMSprop", "SGD"])
+def test_trains_as_keras_does_under_mixed_float16(name, mixed_float16):
+    case = next(case for case in CLASSES if case.ours.__name__ == name)
+    ours = half_precision_model(keras_sparse.layers, case.make())
+    reference = half_precision_model(keras.layers, case.make_keras())
+    start = random_rows(40, 4)
+    rng = np.random.default_rng(0)
+    for step in range(10):
+        # No id comes twice in a batch: Keras adds gradients up in float16. Later batches have
+        # other rows than earlier ones.
+        ids = rng.permutation(20)[:16].reshape(8, 2) + 2 * step
+        targets = rng.normal(size=(8, 1))
+        for model in (ours, reference):
+            model.train_on_batch(ids, targets)
+    rows, expected = (model.get_layer("table").get_weights()[0] for model in (ours, reference))
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=2e-6)
+    assert np.abs(expected - start).max() > 1e-3
+    assert float(ours.optimizer.dynamic_scale) == float(reference.optimizer.dynamic_scale) == 32.0
 
 
 def test_checks_a_sparse_gradient_without_its_dense_form():

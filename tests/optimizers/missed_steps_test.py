@@ -113,21 +113,24 @@ def test_a_cleared_table_has_nothing_to_make_up_for(case):
     checks.assert_same_tables(*tables)
 
 
-@pytest.mark.parametrize("case", [c for c in CLASSES if c.keras], ids=lambda c: c.ours.__name__)
+@each_class
 def test_follows_the_rate_and_the_step_that_a_user_sets(case):
     pair = Pair(case.make(), case.make_keras())
     every = range(ROWS) if case.lazy else ()
     rate = case.arguments["learning_rate"]
-    for factor, iterations in ((1, 0), (0.25, 100), (2, 0), (0.5, 10**7)):
+    # AdamAsync counts steps by itself: the optimizer's count changes nothing.
+    counters = [pair.ours, pair.reference][: 1 if case.ours is optimizers.AdamAsync else 2]
+    # What AdagradDecay has decayed at a later step is not done again at an earlier one.
+    back = 200 if case.ours is optimizers.AdagradDecay else 0
+    for factor, iterations in ((1, 0), (0.25, 100), (2, back), (0.5, 10**7)):
         for optimizer in (pair.ours, pair.reference):
             optimizer.learning_rate = rate * factor
+        for optimizer in counters:
             optimizer.iterations.assign(iterations)
         pair.step(*(every or (0, 1)))
         for _ in range(3):
             pair.step(*every)
         pair.step(*(every or (1, 2)))
-    if case.ours is optimizers.AdamAsync:
-        return  # counts steps by itself
     pair.assert_same()
 
 

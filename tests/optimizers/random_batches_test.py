@@ -6,44 +6,80 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from keras_sparse.optimizers import RowWiseAdagrad
 from optimizer_cases import each_optimizer
 from optimizer_cases import KEYS
 from optimizer_cases import make_table
 from optimizer_cases import NumpyModel
-from optimizer_cases import OPTIMIZERS
 from optimizer_cases import random_rows
 from optimizer_cases import read
 from optimizer_cases import slices
 
 ROWS = 6
-DIM = 2
+# Less than a processor's vector, and one with something left over.
+WIDTHS = (1, 2, 3, 9)
 
 
 class Trained:
-    """A table and its optimizer, compiled once and taken back to the start for each example."""
+    """Tables of all widths and both kinds and their optimizer, compiled once for all examples."""
 
-    def __init__(self, case, keys):
-        self.keys = keys
-        self.table = make_table(keys, random_rows(ROWS, DIM))
+    def __init__(self, case):
+        self.keys = [keys for keys in (np.arange(ROWS), KEYS[:ROWS]) for _ in WIDTHS]
+        self.start = [random_rows(ROWS, width) for width in WIDTHS] * 2
+        pairs = zip(self.keys, self.start, strict=True)
+        self.tables = [make_table(keys, rows) for keys, rows in pairs]
         self.optimizer = case.make()
-        self.optimizer.build([self.table])
+        self.optimizer.build(self.tables)
         self.initial = [variable.numpy() for variable in self.optimizer.variables]
-        signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, DIM]))
+        signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([None]))
         self.apply = tf.function(self._apply, input_signature=signature)
         self.idle = tf.function(self._idle, input_signature=[tf.TensorSpec([], tf.int32)])
 
     def restart(self):
-        self.table.clear()
-        self.table.import_(self.keys, random_rows(ROWS, DIM))
+        for table, keys, rows in zip(self.tables, self.keys, self.start, strict=True):
+            table.clear()
+            table.import_(keys, rows)
         for variable, value in zip(self.optimizer.variables, self.initial, strict=True):
             variable.assign(value)
 
-    def _apply(self, ids, values):
-        self.optimizer.apply([slices(tf.gather(tf.constant(self.keys), ids), values)])
+    def _apply(self, ids, gradients):
+        values = [gradients[:, tf.newaxis] * columns(width) for width in WIDTHS] * 2
+        keys = [tf.gather(tf.constant(each), ids) for each in self.keys]
+        self.optimizer.apply([slices(k, v) for k, v in zip(keys, values, strict=True)])
 
     def _idle(self, steps):
         for _ in tf.range(steps):
-            self._apply(tf.zeros([0], tf.int64), tf.zeros([0, DIM]))
+            self._apply(tf.zeros([0], tf.int64), tf.zeros([0]))
+
+    def rows(self):
+        """The rows of all widths, side by side: those of static tables, and of dynamic ones."""
+        rows = [read(table, keys) for table, keys in zip(self.tables, self.keys, strict=True)]
+        num_widths = len(WIDTHS)
+        return [np.hstack(kind) for kind in (rows[:num_widths], rows[num_widths:])]
+
+
+class Models:
+    """The rule in float64 of tables of all widths."""
+
+    def __init__(self, case):
+        # In one table, where each element goes its own way.
+        widths = [WIDTHS] if case.ours is not RowWiseAdagrad else [(width,) for width in WIDTHS]
+        self.columns = [np.concatenate([columns(w) for w in each]) for each in widths]
+        rows = [np.hstack([random_rows(ROWS, w) for w in each]) for each in widths]
+        self.models = [NumpyModel(case, each) for each in rows]
+
+    def apply(self, ids, gradients, rate):
+        for model, factors in zip(self.models, self.columns, strict=True):
+            model.rate = rate
+            model.apply(ids, gradients[:, np.newaxis] * factors)
+
+    def rows(self):
+        return np.hstack([model.rows for model in self.models])
+
+
+def columns(width):
+    """What an id's gradient is multiplied by in each column: exact in float32."""
+    return np.float32([1, 2, 0.5, -1, 1.5, -0.25, 1, -2, 0.75])[:width]
 
 
 def events(case):
@@ -58,26 +94,26 @@ def events(case):
 
 @each_optimizer
 def test_follows_its_rule_in_float64_whatever_the_batches(case):
-    keys = [np.arange(ROWS), KEYS[:ROWS]][OPTIMIZERS.index(case) % 2]
-    trained = Trained(case, keys)
+    trained = Trained(case)
 
     @settings(max_examples=15, deadline=None, derandomize=True, database=None)
     @given(events=events(case))
     def follows(events):
         trained.restart()
-        model = NumpyModel(case, random_rows(ROWS, DIM))
+        models = Models(case)
+        rate = case.arguments["learning_rate"]
         for gap, touches, factor, reads in [*events, (9, [], 1.0, True)]:
             trained.idle(gap)
             for _ in range(gap):
-                model.apply([], np.zeros((0, DIM)))
-            model.rate = np.float64(np.float32(factor * case.arguments["learning_rate"]))
-            trained.optimizer.learning_rate = model.rate
+                models.apply([], np.zeros(0), rate)
+            rate = np.float64(np.float32(factor * case.arguments["learning_rate"]))
+            trained.optimizer.learning_rate = rate
             ids = np.array([i for i, _ in touches], np.int64)
-            values = np.array([[g, 2 * g] for _, g in touches], "float32").reshape(-1, DIM)
-            trained.apply(ids, values)
-            model.apply(ids, values)
+            gradients = np.array([g for _, g in touches], "float32")
+            trained.apply(ids, gradients)
+            models.apply(ids, gradients, rate)
             if reads:
-                rows = read(trained.table, keys)
-                np.testing.assert_allclose(rows, model.rows, rtol=0, atol=2e-6)
+                for rows in trained.rows():
+                    np.testing.assert_allclose(rows, models.rows(), rtol=0, atol=2e-6)
 
     follows()

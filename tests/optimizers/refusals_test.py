@@ -9,6 +9,7 @@ from keras_sparse import ops
 from keras_sparse import optimizers
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import SGD
+from optimizer_cases import each_class
 
 
 def make_table(input_dim=4, name="table"):
@@ -50,28 +51,41 @@ def test_refuses_a_variable_that_comes_twice():
         optimizer.apply([slices(0), slices(1)], [table, table])
 
 
+@each_class
 @pytest.mark.parametrize(
     "option",
     [{"use_ema": True}, {"gradient_accumulation_steps": 2}],
     ids=lambda option: next(iter(option)),
 )
-def test_refuses_options_by_name_if_there_is_an_embedding_variable(option):
+def test_refuses_options_by_name_if_there_is_an_embedding_variable(option, case):
     ((name, value),) = option.items()
-    words = f"`{name}` is not supported on embedding variables.*Received: SGD.{name}={value}"
+    words = (
+        f"`{name}` is not supported on embedding variables.*"
+        f"Received: {case.ours.__name__}.{name}={value} with variable 'table'"
+    )
+    table, optimizer = make_table(), case.make(**option)
     with pytest.raises(NotImplementedError, match=words):
-        SGD(1.0, **option).build([kernel(), make_table()])
-    SGD(1.0, **option).apply([tf.ones(1)], [kernel()])
+        optimizer.build([kernel(), table])
+    with pytest.raises(NotImplementedError, match=words):
+        optimizer.apply([slices(0)], [table])
+    assert table.rule is None
+    case.make(**option).apply([tf.ones(1)], [kernel()])
 
 
+@each_class
 @pytest.mark.parametrize(
     ("name", "value"),
     [("constraint", keras.constraints.NonNeg()), ("regularizer", keras.regularizers.L2())],
 )
-def test_refuses_constraints_and_regularizers_of_embedding_variables(name, value):
-    table = make_table()
+def test_refuses_constraints_and_regularizers_of_embedding_variables(name, value, case):
+    table, optimizer = make_table(), case.make()
     setattr(table, name, value)
-    with pytest.raises(NotImplementedError, match=f"`{name}` is not supported.*'table'"):
-        SGD(1.0).build([table])
+    words = f"`{name}` is not supported.*Received: variable.{name}=.*'table'"
+    with pytest.raises(NotImplementedError, match=words):
+        optimizer.build([table])
+    with pytest.raises(NotImplementedError, match=words):
+        optimizer.apply([slices(0)], [table])
+    assert table.rule is None
 
 
 def test_a_refused_build_leaves_the_table_to_its_optimizer():

@@ -1,11 +1,15 @@
 import numpy as np
 import pytest
 
+import checks
 from keras_sparse import EmbeddingVariable
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import RowWiseAdagrad
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
+from optimizer_cases import KEYS
+from optimizer_cases import make_table
+from optimizer_cases import random_rows
 from optimizer_cases import slices
 
 
@@ -17,6 +21,29 @@ def test_adds_the_mean_of_the_squares_to_one_accumulator():
     optimizer.apply([gradient], [table])
     ((_, records),) = table.export()
     np.testing.assert_allclose(records, [[0, 0, 3], [-0.75, -1, 15.5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [np.arange(3), KEYS[:3]], ids=["static", "dynamic"])
+@pytest.mark.parametrize("dim", [1, 3, 8, 64, 100])
+def test_is_the_row_wise_adagrad_of_fbgemm(dim, keys):
+    """Its sum of means of squares, row by row in float64, with `epsilon` under the root."""
+    rate, first, epsilon = 0.25, 0.5, 0.125
+    table = make_table(keys, random_rows(3, dim))
+    optimizer = RowWiseAdagrad(rate, initial_accumulator_value=first, epsilon=epsilon)
+    rows, sums = random_rows(3, dim).astype("float64"), np.full(3, first)
+    rng = np.random.default_rng(dim)
+    for ids in ([0, 1, 1], [1], [1, 0]):  # row 2 is never in a batch
+        values = rng.normal(size=(len(ids), dim)).astype("float32")
+        optimizer.apply([slices(keys[ids], values)], [table])
+        for row in set(ids):
+            g = sum(v.astype("float64") for i, v in zip(ids, values, strict=True) if i == row)
+            sums[row] += sum(x * x for x in g) / dim
+            rows[row] -= rate * g / np.sqrt(sums[row] + epsilon)
+    content = checks.table_content(table)
+    records = np.stack([np.frombuffer(content[int(key)], "float32") for key in keys])
+    assert records.shape == (3, dim + 1)
+    np.testing.assert_allclose(records[:, :dim], rows, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(records[:, dim], sums, rtol=1e-6)
 
 
 def test_is_adagrad_on_rows_of_one_element():

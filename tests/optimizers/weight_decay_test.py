@@ -7,10 +7,14 @@ import keras_sparse
 from keras_sparse import EmbeddingVariable
 from keras_sparse import optimizers
 from keras_sparse.optimizers import SGD
+from optimizer_cases import CLASSES
 from optimizer_cases import dense
+from optimizer_cases import each_class
 from optimizer_cases import make_table
 from optimizer_cases import random_rows
 from optimizer_cases import slices
+
+ADAMW = next(case for case in CLASSES if case.ours is optimizers.AdamW)
 
 
 def test_all_rows_of_a_static_table_shrink():
@@ -57,17 +61,18 @@ def test_is_taken_from_the_rows_of_the_batch_alone(make):
         np.testing.assert_allclose(decayed[1], plain[1] - 0.125 * 0.5, rtol=1e-6)
 
 
-def of_two_tables(exclude):
+def of_two_tables(exclude, case=ADAMW):
     """Trains `first` and `second` by both, and returns the rows of ours and those of Keras."""
     rows = [random_rows(6, 2, seed) for seed in range(2)]
     names = ("first", "second")
     tables = [make_table(np.arange(6), r, name=n) for r, n in zip(rows, names, strict=True)]
     embeddings = [keras.Variable(r, name=n) for r, n in zip(rows, names, strict=True)]
-    arguments = {"learning_rate": 0.01, "weight_decay": 0.5}
-    ours, reference = optimizers.AdamW(**arguments), keras.optimizers.AdamW(**arguments)
+    decay = 0.005 / case.arguments["learning_rate"]
+    ours, reference = case.make(weight_decay=decay), case.make_keras(weight_decay=decay)
     ours.exclude_from_weight_decay(**exclude(tables))
     reference.exclude_from_weight_decay(**exclude(embeddings))
     for ids in ([0, 1], [2], [0], []):
+        ids = [*ids, *range(6 if case.lazy else 0)]
         values = np.full((len(ids), 2), 0.5, "float32")
         ours.apply([slices(ids, values)] * 2, tables)
         reference.apply([dense(ids, values, 6)] * 2, embeddings)
@@ -88,6 +93,15 @@ def test_leaves_tables_out_as_keras_does(exclude):
     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-6)
     np.testing.assert_array_equal(ours[1][5], rows[1][5])  # never in a batch
     assert np.all(ours[0][5] != rows[0][5])
+
+
+@each_class
+def test_every_optimizer_leaves_tables_out(case):
+    ours, expected, _ = of_two_tables(lambda tables: {"var_list": tables[1:]}, case)
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-6)
+    others, _, _ = of_two_tables(lambda tables: {"var_list": tables[:1]}, case)
+    for left, right in zip(ours, others, strict=True):
+        assert np.all(np.abs(left - right).max(axis=1) > 1e-5)  # the decay of each row shows
 
 
 def test_leaves_out_the_table_of_a_layer_that_is_named_as_keras_does():

@@ -12,7 +12,8 @@ import pytest
 import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
-from optimizer_cases import each_class
+from optimizer_cases import CLASSES
+from optimizer_cases import OPTIMIZERS
 
 IDS = np.random.default_rng(0).integers(0, 40, (64, 3))
 TARGETS = np.random.default_rng(1).normal(size=(64, 1)).astype("float32")
@@ -88,21 +89,61 @@ def save_and_load(model, path, optimizer):
     return loaded
 
 
-@each_class
-@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
-def test_training_on_equals_never_stopping(name, case, tmp_path):
+def check_resumes(case, wrap, path):
     """Bit for bit, but where a saved row makes up for missed steps earlier than an unsaved one."""
-    never_saved, model = (make_model(case.make(), seed=3, run_eagerly=True) for _ in range(2))
+    never_saved, model = (make_model(wrap(case.make()), seed=3, run_eagerly=True) for _ in range(2))
     model.layers[-1].set_weights(never_saved.layers[-1].get_weights())
     for each in (never_saved, model):
         fit_eagerly(each, 0, 32)
-    loaded = save_and_load(model, tmp_path / name, case.make())
-    assert type(loaded.optimizer) is case.ours
+    loaded = save_and_load(model, path, wrap(case.make()))
+    assert type(loaded.optimizer) is type(model.optimizer)
     assert_same_models(loaded, model)
+    for ours, other in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(ours, other, err_msg=ours.path)
     for each in (never_saved, model, loaded):
         fit_eagerly(each, 32, 64)
     assert_same_models(model, never_saved)
     (assert_close_models if case.catches_up else assert_same_models)(loaded, model)
+    return loaded
+
+
+def decaying(case):
+    rate = keras.optimizers.schedules.ExponentialDecay(case.arguments["learning_rate"], 2, 0.5)
+    return case._replace(arguments={**case.arguments, "learning_rate": rate})
+
+
+ADAM = next(case for case in OPTIMIZERS if case.ours is keras_sparse.optimizers.Adam)
+RESUMED = {case.ours.__name__: case for case in CLASSES}
+RESUMED["plain Adam"] = ADAM
+RESUMED |= {f"{name} on a schedule": decaying(RESUMED[name]) for name in ("SGD", "plain Adam")}
+
+
+@pytest.mark.parametrize("case", RESUMED.values(), ids=RESUMED)
+@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
+def test_training_on_equals_never_stopping(name, case, tmp_path):
+    loaded = check_resumes(case, lambda optimizer: optimizer, tmp_path / name)
+    assert type(loaded.optimizer) is case.ours
+
+
+def scaled(optimizer):
+    """A loss scale that grows before the model is saved, and again after it is loaded."""
+    return keras.optimizers.LossScaleOptimizer(
+        optimizer, initial_scale=256.0, dynamic_growth_steps=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    # Nadam keeps a product of its own.
+    [*((case, "model.keras") for case in CLASSES), (RESUMED["Nadam"], "model.weights.h5")],
+    ids=lambda each: each if isinstance(each, str) else each.ours.__name__,
+)
+@pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
+def test_training_on_in_half_precision_equals_never_stopping(name, case, dtype_policy, tmp_path):
+    loaded = check_resumes(case, scaled, tmp_path / name)
+    assert type(loaded.optimizer.inner_optimizer) is case.ours
+    assert loaded.layers[-1].compute_dtype == "float16"
+    assert float(loaded.optimizer.dynamic_scale) == 1024.0
 
 
 def test_a_model_in_training_goes_back_to_its_file(tmp_path):
