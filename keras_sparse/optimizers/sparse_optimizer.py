@@ -208,6 +208,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                     f"the first step. Received: {_difference(built, now)} for variable "
                     f"'{variable.path}'"
                 )
+            refuse_attributes(variable)
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         # Past Keras' attribute tracking. Keras' clipping is not told whose gradients it is given.

@@ -86,6 +86,13 @@ def test_refuses_constraints_and_regularizers_of_embedding_variables(name, value
     with pytest.raises(NotImplementedError, match=words):
         optimizer.apply([slices(0)], [table])
     assert table.rule is None
+    # They may come later, too.
+    setattr(table, name, None)
+    optimizer.build([table])
+    setattr(table, name, value)
+    with pytest.raises(NotImplementedError, match=words):
+        optimizer.apply([slices(0)], [table])
+    assert first_row(table) == 0
 
 
 def test_a_refused_build_leaves_the_table_to_its_optimizer():
