@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
-OF_ROWS = re.compile(r"::(UpdateRecords|Move\w*)\(")
+OF_ROWS = re.compile(r"::((?:UpdateRecords|Move)\w*)[<(]")
 # The accumulator of a row is a scalar.
 PER_ROW = {"row_wise_adagrad.cc.o": {"add", "div", "sqrt"}}
 BASE = "dense_rule.cc.o"  # what rules share
@@ -22,42 +22,52 @@ COMPUTATION = re.compile(r"\bv(fn?m\w+|add|sub|mul|div|sqrt)\d*([ps])s\b")
 
 
 def computations(listing):
-    """The instructions of functions that update and move rows, on scalars and 32-byte vectors.
+    """For each function that updates or moves rows: what it computes on scalars and on vectors.
 
-    Forms of one multiplication and addition, which differ in their operands' places, are one.
+    Vectors are those of 32 bytes. Forms of one multiplication and addition, which differ in their
+    operands' places, are one.
     """
-    scalars, vectors = set(), set()
-    is_of_rows = None
+    found, here = {}, None
     for line in listing.splitlines():
         if match := FUNCTION.match(line):
-            is_of_rows = OF_ROWS.search(match[1])
-        elif is_of_rows and (match := COMPUTATION.search(line)):
+            name = OF_ROWS.search(match[1])
+            here = found.setdefault(name[1], (set(), set())) if name else None
+        elif here is not None and (match := COMPUTATION.search(line)):
             kind = match[1].rstrip("0123456789")
             if match[2] == "s":
-                scalars.add(kind)
+                here[0].add(kind)
             elif "%ymm" in line:
-                vectors.add(kind)
-    return scalars, vectors
+                here[1].add(kind)
+    return found
+
+
+def complaints(path, listing):
+    """What is wrong with an object, one line each."""
+    found = computations(listing)
+    if path.name != BASE and not any(vectors for _, vectors in found.values()):
+        yield f"{path.name}: a rule must update records by vectors. Received: none"
+    for name, (scalars, vectors) in found.items():
+        if alone := scalars - vectors - PER_ROW.get(path.name, set()):
+            yield (
+                f"{path.name}: {name} must compute on vectors, so that scalars are left for the "
+                f"last columns alone. Received: on scalars alone {sorted(alone)}"
+            )
 
 
 def main(objdump, objects):
     """Returns the exit status: 1 if a rule computes on scalars."""
     paths = map(pathlib.Path, objects)
     rules = [path for path in paths if path.parent.name == "rules" or path.name == BASE]
-    failed = len(rules) < 2
+    if not rules:
+        print("the objects must be those of ops/core/rules. Received: none of them")
+        return 1
+    wrong = []
     for path in rules:
         command = [objdump, "--disassemble", "--demangle", "--no-show-raw-insn", path]
         listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        scalars, vectors = computations(listing)
-        alone = scalars - vectors - PER_ROW.get(path.name, set())
-        if not vectors or alone:
-            failed = True
-            print(
-                f"{path.name}: updates must compute on vectors. Compile it with -O3. Received: "
-                f"{sorted(vectors)} on vectors, {sorted(alone)} on scalars alone"
-            )
-    print(f"{len(rules)} objects")
-    return 1 if failed else 0
+        wrong += complaints(path, listing)
+    print("\n".join(wrong) if wrong else f"{len(rules)} objects")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ class AdagradDecay(SparseOptimizer, keras.optimizers.Adagrad):
         accumulator += g ** 2
         row -= learning_rate * g / sqrt(accumulator + epsilon)
 
-    Steps are those of `iterations`. Where that is set back, an accumulator decays again once it is
-    past what it was.
+    Steps are those of `iterations`. Where that is set back, no accumulator decays before the steps
+    at which it has decayed already have passed again.
 
     `g` is the sum of a row's gradients in the batch. It is DeepRec's `AdagradDecay`, with one
     difference: a row that was left alone over several decays makes up for all of them at its next

@@ -60,9 +60,9 @@ struct Scratch {
 
 }  // namespace
 
-// The update of the distinct ids of one part. Blocks of them are on their way in turn: one is
-// located ahead of the one that is updated, and rows are asked for ahead of their update, across
-// the end of their block.
+// The update of the distinct ids of one part; a thread makes and runs one at a time. Blocks of them
+// are on their way in turn: one is located ahead of the one that is updated, and rows are asked for
+// ahead of their update, across the end of their block.
 class GradientApplier::PartUpdate {
  public:
   PartUpdate(EmbeddingTable* table, const GradientSource& source, const FetchedRecords& fetched,

@@ -6,9 +6,9 @@
 namespace keras_sparse {
 namespace {
 
-// What a processor has of its second-level cache and its share of the third level, or somewhat
-// less: on a Zen 5 with 1 MiB of the former, steps with sums of 0.8 to 2.1 MiB a table take a tenth
-// to a quarter less than gathered ones, those with 4 MiB a twelfth more.
+// A core's second-level cache and some of its share of the third: on a Zen 5, with 1 MiB of the
+// former, steps with sums of 0.8 to 2.1 MiB a table take a tenth to a quarter less than gathered
+// ones, those with 4.2 a twelfth more.
 constexpr int64_t kMaxScatteredBytes = int64_t{2} << 20;
 // Of one id; the gradients of a very frequent one would push the others out of the cache.
 constexpr int64_t kPrefetchedOccurrences = 8;
