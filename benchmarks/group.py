@@ -124,14 +124,17 @@ def make_step(way, kind, column, inputs, grads, eager=False):
 
     look_up, optimizer, variables = build(way, kind, len(inputs))
 
-    def step():
+    def train():
         with tf.GradientTape() as tape:
             outputs = look_up(inputs)
-        if column != "forward":
-            optimizer.apply(tape.gradient(outputs, variables, grads), variables)
-        use(outputs)
+        optimizer.apply(tape.gradient(outputs, variables, grads), variables)
+        return outputs
 
-    return step if eager else tf.function(step)
+    def forward():
+        return look_up(inputs)
+
+    step = forward if column == "forward" else train
+    return step if eager else tf.function(lambda: use(step()))
 
 
 def make_floors(make, kind, inputs, options):

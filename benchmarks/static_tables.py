@@ -10,10 +10,23 @@ from benchmarks.timing import Peer
 TITLE = "W1: 26 static tables, 400,000 x 32, one id each"
 PEERS = [
     Peer("keras_sparse, 26 layers", "ours", columns=timing.OURS),
-    Peer("keras_sparse, one grouped lookup", "ours", "build_grouped", timing.OURS),
     Peer("keras_sparse, 26 layers, in one call", "ours", columns=timing.STEPS, in_one_call=True),
+    Peer("keras_sparse, one grouped lookup", "ours", "build_grouped", timing.OURS),
+    Peer(
+        "keras_sparse, one grouped lookup, in one call",
+        "ours",
+        "build_grouped",
+        timing.STEPS,
+        in_one_call=True,
+    ),
     Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
     Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
+    Peer(
+        "plain C++, huge pages, as TensorFlow ops, in one call",
+        "floor_in_tensorflow",
+        columns=("sgd", "adagrad", "lazy_adam"),
+        in_one_call=True,
+    ),
     Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),
     Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse", "torch_bags", extra_copies=1),

@@ -7,10 +7,11 @@ after another; with `--together` they take turns too. Where the tables of all do
 together, they are split into groups that run one after another.
 
 What is timed is a call as a user makes it, from Python: a `tf.function`, a torch step, a C call. A
-peer "in one call" takes a step with each of the batches in one call of a function, as
-`compile(steps_per_execution=...)` does: what a step takes where calls from Python are no part of
-it. Ids and the gradient that arrives at the outputs are ready before the clock starts. Two calls at
-the start of each turn are not counted.
+peer "in one call" takes a step with each of the 32 batches in one call of a function, and a step's
+time is the mean of a call's: what a step takes where calls from Python are no part of it, as with
+`compile(steps_per_execution=...)`, though without its loop and iterator. Ids and the gradient that
+arrives at the outputs are ready before the clock starts. Two calls at the start of each turn are
+not counted.
 """
 
 import argparse

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from benchmarks.peers import floor
 from benchmarks.peers.keras_layers import bind
+from benchmarks.peers.keras_layers import bind_in_one_call
 
 
 def compile_flags():
@@ -77,6 +78,8 @@ class FloorInTensorFlow(floor.Floor):
         return outputs
 
 
-def build(workload, column):
+def build(workload, column, in_one_call=False):
     tables = FloorInTensorFlow(workload, column, huge=True)
+    if in_one_call:
+        return bind_in_one_call(workload, tables.look_up_and_update)
     return bind(workload, column, tables.lookup, tables.look_up_and_update)
