@@ -234,8 +234,8 @@ class NumpyOptimizer(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         model = self.models.setdefault(id(variable), NumpyModel(self.case, variable.numpy()))
         every = np.arange(len(model.rows))
-        # The steps in which the variable had no gradient. Of 10**7 the last are enough: of the rules
-        # that come here only AdagradDecay's feels them, and 300 have many of its decays.
+        # The steps in which the variable had no gradient. Of 10**7 the last are enough: only
+        # AdagradDecay feels them, of the rules that come here, and 300 have many of its decays.
         model.num_steps = max(model.num_steps, int(self.iterations) - 300)
         while model.num_steps < int(self.iterations):
             model.apply(every, np.zeros_like(model.rows))
