@@ -16,7 +16,7 @@ PEERS = [
     Peer(
         "plain C++, huge pages, as TensorFlow ops, in one call",
         "floor_in_tensorflow",
-        columns=("sgd", "adagrad", "lazy_adam"),
+        columns=timing.PLAIN_STEPS,
         in_one_call=True,
     ),
     Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),

@@ -16,8 +16,8 @@ import time
 
 import numpy as np
 
+from benchmarks.optimizers import RULES
 from benchmarks.process import in_fresh_process
-from benchmarks.timing import COLUMNS
 from benchmarks.timing import environment_of
 
 TITLE = "Each rule's loop, rows in the caches"
@@ -36,7 +36,7 @@ def optimizers():
         "adam_async": lambda: optimizers.AdamAsync(0.001),
         "adam_async with rmsprop": lambda: optimizers.AdamAsync(0.001, apply_sparse_rmsprop=True),
     }
-    return {name: OPTIMIZERS[name] for name in COLUMNS[1:]} | others
+    return {name: OPTIMIZERS[name] for name in RULES} | others
 
 
 def make_calls(make_optimizer, options):

@@ -136,6 +136,8 @@ each_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: ca
 # Where one case a class is enough: the last, whose rows move by more than a tolerance in a few
 # steps, and after them where a slot keeps them moving.
 CLASSES = list({case.ours: case for case in OPTIMIZERS}.values())
+# Its class case is amsgrad.
+PLAIN_ADAM = next(case for case in OPTIMIZERS if case.ours is optimizers.Adam)
 each_class = pytest.mark.parametrize("case", CLASSES, ids=lambda case: case.ours.__name__)
 
 # Where a test needs keys of a dynamic table: of both signs.

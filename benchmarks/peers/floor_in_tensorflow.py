@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from benchmarks.peers import floor
 from benchmarks.peers.keras_layers import bind
-from benchmarks.peers.keras_layers import bind_in_one_call
 
 
 def compile_flags():
@@ -80,6 +79,5 @@ class FloorInTensorFlow(floor.Floor):
 
 def build(workload, column, in_one_call=False):
     tables = FloorInTensorFlow(workload, column, huge=True)
-    if in_one_call:
-        return bind_in_one_call(workload, tables.look_up_and_update)
-    return bind(workload, column, tables.lookup, tables.look_up_and_update)
+    step = tables.look_up_and_update
+    return bind(workload, column, tables.lookup, step, in_one_call=in_one_call)

@@ -86,8 +86,11 @@ def make_step(lookup, optimizer, variables):
     return step
 
 
-def bind(workload, column, lookup, step, train_first=True):
-    """Compiles and returns the function of a batch's number that is timed."""
+def bind(workload, column, lookup, step, train_first=True, in_one_call=False):
+    """Compiles and returns the function of a batch's number that is timed.
+
+    In one call it takes a step with each batch, whatever the number.
+    """
     batches = [as_tensors(workload, i) for i in range(len(workload.ids))]
     grads = [tf.constant(grad) for grad in workload.output_grads()]
     signature = tf.nest.map_structure(
@@ -103,25 +106,19 @@ def bind(workload, column, lookup, step, train_first=True):
     def train(ids, splits):
         return step(unstack(ids), splits, grads)
 
+    @tf.function
+    def train_all():
+        for ids, splits in batches:
+            step(unstack(ids), splits, grads)
+
+    if in_one_call:
+        return lambda i: train_all()
     if column != "forward":
         return lambda i: train(*batches[i])
     if train_first:
         for batch in batches:
             train(*batch)
     return lambda i: read(*batches[i])
-
-
-def bind_in_one_call(workload, step):
-    """Compiles and returns a function that takes a step with each batch, whatever its argument."""
-    batches = [as_tensors(workload, i) for i in range(len(workload.ids))]
-    grads = [tf.constant(grad) for grad in workload.output_grads()]
-
-    @tf.function
-    def train():
-        for ids, splits in batches:
-            step(unstack(ids), splits, grads)
-
-    return lambda i: train()
 
 
 def build(workload, column, train_first=True):

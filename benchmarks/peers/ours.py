@@ -7,7 +7,6 @@ import tensorflow as tf
 
 import keras_sparse
 from benchmarks.peers.keras_layers import bind
-from benchmarks.peers.keras_layers import bind_in_one_call
 from benchmarks.peers.keras_layers import make_step
 
 OPTIMIZERS = {
@@ -49,9 +48,7 @@ def finish(workload, column, variables, lookup, in_one_call):
     optimizer = OPTIMIZERS[column]()
     optimizer.build(variables)
     step = make_step(lookup, optimizer, variables)
-    if in_one_call:
-        return bind_in_one_call(workload, step)
-    return bind(workload, column, lookup, step)
+    return bind(workload, column, lookup, step, in_one_call=in_one_call)
 
 
 def build(workload, column, in_one_call=False):

@@ -71,8 +71,6 @@ class GradientApplier::PartUpdate {
     const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
     gradients_.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
                     is_range ? table->input_dim() : 0, partition.num_parts() == 1);
-    num_unique_ = gradients_.num_unique();
-    unique_ids_ = gradients_.unique_ids();
   }
 
   Status Run();
@@ -85,7 +83,8 @@ class GradientApplier::PartUpdate {
 
   void FindSkipped();
   void PrefetchIndex() const {
-    writer_.PrefetchIndex(unique_ids_ + next_, std::min(kBlockRows, num_unique_ - next_));
+    writer_.PrefetchIndex(gradients_.unique_ids() + next_,
+                          std::min(kBlockRows, gradients_.num_unique() - next_));
   }
   // Takes the next ids. If it fails, there is nothing in the block.
   Status Locate(Block* block);
@@ -97,8 +96,6 @@ class GradientApplier::PartUpdate {
   Scratch& scratch_;  // found once: a thread's variable is a call away
   PartGradients& gradients_ = scratch_.gradients;
   RowWriter writer_;
-  int64_t num_unique_;
-  const int64_t* unique_ids_;
   bool skips_ = false;
   int64_t next_ = 0;  // of the distinct ids, the first one that has not been located
 };
@@ -129,18 +126,20 @@ Status GradientApplier::PartUpdate::Run() {
 void GradientApplier::PartUpdate::FindSkipped() {
   skips_ = writer_.may_skip();
   if (!skips_) return;
-  scratch_.skipped.resize(static_cast<size_t>(num_unique_));
-  writer_.FindSkipped(unique_ids_, num_unique_, scratch_.skipped.data());
+  const int64_t num_unique = gradients_.num_unique();
+  scratch_.skipped.resize(static_cast<size_t>(num_unique));
+  writer_.FindSkipped(gradients_.unique_ids(), num_unique, scratch_.skipped.data());
   table_->filtered_ids_.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
 }
 
 Status GradientApplier::PartUpdate::Locate(Block* block) {
   block->size = 0;
   int64_t size = 0;
-  for (; next_ < num_unique_ && size < kBlockRows; ++next_) {
+  const int64_t num_unique = gradients_.num_unique();
+  for (; next_ < num_unique && size < kBlockRows; ++next_) {
     if (skips_ && scratch_.skipped[static_cast<size_t>(next_)] != 0) continue;
     block->uniques[static_cast<size_t>(size)] = next_;
-    block->ids[static_cast<size_t>(size)] = unique_ids_[next_];
+    block->ids[static_cast<size_t>(size)] = gradients_.unique_ids()[next_];
     ++size;
   }
   PrefetchIndex();

@@ -19,7 +19,8 @@ from checkpoint_cases import train_all_keys
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
-from optimizer_cases import each_class
+from optimizer_cases import CLASSES
+from optimizer_cases import PLAIN_ADAM
 
 
 def trained_model(storage=None, **options):
@@ -78,7 +79,7 @@ def model_of(case, storage=None):
     return model
 
 
-@each_class
+@pytest.mark.parametrize("case", [*CLASSES, PLAIN_ADAM], ids=lambda case: case.name)
 def test_rows_that_have_missed_steps_make_up_for_them(case, tmp_path):
     """Also those of the first checkpoint, by the time of the last delta."""
     rate = case.arguments["learning_rate"]
