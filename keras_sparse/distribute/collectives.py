@@ -30,24 +30,32 @@ def alltoall(values, splits, name):
 
 
 def sum_of(tensors, name):
-    """Returns the sums over all ranks of each tensor of a list, in one exchange."""
+    """Returns the sums over all ranks of each tensor of a list of one dtype, in one exchange."""
     if size() == 1 or not tensors:
         return list(tensors)
-    return _grouped_allreduce(tensors, horovod().Sum, name)
+    return _allreduce(tensors, horovod().Sum, name)
 
 
 def average_of(tensors, name):
-    """Returns the averages over all ranks of each tensor of a list, in one exchange."""
+    """Returns the averages over all ranks of each tensor of a list, as `sum_of` the sums."""
     if size() == 1 or not tensors:
         return list(tensors)
-    return _grouped_allreduce(tensors, horovod().Average, name)
+    return _allreduce(tensors, horovod().Average, name)
 
 
-def _grouped_allreduce(tensors, op, name):
+def _allreduce(tensors, op, name):
     tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
+    shapes = [each.shape if each.shape.is_fully_defined() else tf.shape(each) for each in tensors]
+    sizes = [tf.size(tensor) for tensor in tensors]
     smallest = min(range(len(tensors)), key=lambda i: tensors[i].shape.num_elements() or 2**62)
     tensors[smallest] = _not_constant(tensors[smallest])
-    return horovod().grouped_allreduce(tensors, op=op, name=name, ignore_name_scope=True)
+    # As one tensor: of several, Horovod decides at each step how they follow one another, by which
+    # of them it still has in its cache, and the place of a number decides in which order the ranks'
+    # are added up. With three ranks and more the same step could give other last bits.
+    flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    flat = horovod().allreduce(flat, op=op, name=name, ignore_name_scope=True)
+    parts = tf.split(flat, sizes)
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _not_constant(tensor):

@@ -3,6 +3,7 @@ import tensorflow as tf
 
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute import collectives
+from keras_sparse.distribute.runtime import horovod
 
 
 def test_every_rank_gets_its_part_from_every_rank():
@@ -23,6 +24,28 @@ def test_sums_and_averages():
     np.testing.assert_allclose(second, total)
     first, _ = collectives.average_of(tensors, "averages")
     np.testing.assert_allclose(first, [1, total / ksd.size()])
+
+
+def test_a_sum_has_the_same_bits_whatever_horovods_cache_has_of_it():
+    # Of three floats and more the order shows in which they are added up. It went by the place of a
+    # number among all of its exchange, and that by which of their names the cache had.
+    rng = np.random.default_rng(ksd.rank())
+    tensors = [tf.constant(rng.normal(size=shape), tf.float32) for shape in ((140, 1), (1,))]
+    others = [tf.constant(1)] * 1023  # the cache holds one more, that of one of two tensors
+
+    @tf.function
+    def exchange():
+        return collectives.sum_of(tensors, "cached_sum")
+
+    @tf.function
+    def fill_the_cache():
+        return horovod().grouped_allreduce(others, name="others", ignore_name_scope=True)
+
+    expected = exchange()
+    if ksd.size() > 1:
+        fill_the_cache()
+    for again, first in zip(exchange(), expected, strict=True):
+        np.testing.assert_array_equal(again, first)
 
 
 def test_gathers_what_differs_in_length():
