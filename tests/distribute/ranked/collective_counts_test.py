@@ -60,21 +60,21 @@ def exchanges_of_training(layer, head, num_inputs):
 @on_ranks
 def test_ids_rows_and_gradients_take_one_exchange_each():
     layers = [make_layer(number, **PLACEMENTS) for number in (1, 5, 40)]
-    expected = {"HorovodAlltoall": 3, "HorovodGroupedAllreduce": 1}
+    expected = {"HorovodAlltoall": 3, "HorovodAllreduce": 1}
     assert list(map(exchanges_of_a_step, layers)) == [expected] * 3
 
 
 @on_ranks
 def test_copied_tables_take_one_more():
     layers = [make_layer(number, data_parallel_threshold=1000) for number in (2, 10)]
-    expected = {"HorovodAlltoall": 3, "HorovodAllgather": 1, "HorovodGroupedAllreduce": 1}
+    expected = {"HorovodAlltoall": 3, "HorovodAllgather": 1, "HorovodAllreduce": 1}
     assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
 
 
 @on_ranks
 def test_whole_batches_take_one_forward_and_one_back():
     layers = [make_layer(number, dp_input=False) for number in (5, 10)]
-    expected = {"HorovodAlltoall": 2, "HorovodGroupedAllreduce": 1}
+    expected = {"HorovodAlltoall": 2, "HorovodAllreduce": 1}
     assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
 
 
@@ -91,7 +91,7 @@ def test_a_group_takes_those_of_one_layer_whatever_the_widths_and_combiners(in_s
     model = keras.Model(inputs, rows)
     head = keras.layers.Dense(1)
     head.build((None, 3 + 5 + 8))
-    expected = {"HorovodAlltoall": 3, "HorovodGroupedAllreduce": 1}
+    expected = {"HorovodAlltoall": 3, "HorovodAllreduce": 1}
     assert exchanges_of_training(model, head, len(tables)) == expected
 
 
