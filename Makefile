@@ -8,7 +8,6 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build
-COMMA := ,
 # What .venv holds is recorded in .venv: removing it makes everything be installed anew.
 STAMPS := $(VENV)/stamps
 
@@ -110,32 +109,39 @@ format: $(STAMPS)/test  ## Rewrite the sources in the project's style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
-# $(call run_cpp_tests,BUILD FOLDER,CMAKE OPTIONS,OPTIONS OF CTEST)
+# $(call run_cpp_tests,BUILD FOLDER,OPTIONS OF CTEST): the report has a line a test.
 define run_cpp_tests
-	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DKERAS_SPARSE_CORE_ONLY=ON -DKERAS_SPARSE_BUILD_TESTS=ON $(2) --log-level=WARNING
-	$(BIN)/cmake --build $(1) -j $(JOBS)
-	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error --progress $(3)
+	$(BIN)/cmake --build $(1) --target keras_sparse_core_test -j $(JOBS)
+	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS) $(2)
+	@grep -hE '^\[ +(OK|SKIPPED) +\] .* ms\)$$' $(1)/Testing/Temporary/LastTest.log
 endef
-# $(call run_sanitized,SANITIZERS,OPTIONS OF CTEST)
-run_sanitized = $(call run_cpp_tests,$(BUILD)/core-sanitize-$(1),-DKERAS_SPARSE_SANITIZE=$(1),$(2))
 
-test-cpp: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests.
-	$(call run_cpp_tests,$(BUILD)/core-tests,,-j $(JOBS))
+# $(call run_sanitized,SANITIZERS,OPTIONS OF CTEST)
+define run_sanitized
+	$(BIN)/cmake -S . -B $(BUILD)/core-sanitize-$(1) -G Ninja \
+	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DKERAS_SPARSE_CORE_ONLY=ON \
+	  -DKERAS_SPARSE_BUILD_TESTS=ON -DKERAS_SPARSE_SANITIZE=$(1) --log-level=WARNING
+	$(call run_cpp_tests,$(BUILD)/core-sanitize-$(1),$(2))
+endef
+
+# Beside the package, whose objects of the core they link.
+test-cpp: $(STAMPS)/native $(STAMPS)/gtest  ## Run the C++ tests.
+	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
+	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*))
 
 # `make test-sanitize SANITIZE=thread` looks for races instead.
 SANITIZE ?= address,undefined
 
 test-sanitize: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
-	$(call run_sanitized,$(SANITIZE),-j $(JOBS))
+	$(call run_sanitized,$(SANITIZE))
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
-CONCURRENT_TESTS := Stress|Concurrency|Thread|WhileIt|OneVersion|Background|BufferedStore|SsdCompaction|SharedPools
+CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*
 
 stress: export KERAS_SPARSE_STRESS_SECONDS := 60
-stress: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Load on tiers, a minute a case, under sanitizers (30 minutes).
-	$(call run_sanitized,thread,--tests-regex '$(CONCURRENT_TESTS)')
-	$(call run_sanitized,address$(COMMA)undefined,--tests-regex Stress)
+stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).
+	$(MAKE) test-sanitize SANITIZE=thread GTEST_FILTER='$(CONCURRENT_TESTS)'
+	$(MAKE) test-sanitize GTEST_FILTER='*Stress*'
 
 # Starts several processes a test and waits for them for a limited time: not beside other tests.
 RANKS_TESTS := tests/distribute/ranked_test.py

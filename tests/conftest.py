@@ -1,3 +1,4 @@
+import gc
 import os
 import pathlib
 import sys
@@ -7,6 +8,13 @@ import pytest
 
 # The shared batteries, `import checks`.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _a_heap_of_its_own():
+    """What imports and earlier files have left is not walked again by each collection of a test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
