@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import os
 import pathlib
@@ -47,7 +48,10 @@ def leave_caches(num_bytes):
 
 @contextlib.contextmanager
 def compiled_once():
-    """Within it, processes that are started one after another share what the first one compiles."""
+    """Within it, processes share what the first one compiles."""
+    if _SHARED_FOLDER in os.environ:
+        yield
+        return
     with tempfile.TemporaryDirectory() as folder:
         os.environ[_SHARED_FOLDER] = folder
         try:
@@ -67,8 +71,10 @@ def library(ops=None, ops_flags=(), load_ops=None):
     with contextlib.ExitStack() as stack:
         folder = os.getenv(_SHARED_FOLDER) or stack.enter_context(tempfile.TemporaryDirectory())
         target = pathlib.Path(folder) / f"{'floor' if ops is None else ops.stem}.so"
-        if not target.exists():
-            _compile(ops, ops_flags, target)
+        with open(target.with_name("lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+            if not target.exists():
+                _compile(ops, ops_flags, target)
         if load_ops is not None:
             load_ops(str(target))
         loaded = ctypes.CDLL(str(target))

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -70,6 +72,7 @@ def rows_of(layer):
     return [np.asarray(each) for each in layer([ids, ids, ids])]
 
 
+@functools.cache
 def reference_rows(optimizer="Adagrad", epochs=2):
     """What one process gets, with layers of one table each."""
     layers = embeddings()
@@ -87,8 +90,15 @@ def reference_rows(optimizer="Adagrad", epochs=2):
     return [np.asarray(layer(ids)) for layer in layers]
 
 
-@pytest.mark.parametrize("make", [functional_model, Subclassed, sequential_model])
-@pytest.mark.parametrize("options", [{}, {"column_slice_threshold": 60}])
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (functional_model, {}),
+        (functional_model, {"row_slice_threshold": 1}),
+        (Subclassed, {"column_slice_threshold": 60}),
+        (sequential_model, {}),
+    ],
+)
 def test_fits_like_one_process(make, options):
     model = make(**options)
     model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
