@@ -13,6 +13,7 @@ from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.rows_regularizer import check_regularizer
 from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
+from keras_sparse.saving.load_table import refuse_table
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
@@ -219,12 +220,10 @@ class Embedding(keras.layers.Layer):
             saving.save_table(self.embeddings, store)
 
     def load_own_variables(self, store):
-        if not self.built:
-            raise RuntimeError(
-                f"Layer '{self.name}' must be built before its table is loaded. Call it, or "
-                "`layer.build()`, first"
-            )
-        saving.load_table(self.embeddings, store)
+        if self.built:
+            saving.load_table(self.embeddings, store)
+        else:
+            refuse_table(self.name, store)
 
     def get_config(self):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
