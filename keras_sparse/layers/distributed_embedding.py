@@ -36,7 +36,7 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
     Args:
         embeddings: List of unbuilt embedding layers, a dict of them by name, or one of them:
             `keras.layers.Embedding`, `keras_sparse.layers.Embedding` with all its options, or a
-            layer of your own with the same config. All ranks must give the same. In a
+            subclass of yours that computes nothing else. All ranks must give the same. In a
             `storage_path` rank `r` of `n` has the folder `rank-r-of-n`.
         strategy: `"basic"`, `"memory_balanced"`, `"memory_optimized"` or `"auto"`: see
             `keras_sparse.distribute.plan_placement`. Defaults to `"basic"`.

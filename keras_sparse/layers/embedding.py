@@ -1,3 +1,5 @@
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -5,13 +7,14 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse import saving
 from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.layers.known_layer import options_of
+from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.open_group_scopes import open_group_scopes
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.rows_regularizer import check_regularizer
-from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
 from keras_sparse.saving.load_table import refuse_table
 from keras_sparse.storage.admission_filter import check_admission
@@ -129,7 +132,7 @@ class Embedding(keras.layers.Layer):
         self.supports_masking = mask_zero
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
-        self.embeddings = None
+        self.embeddings: Any = None
         self.group = None  # name of the layer that has the table, if another one has it
 
     def __call__(self, inputs, weights=None, **kwargs):
@@ -263,7 +266,15 @@ class Embedding(keras.layers.Layer):
                 "`layer` must be built, so that it has rows to take. Call it once first, or use "
                 f"`from_config(layer.get_config())`. Received: unbuilt layer '{layer.name}'"
             )
-        ours = cls.from_config(config_with_regularizer(layer))
+        own = own_computation(layer, keras.layers.Embedding)
+        if own is not None:
+            raise TypeError(
+                "`layer` must compute what keras.layers.Embedding does, as its rows and options "
+                "are all that is taken. Take it of a plain one, and do the rest in a layer of its "
+                f"own. Received: layer '{layer.name}' of type {type(layer).__name__} with its own "
+                f"`{own}`"
+            )
+        ours = cls(**options_of(layer, Embedding))
         ours.build()
         ours.embeddings.assign(layer.embeddings)
         return ours
