@@ -88,7 +88,7 @@ class TableRows:
         if not self._imports_initial_rows:
             return
         input_dim, output_dim = self.whole_shape()
-        # A part is cut out of the chunks of the whole table, as other chunks have other rows.
+        # A part is cut out of the whole table, whose shape an initializer may look at.
         chunk_rows = max(1, _CHUNK_BYTES // (4 * output_dim))
         for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
             if self.part is not None:

@@ -48,9 +48,11 @@ class Embedding(keras.layers.Layer):
         combiner: `"sum"`, `"mean"` or `"sqrtn"` pools the rows of the last axis; an empty bag gives
             zeros. `None` gives a row an id. Defaults to `None`.
         embeddings_initializer: A `keras.initializers.Initializer` or its name; for a static table
-            also any callable, which is called for some thousands of rows at a time. For the fans of
-            Glorot, He, Lecun and VarianceScaling a dynamic table has `output_dim` rows. Defaults to
-            `"uniform"`.
+            also any callable, which is called for the whole table, as in Keras: that takes as much
+            memory again, also where ranks have parts. If its call names the arguments
+            `partition_shape` and `partition_offset` it is asked for some thousands of rows at a
+            time. For the fans of Glorot, He, Lecun and VarianceScaling a dynamic table has
+            `output_dim` rows. Defaults to `"uniform"`.
         seed: Integer. With an id, decides its initial row. Defaults to `None`: the initializer's
             seed, or else Keras' default, which `keras.utils.set_random_seed` makes reproducible.
         mask_zero: Boolean. Whether id 0 is padding: the output carries a mask, or a bag leaves it
