@@ -8,6 +8,7 @@ from keras_sparse.anchor import make_anchor
 from keras_sparse.initial_rows import InitialRows
 from keras_sparse.initial_rows import native_initial_rows
 from keras_sparse.initial_rows import resolve_seed
+from keras_sparse.initial_rows import seeded
 from keras_sparse.no_computation import NoComputation
 from keras_sparse.ops.lookup import refuse_strategies
 from keras_sparse.storage.admission_filter import check_admission
@@ -90,9 +91,10 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         self.eviction = check_eviction(eviction, input_dim)
         self.max_rows = check_row_limit(max_rows, input_dim)
         refuse_strategies("created")
-        self.initializer = keras.initializers.get(initializer)
+        seed = checks.integer_or_none(seed, "seed")
+        self.initializer = seeded(keras.initializers.get(initializer), seed)
         # Of the whole table, as a file says them too.
-        self.initial_rows = self._describe_initial_rows(checks.integer_or_none(seed, "seed"))
+        self.initial_rows = self._describe_initial_rows(seed)
         self.native = None
         self.rule = None
         self.rule_constants = {}

@@ -1,7 +1,11 @@
 import dataclasses
+import inspect
+import numbers
 
 import keras
 import numpy as np
+
+from keras_sparse.available_memory import available_memory
 
 # What `keras.initializers.VarianceScaling` divides the standard deviation of its truncated normal
 # by, so that the values that are left have the deviation asked for.
@@ -110,32 +114,71 @@ def resolve_seed(initializer, seed):
         return wrapped_seed((high << 32) ^ low)
     if seed is not None and not _has_given_seed(initializer):
         return wrapped_seed(seed)
-    return wrapped_seed(0 if own is None else int(own))  # `None`: not a random initializer
+    # Otherwise no random initializer, or one that makes its rows itself.
+    return wrapped_seed(int(own) if isinstance(own, numbers.Integral) else 0)
 
 
 def rows_in_chunks(initializer, input_dim, output_dim, chunk_rows):
     """Yields `(first id, rows)` of a static table, as the initializer's own call makes them.
 
-    A table of one chunk is made by one call, as in Keras. In more chunks each is a call for a table
-    of that many rows; a seeded Keras initializer gets a seed of its own for each, as it would
-    return the same rows again otherwise.
+    It is called once for the whole table, as in Keras: what it makes may depend on the shape. One
+    whose call names `partition_shape` and `partition_offset`, with which TensorFlow asks for a part
+    of a variable, is asked for a chunk at a time.
+
+    Raises:
+        ValueError: There is too little memory for the whole table, or rows of another shape come.
     """
+    whole = None
     if type(initializer).__call__ is keras.initializers.Constant.__call__:
         value = np.asarray(keras.ops.convert_to_numpy(initializer.value), np.float32)
-        values = np.broadcast_to(value, (input_dim, output_dim))
-        for first in range(0, input_dim, chunk_rows):
-            yield first, values[first : first + chunk_rows]
-        return
-    for index, first in enumerate(range(0, input_dim, chunk_rows)):
-        shape = (min(chunk_rows, input_dim - first), output_dim)
-        rows = _reseeded(initializer, index)(shape, dtype="float32")
-        rows = np.asarray(keras.ops.convert_to_numpy(rows), np.float32)
-        if rows.shape != shape:
-            raise ValueError(
-                f"`embeddings_initializer` must return rows of the shape it is asked for, {shape}. "
-                f"Received: rows.shape={rows.shape}"
-            )
-        yield first, rows
+        whole = np.broadcast_to(value, (input_dim, output_dim))
+    elif not _makes_parts(initializer):
+        _check_memory(initializer, input_dim, output_dim)
+        whole = _rows(initializer((input_dim, output_dim), dtype="float32"), input_dim, output_dim)
+    for first in range(0, input_dim, chunk_rows):
+        num_rows = min(chunk_rows, input_dim - first)
+        if whole is not None:
+            yield first, whole[first : first + num_rows]
+            continue
+        rows = initializer(
+            (input_dim, output_dim),
+            dtype="float32",
+            partition_shape=(num_rows, output_dim),
+            partition_offset=(first, 0),
+        )
+        yield first, _rows(rows, num_rows, output_dim)
+
+
+def _makes_parts(initializer):
+    # By name: what takes any arguments may well take no notice of them.
+    try:
+        names = inspect.signature(initializer).parameters
+    except ValueError:  # of a function that is none of Python
+        return False
+    return "partition_shape" in names and "partition_offset" in names
+
+
+def _check_memory(initializer, input_dim, output_dim):
+    num_bytes, available = 4 * input_dim * output_dim, available_memory()
+    if available is not None and num_bytes > available:
+        raise ValueError(
+            "`embeddings_initializer` must be one of keras.initializers."
+            f"{NATIVE_INITIALIZERS}, or take `partition_shape` and `partition_offset` where memory "
+            "has no room for the whole table at once: name both in its `__call__`, and return the "
+            "rows of that shape from that offset on. Received: "
+            f"{initializer!r} for {input_dim} x {output_dim} floats, {num_bytes / 2**30:.3g} GiB "
+            f"of {available / 2**30:.3g} GiB available"
+        )
+
+
+def _rows(rows, input_dim, output_dim):
+    rows = np.asarray(keras.ops.convert_to_numpy(rows), np.float32)
+    if rows.shape != (input_dim, output_dim):
+        raise ValueError(
+            "`embeddings_initializer` must return rows of the shape it is asked for, "
+            f"{(input_dim, output_dim)}. Received: rows.shape={rows.shape}"
+        )
+    return rows
 
 
 def _scaled_variance(initializer, shape):
@@ -159,13 +202,24 @@ def _has_given_seed(initializer):
     return initializer.get_config().get("seed") is not None
 
 
-def _reseeded(initializer, index):
-    seed = getattr(initializer, "seed", None)
-    if index == 0 or not isinstance(initializer, keras.initializers.Initializer):
+def with_seed(initializer, seed):
+    """Returns a random initializer with this seed in the place of its own, others as they are."""
+    own = getattr(initializer, "seed", None)
+    if not isinstance(own, (numbers.Integral, keras.random.SeedGenerator)) or own == seed:
         return initializer
-    if not isinstance(seed, int):
+    if not isinstance(initializer, keras.initializers.Initializer):
         return initializer
-    return type(initializer).from_config({**initializer.get_config(), "seed": seed + index})
+    config = initializer.get_config()
+    if "seed" not in config:
+        return initializer
+    return type(initializer).from_config({**config, "seed": seed})
+
+
+def seeded(initializer, seed):
+    """Returns the initializer of a table with the table's seed, unless it was given one itself."""
+    if seed is None or _has_given_seed(initializer):
+        return initializer
+    return with_seed(initializer, wrapped_seed(seed))
 
 
 def wrapped_seed(seed):

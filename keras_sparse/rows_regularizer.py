@@ -78,17 +78,6 @@ def check_regularizer(regularizer, input_dim):
     return keras.regularizers.get(regularizer)
 
 
-def config_with_regularizer(layer):
-    """Returns the config of an embedding layer with its regularizer as it is.
-
-    A function that is not registered could be written into a config, but not be read.
-    """
-    config = layer.get_config()
-    if "embeddings_regularizer" in config and hasattr(layer, "embeddings_regularizer"):
-        config["embeddings_regularizer"] = layer.embeddings_regularizer
-    return config
-
-
 def rows_regularizer(regularizer, num_ranks=1):
     """Returns the `RowsRegularizer` of a regularizer, or `None` for `None`."""
     return None if regularizer is None else RowsRegularizer(regularizer, num_ranks)

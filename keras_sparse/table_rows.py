@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.copy_table import copy_table
 from keras_sparse.initial_rows import rows_in_chunks
 
 _CHUNK_BYTES = 16 << 20
@@ -88,7 +89,7 @@ class TableRows:
         if not self._imports_initial_rows:
             return
         input_dim, output_dim = self.whole_shape()
-        # A part is cut out of the chunks of the whole table, as other chunks have other rows.
+        # A part is cut out of the whole table, whose shape an initializer may look at.
         chunk_rows = max(1, _CHUNK_BYTES // (4 * output_dim))
         for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
             if self.part is not None:
@@ -113,6 +114,15 @@ class TableRows:
             ops.set_initial_rows([self], [self._of_part(initial_rows)])
             self.initial_rows = initial_rows
 
+    def take_initial_rows(self, other):
+        """Lets keys without a row, and a cleared table, read as those of another variable."""
+        self.initializer = other.initializer
+        self._imports_initial_rows = other._imports_initial_rows
+        self.set_initial_rows(other.initial_rows)
+
+    def __deepcopy__(self, memo):
+        return copy_table(self)
+
     def clear(self):
         """Takes the table back to before training: no rows, or each row its initial one."""
         ops.clear_tables([self])
@@ -130,10 +140,10 @@ class TableRows:
         """Writes all rows of a static table. Slots stay as they are, as in Keras.
 
         Args:
-            value: Array or tensor of shape `(input_dim, output_dim)`.
+            value: Array, tensor or static `EmbeddingVariable` of shape `(input_dim, output_dim)`.
         """
         self._refuse_dynamic("assigned")
-        value = np.asarray(value) if isinstance(value, (list, tuple)) else value
+        value = np.asarray(value) if isinstance(value, (list, tuple, TableRows)) else value
         if tuple(value.shape) != (self.input_dim, self.output_dim):
             raise ValueError(
                 f"`value` must have the variable's shape {tuple(self.shape)}. Received: "

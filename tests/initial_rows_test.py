@@ -1,12 +1,18 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
+from keras_sparse import table_rows
 from keras_sparse.initial_rows import native_initial_rows
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.initial_rows import rows_in_chunks
+from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.table_part import TablePart
 
 NATIVE = [
     "zeros",
@@ -108,11 +114,108 @@ def test_a_static_table_takes_a_constant_matrix():
     np.testing.assert_array_equal(table.numpy(), matrix)
 
 
-def test_chunks_of_a_seeded_initializer_differ():
-    chunks = list(rows_in_chunks(keras.initializers.Orthogonal(seed=1), 8, 3, 3))
-    assert [first for first, _ in chunks] == [0, 3, 6]
-    assert [rows.shape for _, rows in chunks] == [(3, 3), (3, 3), (2, 3)]
-    assert (chunks[0][1] != chunks[1][1]).all()
+class ByRows(keras.initializers.Initializer):
+    """As DLRM: within 1 / sqrt(rows). Counts how often it is called."""
+
+    def __init__(self, seed=None):
+        self.seed = seed
+        self.shapes = []
+
+    def __call__(self, shape, dtype=None, **kwargs):
+        self.shapes.append(tuple(shape))
+        limit = shape[0] ** -0.5
+        return keras.random.uniform(shape, -limit, limit, dtype, seed=3)
+
+    def get_config(self):
+        return {"seed": self.seed}
+
+
+def row_numbers(shape, dtype=None):
+    return np.arange(np.prod(shape), dtype=dtype).reshape(shape) / shape[0]
+
+
+def in_parts(shape, dtype=None, partition_shape=None, partition_offset=(0, 0)):
+    """`row_numbers`, of which a part can be made alone."""
+    end = np.add(partition_offset, partition_shape or shape)
+    columns = np.arange(partition_offset[1], end[1])
+    ids = np.arange(partition_offset[0], end[0])
+    return ((ids[:, None] * shape[1] + columns) / shape[0]).astype(dtype)
+
+
+# What Keras calls once with the whole shape, and what it makes of a table of 4000 x 6.
+WHOLE = {
+    "by_rows": ByRows,
+    "by_rows_with_a_seed": lambda: ByRows(5),
+    "function": lambda: row_numbers,
+    "lambda": lambda: lambda shape, dtype: row_numbers(shape, dtype),
+    "in_parts": lambda: in_parts,
+    "in_parts_bound": lambda: functools.partial(in_parts),
+    "orthogonal": lambda: keras.initializers.Orthogonal(seed=1),
+    "tensorflow": lambda: tf.random_uniform_initializer(seed=1),
+    "no_signature": lambda: np.zeros,
+}
+MANY_ROWS, CHUNK_BYTES = 4000, 24 * 1000
+
+
+@pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
+def test_an_initializer_makes_what_it_makes_for_keras(make, monkeypatch):
+    monkeypatch.setattr(table_rows, "_CHUNK_BYTES", CHUNK_BYTES)
+    theirs = keras.layers.Embedding(MANY_ROWS, 6, make())
+    theirs.build()
+    expected = theirs.get_weights()[0]
+    np.testing.assert_array_equal(EmbeddingVariable(MANY_ROWS, 6, make()).numpy(), expected)
+    for layer_class in (keras.layers.Embedding, Embedding):
+        spread = DistributedEmbedding([layer_class(MANY_ROWS, 6, embeddings_initializer=make())])
+        spread.build()
+        np.testing.assert_array_equal(spread.get_weights()[0], expected)
+    table = EmbeddingVariable(MANY_ROWS, 6, make())
+    table.assign(np.zeros((MANY_ROWS, 6)))
+    table.clear()
+    np.testing.assert_array_equal(table.numpy(), expected)
+
+
+@pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
+def test_parts_of_a_table_have_the_rows_of_the_whole_one(make, monkeypatch):
+    monkeypatch.setattr(table_rows, "_CHUNK_BYTES", CHUNK_BYTES)
+    expected = np.asarray(make()((MANY_ROWS, 6), dtype="float32"))
+    for part in (
+        TablePart("t", MANY_ROWS, 6, 2, 3),
+        TablePart("t", MANY_ROWS, 6, 0, 6, shard=2, num_shards=3),
+    ):
+        rows = EmbeddingVariable(*part.shape, make(), part=part).numpy()
+        np.testing.assert_array_equal(rows, part.cut(0, expected)[1])
+
+
+def test_an_initializer_of_parts_is_never_asked_for_the_whole_table(monkeypatch):
+    monkeypatch.setattr(table_rows, "_CHUNK_BYTES", CHUNK_BYTES)
+    asked = []
+
+    def remember(shape, dtype, partition_shape, partition_offset):
+        asked.append((shape, partition_shape, partition_offset))
+        return np.ones(partition_shape)
+
+    EmbeddingVariable(2500, 6, remember)
+    assert asked == [
+        ((2500, 6), (rows, 6), (first, 0)) for first, rows in [(0, 1000), (1000, 1000), (2000, 500)]
+    ]
+
+
+def test_a_table_without_room_for_a_whole_array_names_the_way():
+    part = TablePart("t", 2**40, 8, 0, 8, shard=0, num_shards=2**37)
+    initializer = ByRows()
+    with pytest.raises(ValueError, match=r"RandomUniform.*name both in its `__call__`.* GiB of "):
+        EmbeddingVariable(*part.shape, initializer, part=part)
+    assert not initializer.shapes
+
+
+def test_a_layers_seed_is_that_of_an_initializer_without_one():
+    alone, again = (Embedding(8, 3, embeddings_initializer="orthogonal", seed=5) for _ in "ab")
+    spread = DistributedEmbedding([Embedding(8, 3, embeddings_initializer="orthogonal", seed=5)])
+    for layer in (alone, again, spread):
+        layer.build()
+    expected = keras.initializers.Orthogonal(seed=5)((8, 3))
+    for layer in (alone, again, spread):
+        np.testing.assert_array_equal(layer.get_weights()[0], expected)
 
 
 def test_chunks_of_a_matrix_are_its_rows():

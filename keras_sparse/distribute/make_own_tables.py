@@ -1,8 +1,6 @@
 import itertools
 import json
 
-import keras
-
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.own_tables import OwnTables
 from keras_sparse.distribute.own_tables import part_of_rank
@@ -10,6 +8,7 @@ from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.initial_rows import resolve_seed
+from keras_sparse.initial_rows import with_seed
 from keras_sparse.rows_regularizer import rows_regularizer
 from keras_sparse.storage.storage_option import StorageOption
 
@@ -76,7 +75,7 @@ def _make_variable(plan, table, layer, seed):
     variable = EmbeddingVariable(
         part.num_rows,
         part.num_columns,
-        _with_seed(layer.embeddings_initializer, seed),
+        with_seed(layer.embeddings_initializer, seed),
         seed,
         layer.out_of_range,
         _storage_of_rank(layer.storage, plan.num_ranks),
@@ -91,16 +90,6 @@ def _make_variable(plan, table, layer, seed):
     num_ranks = 1 if variable.part is None else plan.num_ranks
     variable.regularizer = rows_regularizer(layer.embeddings_regularizer, num_ranks)
     return variable
-
-
-def _with_seed(initializer, seed):
-    """Returns the initializer with this seed in the place of its own."""
-    if not isinstance(initializer, keras.initializers.Initializer):
-        return initializer
-    config = initializer.get_config()
-    if "seed" not in config:
-        return initializer
-    return type(initializer).from_config({**config, "seed": seed})
 
 
 def _storage_of_rank(storage, num_ranks):

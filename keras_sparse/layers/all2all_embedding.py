@@ -7,6 +7,8 @@ from keras_sparse.distribute.runtime import size
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.ragged_form import ids_as_tensor
+from keras_sparse.shape_inference import FloatIdsError
+from keras_sparse.shape_inference import is_placeholder
 
 KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
 
@@ -71,12 +73,13 @@ class All2AllEmbedding(DistributedEmbedding):
 
     def _check_key_dtype(self, inputs):
         dtype = tf.as_dtype(inputs.dtype)
-        if not np.can_cast(dtype.as_numpy_dtype, self.key_dtype):
-            raise TypeError(
-                f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, give "
-                'keras.Input its dtype="int64", or the layer another `key_dtype`. '
-                f"Received: inputs of dtype {dtype.name}"
-            )
+        if np.can_cast(dtype.as_numpy_dtype, self.key_dtype) or is_placeholder(dtype):
+            return
+        raise (FloatIdsError if dtype.is_floating else TypeError)(
+            f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, give "
+            'keras.Input its dtype="int64", or the layer another `key_dtype`. '
+            f"Received: inputs of dtype {dtype.name}"
+        )
 
     def get_config(self):
         config = keras.layers.Layer.get_config(self)

@@ -36,7 +36,7 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
     Args:
         embeddings: List of unbuilt embedding layers, a dict of them by name, or one of them:
             `keras.layers.Embedding`, `keras_sparse.layers.Embedding` with all its options, or a
-            layer of your own with the same config. All ranks must give the same. In a
+            subclass of yours that computes nothing else. All ranks must give the same. In a
             `storage_path` rank `r` of `n` has the folder `rank-r-of-n`.
         strategy: `"basic"`, `"memory_balanced"`, `"memory_optimized"` or `"auto"`: see
             `keras_sparse.distribute.plan_placement`. Defaults to `"basic"`.
@@ -115,6 +115,8 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
         self.autocast = False  # ids are not cast
         self.supports_masking = any(layer.mask_zero for layer in self.templates.layers)
         self.own_tables: Any = None
+        # For Keras to save the tables, each in a place of its own.
+        self.table_holders = [TableHolder(self.name) for _ in self.templates.layers]
         if not self.dp_input:
             check_whole_batch_options(self)
         self.plan = self._make_plan()
@@ -162,8 +164,8 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
         self.tables = self.own_tables.variables()
         for variable in self.tables:
             variable.trainable = variable.trainable and self.trainable
-        # For Keras to save them, each in a place of its own.
-        self.table_holders = [TableHolder(table) for table in self.own_tables.saved_tables()]
+        for holder, table in zip(self.table_holders, self.own_tables.saved_tables(), strict=True):
+            holder.hold(table)
 
     def call(self, inputs, weights=None):
         inputs = self._in_order(inputs)
@@ -260,7 +262,6 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
 
     def load_own_variables(self, store):
         """Leaves it to the holders of the tables."""
-        self._built_tables("load_own_variables")
 
     def get_config(self):
         names = (

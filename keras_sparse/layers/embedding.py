@@ -1,3 +1,5 @@
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -5,14 +7,16 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse import saving
 from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.layers.known_layer import options_of
+from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.open_group_scopes import open_group_scopes
 from keras_sparse.layers.ragged_form import as_tensor
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
 from keras_sparse.rows_regularizer import check_regularizer
-from keras_sparse.rows_regularizer import config_with_regularizer
 from keras_sparse.rows_regularizer import rows_regularizer
+from keras_sparse.saving.load_table import refuse_table
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
@@ -44,9 +48,11 @@ class Embedding(keras.layers.Layer):
         combiner: `"sum"`, `"mean"` or `"sqrtn"` pools the rows of the last axis; an empty bag gives
             zeros. `None` gives a row an id. Defaults to `None`.
         embeddings_initializer: A `keras.initializers.Initializer` or its name; for a static table
-            also any callable, which is called for some thousands of rows at a time. For the fans of
-            Glorot, He, Lecun and VarianceScaling a dynamic table has `output_dim` rows. Defaults to
-            `"uniform"`.
+            also any callable, which is called for the whole table, as in Keras: that takes as much
+            memory again, also where ranks have parts. If its call names the arguments
+            `partition_shape` and `partition_offset` it is asked for some thousands of rows at a
+            time. For the fans of Glorot, He, Lecun and VarianceScaling a dynamic table has
+            `output_dim` rows. Defaults to `"uniform"`.
         seed: Integer. With an id, decides its initial row. Defaults to `None`: the initializer's
             seed, or else Keras' default, which `keras.utils.set_random_seed` makes reproducible.
         mask_zero: Boolean. Whether id 0 is padding: the output carries a mask, or a bag leaves it
@@ -128,7 +134,7 @@ class Embedding(keras.layers.Layer):
         self.supports_masking = mask_zero
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
-        self.embeddings = None
+        self.embeddings: Any = None
         self.group = None  # name of the layer that has the table, if another one has it
 
     def __call__(self, inputs, weights=None, **kwargs):
@@ -219,12 +225,10 @@ class Embedding(keras.layers.Layer):
             saving.save_table(self.embeddings, store)
 
     def load_own_variables(self, store):
-        if not self.built:
-            raise RuntimeError(
-                f"Layer '{self.name}' must be built before its table is loaded. Call it, or "
-                "`layer.build()`, first"
-            )
-        saving.load_table(self.embeddings, store)
+        if self.built:
+            saving.load_table(self.embeddings, store)
+        else:
+            refuse_table(self.name, store)
 
     def get_config(self):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
@@ -264,7 +268,15 @@ class Embedding(keras.layers.Layer):
                 "`layer` must be built, so that it has rows to take. Call it once first, or use "
                 f"`from_config(layer.get_config())`. Received: unbuilt layer '{layer.name}'"
             )
-        ours = cls.from_config(config_with_regularizer(layer))
+        own = own_computation(layer, keras.layers.Embedding)
+        if own is not None:
+            raise TypeError(
+                "`layer` must compute what keras.layers.Embedding does, as its rows and options "
+                "are all that is taken. Take it of a plain one, and do the rest in a layer of its "
+                f"own. Received: layer '{layer.name}' of type {type(layer).__name__} with its own "
+                f"`{own}`"
+            )
+        ours = cls(**options_of(layer, Embedding))
         ours.build()
         ours.embeddings.assign(layer.embeddings)
         return ours

@@ -3,6 +3,7 @@ import contextlib
 from keras_sparse import checks
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.group_embedding import GroupEmbedding
+from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.late_symbol import LateSymbol
 from keras_sparse.layers.open_group_scopes import open_group_scopes
 
@@ -27,7 +28,7 @@ def group_embedding_scope(name=None, mode="collective"):
 
     Raises:
         ValueError: A layer has its table already, is called again outside of the scope, or is of a
-            class of its own.
+            class that computes more.
 
     Example:
     >>> users, items = keras.Input((), dtype="int64"), keras.Input((5,), dtype="int64")
@@ -107,9 +108,11 @@ def _check_new(layer):
             "before an output of the scope is used: its table is to be one of a group. Received: "
             f"layer '{layer.name}', which has its table {where}"
         )
-    if type(layer) is not Embedding:
+    own = own_computation(layer, Embedding)
+    if own is not None:
         raise ValueError(
             "A layer in a `group_embedding_scope` must be a keras_sparse.layers.Embedding itself, "
-            "as a group looks up without calling it. Call it outside of the scope. Received: layer "
-            f"'{layer.name}' of type {type(layer).__name__}"
+            "or a subclass that computes nothing else, as a group looks up without calling it. "
+            f"Call it outside of the scope. Received: layer '{layer.name}' of type "
+            f"{type(layer).__name__} with its own `{own}`"
         )

@@ -1,5 +1,8 @@
 import tensorflow as tf
 
+from keras_sparse.shape_inference import FloatIdsError
+from keras_sparse.shape_inference import is_placeholder
+
 # Integers up to which each floating-point type has every integer.
 _EXACT_INTEGERS = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**24}
 
@@ -61,13 +64,13 @@ def to_int64(ids, input_dim):
 
 
 def check_id_dtype(dtype, input_dim):
-    """Refuses dtypes that do not hold every id of a table.
+    """Refuses dtypes that do not hold every id of a table, unless nothing is looked up.
 
     Args:
         dtype: `tf.DType` of the ids.
         input_dim: Integer, or `None` for a dynamic table.
     """
-    if dtype.is_integer:
+    if dtype.is_integer or is_placeholder(dtype):
         return
     if not dtype.is_floating:
         raise TypeError(
@@ -77,7 +80,7 @@ def check_id_dtype(dtype, input_dim):
             f"dtype {dtype.name}"
         )
     if input_dim is None or input_dim > _EXACT_INTEGERS.get(dtype.name, 0):
-        raise TypeError(
+        raise FloatIdsError(
             "`inputs` must be integers, as floats do not hold every id there may be. Give ids as "
             'int64, for example from `keras.Input(shape, dtype="int64")`. Received: inputs of '
             f"dtype {dtype.name}" + ("" if input_dim is None else f" for input_dim={input_dim}")

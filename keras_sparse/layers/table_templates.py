@@ -2,7 +2,10 @@ import keras
 
 from keras_sparse.distribute.table_spec import TableSpec
 from keras_sparse.layers.embedding import Embedding
-from keras_sparse.rows_regularizer import config_with_regularizer
+from keras_sparse.layers.known_layer import options_of
+from keras_sparse.layers.known_layer import own_computation
+
+_KNOWN = (Embedding, keras.layers.Embedding)
 
 
 class TableTemplates:
@@ -176,15 +179,17 @@ def _first_tier_bytes(storage):
 
 
 def _as_embedding(layer):
-    """Returns an unbuilt `Embedding` with the options of an embedding layer of any class."""
+    """Returns an unbuilt `Embedding` with the options of an embedding layer."""
     if isinstance(layer, dict):
         layer = keras.saving.deserialize_keras_object(layer)
-    config = config_with_regularizer(layer) if isinstance(layer, keras.layers.Layer) else {}
-    if not {"input_dim", "output_dim"} <= set(config):
+    known = next((each for each in _KNOWN if isinstance(layer, each)), None)
+    own = None if known is None else own_computation(layer, known)
+    if known is None or own is not None:
         raise TypeError(
             "`embeddings` must hold embedding layers: keras.layers.Embedding, "
-            "keras_sparse.layers.Embedding or a layer with input_dim and output_dim in its config. "
-            f"Received: {layer!r}"
+            "keras_sparse.layers.Embedding or a subclass that computes nothing else, as they are "
+            "looked up together without being called. Give such a one, and do the rest with what "
+            f"this layer gives, in a layer of its own. Received: {_described(layer, own)}"
         )
     if layer.built:
         raise ValueError(
@@ -196,10 +201,11 @@ def _as_embedding(layer):
             "`activity_regularizer` is not supported here: add the loss to the model with "
             f"`add_loss`. Received: layer '{layer.name}' with one"
         )
-    try:
-        return Embedding.from_config(config)
-    except TypeError as error:
-        raise TypeError(
-            "The config of a layer in `embeddings` must be that of an embedding layer. Received: "
-            f"{type(layer).__name__} '{layer.name}' with {sorted(config)}"
-        ) from error
+    return Embedding(**options_of(layer, Embedding))
+
+
+def _described(layer, own):
+    if not isinstance(layer, keras.layers.Layer):
+        return repr(layer)
+    has = "" if own is None else f" with its own `{own}`"
+    return f"layer '{layer.name}' of type {type(layer).__name__}{has}"

@@ -2,6 +2,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.ops.lookup import lookup
+from keras_sparse.shape_inference import is_placeholder
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -67,7 +68,7 @@ def check_table(table, name):
 
 def check_integers(ids, name):
     """Raises unless the tensor `ids` is of integers."""
-    if not ids.dtype.is_integer:
+    if not ids.dtype.is_integer and not is_placeholder(ids.dtype):
         raise TypeError(
             f"`{name}` must be integers, as other types do not hold every id. Turn strings into "
             "ids with `tf.strings.to_hash_bucket_strong`, and read numbers as int64 from the "

@@ -1,3 +1,4 @@
+import contextlib
 import pathlib
 import warnings
 import weakref
@@ -25,7 +26,22 @@ class _Load:
     def __init__(self):
         self.is_checked = False
         self.damage = None  # what is wrong with one of its tables
-        self.failures = {}  # path of a variable: why it was not loaded
+        self._failures = {}  # path of a variable, or name of a layer: why it was not loaded
+
+    @contextlib.contextmanager
+    def keeps_failure(self, name):
+        """Raises an error of this place again when it is tried again.
+
+        Keras asks again by other paths to the layer, where the file has nothing, and takes what
+        does not fail then, or shows the last error.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._failures.setdefault(name, error) is error:
+                raise
+        if name in self._failures:
+            raise self._failures[name] from None
 
 
 _loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -55,20 +71,38 @@ def load_table(table, store):
     variable = table.variable if isinstance(table, SpreadTable) else table
     if load_number(variable, store) or variable is None:
         return
-    load = _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())
-    try:
+    load = _load_of(store)
+    with load.keeps_failure(variable.path):
         _load(variable, store, load)
-    except Exception as error:
-        # Keras asks again by other paths to the layer, where the file has nothing, and shows the
-        # last error.
-        first = load.failures.setdefault(variable.path, error)
-        if first is error:
-            raise
-        raise first from None
+
+
+def refuse_table(name, store):
+    """Raises RuntimeError if a file has a table for a layer that is not built, and so has none.
+
+    Args:
+        name: String, that of the layer.
+        store: What Keras hands to `load_own_variables`.
+    """
+    with _load_of(store).keeps_failure(name):
+        if len(store.keys()):
+            raise RuntimeError(
+                f"Layer '{name}' must be built before its table is loaded. Call it, or "
+                "`layer.build()`, first"
+            )
+
+
+def _load_of(store):
+    return _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())
 
 
 def _load(variable, store, load):
     names = set(store.keys())
+    if not names:
+        raise ValueError(
+            f"The weights of '{variable.path}' must be in the file. Its layer was not built when "
+            "the file was saved, or this is a model of other layers. Build it after loading, or "
+            "load into a model that is built alike"
+        )
     if names == {"0"}:
         _load_keras_weights(variable, store)
         return

@@ -60,25 +60,15 @@ def whole_batches(**options):
     return Case(MIXED, inputs, {"dp_input": False, **options}, batch_size=24)
 
 
-class OwnTable(keras.layers.Layer):
-    """A user's own layer with the config of an embedding layer."""
+class OwnTable(keras.layers.Embedding):
+    """A user's own layer, which computes what its base does."""
 
-    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.input_dim, self.output_dim = input_dim, output_dim
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-
-    def build(self, input_shape):
-        shape = (self.input_dim, self.output_dim)
-        self.table = self.add_weight(shape, self.embeddings_initializer)
-
-    def call(self, ids):
-        return keras.ops.take(self.table, ids, axis=0)
+    def __init__(self, *args, tower="user", **kwargs):
+        super().__init__(*args, **kwargs)
+        self.tower = tower
 
     def get_config(self):
-        start = keras.initializers.serialize(self.embeddings_initializer)
-        sizes = {"input_dim": self.input_dim, "output_dim": self.output_dim}
-        return {**super().get_config(), **sizes, "embeddings_initializer": start}
+        return {**super().get_config(), "tower": self.tower}
 
 
 def of_class(layer_class, **options):

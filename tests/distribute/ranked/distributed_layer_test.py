@@ -270,3 +270,20 @@ def test_equal_tables_keep_their_own_first_rows(threshold):
     assert [each.max() for each in (rows[0], rows[1], rows[3])] == [0, 1, 0]
     whole = table(ROWS, 8, embeddings_initializer=keras.initializers.RandomUniform(seed=3))
     np.testing.assert_array_equal(rows[2], whole(ids))
+
+
+def rows_by_shape(shape, dtype=None):
+    """An initializer of one's own, in no file, whose rows depend on the size of the table."""
+    return np.arange(np.prod(shape), dtype=dtype).reshape(shape) / shape[0]
+
+
+@pytest.mark.parametrize(
+    "threshold", ["data_parallel_threshold", "column_slice_threshold", "row_slice_threshold"]
+)
+@pytest.mark.parametrize("table", [keras.layers.Embedding, keras_sparse.layers.Embedding])
+def test_an_own_initializer_sees_the_whole_table(threshold, table):
+    start = {"embeddings_initializer": rows_by_shape}
+    layer = DistributedEmbedding([table(ROWS, 8, **start), table(9, 4, **start)], **{threshold: 60})
+    rows = layer([tf.range(ROWS), tf.range(9)])
+    np.testing.assert_array_equal(rows[0], rows_by_shape((ROWS, 8), "float32"))
+    np.testing.assert_array_equal(rows[1], rows_by_shape((9, 4), "float32"))

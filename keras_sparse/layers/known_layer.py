@@ -1,0 +1,53 @@
+import inspect
+
+# What a subclass may give a layer without changing what it computes.
+_DESCRIPTIONS = ("get_config", "from_config", "from_keras")
+
+# What layers of Keras have beside the arguments of ours.
+_KERAS_ATTRIBUTES = (
+    "embeddings_constraint",
+    "quantization_config",
+    "lora_rank",
+    "lora_alpha",
+    "activity_regularizer",
+    "name",
+    "trainable",
+)
+
+
+def own_computation(layer, known):
+    """Returns the name of what a layer does in its own way, where another class is known.
+
+    Who looks up for a layer without calling it would leave that out.
+
+    Args:
+        layer: Instance of `known`.
+        known: Class of layers.
+
+    Returns:
+        String, such as `"call"`; `None` if the layer only has another constructor or config, or
+        methods that `known` knows nothing of.
+    """
+    # What Keras itself wraps is in the layer, too.
+    if "call" in vars(layer):
+        return "call"
+    for each in type(layer).__mro__[: type(layer).__mro__.index(known)]:
+        for name in vars(each):
+            is_plain = not name.startswith("__") or name == "__call__"
+            if is_plain and hasattr(known, name) and name not in _DESCRIPTIONS:
+                return name
+    return None
+
+
+def options_of(layer, known):
+    """Returns what makes a layer with the options of this one, as a dict of arguments.
+
+    They are the layer's own objects: a function that no file could name serves as well.
+
+    Args:
+        layer: Embedding layer of Keras or of ours.
+        known: Class of layers: whose arguments.
+    """
+    names = [*inspect.signature(known.__init__).parameters, *_KERAS_ATTRIBUTES]
+    options = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+    return {**options, "dtype": layer.dtype_policy}
