@@ -3,7 +3,6 @@ import json
 import pathlib
 
 import h5py
-import numpy as np
 
 from keras_sparse import checks
 from keras_sparse.distribute.runtime import rank
@@ -11,6 +10,8 @@ from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.together import together
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
+from keras_sparse.saving.read_chunks import is_of_system
+from keras_sparse.saving.read_dataset import member
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.whole_checkpoint import WholeCheckpoint
 
@@ -74,6 +75,8 @@ def _open(path):
             f"filepath='{path}', where nothing is"
         ) from None
     except OSError as error:
+        if is_of_system(error):
+            raise
         raise OSError(
             "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
             f"or of another kind. Received: {path}: {error}"
@@ -115,21 +118,17 @@ def _is_table(name, group):
 
 def _check_table(groups, filename):
     try:
-        table = _Datasets(groups)
+        table = _Groups(groups)
         check_chunks(TableHeader.read(table), table)
     except (ValueError, KeyError) as error:
         raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
 
 
-class _Datasets:
-    """The datasets of groups that belong together, as arrays."""
+class _Groups:
+    """Groups that belong together, of which each dataset is in one."""
 
     def __init__(self, groups):
         self._groups = groups
 
     def __getitem__(self, name):
-        group = next((group for group in self._groups if name in group), self._groups[0])
-        dataset = group[name]
-        if dataset.external or dataset.is_virtual:
-            raise ValueError(f"A saved table must be in one file. Received: `{name}` outside of it")
-        return np.asarray(dataset)
+        return member(next((each for each in self._groups if name in each), self._groups[0]), name)
