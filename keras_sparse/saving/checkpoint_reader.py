@@ -35,7 +35,7 @@ class CheckpointReader:
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(checks.path(path, "path")).resolve()
+        self.folder = pathlib.Path(checks.local_path(path, "path")).resolve()
         self.manifest = Manifest.read(self.folder)
         chain = [(self.folder, self.manifest)]
         while (base := chain[0][1].base) is not None:

@@ -50,7 +50,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     """
     with together("save_checks"):
         check_model(model)
-        path = pathlib.Path(checks.path(path, "path"))
+        path = pathlib.Path(checks.local_path(path, "path"))
         path = path.parent.resolve() / path.name
         training = _checked(training or {})
     checkpoint_id = broadcast_object(uuid.uuid4().hex[:16], 0, "checkpoint_id")

@@ -8,6 +8,7 @@ from keras_sparse import checks
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.together import together
+from keras_sparse.saving.local_copy import local_copy
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.read_chunks import is_of_system
@@ -22,8 +23,9 @@ def verify(filepath):
     `model.load_weights` and `load_checkpoint` do this by themselves before anything is loaded.
 
     Args:
-        filepath: Path of a `.weights.h5` file, or of the `.weights.json` of several, or an open
-            `h5py.File`; or of the folder of a checkpoint or delta.
+        filepath: Path of a `.weights.h5` or `.keras` file, or of the `.weights.json` of several, or
+            a URL that `tf.io.gfile` knows; an open `h5py.File`; or the path of the folder of a
+            checkpoint or delta.
 
     Returns:
         Integer. The number of tables.
@@ -34,15 +36,16 @@ def verify(filepath):
     """
     if isinstance(filepath, h5py.File):
         return _verify(filepath)
-    path = pathlib.Path(checks.path(filepath, "filepath"))
-    if path.is_dir():
+    path = checks.path(filepath, "filepath")
+    if pathlib.Path(path).is_dir():
         checkpoint = WholeCheckpoint(path)
         check_checkpoint(checkpoint, checkpoint.readers)
         return len(checkpoint.tables)
-    if path.suffix == ".json":
-        return _verify_shards(path)
-    with _open(path) as file:
-        return _verify(file)
+    with local_copy(path) as local:
+        if local.suffix == ".json":
+            return _verify_shards(local)
+        with _open(local) as file:
+            return _verify(file)
 
 
 def check_checkpoint(checkpoint, readers, verbose=True):

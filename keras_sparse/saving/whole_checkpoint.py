@@ -67,7 +67,7 @@ class WholeCheckpoint:
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(checks.path(path, "path")).resolve()
+        self.folder = pathlib.Path(checks.local_path(path, "path")).resolve()
         self.manifest = Manifest.read(self.folder)
         if self.manifest.ranks is None:
             self.readers = [CheckpointReader(self.folder)]
