@@ -94,7 +94,7 @@ def epoch_or_steps(value, name):
 
 
 def path(value, name):
-    """Returns `value` as a string; raises unless it is a path, and not empty."""
+    """Returns `value` as a string, `~` as the home; raises unless it is a path, and not empty."""
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(
             f"`{name}` must be a path: a string or a `pathlib.Path`. Received: {name}={value!r} of "
@@ -104,7 +104,24 @@ def path(value, name):
         raise ValueError(
             f"`{name}` must be a path; the folder that one is in is '.'. Received: {name}={value!r}"
         )
-    return os.fsdecode(value)
+    return os.path.expanduser(os.fsdecode(value))
+
+
+def local_path(value, name):
+    """Returns `value` as `path` does; raises if it is a URL, too."""
+    checked = path(value, name)
+    if is_url(checked):
+        raise ValueError(
+            f"`{name}` must be on a file system of this machine, where files can be linked and "
+            "renamed. Save to a local folder and copy that there and back (`tf.io.gfile`, "
+            f"`gsutil cp -r`), or mount the place. Received: {name}={value!r}"
+        )
+    return checked
+
+
+def is_url(value):
+    """Whether a path is one that `tf.io.gfile` knows, and the system does not."""
+    return "://" in value
 
 
 def folder(value, name):
@@ -113,7 +130,7 @@ def folder(value, name):
     there = pathlib.Path(folder_path).absolute()
     while not os.path.exists(there) and there != there.parent:
         there = there.parent
-    if os.path.isfile(there):
+    if os.path.isfile(there) and not is_url(folder_path):
         raise NotADirectoryError(
             f"`{name}` must be a folder, or one that can be made. Received: {name}={value!r}, "
             f"where '{there}' is a file"

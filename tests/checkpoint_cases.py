@@ -1,5 +1,8 @@
 """Models with tables, and what is in them, for the tests of checkpoints."""
 
+import json
+import zlib
+
 import keras
 import numpy as np
 
@@ -79,3 +82,17 @@ def content(model, chunk_rows=3):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def edit_manifest(folder, change):
+    """Changes what the manifest of a checkpoint says, and its checksum with it."""
+    path = folder / "manifest.json"
+    fields = json.loads("\n".join(json.loads(path.read_text())["manifest"]))
+    change(fields)
+    text = json.dumps(fields)
+    path.write_text(json.dumps({"crc32": zlib.crc32(text.encode()), "manifest": [text]}))
+
+
+def saved_parts(fields, kind):
+    """Those of the first table of a manifest."""
+    return [part for part in fields["tables"][0]["parts"] if part["kind"] == kind]

@@ -60,7 +60,7 @@ class Checkpoint(keras.callbacks.Callback):
         self, path, every_steps=None, keep=None, delta_every=None, resume=True, verbose=True
     ):
         super().__init__()
-        self.path = pathlib.Path(checks.folder(path, "path"))
+        self.path = pathlib.Path(checks.folder(checks.local_path(path, "path"), "path"))
         self.every_steps = checks.positive_or_none(every_steps, "every_steps")
         self.keep = checks.positive_or_none(keep, "keep")
         self.delta_every = checks.positive_or_none(delta_every, "delta_every")

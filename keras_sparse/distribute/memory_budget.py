@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_sparse.distribute.amounts import bytes_text
+from keras_sparse.amounts import bytes_text
 from keras_sparse.distribute.table_placement import TablePlacement
 
 

@@ -1,7 +1,7 @@
 import dataclasses
 
 from keras_sparse import checks
-from keras_sparse.distribute.amounts import parse_bytes
+from keras_sparse.amounts import parse_bytes
 from keras_sparse.distribute.auto_placement import auto_placement
 from keras_sparse.distribute.auto_placement import PLAIN_STRATEGIES
 from keras_sparse.distribute.cost_model import CostModel

@@ -35,7 +35,7 @@ def add_to(commands):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
-    parser.add_argument("--tables", required=True, type=pathlib.Path, help="the JSON file")
+    parser.add_argument("--tables", required=True, type=_path, help="the JSON file")
     parser.add_argument("--ranks", required=True, type=int, help="how many there are")
     parser.add_argument("--strategy", default="basic", choices=STRATEGIES)
     for name in ("column-slice", "row-slice", "data-parallel"):
@@ -49,8 +49,8 @@ def add_to(commands):
         default = getattr(CostModel, name)
         text = f"of a rank, for predictions; {default:g} if not given"
         parser.add_argument(option, type=type(default), default=default, help=text)
-    parser.add_argument("--picture", type=pathlib.Path, help="draw the plan into this file")
-    parser.add_argument("--save", type=pathlib.Path, help="write the plan into this file, as JSON")
+    parser.add_argument("--picture", type=_path, help="draw the plan into this file")
+    parser.add_argument("--save", type=_path, help="write the plan into this file, as JSON")
 
 
 def run(options):
@@ -83,6 +83,10 @@ def run(options):
     if options.save:
         options.save.write_text(plan.to_json() + "\n")
         print(f"Plan: {options.save}")
+
+
+def _path(text):
+    return pathlib.Path(text).expanduser()
 
 
 def _draw(plan, path):

@@ -2,8 +2,8 @@ import itertools
 
 import numpy as np
 
-from keras_sparse.distribute.amounts import bytes_text
-from keras_sparse.distribute.amounts import seconds_text
+from keras_sparse.amounts import bytes_text
+from keras_sparse.amounts import seconds_text
 
 # Of tables that differ in their name and rank alone, those that share a line.
 _SHARE_FROM = 3

@@ -1,6 +1,7 @@
 import dataclasses
 
 from keras_sparse import checks
+from keras_sparse.amounts import parse_bytes
 
 COMBINERS = (None, "sum", "mean", "sqrtn")
 FLOAT_BYTES = 4
@@ -24,9 +25,9 @@ class TableSpec:
             `Adagrad`, 2 for `Adam` and `LazyAdam`. Defaults to 0.
         trainable: Boolean. A table that is not trained has no slots, no gradients and no updates.
             Defaults to `True`.
-        first_tier_bytes: Integer. Bytes of memory that a dynamic table takes on each rank:
-            `storage_size[0]` of its `StorageOption`. Defaults to `None`: nobody knows, and a plan
-            does not count them.
+        first_tier_bytes: Integer, or string such as `"2GB"`. Bytes of memory that a dynamic table
+            takes on each rank: `storage_size[0]` of its `StorageOption`. Defaults to `None`: nobody
+            knows, and a plan does not count them.
 
     Raises:
         TypeError, ValueError: An argument of a wrong type or out of its range.
@@ -55,7 +56,9 @@ class TableSpec:
             "width": checks.positive(self.width, "width"),
             "hotness": _check_hotness(self.hotness),
             "num_slots": checks.not_negative(self.num_slots, "num_slots"),
-            "first_tier_bytes": checks.positive_or_none(self.first_tier_bytes, "first_tier_bytes"),
+            "first_tier_bytes": self.first_tier_bytes
+            if self.first_tier_bytes is None
+            else parse_bytes(self.first_tier_bytes, "first_tier_bytes"),
         }
         checks.one_of(self.combiner, COMBINERS, "combiner")
         checks.boolean(self.trainable, "trainable")

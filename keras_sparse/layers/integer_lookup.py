@@ -12,6 +12,7 @@ from keras_sparse.layers.keras_files_only import KerasFilesOnly
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import to_int64
+from keras_sparse.saving.read_dataset import read_dataset
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -175,7 +176,8 @@ class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
         store["keys"], store["counts"] = self._content()
 
     def load_own_variables(self, store):
-        self._set_content(np.asarray(store["keys"]), np.asarray(store["counts"]))
+        keys = read_dataset(store, "keys", np.int64, (None,))
+        self._set_content(keys, read_dataset(store, "counts", np.int64, (len(keys) + 1,)))
 
     def get_config(self):
         return {**super().get_config(), "max_tokens": self.max_tokens}

@@ -9,6 +9,9 @@ import sys
 
 import h5py
 
+from keras_sparse.saving.interrupts import deferred_interrupts
+from keras_sparse.saving.interrupts import let_interrupt
+
 
 @contextlib.contextmanager
 def careful_hdf5():
@@ -16,22 +19,29 @@ def careful_hdf5():
 
     HDF5 ends the process where it closes a file that it could not write. So it never hears of a
     write that fails, nor of Ctrl-C in the middle of one: the first error is kept, and raised by
-    `check_written` and at the end.
+    `check_written` and at the end; Ctrl-C waits for them.
     """
     disks: list[_Disk] = []
     token = _opened.set(disks)
     try:
-        yield
+        with deferred_interrupts():
+            try:
+                yield
+            finally:
+                for disk in disks:
+                    disk.end()
     finally:
         _opened.reset(token)
-        for disk in disks:
-            disk.end()
         if not isinstance(sys.exception(), (KeyboardInterrupt, SystemExit)):
             _check(disks)
 
 
 def check_written():
-    """Raises what has kept a write from being made since `careful_hdf5` was entered, if it is."""
+    """Raises what has kept a write from being made since `careful_hdf5` was entered, if it is.
+
+    And Ctrl-C, if it has come since then.
+    """
+    let_interrupt()
     _check(_opened.get() or ())
 
 

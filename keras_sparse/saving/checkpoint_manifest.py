@@ -5,6 +5,8 @@ import pathlib
 import zlib
 
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
+from keras_sparse.saving.folder_files import is_plain_name
+from keras_sparse.saving.folder_files import refuse_link
 from keras_sparse.saving.saved_table import as_tuples
 from keras_sparse.saving.saved_table import SavedTable
 
@@ -63,12 +65,21 @@ class Manifest:
         """Name of the HDF5 file with what was copied by this checkpoint."""
         return f"rows-{self.id}.h5"
 
+    @property
+    def files(self):
+        """List of the names of all files that belong to it."""
+        named = {name for table in self.tables for part in table.parts for name in part.files}
+        named |= {self.data_file} if self.tables else set()
+        named |= set() if self.weights_crc32 is None else {WEIGHTS}
+        return sorted(named.union(self.file_bytes), key=str)
+
     def replace_training(self, folder, training):
         """Changes `training` in a manifest that lies in a folder, at once."""
         if training == self.training:
             return
         target = pathlib.Path(folder, NAME)
         changed = target.with_name(f"{NAME}.new")
+        changed.unlink(missing_ok=True)  # it may be a link to elsewhere
         dataclasses.replace(self, training=training).write(folder, changed.name)
         sync(changed)
         changed.replace(target)
@@ -95,8 +106,9 @@ class Manifest:
             ValueError: It is of a later version.
         """
         path = pathlib.Path(folder, NAME)
+        refuse_link(path)
         try:
-            content = path.read_text()
+            content = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             within = sorted(each.parent for each in pathlib.Path(folder).glob(f"*/{NAME}"))
             hint = f" The last of those in it is '{within[-1]}'." if within else ""
@@ -105,7 +117,7 @@ class Manifest:
                 f"`save_delta` write it.{hint} Received: '{folder}', which has no {NAME}"
             ) from None
         try:
-            content = json.loads(content)
+            content = json.loads(content)  # or `ValueError`: of JSON, or of UTF-8
             text = "\n".join(content["manifest"])
             is_whole = zlib.crc32(text.encode()) == content["crc32"]
         except (ValueError, KeyError, TypeError):
@@ -114,16 +126,30 @@ class Manifest:
             raise CheckpointDamagedError(
                 f"A checkpoint's manifest must match its checksum. It is damaged. Received: {path}"
             )
-        return cls._from_fields(json.loads(text), path)
-
-    @classmethod
-    def _from_fields(cls, fields, path):
+        fields = json.loads(text)
         version = fields.pop("version")
         if fields.pop("format") != FORMAT or version not in _VERSIONS:
             raise ValueError(
                 f"A checkpoint must be of version 1 to {VERSION}. Load it with the keras_sparse "
                 f"that saved it, or a later one. Received: version {version} in {path}"
             )
+        try:
+            manifest = cls._from_fields(fields)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointDamagedError(
+                "A checkpoint's manifest must have the fields that `save_checkpoint` writes. "
+                f"Received: {path}: {error!r}"
+            ) from error
+        for name in manifest.files:
+            if not is_plain_name(name):
+                raise CheckpointDamagedError(
+                    "A checkpoint's manifest must name files of its own folder alone. Received: "
+                    f"{name!r} in {path}"
+                )
+        return manifest
+
+    @classmethod
+    def _from_fields(cls, fields):
         fields["base"] = fields["base"] and Base(**fields["base"])
         fields["tables"] = tuple(SavedTable.from_saved_fields(saved) for saved in fields["tables"])
         fields["ranks"] = as_tuples(fields.get("ranks"))

@@ -1,4 +1,6 @@
 import contextlib
+import errno
+import os
 import pathlib
 
 import h5py
@@ -9,8 +11,11 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
+from keras_sparse.saving.folder_files import check_files
+from keras_sparse.saving.read_chunks import is_of_system
 from keras_sparse.saving.read_chunks import read_array
 from keras_sparse.saving.read_chunks import read_filter_chunks
+from keras_sparse.saving.read_dataset import member
 from keras_sparse.saving.save_filter import CHUNK_BYTES
 from keras_sparse.saving.saved_table import RowsPart
 
@@ -26,10 +31,11 @@ class CheckpointReader:
     Raises:
         FileNotFoundError: There is no checkpoint, or not all that a delta goes back to.
         CheckpointDamagedError: A manifest is damaged, or a file is not as long as it was.
+        OSError: The system does not let it be read, which says nothing of the checkpoint.
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(checks.path(path, "path")).resolve()
+        self.folder = pathlib.Path(checks.local_path(path, "path")).resolve()
         self.manifest = Manifest.read(self.folder)
         chain = [(self.folder, self.manifest)]
         while (base := chain[0][1].base) is not None:
@@ -68,7 +74,7 @@ class CheckpointReader:
     @contextlib.contextmanager
     def _open_group(self, table):
         with _open(self.folder / self.manifest.data_file) as file:
-            yield file[table.group]
+            yield member(file, table.group)
 
     def read_erased(self, folder, part):
         """Returns the keys whose rows go before those of a part come: int64, `(n,)`."""
@@ -76,13 +82,14 @@ class CheckpointReader:
             return np.zeros(0, np.int64)
         number, checksum = part.erased
         with _open(folder / part.file) as file:
-            return read_array(file[part.group], "erased", np.int64, (number,), checksum)
+            return read_array(member(file, part.group), "erased", np.int64, (number,), checksum)
 
     def read_keys(self, folder, part):
         """Yields the keys of each chunk of a part of rows."""
         with _open(folder / part.file) as file:
             for i, (number, checksum, _) in enumerate(part.chunks):
-                yield read_array(file[part.group], f"keys_{i:06d}", np.int64, (number,), checksum)
+                name = f"{part.group}/keys_{i:06d}"
+                yield read_array(file, name, np.int64, (number,), checksum)
 
     def read(self, index, folder, part, wanted=None):
         """Yields `(keys, records)` of a part, as `ops.export_raw` has given them.
@@ -98,7 +105,7 @@ class CheckpointReader:
             yield from _read_segment(folder, part, words)
             return
         with _open(folder / part.file) as file:
-            group = file[part.group]
+            group = member(file, part.group)
             for i in range(len(part.chunks)) if wanted is None else wanted:
                 number, keys_crc32, records_crc32 = part.chunks[i]
                 shape = (number, words)
@@ -147,28 +154,14 @@ def _read_base(folder, base, delta):
     return manifest
 
 
-def check_files(folder, manifest):
-    """Raises CheckpointDamagedError unless the files of a manifest are there, with their sizes."""
-    for name, size in manifest.file_bytes.items():
-        path = folder / name
-        if not path.exists():
-            raise CheckpointDamagedError(
-                f"A checkpoint must have all its files. Received: {folder} without {name}"
-            )
-        there = path.stat().st_size
-        if there != size:
-            raise CheckpointDamagedError(
-                "A checkpoint must have all its files, as long as they were. Received: "
-                f"{path} of {there} bytes, saved with {size}"
-            )
-
-
 @contextlib.contextmanager
 def _open(path):
     try:
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, KeyError, ValueError) as error:
+        if is_of_system(error):
+            raise
         raise CheckpointDamagedError(f"{error}. File: {path}") from error
 
 
@@ -176,6 +169,11 @@ def _read_segment(folder, part, words):
     with _open(folder / part.alive_file) as file:
         num_bytes = (part.num_entries + 7) // 8
         alive = read_array(file, part.alive_path, np.uint8, (num_bytes,), part.alive_crc32)
+    if 4 * words * part.num_entries > os.path.getsize(folder / part.file):
+        raise CheckpointDamagedError(
+            "A segment must be as long as its entries. The checkpoint is damaged. Received: "
+            f"{folder / part.file} for {part.num_entries} entries of {words} words"
+        )
     is_alive = np.unpackbits(alive, count=part.num_entries, bitorder="little").astype(bool)
     step = max(1, CHUNK_BYTES // (4 * words + 12))
     for first in range(0, part.num_entries, step):
@@ -188,5 +186,8 @@ def _read_segment(folder, part, words):
         except tf.errors.OpError as error:
             # Without the words that TensorFlow puts around it.
             message = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
+            is_read = isinstance(error, (tf.errors.DataLossError, tf.errors.InvalidArgumentError))
+            if not is_read or os.strerror(errno.EIO) in message:
+                raise OSError(message) from error
             raise CheckpointDamagedError(message) from error
         yield keys.numpy(), records.numpy()

@@ -5,7 +5,6 @@ import pathlib
 import shutil
 import tempfile
 import uuid
-import zlib
 
 import h5py
 import keras
@@ -25,6 +24,7 @@ from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
+from keras_sparse.saving.folder_files import crc32_of
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.saved_state import SavedState
 from keras_sparse.saving.table_writer import TableWriter
@@ -50,7 +50,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     """
     with together("save_checks"):
         check_model(model)
-        path = pathlib.Path(checks.path(path, "path"))
+        path = pathlib.Path(checks.local_path(path, "path"))
         path = path.parent.resolve() / path.name
         training = _checked(training or {})
     checkpoint_id = broadcast_object(uuid.uuid4().hex[:16], 0, "checkpoint_id")
@@ -172,13 +172,13 @@ class _Written:
         ranks = None
         if size() > 1:
             paths = [rank_folder(self._folder, number) / MANIFEST for number in range(size())]
-            tables, ranks = (), tuple(zlib.crc32(path.read_bytes()) for path in paths)
+            tables, ranks = (), tuple(crc32_of(path) for path in paths)
         Manifest(
             id=self._id,
             base=base,
             step=self._step,
             training=training,
-            weights_crc32=zlib.crc32((self._folder / WEIGHTS).read_bytes()),
+            weights_crc32=crc32_of(self._folder / WEIGHTS),
             file_bytes=_file_bytes(self._folder),
             tables=tables,
             ranks=ranks,

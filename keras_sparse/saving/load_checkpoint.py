@@ -5,6 +5,7 @@ import re
 
 import tensorflow as tf
 
+from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
@@ -48,8 +49,8 @@ class CheckpointInfo:
             FileNotFoundError: There is no checkpoint at `path`.
             ValueError: It is damaged, or of a later version.
         """
+        path = pathlib.Path(checks.local_path(path, "path")).resolve()
         manifest = Manifest.read(path)
-        path = pathlib.Path(path).resolve()
         return cls(path, manifest.step, manifest.training, manifest.base is not None)
 
 

@@ -3,8 +3,6 @@ import pathlib
 import warnings
 import weakref
 
-import numpy as np
-
 from keras_sparse import ops
 from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.part_cut import PartCut
@@ -14,6 +12,7 @@ from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
 from keras_sparse.saving.read_chunks import read_chunks
 from keras_sparse.saving.read_chunks import read_filter_chunks
+from keras_sparse.saving.read_dataset import read_dataset
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.tables_elsewhere import load_number
 from keras_sparse.saving.verify import verify
@@ -221,11 +220,13 @@ def _check_whole(header, store, load):
 
 
 def _load_keras_weights(variable, store):
-    rows = np.asarray(store["0"])
-    if variable.is_dynamic or rows.shape != variable.whole_shape():
+    shape = () if variable.is_dynamic else variable.whole_shape()  # none fits a dynamic table
+    try:
+        rows = read_dataset(store, "0", None, shape)
+    except ValueError as error:
         raise ValueError(
             "The weights of a keras.layers.Embedding must be loaded into a static table of their "
-            f"shape. Received: weights of shape {rows.shape} for '{variable.path}' with input_dim="
-            f"{variable.input_dim}, output_dim={variable.output_dim}"
-        )
+            f"shape. Received: '{variable.path}' with input_dim={variable.input_dim}, output_dim="
+            f"{variable.output_dim}: {error}"
+        ) from error
     variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])

@@ -1,5 +1,8 @@
 """The folder of a checkpoint that is not whole yet: it gets its name when it is."""
 
+import contextlib
+import fcntl
+import os
 import pathlib
 import re
 import shutil
@@ -39,8 +42,37 @@ def remove_partial(folder, names):
     """
     for path in pathlib.Path(folder).iterdir():
         match = _PARTIAL_NAME.fullmatch(path.name)
-        if match and names.fullmatch(match[1]):
+        if match and names.fullmatch(match[1]) and not _is_locked(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """While this is entered, nobody takes a folder for what a killed process has left."""
+    with _opened(folder) as descriptor:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _is_locked(folder):
+    try:
+        with _opened(folder) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # as above, or it has just gone
+        pass
+    return False
+
+
+@contextlib.contextmanager
+def _opened(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def sync_files(folder):

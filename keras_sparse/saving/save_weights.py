@@ -4,7 +4,11 @@ import os
 import pathlib
 
 import keras
+import tensorflow as tf
+from keras.src.saving import saving_lib  # what Keras does with memory has no public name
+from keras.src.utils import io_utils
 
+from keras_sparse import checks
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.together import together
@@ -12,10 +16,11 @@ from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving.careful_hdf5 import careful_hdf5
 from keras_sparse.saving.files_of_ranks import file_of_rank_0
 from keras_sparse.saving.tables_elsewhere import are_tables_elsewhere
+from keras_sparse.saving.whole_file import whole_file
 
 
 def _carefully(save):
-    """A method of `keras.Model` that saves, made to say where a disk is full.
+    """What saves a model, made to say where a disk is full and to leave no half a file.
 
     On several ranks all of them call it for a model with a `DistributedEmbedding`, and rank 0
     writes the file.
@@ -23,28 +28,53 @@ def _carefully(save):
     signature = inspect.signature(save)
 
     @functools.wraps(save)
-    def save_carefully(self, filepath, *args, **kwargs):
-        if size() > 1 and not are_tables_elsewhere() and _is_saved_together(self):
-            call = signature.bind(self, filepath, *args, **kwargs)
+    def save_carefully(model, filepath, *args, **kwargs):
+        call = signature.bind(model, filepath, *args, **kwargs)
+        if size() > 1 and not are_tables_elsewhere() and _is_saved_together(model):
             _save_on_rank_0(save, call)
-            return
-        if not any(isinstance(variable, EmbeddingVariable) for variable in self.variables):
-            return save(self, filepath, *args, **kwargs)
-        with careful_hdf5():
-            return save(self, filepath, *args, **kwargs)
+        elif not has_tables(model):
+            save(model, filepath, *args, **kwargs)
+        elif are_tables_elsewhere() or not _is_file(filepath):
+            with careful_hdf5():
+                save(model, filepath, *args, **kwargs)
+        elif _may_overwrite(call):
+            _save_whole(save, call, checks.path(filepath, "filepath"))
 
     return save_carefully
 
 
+def has_tables(model):
+    """Whether a model has tables of ours."""
+    return any(isinstance(variable, EmbeddingVariable) for variable in model.variables)
+
+
+def _is_file(filepath):
+    """Whether Keras saves files of this name, which are no folders and not on a hub."""
+    return str(filepath).endswith((".keras", ".h5", ".hdf5", ".weights.json"))
+
+
+def _may_overwrite(call):
+    """Whether Keras would: it asks at a terminal, but not for the place that is written to."""
+    path = os.path.expanduser(call.arguments["filepath"])
+    if call.arguments.get("overwrite", True) or not os.path.exists(path):
+        return True
+    return io_utils.ask_to_proceed_with_overwrite(path)
+
+
+def _save_whole(save, call, path):
+    with whole_file(path) as new_path, careful_hdf5():
+        call.arguments["filepath"] = new_path
+        save(*call.args, **call.kwargs)
+
+
 def _save_on_rank_0(save, call):
-    filepath = call.arguments["filepath"]
+    filepath = checks.path(call.arguments["filepath"], "filepath")
     with together("save_begins"):
-        if rank() == 0 and "://" not in str(filepath):
+        if rank() == 0 and not checks.is_url(filepath):
             _check_path(filepath, call.arguments.get("overwrite", True))
     call.arguments["overwrite"] = True
-    with file_of_rank_0(filepath) as path, careful_hdf5():
-        call.arguments["filepath"] = path
-        save(*call.args, **call.kwargs)
+    with file_of_rank_0(filepath) as path:
+        _save_whole(save, call, path)
 
 
 def _check_path(filepath, overwrite):
@@ -72,5 +102,27 @@ def _is_saved_together(model):
 
 
 # As `load_weights`.
-keras.Model.save_weights = _carefully(keras.Model.save_weights)
-keras.Model.save = _carefully(keras.Model.save)
+for _owner, _name in (
+    (keras.Model, "save_weights"),
+    (keras.Model, "save"),
+    (keras.saving, "save_weights"),
+    (keras.saving, "save_model"),
+    (keras.models, "save_model"),
+    (tf.keras.models, "save_model"),
+):
+    setattr(_owner, _name, _carefully(getattr(_owner, _name)))
+
+_is_memory_sufficient = saving_lib.is_memory_sufficient
+
+
+@functools.wraps(_is_memory_sufficient)
+def is_memory_sufficient(model):
+    """Whether Keras makes and reads the weights of a `.keras` file whole in memory.
+
+    A model with tables has them in a file beside it: Keras knows neither the rows that a dynamic
+    table has not loaded yet, nor slots.
+    """
+    return not has_tables(model) and _is_memory_sufficient(model)
+
+
+saving_lib.is_memory_sufficient = is_memory_sufficient

@@ -5,6 +5,7 @@ import zlib
 import numpy as np
 
 from keras_sparse.initial_rows import InitialRows
+from keras_sparse.saving.read_dataset import read_dataset
 
 FORMAT = "keras_sparse table"
 VERSION = 4
@@ -83,8 +84,8 @@ class TableHeader:
         Raises:
             ValueError: It is damaged, or of a later version.
         """
-        content = np.ascontiguousarray(store["header"], np.uint8)
-        if zlib.crc32(content.data) != int(np.asarray(store["header_crc32"])):
+        content = np.ascontiguousarray(read_dataset(store, "header", np.uint8, (None,)))
+        if zlib.crc32(content.data) != int(read_dataset(store, "header_crc32", np.uint32, ())):
             raise ValueError("A saved table's header must match its checksum. The file is damaged")
         fields = json.loads(content.tobytes())
         if fields.pop("format") != FORMAT or fields["version"] not in _VERSIONS:

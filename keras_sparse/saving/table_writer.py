@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.saving.careful_hdf5 import check_written
+from keras_sparse.saving.folder_files import refuse_link
 from keras_sparse.saving.save_filter import CHUNK_BYTES
 from keras_sparse.saving.save_filter import MAX_ENTRIES
 from keras_sparse.saving.save_filter import save_filter
@@ -181,9 +182,10 @@ class TableWriter:
             for folder, part in state.parts:
                 for name in part.files:
                     if not (self._folder / name).exists():
+                        refuse_link(folder / name)
                         os.link(folder / name, self._folder / name)
                         linked.append(self._folder / name)
-        except OSError:  # gone, or on another file system
+        except (OSError, ValueError):  # gone, on another file system, or a link by now
             for path in linked:
                 path.unlink()
             return None

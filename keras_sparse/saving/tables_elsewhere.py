@@ -3,6 +3,8 @@ import contextvars
 
 import numpy as np
 
+from keras_sparse.saving.read_dataset import read_dataset
+
 # The tables that lie beside Keras' file while one is written or read, or None.
 _tables: contextvars.ContextVar[list | None] = contextvars.ContextVar("tables", default=None)
 
@@ -52,5 +54,5 @@ def load_number(variable, store):
     tables = _tables.get()
     if tables is None:
         return False
-    tables.append((variable, int(np.asarray(store["table"]))))
+    tables.append((variable, int(read_dataset(store, "table", np.int64, ()))))
     return True

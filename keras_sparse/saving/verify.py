@@ -3,14 +3,16 @@ import json
 import pathlib
 
 import h5py
-import numpy as np
 
 from keras_sparse import checks
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.runtime import size
 from keras_sparse.distribute.together import together
+from keras_sparse.saving.local_copy import local_copy
 from keras_sparse.saving.progress import Progress
 from keras_sparse.saving.read_chunks import check_chunks
+from keras_sparse.saving.read_chunks import is_of_system
+from keras_sparse.saving.read_dataset import member
 from keras_sparse.saving.table_header import TableHeader
 from keras_sparse.saving.whole_checkpoint import WholeCheckpoint
 
@@ -21,8 +23,9 @@ def verify(filepath):
     `model.load_weights` and `load_checkpoint` do this by themselves before anything is loaded.
 
     Args:
-        filepath: Path of a `.weights.h5` file, or of the `.weights.json` of several, or an open
-            `h5py.File`; or of the folder of a checkpoint or delta.
+        filepath: Path of a `.weights.h5` or `.keras` file, or of the `.weights.json` of several, or
+            a URL that `tf.io.gfile` knows; an open `h5py.File`; or the path of the folder of a
+            checkpoint or delta.
 
     Returns:
         Integer. The number of tables.
@@ -33,15 +36,16 @@ def verify(filepath):
     """
     if isinstance(filepath, h5py.File):
         return _verify(filepath)
-    path = pathlib.Path(checks.path(filepath, "filepath"))
-    if path.is_dir():
+    path = checks.path(filepath, "filepath")
+    if pathlib.Path(path).is_dir():
         checkpoint = WholeCheckpoint(path)
         check_checkpoint(checkpoint, checkpoint.readers)
         return len(checkpoint.tables)
-    if path.suffix == ".json":
-        return _verify_shards(path)
-    with _open(path) as file:
-        return _verify(file)
+    with local_copy(path) as local:
+        if local.suffix == ".json":
+            return _verify_shards(local)
+        with _open(local) as file:
+            return _verify(file)
 
 
 def check_checkpoint(checkpoint, readers, verbose=True):
@@ -74,6 +78,8 @@ def _open(path):
             f"filepath='{path}', where nothing is"
         ) from None
     except OSError as error:
+        if is_of_system(error):
+            raise
         raise OSError(
             "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
             f"or of another kind. Received: {path}: {error}"
@@ -115,21 +121,17 @@ def _is_table(name, group):
 
 def _check_table(groups, filename):
     try:
-        table = _Datasets(groups)
+        table = _Groups(groups)
         check_chunks(TableHeader.read(table), table)
     except (ValueError, KeyError) as error:
         raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
 
 
-class _Datasets:
-    """The datasets of groups that belong together, as arrays."""
+class _Groups:
+    """Groups that belong together, of which each dataset is in one."""
 
     def __init__(self, groups):
         self._groups = groups
 
     def __getitem__(self, name):
-        group = next((group for group in self._groups if name in group), self._groups[0])
-        dataset = group[name]
-        if dataset.external or dataset.is_virtual:
-            raise ValueError(f"A saved table must be in one file. Received: `{name}` outside of it")
-        return np.asarray(dataset)
+        return member(next((each for each in self._groups if name in each), self._groups[0]), name)

@@ -1,14 +1,16 @@
 import dataclasses
 import pathlib
-import zlib
 
 from keras_sparse import checks
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint_manifest import WEIGHTS
-from keras_sparse.saving.checkpoint_reader import check_files
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.folder_files import check_files
+from keras_sparse.saving.folder_files import crc32_of
+from keras_sparse.saving.folder_files import refuse_link
+from keras_sparse.saving.folder_files import size_of
 from keras_sparse.saving.saved_table import SavedTable
 from keras_sparse.table_part import TablePart
 
@@ -65,7 +67,7 @@ class WholeCheckpoint:
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(checks.path(path, "path")).resolve()
+        self.folder = pathlib.Path(checks.local_path(path, "path")).resolve()
         self.manifest = Manifest.read(self.folder)
         if self.manifest.ranks is None:
             self.readers = [CheckpointReader(self.folder)]
@@ -83,10 +85,12 @@ class WholeCheckpoint:
     def _reader_of(self, rank):
         folder = rank_folder(self.folder, rank)
         path = folder / MANIFEST
-        if not path.exists() or zlib.crc32(path.read_bytes()) != self.manifest.ranks[rank]:
+        refuse_link(folder)
+        is_there = size_of(path) is not None
+        if not is_there or crc32_of(path) != self.manifest.ranks[rank]:
             raise CheckpointDamagedError(
                 f"A checkpoint must have the manifests of all its ranks, as they were. Received: "
-                f"{path}, which is {'another' if path.exists() else 'not there'}"
+                f"{path}, which is {'another' if is_there else 'not there'}"
             )
         return CheckpointReader(folder)
 
@@ -103,7 +107,7 @@ class WholeCheckpoint:
 
     def check_weights(self):
         """Raises CheckpointDamagedError unless Keras' file is as it was saved."""
-        if zlib.crc32(self.weights.read_bytes()) != self.manifest.weights_crc32:
+        if crc32_of(self.weights) != self.manifest.weights_crc32:
             raise CheckpointDamagedError(
                 f"A checkpoint's files must match their checksums. Received: {self.weights}"
             )

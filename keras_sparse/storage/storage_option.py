@@ -1,9 +1,9 @@
-import os
-
 import keras
 
 from keras_sparse import checks
+from keras_sparse.amounts import parse_bytes
 from keras_sparse.ops import _native
+from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
 
 _DEFAULT_SIZE = 1 << 30
@@ -28,18 +28,22 @@ class StorageOption:
         storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.
         storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
             it at a time; its tables each have a folder of their own in it, which goes with the
-            table. Needed for lower tiers.
-        storage_size: List of integers. Bytes of each tier, the first one's with everything that it
-            holds: rows, slots, keys and index. They are the table's, in this process. Tiers that it
-            does not reach have 1 GiB; memory alone has no limit then. Where the last tier, which
-            may be the first, is full, the next update is an error before it changes the table; a
-            static table that does not fit is one as it is made or gets its optimizer.
+            table. Needed for lower tiers. That of a model file is taken only where this program
+            has a `StorageOption` with the same path already, where the environment variable
+            `KERAS_SPARSE_STORAGE_PATHS` (folders, with ':' in between) has a folder that it is in,
+            or with `keras.saving.load_model(..., safe_mode=False)`.
+        storage_size: List of integers, or of strings such as `"2GB"` and `"64GiB"`. Bytes of each
+            tier, the first one's with everything that it holds: rows, slots, keys and index. They
+            are the table's, in this process. Tiers that it does not reach have 1 GiB; memory alone
+            has no limit then. Where the last tier, which may be the first, is full, the next update
+            is an error before it changes the table; a static table that does not fit is one as it
+            is made or gets its optimizer.
         cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier: those whose last
             gradient lies furthest back, or those with the fewest training steps since they last
             came into it, where older steps count less. Defaults to `"LRU"`.
 
     Example:
-    >>> storage = StorageOption("DRAM_SSDHASH", "rows", storage_size=[512 << 20, 64 << 30])
+    >>> storage = StorageOption("DRAM_SSDHASH", "rows", storage_size=["512MB", "64GB"])
     >>> layer = keras_sparse.layers.Embedding(None, 64, storage=storage)
     """
 
@@ -51,6 +55,8 @@ class StorageOption:
             names = tuple(name for name in names if not name.startswith("HBM"))
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type"))
         self.storage_path = _check_path(storage_path)
+        if self.storage_path is not None:
+            foreign_paths.remember_own(self.storage_path)
         self.storage_size = _check_sizes(storage_size)
         self.cache_strategy = checks.one_of(cache_strategy, ("LRU", "LFU"), "cache_strategy")
         self._check_tiers()
@@ -104,7 +110,15 @@ class StorageOption:
 
     @classmethod
     def from_config(cls, config):
-        """Makes the option that `get_config` describes."""
+        """Makes the option that `get_config` describes.
+
+        Raises:
+            ValueError: A model is loaded from a file in Keras' safe mode, and this program has not
+                agreed to the file's `storage_path`.
+        """
+        path = _check_path(config.get("storage_path"))
+        if path is not None:
+            foreign_paths.check_of_file(path)
         return cls(**config)
 
 
@@ -119,12 +133,12 @@ def _check_path(path):
             "`storage_path` must be a path of UTF-8 text without NUL. Received: "
             f"storage_path={path!r}"
         )
-    if "://" in path:
+    if checks.is_url(path):
         raise ValueError(
             "`storage_path` must be a folder on a disk of this machine. Received: "
             f"storage_path={path!r}"
         )
-    return os.path.expanduser(path)
+    return path
 
 
 def _check_sizes(sizes):
@@ -136,7 +150,7 @@ def _check_sizes(sizes):
             "`storage_size` must be a list of the bytes of each tier. Received: "
             f"storage_size={sizes!r}"
         )
-    return [checks.positive(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
+    return [parse_bytes(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
 
 
 def check_storage(storage, input_dim):

@@ -17,13 +17,19 @@ namespace keras_sparse {
 namespace {
 
 constexpr char kLockName[] = "/keras_sparse.lock";
+// Of the folder of a table, and of the empty file beside it that says that it was made here: a
+// storage path may hold folders of the user's, whatever their names.
 constexpr char kTablePrefix[] = "keras_sparse-table-";
+constexpr char kMarkerPrefix[] = "keras_sparse.own-";
 
-// Exactly what is made here: a storage path may hold files of the user's.
-bool IsTableFolder(const std::string& name) {
-  const std::string prefix = kTablePrefix;
+bool IsMarker(const std::string& name) {
+  const std::string prefix = kMarkerPrefix;
   return name.size() > prefix.size() && name.compare(0, prefix.size(), prefix) == 0 &&
          name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+}
+
+std::string MarkerOf(std::string folder) {
+  return folder.replace(folder.rfind(kTablePrefix), sizeof(kTablePrefix) - 1, kMarkerPrefix);
 }
 
 Status NoPlaceForFiles(const Status& status) {
@@ -57,6 +63,8 @@ struct StorageFolder::Root {
   // they have left there goes.
   Status HoldLock();
   Status MakeFolder(std::string* folder);
+  // The marker stays with a folder that cannot be removed, for the next process to do it.
+  Status RemoveFolder(const std::string& folder);
   // Leaves the path to others.
   void Leave();
   // Forked children would hold the locks, too, and for longer than this process where it is killed.
@@ -87,7 +95,7 @@ void StorageFolder::RemoveAll() {
   for (const auto& [_, root] : Root::All()) {
     if (root->process != ::getpid()) continue;
     if (root->HoldLock().ok()) {
-      for (const std::string& folder : root->folders) (void)root->env->RemoveFolder(folder);
+      for (const std::string& folder : root->folders) (void)root->RemoveFolder(folder);
     }
     root->is_gone = true;  // what stands there from now on may be another process's
     root->Leave();
@@ -104,9 +112,10 @@ Status StorageFolder::Root::HoldLock() {
   std::vector<std::string> names;
   KERAS_SPARSE_RETURN_IF_ERROR(env->List(path, &names));
   for (const std::string& name : names) {
-    const std::string folder = path + "/" + name;
-    if (!IsTableFolder(name) || folders.count(folder) > 0) continue;
-    KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(folder));
+    if (!IsMarker(name)) continue;
+    const std::string folder = path + "/" + kTablePrefix + name.substr(sizeof(kMarkerPrefix) - 1);
+    if (folders.count(folder) > 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(RemoveFolder(folder));
   }
   is_clear = true;
   return Status::Ok();
@@ -114,14 +123,27 @@ Status StorageFolder::Root::HoldLock() {
 
 Status StorageFolder::Root::MakeFolder(std::string* folder) {
   KERAS_SPARSE_RETURN_IF_ERROR(HoldLock());
-  std::array<char, 48> name;
-  std::snprintf(name.data(), name.size(), "/%s%06lld", kTablePrefix,
-                static_cast<long long>(num_made));
-  *folder = path + name.data();
-  KERAS_SPARSE_RETURN_IF_ERROR(env->MakeFolder(*folder));
-  ++num_made;
+  std::string taken;
+  do {
+    std::array<char, 48> name;
+    std::snprintf(name.data(), name.size(), "/%s%06lld", kTablePrefix,
+                  static_cast<long long>(num_made++));
+    *folder = path + name.data();
+  } while (env->Resolve(*folder, &taken).ok());
+  std::unique_ptr<File> marker;
+  KERAS_SPARSE_RETURN_IF_ERROR(env->CreateFile(MarkerOf(*folder), &marker));
+  const Status made = env->MakeFolder(*folder);
+  if (!made.ok()) {
+    (void)env->RemoveFile(MarkerOf(*folder));
+    return made;
+  }
   folders.insert(*folder);
   return Status::Ok();
+}
+
+Status StorageFolder::Root::RemoveFolder(const std::string& folder) {
+  KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(folder));
+  return env->RemoveFile(MarkerOf(folder));
 }
 
 void StorageFolder::Root::Leave() {
@@ -173,7 +195,7 @@ StorageFolder::~StorageFolder() {
   std::lock_guard<std::mutex> one_at_a_time(*Mutex());
   if (root_->process != ::getpid() || root_->is_gone) return;
   // What cannot be removed now is removed by the next process that locks the path.
-  if (root_->HoldLock().ok()) (void)root_->env->RemoveFolder(path_);
+  if (root_->HoldLock().ok()) (void)root_->RemoveFolder(path_);
   root_->folders.erase(path_);
   if (!root_->folders.empty()) return;
   Root::All().erase(root_->path);

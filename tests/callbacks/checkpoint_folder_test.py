@@ -1,6 +1,10 @@
 """What the callback does with a folder in which not all is as it was saved."""
 
+import contextlib
+import os
+import pathlib
 import shutil
+import tempfile
 
 import keras
 import pytest
@@ -10,6 +14,8 @@ from checkpoint_cases import content
 from checkpoint_cases import fit
 from checkpoint_cases import make_model
 from checkpoint_cases import names
+from checkpoint_cases import storage
+from checkpoint_cases import train_all_keys
 from keras_sparse.callbacks import Checkpoint
 
 
@@ -80,3 +86,58 @@ def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
     with pytest.raises(ValueError, match="tables of the same shapes"):
         fit(other, [Checkpoint(tmp_path)])
     assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x80])  # another letter, and no UTF-8
+def test_a_flipped_bit_of_the_manifest_is_damage(bit, tmp_path):
+    model = make_model()
+    fit(model, [Checkpoint(tmp_path)], epochs=2)
+    path = tmp_path / "step-000000020" / "manifest.json"
+    content_of = bytearray(path.read_bytes())
+    content_of[200] ^= bit
+    path.write_bytes(content_of)
+    resumed = make_model()
+    with pytest.warns(UserWarning, match="put aside: A checkpoint's manifest must match"):
+        fit(resumed, [Checkpoint(tmp_path)], epochs=2)
+    assert content(resumed) == content(model)
+
+
+@pytest.fixture
+def of_nobody():
+    """A folder of a user without rights, who this process is while `become` is entered."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+
+        @contextlib.contextmanager
+        def become():
+            if os.geteuid() != 0:
+                yield
+                return
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, 65534, 65534)
+            os.seteuid(65534)
+            try:
+                yield
+            finally:
+                os.seteuid(0)
+
+        yield folder, become
+
+
+@pytest.mark.parametrize("pattern", ["manifest.json", "model.weights.h5", "rows-*.h5", "*.seg"])
+def test_what_may_not_be_read_now_is_not_damaged(pattern, of_nobody, tmp_path):
+    folder, become = of_nobody
+    model = make_model(storage("DRAM_SSDHASH", tmp_path / "tiers"))
+    train_all_keys(model)
+    fit(model, [Checkpoint(folder)], epochs=1)
+    (last,) = names(folder)
+    unreadable = next((folder / last).glob(pattern))
+    resumed = make_model()
+    with become():
+        unreadable.chmod(0)
+        with pytest.raises(OSError, match="Permission denied"):
+            fit(resumed, [Checkpoint(folder)], epochs=1)
+        unreadable.chmod(0o600)
+    assert names(folder) == [last]
+    fit(resumed, [Checkpoint(folder)], epochs=1)
+    assert content(resumed) == content(model)

@@ -32,8 +32,8 @@ def test_names_the_table_that_is_too_large_by_itself():
 def test_names_the_largest_of_many_tables():
     tables = [TableSpec(f"t{i}", 1000, 25 * (i + 1)) for i in range(3)]  # 100, 200 and 300 kB
     words = (
-        "the 3 tables have 600 KB with slots (of which table 't2' has 300 KB with its slots), more "
-        "than 2 x 200 KB. Take 4 ranks, or a memory_budget of 300000, 300 KB"
+        "the 3 tables have 600 kB with slots (of which table 't2' has 300 kB with its slots), more "
+        "than 2 x 200 kB. Take 4 ranks, or a memory_budget of 300000, 300 kB"
     )
     with pytest.raises(ValueError, match=re.escape(words)):
         plan_placement(tables, 2, "memory_balanced", memory_budget=200_000)

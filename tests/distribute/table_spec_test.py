@@ -21,6 +21,7 @@ def test_a_dynamic_table_takes_what_its_first_tier_takes():
     assert table.num_elements is None
     assert table.bytes_of(None, 8) == 0
     assert TableSpec("keys", None, 8, first_tier_bytes=10**9).bytes_of(None, 8) == 10**9
+    assert TableSpec("keys", None, 8, first_tier_bytes="1GB").first_tier_bytes == 10**9
 
 
 @pytest.mark.parametrize("hotness", [3, [1, 2.5]])

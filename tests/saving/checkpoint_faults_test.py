@@ -1,6 +1,7 @@
 """Saving to a disk that fails is an error, and loses neither a checkpoint nor a change."""
 
 import errno
+import fcntl
 import functools
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 
 import h5py
 import keras
+import numpy as np
 import pytest
 
 from checkpoint_cases import content
@@ -156,9 +158,9 @@ for kind in (None, "DRAM_SSDHASH"):
             run.check_nothing_changed()
         with pytest.raises(OSError, match=f"No space left on device: '{weights}'"):
             run.model.save_weights(weights)
-        weights.unlink()
         with pytest.raises(OSError, match="No space left on device"):
             run.model.save(disk / "model.keras")
+        assert not [each.name for each in disk.iterdir() if "model." in each.name]
     small_disks.resize(disk, "100m")
     run.save(save)
     run.check_saved()
@@ -188,13 +190,27 @@ def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypat
 
 
 def test_a_file_that_is_read_is_not_overwritten(tmp_path):
+    path = tmp_path / "file.h5"
+    path.write_bytes(before := b"text")
+    with open(path) as read:
+        fcntl.flock(read, fcntl.LOCK_SH)  # as HDF5 does
+        with (
+            pytest.raises(BlockingIOError, match=f"open elsewhere .*{path.name}"),
+            careful_hdf5.careful_hdf5(),
+        ):
+            h5py.File(path, "w")
+    assert path.read_bytes() == before
+
+
+def test_who_reads_a_file_that_is_saved_again_has_it_as_it_was(tmp_path):
     model = make_model()
     model.save_weights(path := tmp_path / "model.weights.h5")
-    before = path.read_bytes()
-    with h5py.File(path), pytest.raises(BlockingIOError, match=f"open elsewhere .*{path.name}"):
+    with h5py.File(path) as file:
+        train(model, 1)
         model.save_weights(path)
-    assert path.read_bytes() == before
-    model.save_weights(path)
+        verify(file)
+        assert not np.array_equal(file["layers/dense/vars/0"], model.layers[-1].kernel)
+    model.load_weights(path)
 
 
 def test_a_small_disk_that_is_made_larger_loses_no_change(tmp_path):

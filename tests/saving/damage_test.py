@@ -182,6 +182,29 @@ def test_a_whole_file_is_read_for_its_checksums_twice(name, tmp_path, monkeypatc
     assert len(reads) <= 2 * once + 4  # and a header for each table
 
 
+@pytest.mark.parametrize("load", [keras.Model.load_weights, keras.saving.load_weights])
+@pytest.mark.parametrize("name", ["m.weights.h5", "m.weights.json", "m.keras"])
+def test_all_or_nothing_of_any_file_is_loaded_by_method_and_function(name, load, tmp_path):
+    model = trained_model(2)
+    if name.endswith(".keras"):
+        model.save(tmp_path / name)
+    else:
+        shards = {"max_shard_size": 1e-3} if name.endswith(".json") else {}
+        model.save_weights(tmp_path / name, **shards)
+    record = next(iter(model.dynamic.embeddings.export()))[1][0].tobytes()
+    (path,) = [path for path in tmp_path.iterdir() if record in path.read_bytes()]
+    whole = path.read_bytes()
+    loaded = trained_model(1)
+    before = content(loaded)
+    path.write_bytes(whole.replace(record, bytes(len(record))))
+    with pytest.raises(ValueError, match="damaged"):
+        load(loaded, tmp_path / name)
+    assert content(loaded) == before
+    path.write_bytes(whole)
+    load(loaded, tmp_path / name)
+    assert content(loaded) == content(model)
+
+
 def test_a_damaged_keras_archive_is_an_error(tmp_path):
     inputs = keras.Input((2,), dtype="int64")
     model = keras.Model(inputs, Embedding(None, 3, "sum")(inputs))

@@ -31,19 +31,31 @@ SCRIPT = """
         for part in range(10):
             table.import_(np.arange(part, 10 * 2**16, 10), rows)
         del rows
-    extra = {}
-    for name, run in (("save", model.save_weights), ("load", model.load_weights)):
+    path, extra = sys.argv[2], {}
+    is_archive = path.endswith(".keras")
+    steps = {
+        "save": model.save if is_archive else model.save_weights,
+        "load weights": model.load_weights,
+    }
+    if is_archive:
+        steps["load model"] = keras.saving.load_model
+    for name, run in steps.items():
         reset_peak()
         before = peak_bytes()
-        run(sys.argv[2])
+        run(path)
         extra[name] = peak_bytes() - before
+    if is_archive:
+        extra["load model"] -= table.stats()["bytes"]
     print(json.dumps({"table": table.stats()["bytes"], "extra": extra}))
 """
 
 
-@pytest.mark.parametrize("input_dim", [10 * 2**16, None])
-def test_saving_and_loading_take_little_memory_beside_the_table(input_dim, tmp_path):
-    path = tmp_path / "large.weights.h5"
+@pytest.mark.parametrize(
+    ("input_dim", "name"),
+    [(10 * 2**16, "large.weights.h5"), (None, "large.weights.h5"), (None, "large.keras")],
+)
+def test_saving_and_loading_take_little_memory_beside_the_table(input_dim, name, tmp_path):
+    path = tmp_path / name
     output = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(input_dim), str(path)],
         capture_output=True,

@@ -33,6 +33,13 @@ def test_defaults_to_memory_alone():
     assert option.cache_strategy == "LRU"
 
 
+def test_takes_sizes_as_text():
+    option = StorageOption("DRAM_SSDHASH", "ssd", storage_size=["2GB", "64 GiB"])
+    assert option.sizes == [2 * 10**9, 64 << 30]
+    again = StorageOption.from_config(option.get_config())
+    assert again.get_config() == option.get_config()
+
+
 def test_fills_up_sizes_with_a_gibibyte():
     option = StorageOption("DRAM_SSDHASH", "ssd", storage_size=[512])
     assert option.sizes == [512, 1 << 30]
@@ -83,6 +90,11 @@ def test_survives_its_config():
         ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
         ({"storage_size": [1, 2**63]}, ValueError, "`storage_size\\[1\\]` must be below 2..63"),
+        (
+            {"storage_size": ["2 gigabytes"]},
+            ValueError,
+            "`storage_size\\[0\\]` must be a number of",
+        ),
         ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
         ({"storage_size": 1 << 30}, TypeError, "must be a list of the bytes of each tier"),
         ({"cache_strategy": "FIFO"}, ValueError, "`cache_strategy` must be one of"),

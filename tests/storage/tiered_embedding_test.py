@@ -204,7 +204,7 @@ def test_a_path_in_use_is_refused_and_what_a_killed_process_left_is_cleared(tmp_
         with pytest.raises(tf.errors.FailedPreconditionError, match="another has it; give each"):
             layer.build()
         left = {each.name for each in path.iterdir()}
-        assert left == {"keras_sparse.lock", "keras_sparse-table-000000"}
+        assert left == {"keras_sparse.lock", "keras_sparse.own-000000", "keras_sparse-table-000000"}
         process.send_signal(signal.SIGKILL)
         process.wait()
         (segment, *_) = path.rglob("*.seg")

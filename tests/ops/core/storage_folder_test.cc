@@ -25,6 +25,12 @@ Status Make(const std::string& path, std::unique_ptr<StorageFolder>* folder) {
   return StorageFolder::Make(Env::Posix(), path, folder);
 }
 
+// What is there while a path has one table.
+Contents OneTable(const std::string& path, const std::string& number) {
+  return {path + "keras_sparse.lock", path + "keras_sparse.own-" + number,
+          path + "keras_sparse-table-" + number};
+}
+
 TEST(StorageFolder, GivesEachTableAFolderAndLeavesNothing) {
   const TempFolder temp;
   std::unique_ptr<StorageFolder> first;
@@ -35,8 +41,9 @@ TEST(StorageFolder, GivesEachTableAFolderAndLeavesNothing) {
   EXPECT_EQ(second->path(), temp / "ssd/rows/keras_sparse-table-000001");
   std::ofstream(second->path() + "/file") << "rows";
   second.reset();
-  EXPECT_EQ(temp.Contents(), (Contents{"ssd", "ssd/rows", "ssd/rows/keras_sparse.lock",
-                                       "ssd/rows/keras_sparse-table-000000"}));
+  Contents expected = OneTable("ssd/rows/", "000000");
+  expected.insert({"ssd", "ssd/rows"});
+  EXPECT_EQ(temp.Contents(), expected);
   ASSERT_TRUE(IsOk(Make(temp / "ssd/rows", &second)));
   EXPECT_EQ(second->path(), temp / "ssd/rows/keras_sparse-table-000002");
   first.reset();
@@ -75,7 +82,7 @@ TEST(StorageFolder, ClearsAwayWhatAKilledProcessLeft) {
   EXPECT_EQ(temp.Contents().count("keras_sparse-table-000000/000000.seg"), 1u);
   std::unique_ptr<StorageFolder> folder;
   ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
-  EXPECT_EQ(temp.Contents(), (Contents{"keras_sparse.lock", "keras_sparse-table-000000"}));
+  EXPECT_EQ(temp.Contents(), OneTable("", "000000"));
 }
 
 TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
@@ -138,16 +145,19 @@ TEST(StorageFolder, LeavesThePathToWhomeverHasItSince) {
   std::filesystem::remove_all(path);
   // Another open file stands for another process.
   std::filesystem::create_directories(path + "/keras_sparse-table-000000");
+  std::ofstream(path + "/keras_sparse.own-000000");
   std::unique_ptr<Env::Lock> theirs;
   ASSERT_TRUE(IsOk(Env::Posix()->LockFile(path + "/keras_sparse.lock", &theirs)));
   first.reset();
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "another has it", Make(path, &first)));
-  EXPECT_EQ(temp.Contents(),
-            (Contents{"ssd", "ssd/keras_sparse.lock", "ssd/keras_sparse-table-000000"}));
+  Contents expected = OneTable("ssd/", "000000");
+  expected.insert("ssd");
+  EXPECT_EQ(temp.Contents(), expected);
   theirs.reset();
   ASSERT_TRUE(IsOk(Make(path, &first)));
-  EXPECT_EQ(temp.Contents(),
-            (Contents{"ssd", "ssd/keras_sparse.lock", "ssd/keras_sparse-table-000002"}));
+  expected = OneTable("ssd/", "000002");
+  expected.insert("ssd");
+  EXPECT_EQ(temp.Contents(), expected);
   first.reset();
   second.reset();
   EXPECT_TRUE(temp.Contents().empty());
@@ -217,13 +227,27 @@ TEST(StorageFolder, IsClearOfWhatOthersLeftOnceItCouldBeListed) {
   // Another process has had the path, and was killed.
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path + "/keras_sparse-table-000001/ssdhash-0");
+  std::ofstream(path + "/keras_sparse.own-000001");
   env.lists_left = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kDataLoss, "could not list", StorageFolder::Make(&env, path, &second)));
   env.lists_left = INT64_MAX;
   ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &second)));
+  Contents expected = OneTable("rows/", "000001");
+  expected.insert("rows");
+  EXPECT_EQ(temp.Contents(), expected);
+}
+
+TEST(StorageFolder, LeavesAFolderOfItsNameThatItHasNotMade) {
+  const TempFolder temp;
+  std::filesystem::create_directory(temp / "keras_sparse-table-000000");
+  std::ofstream(temp / "keras_sparse-table-000000/precious") << "text";
+  std::unique_ptr<StorageFolder> folder;
+  ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
+  EXPECT_EQ(folder->path(), temp / "keras_sparse-table-000001");
+  folder.reset();
   EXPECT_EQ(temp.Contents(),
-            (Contents{"rows", "rows/keras_sparse.lock", "rows/keras_sparse-table-000001"}));
+            (Contents{"keras_sparse-table-000000", "keras_sparse-table-000000/precious"}));
 }
 
 TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {

@@ -1,10 +1,15 @@
+"""Numbers of bytes, and seconds, as people write and read them."""
+
+import decimal
 import math
 import re
 
 from keras_sparse import checks
 
-_UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
-_BINARY = {"TIB": 2**40, "GIB": 2**30, "MIB": 2**20, "KIB": 2**10}
+_UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1}
+_BINARY = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
+
+_AMOUNT = re.compile(r"([0-9]+\.?[0-9]*(?:e[0-9]{1,2})?) *([a-z]*)", re.IGNORECASE)
 
 
 def bytes_text(num_bytes):
@@ -29,19 +34,20 @@ def parse_bytes(value, name):
     """Returns a number of bytes, an integer above 0, from one or from text such as `"16GB"`.
 
     Args:
-        value: Integer; or string: a number, and B, KB, MB, GB, TB, which are powers of 1000, or
-            KiB, MiB, GiB, TiB, powers of 1024.
+        value: Integer; or string: a number, and B, kB, MB, GB, TB, which are powers of 1000, or
+            KiB, MiB, GiB, TiB, powers of 1024, in letters of any case.
         name: String. What errors call it.
     """
     if not isinstance(value, str):
         return checks.positive(value, name)
-    match = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?) *([KMGT]?I?B)?", value.strip(), re.IGNORECASE)
-    try:
-        number, unit = match.groups() if match else ("", None)
-        size = {**_UNITS, **_BINARY}[(unit or "B").upper()]
-        return checks.positive(int(float(number) * size), name)
-    except (ValueError, KeyError):
+    sizes = {unit.upper(): size for unit, size in {**_UNITS, **_BINARY}.items()}
+    match = _AMOUNT.fullmatch(value.strip())
+    num_bytes = decimal.Decimal(0)
+    if match is not None:
+        num_bytes = decimal.Decimal(match[1]) * sizes.get((match[2] or "B").upper(), 0)
+    if not 1 <= num_bytes < 2**63:
         raise ValueError(
-            f"`{name}` must be a number of bytes above 0, such as 16GB or 64GiB. Received: "
-            f"{name}={value!r}"
-        ) from None
+            f"`{name}` must be a number of bytes above 0, such as 16GB or 64GiB, and below 2**63. "
+            f"Received: {name}={value!r}"
+        )
+    return int(num_bytes)

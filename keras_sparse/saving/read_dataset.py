@@ -1,0 +1,74 @@
+"""Datasets of files that may come from elsewhere: what they claim is checked before it is read."""
+
+import math
+
+import h5py
+import numpy as np
+
+# A dataset that claims more than this must have some of it in the file. No chunk of ours does.
+_FREE_BYTES = 64 << 20
+# What compression can do at most, if a file was packed again.
+_MOST_EXPANSION = 1000
+
+
+def read_dataset(store, name, dtype, shape):
+    """Returns an array of a store, which takes no memory before it is known to be what it must be.
+
+    Args:
+        store: `h5py.Group`, what Keras hands to `load_own_variables`, or a dict.
+        name: String. Its path in the store.
+        dtype: The only one it may have; `None` for any number.
+        shape: Tuple, with `None` for any length.
+
+    Raises:
+        ValueError: It is of another dtype or shape, or not in the file itself.
+        KeyError: There is none.
+    """
+    dataset = _find(store, name)
+    if isinstance(dataset, h5py.Dataset):
+        _check_stored(dataset, name)
+    is_shape = len(dataset.shape) == len(shape) and all(
+        wanted in (None, length) for wanted, length in zip(shape, dataset.shape, strict=True)
+    )
+    is_dtype = dataset.dtype.kind in "biufV" if dtype is None else dataset.dtype == dtype
+    if not is_shape or not is_dtype:
+        raise ValueError(
+            "A saved table's chunks must have the shapes its header says. The file is damaged. "
+            f"Received: `{name}` of shape {dataset.shape} and dtype {dataset.dtype}, not {shape}"
+            f"{'' if dtype is None else f' and {np.dtype(dtype)}'}"
+        )
+    # Keras' store knows of dtypes that HDF5 does not have.
+    return np.asarray(dataset if isinstance(dataset, np.ndarray) else store[name])
+
+
+def member(group, path):
+    """Returns what a group has at a path, without following links to elsewhere."""
+    for name in path.strip("/").split("/"):
+        link = group.get(name, getlink=True)
+        if link is None:
+            raise KeyError(f"'{path}' is not there")
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError(f"A saved table must be in one file. Received: link `{path}`")
+        group = group[name]
+    return group
+
+
+def _find(store, name):
+    """The dataset, or an array where the store shows no more of it."""
+    group = getattr(store, "_h5_entry_group", store)  # Keras' store itself gives arrays alone
+    if isinstance(group, h5py.Group) and (group is store or name in group):
+        return member(group, name)
+    found = store[name]
+    return found if isinstance(found, h5py.Dataset) else np.asarray(found)
+
+
+def _check_stored(dataset, name):
+    if dataset.external or dataset.is_virtual:
+        raise ValueError(f"A saved table must be in one file. Received: `{name}` outside of it")
+    claimed = math.prod(dataset.shape) * dataset.dtype.itemsize
+    stored = dataset.id.get_storage_size()
+    if claimed > max(_FREE_BYTES, _MOST_EXPANSION * stored):
+        raise ValueError(
+            "A saved table's chunks must be in its file. The file is damaged. Received: "
+            f"`{name}` of {claimed} bytes, of which {stored} are stored"
+        )

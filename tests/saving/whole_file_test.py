@@ -1,0 +1,227 @@
+"""A file that is saved over another one takes its place when it is whole, at any path."""
+
+import gc
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+from keras_sparse.saving import verify
+
+IDS = np.arange(12).reshape(6, 2)
+
+
+class Stumbling(keras.layers.Dense):
+    """A layer that does something else while it is saved."""
+
+    meanwhile = None
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        if self.meanwhile is not None:
+            self.meanwhile()
+
+
+def make_model(stumbles_first=True):
+    inputs = keras.Input((2,), dtype="int64")
+    floats = keras.ops.cast(inputs, "float32")
+    sides = [Embedding(None, 2, "sum")(inputs), keras.layers.Dense(2)(floats)]
+    stumbling = Stumbling(1)
+    # Keras saves layers in the order of their depth.
+    added = keras.layers.Add()(sides)
+    outputs = keras.layers.Concatenate()([stumbling(floats), added])
+    if not stumbles_first:
+        outputs = stumbling(added)
+    model = keras.Model(inputs, outputs)
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", run_eagerly=True)
+    train(model)
+    return model, stumbling
+
+
+def train(model):
+    model.train_on_batch(IDS, np.ones((6, model.output_shape[1])))
+
+
+def in_shards(model, path):
+    model.save_weights(path, max_shard_size=1e-6)
+
+
+SAVES = {
+    "m.weights.h5": (
+        lambda model, path: model.save_weights(path),
+        lambda model, path: keras.saving.save_weights(model, path),
+    ),
+    "m.weights.json": (in_shards,),
+    "m.keras": (
+        lambda model, path: model.save(path),
+        lambda model, path: keras.saving.save_model(model, path),
+        lambda model, path: keras.models.save_model(model, path),
+        lambda model, path: tf.keras.models.save_model(model, path),
+    ),
+}
+each_save = pytest.mark.parametrize(
+    ("name", "save"), [(name, save) for name, saves in SAVES.items() for save in saves]
+)
+
+
+@pytest.fixture
+def interrupt():
+    """What Ctrl-C does. A shell lets what it runs in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def fail():
+    raise OSError(28, "No space left on device")
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("stumbles_first", [True, False])
+@pytest.mark.parametrize("is_there", [True, False])
+@each_save
+def test_ctrl_c_is_one_and_leaves_the_old_file(
+    name, save, is_there, stumbles_first, interrupt, tmp_path, capfd
+):
+    model, stumbling = make_model(stumbles_first)
+    if is_there:
+        save(model, tmp_path / name)
+    before = files(tmp_path)
+    capfd.readouterr()
+    stumbling.meanwhile = interrupt
+    with pytest.raises(KeyboardInterrupt) as raised:
+        save(model, tmp_path / name)
+    assert raised.value.__context__ is None
+    gc.collect()
+    assert capfd.readouterr().err == ""
+    assert files(tmp_path) == before
+    stumbling.meanwhile = None
+    save(model, tmp_path / name)
+    assert verify(tmp_path / name) == 1
+
+
+def test_ctrl_c_leaves_no_checkpoint(interrupt, tmp_path, capfd):
+    model, stumbling = make_model()
+    stumbling.meanwhile = interrupt
+    capfd.readouterr()
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(model, tmp_path / "saved")
+    gc.collect()
+    assert (capfd.readouterr().err, list(tmp_path.iterdir())) == ("", [])
+
+
+@each_save
+def test_an_error_leaves_the_old_file_and_names_it(name, save, tmp_path):
+    model, stumbling = make_model()
+    save(model, tmp_path / name)
+    before = files(tmp_path)
+    stumbling.meanwhile = fail
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / name}'"):
+        save(model, tmp_path / name)
+    assert files(tmp_path) == before
+
+
+def test_what_a_killed_process_left_goes_and_what_another_writes_stays(tmp_path):
+    model, stumbling = make_model()
+    left = tmp_path / ".m.weights.h5.0123456789abcdef.partial"
+    left.mkdir()
+    other = tmp_path / ".n.weights.h5.0123456789abcdef.partial"
+    other.mkdir()
+    stumbling.meanwhile = lambda: make_model()[0].save_weights(tmp_path / "m.weights.h5")
+    model.save_weights(tmp_path / "m.weights.h5")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "m.weights.h5"]
+    model.load_weights(tmp_path / "m.weights.h5")
+
+
+def test_a_link_and_the_rights_of_a_file_stay(tmp_path):
+    model, _ = make_model()
+    (tmp_path / "there").mkdir()
+    os.symlink(tmp_path / "there" / "m.weights.h5", tmp_path / "m.weights.h5")
+    for _ in range(2):
+        model.save_weights(tmp_path / "m.weights.h5")
+        (tmp_path / "there" / "m.weights.h5").chmod(0o640)
+    assert (tmp_path / "m.weights.h5").is_symlink()
+    assert (tmp_path / "there" / "m.weights.h5").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_overwrite_is_asked_for_as_ever(answer, tmp_path, monkeypatch):
+    model, _ = make_model()
+    model.save_weights(tmp_path / "m.weights.h5")
+    before = files(tmp_path)
+    train(model)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    model.save_weights(tmp_path / "m.weights.h5", overwrite=False)
+    assert (files(tmp_path) == before) == (answer == "n")
+
+
+@pytest.mark.parametrize("load", [keras.Model.load_weights, keras.saving.load_weights])
+@each_save
+def test_a_url_is_saved_to_and_loaded_from(name, save, load, tmp_path):
+    folder = f"ram://{tmp_path.name}"
+    tf.io.gfile.makedirs(folder)
+    model, stumbling = make_model()
+    save(model, f"{folder}/{name}")
+    expected = model(IDS)
+    train(model)
+    stumbling.meanwhile = fail
+    with pytest.raises(OSError, match="No space left"):
+        save(model, f"{folder}/{name}")
+    load(model, f"{folder}/{name}")
+    np.testing.assert_array_equal(model(IDS), expected)
+    assert verify(f"{folder}/{name}") == 1
+
+
+CHECKPOINTS = {
+    "save_checkpoint": save_checkpoint,
+    "save_delta": save_delta,
+    "load_checkpoint": load_checkpoint,
+    "CheckpointInfo": lambda model, path: keras_sparse.saving.CheckpointInfo.read(path),
+    "Checkpoint": lambda model, path: keras_sparse.callbacks.Checkpoint(path),
+    "StorageOption": lambda model, path: keras_sparse.StorageOption("DRAM_SSDHASH", path),
+}
+
+
+@pytest.mark.parametrize("use", CHECKPOINTS.values(), ids=CHECKPOINTS.keys())
+def test_a_checkpoint_is_of_this_machine(use, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model, _ = make_model()
+    save_checkpoint(model, tmp_path / "base")
+    with pytest.raises(ValueError, match=r"of this machine.*Received: \w+='gs://bucket/run'"):
+        use(model, "gs://bucket/run")
+    assert [path.name for path in tmp_path.iterdir()] == ["base"]
+
+
+def test_the_home_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    model, _ = make_model()
+    for name, (save, *_) in SAVES.items():
+        save(model, f"~/{name}")
+        model.load_weights(f"~/{name}")
+        assert verify(f"~/{name}") == 1
+    save_checkpoint(model, "~/saved")
+    save_delta(model, "~/delta")
+    load_checkpoint(model, "~/delta")
+    keras_sparse.saving.CheckpointInfo.read("~/delta")
+    callbacks = [
+        keras_sparse.callbacks.Checkpoint("~/run"),
+        keras_sparse.callbacks.TierStats("~/logs"),
+    ]
+    model.fit(IDS, np.ones((6, 3)), verbose=0, callbacks=callbacks)
+    storage = keras_sparse.StorageOption("DRAM_SSDHASH", "~/rows")
+    assert storage.storage_path == str(tmp_path / "rows")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {*SAVES, "saved", "delta", "run", "logs"} <= names
+    assert "~" not in names
