@@ -118,12 +118,13 @@ class ExchangeCall:
         )
         if trained[0] is self.exchange.anchor:
             return [no_slices(self.exchange.anchor, tf.size(words, tf.int64))]
-        own = zip(self.exchange.variables, self.exchange.pools, strict=True)
-        return [
-            _slices(variable, values[p], served.ids[p], served.row_splits[p] if pools else None)
-            for p, (variable, pools) in enumerate(own)
-            if variable.trainable
-        ]
+        places = {id(variable): p for p, variable in enumerate(self.exchange.variables)}
+        grads = []
+        for variable in trained:
+            p = places[id(variable)]
+            row_splits = served.row_splits[p] if self.exchange.pools[p] else None
+            grads.append(_slices(variable, values[p], served.ids[p], row_splits))
+        return grads
 
     def _weight_grads(self, grads, request, reply):
         if not self.weighted:
