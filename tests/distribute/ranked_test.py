@@ -18,7 +18,9 @@ PARTS = (
     "whole_batches"
 ).split()
 # What is done with them holds on any number: on 3 where samples or files are divided, else on 2.
-ON_3 = "all2all_embedding checkpoint distributed_layer group_embedding metric_average".split()
+ON_3 = (
+    "all2all_embedding checkpoint distributed_layer group_embedding metric_average unused_table"
+).split()
 
 
 def files(names):

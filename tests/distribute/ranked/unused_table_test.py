@@ -14,10 +14,10 @@ BATCHES = np.arange(4 * ksd.size()).reshape(2, -1, 1) % (ROWS - 1)  # row 9 is i
 
 # Each layer has two tables, of which the second one has no input.
 PLACEMENTS = [
-    {},
+    {"column_slice_threshold": 10**6},
     {"row_slice_threshold": 1},
     {"data_parallel_threshold": 10**6},
-    {"dp_input": False},
+    {"column_slice_threshold": 10**6, "dp_input": False},
 ]
 DECAY = {"weight_decay": 0.01, "global_clipnorm": 0.5}
 
