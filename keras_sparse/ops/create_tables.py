@@ -9,7 +9,7 @@ _MAX_LOWER_TIERS = 2
 def create_tables(
     names, input_dims, output_dims, initial_rows, out_of_range, storages, keeps_ages=None
 ):
-    """Makes native tables. A table lives as long as a tensor that holds its handle.
+    """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
 
     Args:
         names: List of strings, which messages name the tables by.
