@@ -106,3 +106,19 @@ def set_error_prefix(prefix):
         prefix: String, ASCII. Empty for none.
     """
     ctypes.CDLL(_path).keras_sparse_set_error_prefix(prefix.encode())
+
+
+# As keras_sparse_read_segment in ops/tf/read_segment.cc says.
+read_segment = ctypes.CDLL(_path).keras_sparse_read_segment
+read_segment.restype = ctypes.c_int64
+read_segment.argtypes = [
+    ctypes.c_char_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_char_p,
+    ctypes.c_int64,
+]

@@ -183,10 +183,7 @@ def _read_segment(folder, part, words):
         if not wanted.any():
             continue
         try:
-            with tf.init_scope():
-                keys, records = ops.read_segment(str(folder / part.file), words, first, wanted)
+            read = ops.read_segment(folder / part.file, words, first, wanted)
         except tf.errors.OpError as error:
-            # Without the words that TensorFlow puts around it.
-            message = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
-            raise CheckpointDamagedError(message) from error
-        yield keys.numpy(), records.numpy()
+            raise CheckpointDamagedError(error.message) from error
+        yield read

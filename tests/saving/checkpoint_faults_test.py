@@ -190,9 +190,9 @@ def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypat
 @pytest.mark.parametrize("name", ["size", "größe", "大小"])
 def test_a_full_disk_is_an_error_that_names_the_file(name, tmp_path):
     path = tmp_path / f"{name}.h5"
-    with pytest.raises(OSError, match="File too large") as raised, files_of_at_most(10_000):
-        with careful_hdf5.careful_hdf5():
-            h5py.File(path, "w")["data"] = [1.0] * 100_000
+    too_large = pytest.raises(OSError, match="File too large")
+    with too_large as raised, files_of_at_most(10_000), careful_hdf5.careful_hdf5():
+        h5py.File(path, "w")["data"] = [1.0] * 100_000
     assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(path))
 
 
