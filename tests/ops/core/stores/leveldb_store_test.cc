@@ -81,9 +81,11 @@ void CheckDamage(void (*damage)(const std::string& path), const std::string& wor
   // LevelDB writes its files in the background: what it has done when it is idle is what is
   // damaged.
   std::set<std::string> files;
-  while (files != folder.Contents()) {
+  int64_t bytes = 0;
+  while (files != folder.Contents() || bytes != store->bytes()) {
     files = folder.Contents();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    bytes = store->bytes();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   for (const std::string& name : files) {
     if (name.find(".ldb") != std::string::npos) damage(folder / name);
