@@ -11,14 +11,29 @@ RANKED = pathlib.Path(__file__).with_name("ranked")
 
 
 # Who has what of a table and of a batch: on 2 ranks and on 3, which divides no size evenly.
-PARTS = (
-    "all2all_slots broadcast_variables collective_counts collectives distributed_embedding "
-    "distributed_optimizer dynamic_options error_prefix exchange_errors exchange_order "
-    "gradient_tape horovod layer_weights measure_cost_model row_limit shard table_parts together "
-    "whole_batches"
-).split()
+PARTS = [
+    "all2all_slots",
+    "broadcast_variables",
+    "collective_counts",
+    "collectives",
+    "distributed_embedding",
+    "distributed_optimizer",
+    "dynamic_options",
+    "error_prefix",
+    "exchange_errors",
+    "exchange_order",
+    "gradient_tape",
+    "horovod",
+    "layer_weights",
+    "measure_cost_model",
+    "row_limit",
+    "shard",
+    "table_parts",
+    "together",
+    "whole_batches",
+]
 # What is done with them holds on any number: on 3 where samples or files are divided, else on 2.
-ON_3 = "all2all_embedding checkpoint distributed_layer".split()
+ON_3 = ["all2all_embedding", "checkpoint", "distributed_layer"]
 
 
 def files(names):
