@@ -22,11 +22,6 @@ class NoComputation:
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refuse_computation
     __matmul__ = __rmatmul__ = assign_add = assign_sub = _refuse_computation
 
-    @property
-    def device(self):
-        """Where the table is. Functions of TensorFlow read it before they compute."""
-        return self.value.device
-
     def _refuse_checkpoint(self, *args, **kwargs):
         raise NotImplementedError(
             "Embedding variables are not in TensorFlow's checkpoints and SavedModels. Use "
