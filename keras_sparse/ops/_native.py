@@ -110,7 +110,7 @@ def _load():
 
 
 # The ops, and the names of the lower tiers that they were built with.
-lib, LOWER_TIERS, _path = _load()
+lib, LOWER_TIERS, library_path = _load()
 
 
 def set_error_prefix(prefix):
@@ -121,4 +121,20 @@ def set_error_prefix(prefix):
     Args:
         prefix: String, ASCII. Empty for none.
     """
-    ctypes.CDLL(_path).keras_sparse_set_error_prefix(prefix.encode())
+    ctypes.CDLL(library_path).keras_sparse_set_error_prefix(prefix.encode())
+
+
+# As keras_sparse_read_segment in ops/tf/read_segment.cc says.
+read_segment = ctypes.CDLL(library_path).keras_sparse_read_segment
+read_segment.restype = ctypes.c_int64
+read_segment.argtypes = [
+    ctypes.c_char_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_char_p,
+    ctypes.c_int64,
+]

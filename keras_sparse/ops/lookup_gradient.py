@@ -20,12 +20,13 @@ def gradient_rows(variable):
     return 2**63 - 1 if variable.is_dynamic else variable.input_dim
 
 
-def gradient_shape(variable):
-    """Returns the shape that the gradient of an embedding variable says it has, an int64 tensor."""
-    return _shape(gradient_rows(variable), variable.output_dim)
+def gradient_dims(variable):
+    """Returns the shape that the gradient of an embedding variable says it has, two integers."""
+    return gradient_rows(variable), variable.output_dim
 
 
-def _shape(num_rows, output_dim):
+def shape_tensor(num_rows, output_dim):
+    """Returns the dimensions of a gradient as its `dense_shape` has them."""
     return tf.constant((num_rows, output_dim), tf.int64)
 
 
@@ -72,7 +73,7 @@ class _Lookup:
         return [self._as_slices(i, row_grads[i]) for i in self.trained]
 
     def _as_slices(self, i, grad):
-        shape = _shape(self.gradient_rows[i], self.output_dims[i])
+        shape = shape_tensor(self.gradient_rows[i], self.output_dims[i])
         if self.combiners[i] != "none":
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape)

@@ -49,6 +49,26 @@ for ending in ("sys.exit", "os._exit", "collect"):
     print(ending, flush=True)
 """
 
+FORK_AND_OPEN = """
+import gc
+for kind in sys.argv[2:]:
+    child = os.fork()
+    if child == 0:
+        own = Twins(small(f"{sys.argv[1]}/own/{kind}", kind))
+        own.train_some(30)
+        own.check()
+        del own
+        gc.collect()
+        print(kind, os.listdir(f"{sys.argv[1]}/own"), flush=True)
+        os._exit(0)
+    deadline = time.monotonic() + 100
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            sys.exit(f"a child hangs with {kind}")
+        time.sleep(0.05)
+"""
+
 
 @pytest.fixture
 def start(tmp_path):
@@ -156,3 +176,10 @@ def test_forked_children_leave_their_parents_files_alone(start, tmp_path):
     out, err = process.communicate(timeout=TIMEOUT)
     assert (out.split(), process.returncode) == (["sys.exit", "os._exit", "collect"], 0), err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_forked_children_have_tables_of_their_own(start, tmp_path):
+    (tmp_path / "own").mkdir()
+    process = start(FORK_AND_OPEN, *KINDS)
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (out.splitlines(), process.returncode) == ([f"{kind} []" for kind in KINDS], 0), err
