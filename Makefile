@@ -94,6 +94,9 @@ $(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers CMakeLists.txt pyproje
 	@touch $@
 
 # What stores need of the system. Without it they are left out, and a table that asks for one says so.
+# `make demo SYSTEM_PACKAGES=no` installs nothing outside of .venv.
+export SYSTEM_PACKAGES ?= yes
+
 $(STAMPS)/stores: | $(STAMPS)/cmake
 	tools/install_debian_package.sh libleveldb-dev leveldb/db.h "The LEVELDB tier" || true
 	tools/install_debian_package.sh libpmem-dev libpmem.h "The PMEM tier" || true
@@ -181,8 +184,9 @@ test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the check
 notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples/.
 	$(BIN)/pytest -n $(JOBS) --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)
 
+# Warnings that `--quiet` hides are not counted by `--strict` either.
 docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is an error.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(BUILD)/docs
 
 # `make bench BENCH=--write` also puts the results into docs/benchmarks.md.
 bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about an hour).

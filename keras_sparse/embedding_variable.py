@@ -148,6 +148,11 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         return tf.zeros(()) if self._value is None else self._value
 
     @property
+    def device(self):
+        """Where the table is. Functions of TensorFlow read it before they compute."""
+        return self.value.device
+
+    @property
     def is_dynamic(self):
         """Whether the table takes any key, rather than the ids of a fixed range."""
         return self.input_dim is None

@@ -5,6 +5,7 @@ does not read.
 """
 
 import tensorflow as tf
+from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
 from keras_sparse.ops import _native
 from keras_sparse.ops.pooled_slices import PooledSlices
@@ -32,10 +33,25 @@ def shape_tensor(num_rows, output_dim):
 @tf.RegisterGradient("KerasSparseLookup")
 def _gradient(op, *grads):
     call = _Lookup(op)
+    if call.trained:
+        _refuse_to_leave_control_flow(op)
     # An output that is not used comes with zeros, but for the versions, which have no gradient.
     row_grads = [tf.convert_to_tensor(grad) for grad in grads[:-1]]
     handles_ids_and_splits = [None] * (3 * call.num_tables)
     return [*handles_ids_and_splits, *call.weight_grads(row_grads), *call.table_grads(row_grads)]
+
+
+def _refuse_to_leave_control_flow(op):
+    """Raises where the gradient of a `tf.cond` or loop would carry out that of a lookup in it: such
+    a gradient has a fixed shape, and the rows of a lookup have none.
+    """
+    graph = getattr(op, "graph", None)  # `None` where the op ran eagerly
+    if isinstance(graph, ControlFlowFuncGraph) and graph is not tf.compat.v1.get_default_graph():
+        raise NotImplementedError(
+            "The gradient of a lookup inside `tf.cond`, `tf.map_fn` or a loop of a tf.function "
+            "must be taken inside too: put the `tf.GradientTape` there, or look up before it and "
+            f"use the rows inside. Received: lookup '{op.name}' in '{graph.name}'"
+        )
 
 
 class _Lookup:
