@@ -5,6 +5,8 @@ import numbers
 import os
 import pathlib
 
+import numpy as np
+
 
 def positive(value, name):
     """Returns `value` as an int; raises unless it is an integer above 0 of 64 bits."""
@@ -43,10 +45,10 @@ def integer_or_none(value, name):
 
 
 def boolean(value, name):
-    """Returns `value`; raises unless it is True or False."""
-    if not isinstance(value, bool):
+    """Returns `value` as a bool; raises unless it is True or False, Python's or NumPy's."""
+    if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}")
-    return value
+    return bool(value)
 
 
 def number(value, name):
@@ -59,28 +61,45 @@ def number(value, name):
 
 
 def between(value, low, high, name):
-    """Returns `value`; raises unless it is a number above `low` and below `high`."""
+    """Returns `value` as a float; raises unless it is a number above `low` and below `high`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
     if not low < value < high:
         raise ValueError(f"`{name}` must be above {low} and below {high}. Received: {name}={value}")
-    return value
+    return float(value)
 
 
 def fraction(value, name):
-    """Returns `value`; raises unless it is a number above 0 and at most 1."""
+    """Returns `value` as a float; raises unless it is a number above 0 and at most 1."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
     if not 0 < float(value) <= 1:
         raise ValueError(f"`{name}` must be above 0 and at most 1. Received: {name}={value}")
-    return value
+    return float(value)
 
 
 def one_of(value, allowed, name):
-    """Returns `value`; raises unless it is among `allowed`."""
+    """Returns the one of `allowed` that equals `value`; raises if there is none."""
+    allowed = tuple(allowed)
     if value not in allowed:
+        raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+    return allowed[allowed.index(value)]
+
+
+def dtype(value, allowed, name):
+    """Returns the name of a dtype; raises unless it is among `allowed`.
+
+    Args:
+        value: String, or a dtype of TensorFlow, NumPy or the like, which have a name.
+        allowed: Strings.
+        name: String.
+    """
+    named = value
+    if not isinstance(value, str):
+        named = getattr(value, "name", None) or getattr(value, "__name__", value)
+    if named not in tuple(allowed):
         raise ValueError(f"`{name}` must be one of {tuple(allowed)}. Received: {name}={value!r}")
-    return value
+    return str(named)
 
 
 def epoch_or_steps(value, name):

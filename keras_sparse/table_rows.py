@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.copy_table import copy_table
 from keras_sparse.initial_rows import rows_in_chunks
+from keras_sparse.table_part import TablePart
 
 _CHUNK_BYTES = 16 << 20
 
@@ -28,6 +29,9 @@ class TableRows:
     def export(self, chunk_rows=65536, with_ages=False):
         """Yields all rows in pieces of about `chunk_rows`.
 
+        Of a table that is spread over ranks each has its part: ids are those of the whole table,
+        and rows have the columns of the part.
+
         Args:
             chunk_rows: Integer. Defaults to 65536.
             with_ages: Boolean. Whether to yield the age of each row too, which
@@ -41,6 +45,12 @@ class TableRows:
         Raises:
             tf.errors.FailedPreconditionError: The table has changed since the piece before.
         """
+        part = TablePart.of_whole(self)
+        for keys, *rest in self._export_local(chunk_rows, with_ages):
+            yield part.global_ids(keys), *rest
+
+    def _export_local(self, chunk_rows, with_ages=False):
+        """As `export`, with the ids of static rows counted here."""
         cursors = np.zeros(1, np.int64)
         while cursors[0] >= 0:
             with tf.init_scope():
@@ -68,8 +78,12 @@ class TableRows:
     def import_(self, keys, records, ages=None):
         """Writes rows, creating those that are not there.
 
+        Of a table that is spread over ranks by rows, each rank keeps the rows that it owns and
+        drops the others: give all ranks all rows, or each those of the ranks that it knows of. Of
+        one that is spread by columns, a rank takes the columns of its part.
+
         Args:
-            keys: int64 array of shape `(n,)`.
+            keys: int64 array of shape `(n,)`: keys, or ids of the whole table.
             records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
                 them. Rows alone leave the slots of existing rows as they are.
             ages: uint32 array of shape `(n,)`, as `export` gives them. A table that keeps no ages
@@ -78,9 +92,32 @@ class TableRows:
         keys = tf.convert_to_tensor(keys)
         if not keys.dtype.is_integer:
             raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
+        keys = tf.cast(keys, tf.int64)
+        records = tf.convert_to_tensor(records, tf.float32)
+        if self.part is not None and self.part.num_shards > 1:
+            self._check_ids(keys)
+            held = self.part.holds(keys)
+            keys = self.part.local_ids(tf.boolean_mask(keys, held))
+            records = tf.boolean_mask(records, held)
+            ages = None if ages is None else tf.boolean_mask(ages, held)
+        self.import_local(keys, records, ages)
+
+    def _check_ids(self, ids):
+        """Raises unless ids are in the whole static table: one past it may be another rank's."""
+        if self.part.input_dim is not None:
+            tf.debugging.Assert(
+                tf.reduce_all((ids >= 0) & (ids < self.part.input_dim)),
+                [
+                    f"id must be in [0, {self.part.input_dim}) for table '{self.path}'. Received:",
+                    ids,
+                ],
+            )
+
+    def import_local(self, keys, records, ages=None):
+        """As `import_`, of rows that are this part's, with the ids of static ones counted here."""
         ops.import_rows(
             [self],
-            [tf.cast(keys, tf.int64)],
+            [tf.convert_to_tensor(keys, tf.int64)],
             [tf.convert_to_tensor(records, tf.float32)],
             None if ages is None else [tf.convert_to_tensor(ages, tf.uint32)],
         )
@@ -94,7 +131,7 @@ class TableRows:
         for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
             if self.part is not None:
                 first, rows = self.part.cut(first, rows)
-            self.import_(np.arange(first, first + len(rows)), rows)
+            self.import_local(np.arange(first, first + len(rows)), rows)
 
     def whole_shape(self):
         """Returns `(input_dim, output_dim)` of the whole table, which this may have a part of."""
@@ -132,7 +169,7 @@ class TableRows:
         """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
         self._refuse_dynamic("read as one array")
         rows = np.empty((self.input_dim, self.output_dim), np.float32)
-        for keys, records in self.export(max(1, _CHUNK_BYTES // (4 * self.record_floats))):
+        for keys, records in self._export_local(max(1, _CHUNK_BYTES // (4 * self.record_floats))):
             rows[keys] = records[:, : self.output_dim]
         return rows
 
@@ -152,7 +189,7 @@ class TableRows:
         chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
         for first in range(0, self.input_dim, chunk_rows):
             end = min(first + chunk_rows, self.input_dim)
-            self.import_(np.arange(first, end), tf.cast(value[first:end], tf.float32))
+            self.import_local(np.arange(first, end), tf.cast(value[first:end], tf.float32))
         return value
 
     def _refuse_dynamic(self, action):

@@ -96,9 +96,42 @@ def test_parts_have_the_rows_of_the_whole_table(table):
         expected = rows_of(whole, ids)
         np.testing.assert_array_equal(put_together(variables, ids), expected)
         for variable in variables:
-            train(variable, variable.part.local_ids(ids[variable.part.holds(ids)]))
+            train(variable, ids)
             variable.clear()
         np.testing.assert_array_equal(put_together(variables, ids), expected)
+
+
+@hypothesis.settings(deadline=None, max_examples=30)
+@hypothesis.given(table=tables_in_parts())
+def test_parts_are_written_and_read_by_the_ids_of_the_whole_table(table):
+    parts, _, _ = table
+    whole = parts[0]
+    ids = np.array([-(2**63), -13, -1, 0, 1, 2, 3, 2**63 - 1])
+    ids = ids if whole.input_dim is None else np.arange(whole.input_dim)
+    rows = np.arange(len(ids) * whole.output_dim, dtype="float32").reshape(len(ids), -1)
+    for part in parts:
+        variable = make(part, "zeros")
+        columns = rows[:, part.first_column : part.first_column + part.num_columns]
+        variable.import_(ids, columns)
+        found = [piece for piece in variable.export(3)]
+        keys = np.concatenate([ids[:0], *(keys for keys, _ in found)])
+        assert sorted(keys) == list(ids[part.holds(ids)])
+        for keys, records in found:
+            np.testing.assert_array_equal(records, columns[np.searchsorted(ids, keys)])
+
+
+@pytest.mark.parametrize("part", [TablePart("users", 5, 2, 0, 2, shard=1, num_shards=2)])
+@pytest.mark.parametrize(
+    ("ids", "records", "error"),
+    [
+        ([0, 5], np.zeros((2, 2)), tf.errors.InvalidArgumentError),  # 5 would be another rank's
+        ([-1], np.zeros((1, 2)), tf.errors.InvalidArgumentError),
+        ([0, 1], np.zeros((3, 2)), ValueError),
+    ],
+)
+def test_rows_of_no_id_of_the_whole_table_are_an_error(part, ids, records, error):
+    with pytest.raises(error):
+        make(part, "zeros").import_(ids, records)
 
 
 @hypothesis.settings(deadline=None, max_examples=30)

@@ -1,5 +1,6 @@
 import keras
 
+from keras_sparse import checks
 from keras_sparse.distribute.broadcast_variables import broadcast_variables
 from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.layers.integer_lookup import IntegerLookup
@@ -30,7 +31,7 @@ class BroadcastGlobalVariables(keras.callbacks.Callback):
 
     def __init__(self, root_rank=0):
         super().__init__()
-        self.root_rank = root_rank
+        self.root_rank = checks.not_negative(root_rank, "root_rank")
         self._is_done = False
 
     def on_train_begin(self, logs=None):

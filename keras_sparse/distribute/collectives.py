@@ -1,14 +1,21 @@
 """What ranks do together. With one rank each of these returns what it was given.
 
+While one of them waits for other ranks, its name is in the book that the `Watch` of the process
+reads. So a name says whose call it is.
+
 Every rank must call the same ones under the same names. Inside of a `tf.function` Horovod knows
 them by these, and their order does not matter. Outside it knows no names: there ranks must call
 them in the same order too, or what one of them meant for one call arrives at another one.
 """
 
+import contextlib
+
 import tensorflow as tf
 
+from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import horovod
 from keras_sparse.distribute.runtime import size
+from keras_sparse.ops import _native
 
 
 def alltoall(values, splits, name):
@@ -25,8 +32,9 @@ def alltoall(values, splits, name):
     """
     if size() == 1:
         return tf.identity(values), tf.identity(splits)
-    splits = _not_constant(splits)
-    return horovod().alltoall(values, splits, name=name, ignore_name_scope=True)
+    values, splits = _begin_wait([values, _not_constant(splits)], name)
+    received = horovod().alltoall(values, splits, name=name, ignore_name_scope=True)
+    return tuple(_end_wait(received, name))
 
 
 def sum_of(tensors, name):
@@ -53,27 +61,36 @@ def _allreduce(tensors, op, name):
     # of them it still has in its cache, and the place of a number decides in which order the ranks'
     # are added up. With three ranks and more the same step could give other last bits.
     flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    (flat,) = _begin_wait([flat], name)
     flat = horovod().allreduce(flat, op=op, name=name, ignore_name_scope=True)
+    (flat,) = _end_wait([flat], name)
     parts = tf.split(flat, sizes)
     return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _not_constant(tensor):
-    """Returns the tensor plus a zero that nobody knows before a `tf.function` runs.
+    """Returns the tensor plus a zero that nobody knows before a `tf.function` has its data.
 
     TensorFlow would do what is computed from constants alone once, when it prepares a function, and
-    not at each step, where the other ranks wait for it.
+    not at each step, where the other ranks wait for it. And what needs no data could begin in a
+    step that finds its dataset at an end, is then cut off, and waits for other ranks' for good.
     """
     if tf.executing_eagerly():
         return tensor
     # A random number, of which there is one only. TensorFlow lets random numbers alone in the order
     # of a function's stateful ops; with another one this exchange would wait for those before it,
     # for which a rank with another order may not have sent anything yet.
-    with tf.device("CPU"):
+    with tf.device("CPU"), tf.control_dependencies(_data_of(tf.compat.v1.get_default_graph())):
         zero = tf.raw_ops.RandomUniformInt(
             shape=tf.zeros((0,), tf.int32), minval=0, maxval=1, seed=1, seed2=1
         )
     return tensor + tf.cast(zero, tensor.dtype)
+
+
+def _data_of(graph):
+    """What a graph is given, and the ops that read a dataset in it."""
+    readers = [op for op in graph.get_operations() if op.type == "IteratorGetNext"]
+    return [*getattr(graph, "inputs", ()), *readers]
 
 
 def kept(tensors):
@@ -95,14 +112,18 @@ def gather(values, name):
     """
     if size() == 1:
         return tf.identity(values)
-    return horovod().allgather(_not_constant(values), name=name, ignore_name_scope=True)
+    (values,) = _begin_wait([_not_constant(values)], name)
+    gathered = horovod().allgather(values, name=name, ignore_name_scope=True)
+    return _end_wait([gathered], name)[0]
 
 
 def broadcast(value, root_rank, name):
     """Returns the tensor of one rank, on all ranks. They must be of one shape."""
     if size() == 1:
         return tf.identity(value)
-    return horovod().broadcast(value, root_rank, name=name, ignore_name_scope=True)
+    (value,) = _begin_wait([value], name)
+    received = horovod().broadcast(value, root_rank, name=name, ignore_name_scope=True)
+    return _end_wait([received], name)[0]
 
 
 def broadcast_object(value, root_rank, name):
@@ -111,8 +132,11 @@ def broadcast_object(value, root_rank, name):
     """
     if size() == 1:
         return value
-    with tf.init_scope():
-        return horovod().broadcast_object(value, root_rank, name=name)
+    with _waiting(name):
+        (received,) = _agree(
+            [horovod().broadcast_object((name, value), root_rank, name=name)], name
+        )
+    return received
 
 
 def gather_objects(value, name):
@@ -121,5 +145,35 @@ def gather_objects(value, name):
     """
     if size() == 1:
         return [value]
+    with _waiting(name):
+        return _agree(horovod().allgather_object((name, value), name=name), name)
+
+
+def _begin_wait(tensors, name):
+    return _native.lib.keras_sparse_begin_wait(tensors=tensors, call=name)
+
+
+def _end_wait(tensors, name):
+    return _native.lib.keras_sparse_end_wait(tensors=tensors, call=name)
+
+
+@contextlib.contextmanager
+def _waiting(name):
     with tf.init_scope():
-        return horovod().allgather_object(value, name=name)
+        nothing = _begin_wait([tf.zeros(0)], name)
+        try:
+            yield
+        finally:
+            _end_wait(nothing, name)
+
+
+def _agree(named_values, name):
+    """Returns the values of ranks, whose calls must be the same as this one."""
+    names = sorted({theirs for theirs, _ in named_values} | {name})
+    if len(names) > 1:
+        raise RuntimeError(
+            f"{error_prefix()}All ranks must make the same calls in the same order, such as `fit`, "
+            "`evaluate`, what saves and what averages, with the same callbacks. Received: "
+            f"'{name}' here, and of all ranks {names}"
+        )
+    return [value for _, value in named_values]

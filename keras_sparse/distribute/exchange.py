@@ -20,16 +20,19 @@ class Exchange:
         layout: `ExchangeLayout`.
         variables: List of `EmbeddingVariable`: this rank's part of each of `layout.own_tables`.
         pools: List of booleans, one a variable: whether the table has an input with a combiner.
+        is_used: List of booleans, one a variable: whether the table has an input at all. One
+            without has no gradient.
         is_trained: Function without arguments: whether any rank trains any of the tables.
         anchor: `EmbeddingVariable` that stands in for the tables of a rank that trains none of
             them, for gradients to arrive at there too. `None` where there are some.
         name: String, another one for each exchange, the same on all ranks.
     """
 
-    def __init__(self, layout, variables, pools, is_trained, anchor, name):
+    def __init__(self, layout, variables, pools, is_used, is_trained, anchor, name):
         self.layout = layout
         self.variables = variables
         self.pools = pools
+        self.is_used = is_used
         self.is_trained = is_trained
         self.anchor = anchor
         self.name = name
@@ -97,7 +100,7 @@ class Exchange:
         trained = [
             (variable, Slices(variable, place, self.pools[place]))
             for place, variable in enumerate(self.variables)
-            if variable.trainable
+            if self.is_used[place] and variable.trainable
         ]
         if trained or self.anchor is None or not self.is_trained():
             return trained

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_sparse.distribute.collectives import alltoall
+from keras_sparse.distribute.named_exchange import NamedExchange
 from keras_sparse.distribute.runtime import horovod
 from keras_sparse.ops import _native
 
@@ -92,8 +92,8 @@ class _Courier(threading.Thread):
     def run(self):
         try:
             # Here, where no graph is being made that these would keep, and the stage with it.
-            self._exchange_ids = _NamedExchange(f"{self.name}.ids")
-            self._exchange_rows = _NamedExchange(f"{self.name}.rows")
+            self._exchange_ids = NamedExchange(f"{self.name}.ids")
+            self._exchange_rows = NamedExchange(f"{self.name}.rows")
             while not self._take_part():
                 pass
         except Exception as error:
@@ -135,35 +135,6 @@ class _Courier(threading.Thread):
         if self._owes_rows:
             self._exchange_rows(blocks.words, blocks.splits)
         self._exchange_ids(blocks.words, blocks.splits)
-
-
-class _NamedExchange:
-    """An exchange of words under a name that waits for no thread which steps have in use.
-
-    Outside of a function Horovod would know no name, and take what two threads exchange for one
-    another's; the ops of a `tf.function` share the threads of a step's, and come behind them. Those
-    of a dataset need not.
-
-    Args:
-        name: As for `alltoall`.
-    """
-
-    def __init__(self, name):
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = 1
-        options.autotune.enabled = False
-        self._given = given = tf.queue.FIFOQueue(1, [tf.int32, tf.int32])
-        exchanges = tf.data.Dataset.counter().map(lambda _: _exchange_next(given, name))
-        self._received = iter(exchanges.with_options(options))
-
-    def __call__(self, words, splits):
-        self._given.enqueue((words, splits))
-        return next(self._received)
-
-
-def _exchange_next(given, name):
-    words, splits = given.dequeue()
-    return alltoall(tf.ensure_shape(words, (None,)), tf.ensure_shape(splits, (None,)), name)
 
 
 def _fail(handle, message):

@@ -3,6 +3,8 @@
 import re
 import sys
 
+from keras_sparse.distribute import watch
+
 # How Horovod's errors are known, over each of its transports.
 _OF_HOROVOD = re.compile(r"Horovod has been shut down|/gloo/\w+/|(MPI_|nccl)\w+ failed")
 
@@ -34,7 +36,9 @@ def add_last_words(error, prefix):
     """
     if not isinstance(error, Exception):  # the user ends the process, or the program itself
         return
-    if _OF_HOROVOD.search(str(error)):
+    if _OF_HOROVOD.search(str(error)) and watch.has_stalled():
+        error.add_note(f"{prefix}This rank ends because all ranks waited for each other, see above")
+    elif _OF_HOROVOD.search(str(error)):
         error.add_note(
             f"{prefix}This rank ends because another rank has ended, or cannot be reached. Look at "
             "what the others have printed: the cause is the error of the one that ended first. A "

@@ -4,13 +4,11 @@ import json
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.own_tables import OwnTables
 from keras_sparse.distribute.own_tables import part_of_rank
-from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.initial_rows import resolve_seed
 from keras_sparse.initial_rows import with_seed
 from keras_sparse.rows_regularizer import rows_regularizer
-from keras_sparse.storage.storage_option import StorageOption
 
 # Layers are built in the same order on all ranks, so that these numbers are the same too.
 _numbers = itertools.count()
@@ -78,7 +76,7 @@ def _make_variable(plan, table, layer, seed):
         with_seed(layer.embeddings_initializer, seed),
         seed,
         layer.out_of_range,
-        _storage_of_rank(layer.storage, plan.num_ranks),
+        layer.storage,
         layer.admission,
         layer.eviction,
         layer.trainable,
@@ -90,11 +88,3 @@ def _make_variable(plan, table, layer, seed):
     num_ranks = 1 if variable.part is None else plan.num_ranks
     variable.regularizer = rows_regularizer(layer.embeddings_regularizer, num_ranks)
     return variable
-
-
-def _storage_of_rank(storage, num_ranks):
-    """Returns the storage of a table on this rank: with a folder of its own."""
-    if storage is None or storage.storage_path is None or num_ranks == 1:
-        return storage
-    folder = folder_of_rank(storage.storage_path)
-    return StorageOption.from_config({**storage.get_config(), "storage_path": folder})

@@ -29,8 +29,8 @@ class OwnTables:
         wire_dtype: As for `ExchangeLayout`. Defaults to `"float32"`.
 
     Attributes:
-        stand_in: `EmbeddingVariable` without a row, for a rank that trains no table while others
-            do; otherwise `None`.
+        stand_in: `EmbeddingVariable` without a row, for a rank that trains no table that an input
+            uses while others do; otherwise `None`.
     """
 
     def __init__(self, plan, layers, by_table, dp_input=True, wire_dtype="float32"):
@@ -55,8 +55,9 @@ class OwnTables:
                 self.samples = SampleExchange(plan, out_of_range, wire_dtype, name)
 
     def _make_stand_in(self, layout, name):
-        trains = [self._layers[table].trainable for table in layout.tables]
-        if not any(trains) or any(self._layers[table].trainable for table in layout.own_tables):
+        used = set(self.plan.input_table_map)
+        trained = [t for t in layout.tables if t in used and self._layers[t].trainable]
+        if not trained or any(table in trained for table in layout.own_tables):
             return None
         # Like a part of a table: no other rank has it.
         part = TablePart(name, None, 1, 0, 1, rank(), self.plan.num_ranks)
@@ -67,6 +68,7 @@ class OwnTables:
             layout,
             [self.by_table[table] for table in layout.own_tables],
             [self._layers[table].combiner is not None for table in layout.own_tables],
+            [table in self.plan.input_table_map for table in layout.own_tables],
             self._is_any_trained,
             self.stand_in,
             name,
@@ -77,10 +79,13 @@ class OwnTables:
 
     def _is_any_trained(self):
         """Whether a table that is exchanged is trained: by what is the same on all ranks."""
-        own = [*self.by_table.values(), *([] if self.stand_in is None else [self.stand_in])]
-        trains = zip(self._is_exchanged, self._layers, strict=True)
+        used = set(self.plan.input_table_map)
+        own = [variable for table, variable in self.by_table.items() if table in used]
+        own += [] if self.stand_in is None else [self.stand_in]
         is_frozen = bool(own) and not any(variable.trainable for variable in own)
-        return not is_frozen and any(is_in and layer.trainable for is_in, layer in trains)
+        return not is_frozen and any(
+            self._is_exchanged[table] and self._layers[table].trainable for table in used
+        )
 
     def variables(self):
         """Returns the variables in the order of tables, and the stand-in."""

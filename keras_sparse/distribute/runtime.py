@@ -19,6 +19,7 @@ _OTHER_LAUNCHERS = (
     "FLUX_JOB_SIZE",
     "JSM_NAMESPACE_SIZE",
 )
+_STALL_SECONDS = "KERAS_SPARSE_STALL_SECONDS"
 
 
 def init():
@@ -112,11 +113,29 @@ def _runtime():
         return _OneRank()
     # These need TensorFlow, which Horovod has loaded by now; the planner does without.
     from keras_sparse.distribute.last_words import explain_uncaught_errors
+    from keras_sparse.distribute.watch import Watch
     from keras_sparse.ops._native import set_error_prefix
 
     set_error_prefix(_prefix_of(runtime))
     explain_uncaught_errors(_prefix_of(runtime))
+    if seconds := _stall_seconds():
+        Watch(runtime, _prefix_of(runtime), seconds).start()
     return runtime
+
+
+def _stall_seconds():
+    """For how long ranks wait for each other before that is an error; 0 for good."""
+    text = os.environ.get(_STALL_SECONDS) or "30"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(
+            f"The environment variable {_STALL_SECONDS} must be a number of seconds, or 0 for no "
+            f"limit. Received: {_STALL_SECONDS}='{text}'"
+        )
+    return seconds
 
 
 def _join():

@@ -67,7 +67,7 @@ def _set(variable, whole):
             local_id, rows = variable.part.cut(first, rows)
         if len(rows) > 0:
             rows = np.array(rows, np.float32)  # read here, where they lie in a file
-            variable.import_(np.arange(local_id, local_id + len(rows)), rows)
+            variable.import_local(np.arange(local_id, local_id + len(rows)), rows)
 
 
 def _checked(tables, weights):

@@ -105,7 +105,7 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
         self.data_parallel_threshold = data_parallel_threshold
         self.dp_input = checks.boolean(dp_input, "dp_input")
         self.memory_budget = memory_budget
-        self.wire_dtype = checks.one_of(wire_dtype, WIRE_DTYPES, "wire_dtype")
+        self.wire_dtype = checks.dtype(wire_dtype, WIRE_DTYPES, "wire_dtype")
         self.num_slots = checks.not_negative(num_slots, "num_slots")
         self.hotness = hotness
         self.cost_model = (

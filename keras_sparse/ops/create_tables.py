@@ -1,5 +1,6 @@
 import tensorflow as tf
 
+from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.ops import _native
 from keras_sparse.ops._initializers import initializer_attributes
 from keras_sparse.ops.load_tier import load_tier
@@ -45,11 +46,16 @@ def create_tables(
                 for storage in storages
                 for size in _padded(storage.sizes, 1 + _MAX_LOWER_TIERS, 0)
             ],
-            storage_paths=[storage.storage_path or "" for storage in storages],
+            storage_paths=[_folder(storage.storage_path) for storage in storages],
             cache_strategies=[storage.cache_strategy for storage in storages],
             keeps_gradient_steps=[False] * len(names) if keeps_ages is None else keeps_ages,
             N=len(names),
         )
+
+
+def _folder(path):
+    """A table's own folders are numbered within its process, so that ranks must not share one."""
+    return "" if path is None else folder_of_rank(path)
 
 
 def _padded(values, length, value):

@@ -1,6 +1,7 @@
 """Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
 from keras_sparse.saving import load_weights as _load_weights  # noqa: F401  (for its effect)
+from keras_sparse.saving import refuse_backup as _refuse_backup  # noqa: F401
 from keras_sparse.saving import save_weights as _save_weights  # noqa: F401
 from keras_sparse.saving.checkpoint_damaged_error import (
     CheckpointDamagedError as CheckpointDamagedError,

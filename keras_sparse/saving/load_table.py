@@ -122,7 +122,7 @@ def _load(variable, store, load):
     cut = PartCut(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
     for keys, records, ages in read_chunks(header, store):
-        variable.import_(*cut.records(keys, records[:, : layout.floats], ages, layout))
+        variable.import_local(*cut.records(keys, records[:, : layout.floats], ages, layout))
         progress.add(len(keys))
     progress.close()
     if may_load_filter(variable, header):

@@ -30,7 +30,7 @@ def _carefully(save):
     @functools.wraps(save)
     def save_carefully(model, filepath, *args, **kwargs):
         call = signature.bind(model, filepath, *args, **kwargs)
-        if size() > 1 and not are_tables_elsewhere() and _is_saved_together(model):
+        if size() > 1 and not are_tables_elsewhere() and is_saved_together(model):
             _save_on_rank_0(save, call)
         elif not has_tables(model):
             save(model, filepath, *args, **kwargs)
@@ -91,7 +91,7 @@ def _check_path(filepath, overwrite):
         )
 
 
-def _is_saved_together(model):
+def is_saved_together(model):
     """Whether a layer of the model has its tables on all ranks, parts or copies of them.
 
     That is the same on all ranks, whatever the placement.

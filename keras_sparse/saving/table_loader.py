@@ -81,7 +81,7 @@ class TableLoader:
             importers = {each: self._caught_up(each) for each in self._saved}
             slot_names = self._saved[0].table.slot_names if same_slots else ()
             for keys, records in ColumnJoiner(self._part, importers, slot_names).read(progress):
-                variable.import_(keys, records)
+                variable.import_local(keys, records)
         else:
             for saved in self._saved:
                 self._load_part(saved, same_slots, progress)
@@ -106,7 +106,7 @@ class TableLoader:
                 if not same_slots:
                     records = records[:, : variable.output_dim]
                 if len(keys) > 0:
-                    variable.import_(keys, records, ages)
+                    variable.import_local(keys, records, ages)
 
     def _ages(self, saved, raw):
         # The last word of a record is the step of its last gradient.

@@ -27,8 +27,8 @@ class CBFFilter(AdmissionFilter):
             that makes its row.
         max_element_size: Integer. How many different keys the filter is made for.
         false_positive_probability: Float, at most 0.5. Defaults to 0.01.
-        counter_type: `"uint8"`, `"uint16"`, `"uint32"` or `"uint64"`. Counters stop at
-            `filter_freq`. Defaults to `"uint32"`.
+        counter_type: `"uint8"`, `"uint16"`, `"uint32"` or `"uint64"`, or a dtype of that
+            name. Counters stop at `filter_freq`. Defaults to `"uint32"`.
         default_value_no_permission: What a key without a row reads as: a number, for all elements,
             or `"initializer"`, its initial row. Defaults to 0.
 
@@ -53,7 +53,7 @@ class CBFFilter(AdmissionFilter):
         self.false_positive_probability = checks.number(
             false_positive_probability, "false_positive_probability"
         )
-        self.counter_type = checks.one_of(counter_type, _COUNTER_TYPES, "counter_type")
+        self.counter_type = checks.dtype(counter_type, _COUNTER_TYPES, "counter_type")
         if not _LEAST_PROBABILITY <= self.false_positive_probability <= 0.5:
             raise ValueError(
                 "`false_positive_probability` must be in [2**-64, 0.5]. Received: "

@@ -27,11 +27,12 @@ class StorageOption:
     Args:
         storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.
         storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
-            it at a time; its tables each have a folder of their own in it, which goes with the
-            table. Needed for lower tiers. That of a model file is taken only where this program
-            has a `StorageOption` with the same path already, where the environment variable
-            `KERAS_SPARSE_STORAGE_PATHS` (folders, with ':' in between) has a folder that it is in,
-            or with `keras.saving.load_model(..., safe_mode=False)`.
+            it at a time: rank `r` of `n` the folder `rank-r-of-n` in it. Its tables each have a
+            folder of their own in it, which goes with the table. Needed for lower tiers. That of a
+            model file is taken only where this program has a `StorageOption` with the same path
+            already, where the environment variable `KERAS_SPARSE_STORAGE_PATHS` (folders, with ':'
+            in between) has a folder that it is in, or with `keras.saving.load_model(...,
+            safe_mode=False)`.
         storage_size: List of integers, or of strings such as `"2GB"` and `"64GiB"`. Bytes of each
             tier, the first one's with everything that it holds: rows, slots, keys and index. They
             are the table's, in this process. Tiers that it does not reach have 1 GiB; memory alone

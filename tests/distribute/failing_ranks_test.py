@@ -50,6 +50,18 @@ def test_one_failing_rank_ends_all_under_a_launcher(failure):
         assert "[rank 1 of 3] This rank ends with the error above" in printed
 
 
+@needs_horovod
+def test_ranks_that_wait_in_different_calls_end_and_slow_ones_do_not(monkeypatch):
+    monkeypatch.setenv("KERAS_SPARSE_STALL_SECONDS", "1")
+    status, printed = run_ranks(2, SCRIPT, "end", seconds=60)
+    assert status != 0
+    for rank in (0, 1):
+        assert f"rank {rank} has done step 49" in printed  # the slow rank has come back
+        assert f"[rank {rank} of 2] This rank ends because all ranks have waited" in printed
+    assert "rank 0 in a call ('gradients')" in printed
+    assert "rank 1 in `MetricAverage` or `average_metrics`, after the last batch (" in printed
+
+
 @pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="needs Horovod")
 @pytest.mark.parametrize("failure", ["raise", "kill"])
 def test_one_failing_rank_ends_all_by_itself(failure, tmp_path):

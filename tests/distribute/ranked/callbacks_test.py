@@ -84,3 +84,13 @@ def test_all_ranks_stop_when_one_wants_to(every, stop, last):
     assert alone.batches[-1] == last
     fit(model, together)  # which begins anew
     assert not model.stop_training
+
+
+def test_keras_backup_of_tables_over_ranks_is_refused(folder):
+    backup = keras.callbacks.BackupAndRestore(folder / "backup")
+    if IS_ALONE:
+        fit(make_model(), backup)
+        return
+    with pytest.raises(NotImplementedError, match=r"keras_sparse\.callbacks\.Checkpoint\(folder\)"):
+        fit(make_model(), backup)
+    assert not (folder / "backup").exists()

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import keras_sparse.distribute as ksd
@@ -63,3 +64,17 @@ def test_broadcasts_from_one_rank():
         collectives.broadcast(tf.constant([ksd.rank()]), root, "numbers"), [root]
     )
     assert collectives.broadcast_object(f"of {ksd.rank()}", root, "text") == f"of {root}"
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank calls what it calls")
+@pytest.mark.parametrize(
+    "call", [collectives.gather_objects, lambda v, name: collectives.broadcast_object(v, 0, name)]
+)
+def test_objects_of_different_calls_are_an_error(call):
+    if ksd.rank() == 0 and call is not collectives.gather_objects:
+        assert call(7, "call_of_0") == 7  # the root does not hear of others
+        return
+    with pytest.raises(
+        RuntimeError, match=r"must make the same calls.*'call_of_\d' here.*call_of_0"
+    ):
+        call(7, f"call_of_{ksd.rank()}")

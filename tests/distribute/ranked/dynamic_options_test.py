@@ -37,6 +37,18 @@ def test_rows_on_an_ssd_are_those_in_memory(folder):
     assert folders >= ranks if ksd.size() > 1 else not folders & ranks
 
 
+def test_a_table_of_each_rank_has_a_folder_of_the_rank(folder):
+    storage = keras_sparse.StorageOption("DRAM_SSDHASH", folder, [100_000])
+    table = Embedding(None, 4, storage=storage)
+    table.build()
+    table.embeddings.import_([ksd.rank()], np.full((1, 4), ksd.rank()))
+    gather_objects(None, "all are open")
+    assert [keys.tolist() for keys, _ in table.embeddings.export()] == [[ksd.rank()]]
+    ranks = {f"rank-{rank}-of-{ksd.size()}" for rank in range(ksd.size())}
+    folders = {each.name for each in folder.iterdir()}
+    assert folders >= ranks if ksd.size() > 1 else not folders & ranks
+
+
 def start():
     return keras.initializers.RandomUniform(seed=2)
 

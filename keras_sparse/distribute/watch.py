@@ -1,0 +1,106 @@
+"""Ends ranks that wait for each other in different calls, and would for good."""
+
+import atexit
+import json
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse.distribute.named_exchange import NamedExchange
+from keras_sparse.distribute.stall_text import stall_text
+from keras_sparse.ops import _native
+
+_SECONDS_TO_LEAVE = 10
+
+_watches: weakref.WeakSet = weakref.WeakSet()
+_stalled = threading.Event()
+
+
+class Watch(threading.Thread):
+    """Tells the other ranks now and then what this one waits for, and looks at all of it.
+
+    A rank that computes, saves or stands in a debugger waits for none, and is no fault however long
+    it takes. But where each rank waits in a call and no call has all ranks in it, none goes on.
+    That is said on each, and Horovod shut down: their calls are errors then.
+
+    Args:
+        horovod: The module `horovod.tensorflow`.
+        prefix: String: `"[rank 3 of 8] "`.
+        seconds: Float, the same on all ranks. How long all must have waited.
+    """
+
+    def __init__(self, horovod, prefix, seconds):
+        # A process that ends does not wait for it: others may still train.
+        super().__init__(name="keras_sparse.watch", daemon=True)
+        self._horovod = horovod
+        self._prefix = prefix
+        self._seconds = seconds
+        self._ends = threading.Event()
+        _watches.add(self)
+
+    def run(self):
+        before = None
+        try:
+            exchange = NamedExchange(self.name)
+            while not self._ends.wait(self._seconds / 6):
+                of_ranks = self._gather(exchange, _waits(self._seconds))
+                # Twice the same: within a step a rank may wait in one call and compute for another.
+                if is_stall(of_ranks) and of_ranks == before:
+                    self._end(of_ranks)
+                    return
+                before = of_ranks
+        except tf.errors.OpError:
+            return  # Horovod ends, with this rank or with another one
+
+    def _gather(self, exchange, waits):
+        """Returns what all ranks give."""
+        text = json.dumps(waits).encode()
+        words = np.frombuffer(text + b" " * (-len(text) % 4), np.int32)
+        size = self._horovod.size()
+        received, splits = exchange(np.tile(words, size), np.full(size, len(words), np.int32))
+        of_ranks = np.split(received.numpy(), np.cumsum(splits.numpy())[:-1])
+        return [json.loads(each.tobytes()) for each in of_ranks]
+
+    def _end(self, of_ranks):
+        _stalled.set()
+        print(stall_text(self._prefix, self._seconds, of_ranks), file=sys.stderr, flush=True)
+        time.sleep(1)  # for all ranks to have it, whose calls fail as soon as one shuts down
+        self._horovod.shutdown()
+
+    def leave(self):
+        self._ends.set()
+        self._horovod.shutdown()  # what it waits for in an exchange is then an error
+        self.join(_SECONDS_TO_LEAVE)
+
+
+def has_stalled():
+    """Returns whether a watch has ended this rank's calls."""
+    return _stalled.is_set()
+
+
+def is_stall(of_ranks):
+    """Returns whether no rank can go on.
+
+    Args:
+        of_ranks: List of a dict a rank, whose keys are the names of the calls that it waits in.
+    """
+    return all(of_ranks) and not set.intersection(*map(set, of_ranks))
+
+
+def _waits(seconds):
+    """The calls that have waited for so long, by name, and which call of this rank each is."""
+    arrays = (each.numpy() for each in _native.lib.keras_sparse_waits())
+    waits = zip(*arrays, strict=True)
+    return {call.decode(): int(number) for call, number, so_far in waits if so_far >= seconds}
+
+
+@atexit.register
+def _leave():
+    """Ends the thread before Python does: it must not come back to it afterwards."""
+    for watch in list(_watches):
+        if watch.is_alive():
+            watch.leave()

@@ -1,0 +1,130 @@
+// KerasSparse>BeginWait, KerasSparse>EndWait: pass tensors on, to what waits for other ranks and
+// from it, and keep a book of the calls that wait. KerasSparse>Waits reads it.
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf = tensorflow;
+
+namespace keras_sparse {
+namespace {
+
+absl::Status SameShapes(tf::shape_inference::InferenceContext* c) {
+  for (int i = 0; i < c->num_inputs(); ++i) c->set_output(i, c->input(i));
+  return absl::OkStatus();
+}
+
+absl::Status ThreeVectors(tf::shape_inference::InferenceContext* c) {
+  for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+  return absl::OkStatus();
+}
+
+// The calls under way, by name. All methods may overlap.
+class WaitBook {
+ public:
+  struct Wait {
+    int64_t number;
+    std::chrono::steady_clock::time_point begin;
+  };
+
+  static WaitBook& Get() {
+    static auto* book = new WaitBook;  // never destroyed: a thread may wait while the process ends
+    return *book;
+  }
+
+  void Begin(const std::string& call) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    waits_[call] = {next_number_++, std::chrono::steady_clock::now()};
+  }
+
+  void End(const std::string& call) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    waits_.erase(call);
+  }
+
+  std::map<std::string, Wait> waits() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return waits_;
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t next_number_ = 0;
+  std::map<std::string, Wait> waits_;
+};
+
+}  // namespace
+
+// None of both is stateful: a function would let each wait for the one before, and a rank that
+// sends in another order than others wait for good.
+REGISTER_OP("KerasSparse>BeginWait")
+    .Attr("call: string")
+    .Attr("T: list(type) >= 1")
+    .Input("tensors: T")
+    .Output("same: T")
+    .SetShapeFn(SameShapes);
+
+REGISTER_OP("KerasSparse>EndWait")
+    .Attr("call: string")
+    .Attr("T: list(type) >= 1")
+    .Input("tensors: T")
+    .Output("same: T")
+    .SetShapeFn(SameShapes);
+
+// The names of the calls under way, how many began before each, and for how long each has waited.
+REGISTER_OP("KerasSparse>Waits")
+    .Output("calls: string")
+    .Output("numbers: int64")
+    .Output("seconds: double")
+    .SetIsStateful()
+    .SetShapeFn(ThreeVectors);
+
+class WaitOp : public tf::OpKernel {
+ public:
+  explicit WaitOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("call", &call_));
+    begins_ = type_string() == "KerasSparse>BeginWait";
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    for (int i = 0; i < ctx->num_inputs(); ++i) ctx->set_output(i, ctx->input(i));
+    begins_ ? WaitBook::Get().Begin(call_) : WaitBook::Get().End(call_);
+  }
+
+ private:
+  std::string call_;
+  bool begins_ = false;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparse>BeginWait").Device(tf::DEVICE_CPU), WaitOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparse>EndWait").Device(tf::DEVICE_CPU), WaitOp);
+
+class WaitsOp : public tf::OpKernel {
+ public:
+  explicit WaitsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    const auto waits = WaitBook::Get().waits();
+    const auto now = std::chrono::steady_clock::now();
+    const auto num_waits = static_cast<int64_t>(waits.size());
+    tf::Tensor *calls = nullptr, *numbers = nullptr, *seconds = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {num_waits}, &calls));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {num_waits}, &numbers));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, {num_waits}, &seconds));
+    int64_t i = 0;
+    for (const auto& [call, wait] : waits) {
+      calls->flat<tf::tstring>()(i) = call;
+      numbers->flat<int64_t>()(i) = wait.number;
+      seconds->flat<double>()(i++) = std::chrono::duration<double>(now - wait.begin).count();
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparse>Waits").Device(tf::DEVICE_CPU), WaitsOp);
+
+}  // namespace keras_sparse
