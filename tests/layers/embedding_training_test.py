@@ -168,12 +168,6 @@ def test_a_layer_made_frozen_can_be_unfrozen():
     assert layer.trainable_variables == [layer.embeddings]
 
 
-def test_a_sequential_model_without_an_input_is_told_of_its_floats():
-    model = keras.Sequential([Embedding(None, 4, "mean")])
-    with pytest.raises(TypeError, match=r'`inputs` must be integers.*keras\.Input.*dtype="int64"'):
-        model.predict(IDS, verbose=0)  # Keras makes an input of the layer's compute dtype
-
-
 def test_two_models_in_a_process_keep_apart():
     models = [Subclassed(None), Subclassed(None)]
     before = models[1].predict(IDS, verbose=0)
