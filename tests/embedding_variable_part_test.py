@@ -113,7 +113,7 @@ def test_parts_are_written_and_read_by_the_ids_of_the_whole_table(table):
         variable = make(part, "zeros")
         columns = rows[:, part.first_column : part.first_column + part.num_columns]
         variable.import_(ids, columns)
-        found = [piece for piece in variable.export(3)]
+        found = list(variable.export(3))
         keys = np.concatenate([ids[:0], *(keys for keys, _ in found)])
         assert sorted(keys) == list(ids[part.holds(ids)])
         for keys, records in found:

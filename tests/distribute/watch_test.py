@@ -33,7 +33,7 @@ def test_ranks_wait_for_good_where_each_waits_and_no_call_has_all(of_ranks, expe
 def test_says_what_each_rank_waits_for(call, meaning):
     text = stall_text("[rank 1 of 2] ", 30.0, [{call: 3}, {"other": 4}])
     assert text.startswith("[rank 1 of 2] This rank ends because all ranks have waited")
-    assert f"for 30 s, in different calls. All must call `fit`" in text
+    assert "for 30 s, in different calls. All must call `fit`" in text
     assert text.endswith(f"Received: rank 0 in {meaning} ('{call}'), rank 1 in a call ('other')")
 
 
