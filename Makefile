@@ -27,8 +27,8 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test lint format test-cpp test-sanitize test-python test-wheel notebooks \
-    docs bench stress clean FORCE
+.PHONY: help setup demo test builds lint format build-sanitized test-cpp test-sanitize test-python \
+    test-ranks test-wheel notebooks docs bench stress clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,21 @@ setup: $(STAMPS)/native  ## Make .venv and install the package in it (editable).
 demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model on MovieLens-1M.
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python examples/movielens.py
 
-test: lint test-cpp test-sanitize test-python test-wheel notebooks docs  ## Run what CI runs.
+# The first builds the sanitized tests, for which pip leaves a core idle.
+PARTS := builds lint test-cpp test-sanitize test-python test-ranks test-wheel notebooks docs
+TIMES := $(BUILD)/times.txt
+
+test:  ## Run what CI runs, and say how long each part took.
+	@mkdir -p $(BUILD) && rm -f $(TIMES)
+	@for part in $(PARTS); do \
+	  start=$$(date +%s); \
+	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); echo "failed: $$part"; exit 1; }; \
+	  printf '%5d s  %s\n' $$(($$(date +%s) - start)) $$part >> $(TIMES); \
+	done
+	@cat $(TIMES)
+
+builds:
+	$(MAKE) --no-print-directory -j 2 --output-sync=line setup build-sanitized
 
 # --- Installation ----------------------------------------------------------------------------
 
@@ -58,9 +72,17 @@ $(STAMPS)/requirements-%.txt: pyproject.toml tools/requirements.py | $(BIN)/pyth
 	@$(BIN)/python tools/requirements.py $* > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
+# Python compiles what is imported, a small part of it, when it is.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+
 $(STAMPS)/%: $(STAMPS)/requirements-%.txt
-	$(BIN)/python -m pip install --quiet -r $<
+	$(PIP_INSTALL) -r $<
 	@touch $@
+
+# Of what the build needs, that without TensorFlow.
+$(STAMPS)/requirements-cmake.txt: $(STAMPS)/requirements-build.txt
+	grep -E '^(cmake|ninja)' $< > $@
+$(STAMPS)/build: $(STAMPS)/cmake
 
 # Editable: Python files are used where they lie, the native library and _build_info.py from where
 # pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
@@ -72,7 +94,10 @@ $(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers CMakeLists.txt pyproje
 	@touch $@
 
 # What stores need of the system. Without it they are left out, and a table that asks for one says so.
-$(STAMPS)/stores: | $(STAMPS)/build
+# `make demo SYSTEM_PACKAGES=no` installs nothing outside of .venv.
+export SYSTEM_PACKAGES ?= yes
+
+$(STAMPS)/stores: | $(STAMPS)/cmake
 	tools/install_debian_package.sh libleveldb-dev leveldb/db.h "The LEVELDB tier" || true
 	tools/install_debian_package.sh libpmem-dev libpmem.h "The PMEM tier" || true
 	@touch $@
@@ -92,7 +117,7 @@ $(STAMPS)/horovod: tools/install_horovod.py $(STAMPS)/build
 
 # No pip package has GoogleTest's headers and library: Debian's is installed where that needs no
 # password.
-$(STAMPS)/gtest: | $(STAMPS)/build
+$(STAMPS)/gtest: | $(STAMPS)/stores
 	tools/install_debian_package.sh libgtest-dev gtest/gtest.h "The C++ tests"
 	@touch $@
 
@@ -109,19 +134,11 @@ format: $(STAMPS)/test  ## Rewrite the sources in the project's style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
-# $(call run_cpp_tests,BUILD FOLDER,OPTIONS OF CTEST): the report has a line a test.
+# $(call run_cpp_tests,BUILD FOLDER): the report has a line a test.
 define run_cpp_tests
 	$(BIN)/cmake --build $(1) --target keras_sparse_core_test -j $(JOBS)
-	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS) $(2)
+	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS)
 	@grep -hE '^\[ +(OK|SKIPPED) +\] .* ms\)$$' $(1)/Testing/Temporary/LastTest.log
-endef
-
-# $(call run_sanitized,SANITIZERS,OPTIONS OF CTEST)
-define run_sanitized
-	$(BIN)/cmake -S . -B $(BUILD)/core-sanitize-$(1) -G Ninja \
-	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DKERAS_SPARSE_CORE_ONLY=ON \
-	  -DKERAS_SPARSE_BUILD_TESTS=ON -DKERAS_SPARSE_SANITIZE=$(1) --log-level=WARNING
-	$(call run_cpp_tests,$(BUILD)/core-sanitize-$(1),$(2))
 endef
 
 # Beside the package, whose objects of the core they link.
@@ -131,9 +148,16 @@ test-cpp: $(STAMPS)/native $(STAMPS)/gtest  ## Run the C++ tests.
 
 # `make test-sanitize SANITIZE=thread` looks for races instead.
 SANITIZE ?= address,undefined
+SANITIZED := $(BUILD)/core-sanitize-$(SANITIZE)
 
-test-sanitize: $(STAMPS)/build $(STAMPS)/stores $(STAMPS)/gtest  ## Run the C++ tests under sanitizers.
-	$(call run_sanitized,$(SANITIZE))
+build-sanitized: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DKERAS_SPARSE_CORE_ONLY=ON -DKERAS_SPARSE_BUILD_TESTS=ON \
+	  -DKERAS_SPARSE_SANITIZE=$(SANITIZE) --log-level=WARNING
+	$(BIN)/cmake --build $(SANITIZED) --target keras_sparse_core_test -j $(JOBS)
+
+test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
+	$(call run_cpp_tests,$(SANITIZED))
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
 CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*
@@ -148,6 +172,8 @@ RANKS_TESTS := tests/distribute/ranked_test.py
 
 test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --ignore $(RANKS_TESTS)
+
+test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
 	$(BIN)/pytest $(RANKS_TESTS)
 
 test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
@@ -156,10 +182,11 @@ test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the check
 	$(BIN)/python tools/check_wheel.py $(BUILD)/wheel
 
 notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples/.
-	$(BIN)/pytest --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)
+	$(BIN)/pytest -n $(JOBS) --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)
 
+# Warnings that `--quiet` hides are not counted by `--strict` either.
 docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is an error.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(BUILD)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(BUILD)/docs
 
 # `make bench BENCH=--write` also puts the results into docs/benchmarks.md.
 bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about an hour).

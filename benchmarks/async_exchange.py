@@ -193,6 +193,9 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, default=3, help="turns of every way (3)")
     parser.add_argument("--steps", type=int, default=40, help="steps of a turn (40)")
     parser.add_argument("--batch-size", type=int, default=2048, help="of all ranks (2048)")
+    parser.add_argument(
+        "--warm-steps", type=int, default=async_lookup.WARM_STEPS, help="before a turn's (64)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of a rank (1)")
     parser.add_argument("--num-threads", type=number, default="auto")
     parser.add_argument("--capacity", type=number, default="auto")

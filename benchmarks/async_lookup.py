@@ -40,7 +40,6 @@ ALONE = ("lookup and update alone", "compute alone")
 COUNTS = ("used", "missed", "waited_ns", "staleness_sum")
 STAGED = ("used", "missed", "waited a step", "staleness max, mean")
 HOTNESS, NUM_FEATURES = 26, 13
-FIRST_STEPS = 240  # of a table, until its first tier has what is used often
 WARM_STEPS = 64  # of a turn; "auto" has settled by then
 BATCHES_AHEAD = 16  # beyond those of a turn's steps
 
@@ -160,7 +159,7 @@ def look_ahead(batches, model, way, options):
 def take_turn(step, batches, table, options):
     """Returns steps in ms, and what became of the lookups that were staged for them."""
     iterator = iter(batches)
-    for _ in range(WARM_STEPS):
+    for _ in range(options.warm_steps):
         step(iterator)
     before, times = staged_so_far(table), []
     for _ in range(options.steps):
@@ -188,15 +187,16 @@ def measure(storage_type, share, direct, folder, options):
     steps = make_steps(model, layer, head, options.batch_size)
     import_rows(layer.embeddings, options.keys)
     generator = np.random.default_rng(workloads.SEED)
-    iterator = iter(make_batches(generator, FIRST_STEPS, options))
-    for _ in range(FIRST_STEPS):
+    iterator = iter(make_batches(generator, options.first_steps, options))
+    for _ in range(options.first_steps):
         steps["off"](iterator)
     turns = {way: [] for way in (MODES if storage_type == "DRAM" else (*MODES, *ALONE))}
     for number in range(options.rounds):
         first = number % len(turns)
         for way in [*turns][first:] + [*turns][:first]:
             layer.stats()  # waits until all is written
-            batches = make_batches(generator, WARM_STEPS + options.steps + BATCHES_AHEAD, options)
+            num_batches = options.warm_steps + options.steps + BATCHES_AHEAD
+            batches = make_batches(generator, num_batches, options)
             ahead = look_ahead(batches, model, way, options)
             turns[way].append(take_turn(steps[way], ahead, layer.embeddings, options))
             step = statistics.median(turns[way][-1][0])
@@ -237,6 +237,10 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, default=3, help="turns of every way (3)")
     parser.add_argument("--steps", type=int, default=60, help="steps of a turn (60)")
     parser.add_argument("--batch-size", type=int, default=2048)
+    parser.add_argument("--warm-steps", type=int, default=WARM_STEPS, help="before a turn's (64)")
+    parser.add_argument(
+        "--first-steps", type=int, default=240, help="until memory has what is used often (240)"
+    )
     parser.add_argument("--num-threads", type=number, default="auto")
     parser.add_argument("--capacity", type=number, default="auto")
     parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")

@@ -111,8 +111,8 @@ def measure(path, with_model, options):
         one = Launch(1, NUM_RANKS, folder)
         stack.callback(one.stop)
         for launch in (ranks, one):
-            launch.tell("build", "ours", str(path), with_model, workloads.NUM_BATCHES)
-        ranks.tell("build", "exchanges", str(path), with_model, workloads.NUM_BATCHES)
+            launch.tell("build", "ours", str(path), with_model, options.warm_steps)
+        ranks.tell("build", "exchanges", str(path), with_model, options.warm_steps)
         sent["ours"] = mean_of_ranks(ranks.tell("sent", "ours"))
         for peer in options.peers or [None]:
             if peer is not None:
@@ -167,6 +167,9 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, default=5, help="turns with each peer (5)")
     parser.add_argument("--steps", type=int, default=32, help="steps of a turn, at most (32)")
     parser.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
+    parser.add_argument(
+        "--warm-steps", type=int, default=workloads.NUM_BATCHES, help="before the clock starts (32)"
+    )
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     return parser.parse_known_args(arguments)[0]
 

@@ -84,7 +84,7 @@ class Rank:
 
     def turn(self, way):
         """Returns each step's ms, what became of staged lookups, and the bytes sent a step."""
-        num_steps = async_lookup.WARM_STEPS + self.options.steps
+        num_steps = self.options.warm_steps + self.options.steps
         num_batches = num_steps + async_lookup.BATCHES_AHEAD
         batches = async_lookup.make_batches(self.generator, num_batches, self.options)
         ahead = async_lookup.look_ahead(batches, self.model, way, self.options)

@@ -264,6 +264,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--columns", nargs="+", default=list(COLUMNS), choices=COLUMNS)
     parser.add_argument("--batch-size", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=5, help="turns of every way (5)")
     parser.add_argument("--steps", type=int, default=50, help="steps of a turn, at most (50)")
@@ -280,7 +281,7 @@ def main(arguments=None):
         for kind in options.kinds:
             results = {}
             for num_tables in options.tables:
-                for column in COLUMNS:
+                for column in options.columns:
                     case = (kind, column, num_tables, options)
                     results[num_tables, column] = in_fresh_process(measure, *case)
                     print(f"{kind}, {column}, {num_tables} tables: done", flush=True)

@@ -96,6 +96,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         # Of the whole table, as a file says them too.
         self.initial_rows = self._describe_initial_rows(seed)
         self.native = None
+        self._owner = None
         self.rule = None
         self.rule_constants = {}
         self.rule_weight_decay = 0.0
@@ -133,6 +134,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 [self.storage],
                 [self.keeps_ages],
             )
+            self._owner = ops.Owner(self.native)
             if self.admission is not None:
                 ops.set_filter([self], self.admission)
             if self.max_rows is not None:
@@ -144,6 +146,11 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
     def value(self):
         """The anchor: a small `tf.Variable` that gradients of lookups arrive at."""
         return tf.zeros(()) if self._value is None else self._value
+
+    @property
+    def device(self):
+        """Where the table is. Functions of TensorFlow read it before they compute."""
+        return self.value.device
 
     @property
     def is_dynamic(self):

@@ -92,14 +92,20 @@ def native_initial_rows(initializer, input_dim, output_dim, seed):
         numbers = _scaled_variance(initializer, (input_dim or output_dim, output_dim))
     elif input_dim is None:
         raise ValueError(
-            "The initializer of a dynamic table must be one of keras.initializers."
-            f"{NATIVE_INITIALIZERS}, as any key's row must follow from the seed and the key. "
-            "Take one of these, or give the table an `input_dim`. Received: "
-            f"{type(initializer).__name__}"
+            "The initializer of a dynamic table must be one of keras.initializers "
+            f"({', '.join(NATIVE_INITIALIZERS)}), `Constant` with one number for all elements, as "
+            "any key's row must follow from the seed and the key. Take one of these, or give the "
+            f"table an `input_dim`. Received: {_named(initializer)}"
         )
     else:
         return None
     return InitialRows(*numbers, seed)
+
+
+def _named(initializer):
+    if type(initializer).__call__ is keras.initializers.Constant.__call__:
+        return f"Constant of shape {np.shape(initializer.value)}"
+    return getattr(initializer, "__name__", type(initializer).__name__)
 
 
 def resolve_seed(initializer, seed):

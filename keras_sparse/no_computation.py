@@ -9,8 +9,9 @@ class NoComputation:
     def _refuse_computation(self, *args, **kwargs):
         raise TypeError(
             "An embedding variable cannot be computed with as a whole. Read rows with its layer or "
-            "`keras_sparse.ops.lookup`, or take a static table's `.numpy()`. Received: variable "
-            f"'{self.path}'"
+            "`keras_sparse.ops.lookup` (for functions of `tf.nn`: `keras_sparse.ops."
+            "embedding_lookup`, `embedding_lookup_sparse`, `safe_embedding_lookup_sparse`), or "
+            f"take a static table's `.numpy()`. Received: variable '{self.path}'"
         )
 
     __tf_tensor__ = __getitem__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse_computation

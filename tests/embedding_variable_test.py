@@ -89,11 +89,18 @@ def test_a_dynamic_table_names_the_way_to_keep_the_best_weights(use):
         tf.convert_to_tensor,
         keras.ops.sum,
         lambda t: t.assign_add(np.ones((3, 2))),
+        lambda t: tf.gather(t, [1]),
+        lambda t: keras.ops.take(t, [1], 0),
+        lambda t: tf.nn.embedding_lookup(t, [1]),
+        lambda t: tf.nn.embedding_lookup_sparse(t, tf.sparse.eye(2, dtype=tf.int64), None),
+        lambda t: tf.nn.embedding_lookup_sparse(t, tf.ragged.constant([[1]]), None),
+        lambda t: tf.nn.safe_embedding_lookup_sparse([t], tf.sparse.eye(2, dtype=tf.int64)),
     ],
 )
-def test_is_nothing_to_compute_with(use):
-    with pytest.raises(TypeError, match=r"cannot be computed with as a whole.*ops\.lookup"):
-        use(EmbeddingVariable(3, 2))
+@pytest.mark.parametrize("input_dim", [3, None])
+def test_is_nothing_to_compute_with_and_names_what_reads_rows(use, input_dim):
+    with pytest.raises(TypeError, match=r"computed with as a whole.*embedding_lookup_sparse"):
+        use(EmbeddingVariable(input_dim, 2))
 
 
 def test_its_gradient_is_indexed_slices():

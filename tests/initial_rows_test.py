@@ -229,7 +229,16 @@ def test_an_initializer_that_returns_another_shape_is_refused():
         EmbeddingVariable(3, 2, lambda shape, dtype: np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("initializer", ["identity", "orthogonal", lambda shape, dtype: None])
-def test_a_dynamic_table_names_the_initializers_it_takes(initializer):
-    with pytest.raises(ValueError, match=r"must be one of.*Zeros.*RandomUniform.*LecunNormal"):
+@pytest.mark.parametrize(
+    ("initializer", "received"),
+    [
+        ("identity", "Identity"),
+        ("orthogonal", "Orthogonal"),
+        (lambda shape, dtype: None, "<lambda>"),
+        (keras.initializers.Constant([1.0, 2.0]), r"Constant of shape \(2,\)"),
+    ],
+)
+def test_a_dynamic_table_names_the_initializers_it_takes(initializer, received):
+    rule = r"one of.*Zeros.*RandomUniform.*LecunNormal.*`Constant` with one number"
+    with pytest.raises(ValueError, match=f"{rule}.*Received: {received}$"):
         EmbeddingVariable(None, 2, initializer)

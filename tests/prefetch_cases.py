@@ -25,12 +25,13 @@ def make_data(seed=0):
     return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
 
 
-def make_model(storage=None, optimizer=None):
+def make_model(storage=None, optimizer=None, **compile_with):
     """A functional model, with the same first weights each time.
 
     Args:
         storage: Function that makes a `StorageOption`, for each table one. `None` for memory alone.
         optimizer: Defaults to `None`, an Adagrad.
+        compile_with: What `compile` is called with besides.
     """
     keras.utils.set_random_seed(3)
     tiers = [None if storage is None else storage() for _ in range(2)]
@@ -43,7 +44,7 @@ def make_model(storage=None, optimizer=None):
     rows = [keras.layers.Flatten()(of_a(inputs["a"])), of_b(inputs["b"])]
     outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(rows))
     model = keras.Model(inputs, outputs)
-    model.compile(optimizer or keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+    model.compile(optimizer or keras_sparse.optimizers.Adagrad(0.1), loss="mse", **compile_with)
     return model
 
 

@@ -1,9 +1,10 @@
 """A training that is saved on some ranks and goes on on others: run on every rank.
 
 `python saving_ranks.py FOLDER STEP...`: each step is a call of a function below with a name of the
-checkpoint or file, `load=ranks4`. What a training that never stops has is in `expected.npz`.
+checkpoint or file, `load=of3`. What a training that never stops has is in `expected.npz`.
 """
 
+import itertools
 import pathlib
 import sys
 
@@ -26,12 +27,18 @@ NUM_DYNAMIC = 5
 INDEXES = 48  # rows of a table without a hash table, on any number of ranks
 # With the place of the table that has it: a filter of so many keys takes none for another.
 CBF, CBF_TABLE = keras_sparse.CBFFilter(4, 1000, 1e-6, "uint8"), len(SIZES) + 2
-# By number of ranks: each spreads the tables in another way.
+# By number of ranks: each spreads the tables in another way, as does each model after another.
 OPTIONS = {
-    1: {},
-    2: {"column_slice_threshold": 60, "data_parallel_threshold": 10},
-    3: {"row_slice_threshold": 110, "strategy": "memory_balanced"},
-    4: {"row_slice_threshold": 200, "column_slice_threshold": 50, "data_parallel_threshold": 10},
+    1: itertools.repeat({}),
+    2: itertools.cycle(
+        [
+            {"row_slice_threshold": 110, "strategy": "memory_balanced"},
+            {"column_slice_threshold": 60, "data_parallel_threshold": 10},
+        ]
+    ),
+    3: itertools.repeat(
+        {"row_slice_threshold": 200, "column_slice_threshold": 50, "data_parallel_threshold": 10}
+    ),
 }
 
 
@@ -51,7 +58,7 @@ def make_model(folder, seed=0):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", folder / "tiers", [700, 1 << 20])
     layers.append(Embedding(None, 4, "sum", seed=seed + 5, storage=storage))
     inputs = [keras.Input((3,), dtype="int64", name=f"ids_{i}") for i in range(len(layers))]
-    spread = DistributedEmbedding(layers, **OPTIONS[ksd.size()])
+    spread = DistributedEmbedding(layers, **next(OPTIONS[ksd.size()]))
     rows = spread(inputs)
     keys = [keras.layers.Reshape((1, 3))(inputs[i]) for i in (0, len(SIZES))]
     indexed = All2AllDenseEmbedding(INDEXES // ksd.size(), 3, 1, 3, use_hashtable=False, seed=seed)

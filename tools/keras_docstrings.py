@@ -7,6 +7,9 @@ import griffe
 # What griffe does not know as a section of its own.
 _HEADING = re.compile(r"^(Call arguments|Example|Input shape|Output shape):", re.MULTILINE)
 _CALL_ARGUMENTS = re.compile(r"^\*\*Call arguments:\*\*\n((?: {4}.*\n?)+)", re.MULTILINE)
+_ARGUMENTS = re.compile(r"^Args:\n(?:(?: {4}.*)?(?:\n|\Z))+", re.MULTILINE)
+# `a, b: Integers.`, with the lines that go on with it.
+_SHARED = re.compile(r"^ {4}(\*{0,2}\w+(?:,\s+\*{0,2}\w+)+):(.*(?:\n {5,}.*)*)", re.MULTILINE)
 _DOCTEST = re.compile(r"^( *)>>> (?:.+\n?)+", re.MULTILINE)
 
 
@@ -20,10 +23,17 @@ class KerasDocstrings(griffe.Extension):
 
 
 def as_markdown(docstring):
-    """Fences doctests, and makes Keras' own sections bold paragraphs and lists."""
+    """Fences doctests, gives each argument a line of its own, and makes Keras' own sections bold
+    paragraphs and lists.
+    """
+    docstring = _ARGUMENTS.sub(lambda match: _SHARED.sub(_for_each, match[0]), docstring)
     docstring = _DOCTEST.sub(_fenced, docstring)
     docstring = _HEADING.sub(r"\n**\1:**", docstring)
     return _CALL_ARGUMENTS.sub(lambda match: _listed(match[1]), docstring)
+
+
+def _for_each(match):
+    return "\n".join(f"    {name}:{match[2]}" for name in re.split(r",\s+", match[1]))
 
 
 def _fenced(match):

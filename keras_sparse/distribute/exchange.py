@@ -2,6 +2,7 @@ import tensorflow as tf
 
 from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.exchange_call import ExchangeCall
+from keras_sparse.distribute.exchange_call import Slices
 from keras_sparse.distribute.staged_call import StagedCall
 from keras_sparse.ops import _native
 from keras_sparse.ops.lookup import zero_rows
@@ -67,7 +68,9 @@ class Exchange:
             collected.append({"exchange": self, "inputs": call.inputs()})
         if collected is not None or not are_born:
             return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners)
-        return call.rows(call_name(self.name))
+        trained = self._trained()
+        anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
+        return call.rows(call_name(self.name), anchors, [slices for _, slices in trained])
 
     def make_area(self):
         """Makes the place where lookups wait for their steps that are made ready ahead of them.
@@ -92,10 +95,13 @@ class Exchange:
         """
         return self.variables if self.anchor is None else [*self.variables, self.anchor]
 
-    def trained_variables(self):
-        """Returns what a gradient has a place for on this rank."""
-        own = zip(self.variables, self.is_used, strict=True)
-        trained = [variable for variable, is_used in own if is_used and variable.trainable]
+    def _trained(self):
+        """Returns the variables that a gradient has a place for on this rank, with its `Slices`."""
+        trained = [
+            (variable, Slices(variable, place, self.pools[place]))
+            for place, variable in enumerate(self.variables)
+            if self.is_used[place] and variable.trainable
+        ]
         if trained or self.anchor is None or not self.is_trained():
             return trained
-        return [self.anchor]
+        return [(self.anchor, Slices(self.anchor, None, False))]

@@ -2,12 +2,16 @@ import tensorflow as tf
 
 from keras_sparse.distribute.collectives import alltoall
 from keras_sparse.ops import _native
-from keras_sparse.ops.lookup_gradient import gradient_shape
+from keras_sparse.ops.lookup_gradient import gradient_dims
+from keras_sparse.ops.lookup_gradient import shape_tensor
 from keras_sparse.ops.pooled_slices import PooledSlices
 
 
 class ExchangeCall:
     """One lookup over ranks: its tensors, and its ops forward and back.
+
+    It has no variables: TensorFlow keeps what a custom gradient refers to until the process ends,
+    and a table goes with its variable.
 
     Args:
         exchange: `Exchange`.
@@ -16,8 +20,10 @@ class ExchangeCall:
     """
 
     def __init__(self, exchange, tables, ids, row_splits, weights, combiners, weighted):
-        self.exchange = exchange
         self.layout = exchange.layout
+        self.area = exchange.area
+        self.handles = [variable.native for variable in exchange.variables]
+        self.pools = exchange.pools
         self.tables = tables
         self.ids = ids
         self.row_splits = row_splits
@@ -25,13 +31,14 @@ class ExchangeCall:
         self.combiners = combiners
         self.weighted = weighted
 
-    def rows(self, name):
+    def rows(self, name, anchors, slices):
         """Returns the outputs of the lookup.
 
         Args:
             name: String. What the names of its exchanges begin with.
+            anchors: List of tensors that gradients of tables arrive at.
+            slices: List of `Slices`, one for each of these.
         """
-        trained = self.exchange.trained_variables()
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
@@ -46,12 +53,11 @@ class ExchangeCall:
 
             def gradient(*row_grads):
                 grads = [tf.convert_to_tensor(grad) for grad in row_grads]
-                table_grads = self._table_grads(trained, grads, request, served, name)
+                table_grads = self._table_grads(slices, grads, request, served, name)
                 return table_grads + self._weight_grads(grads, request, reply)
 
             return list(rows), gradient
 
-        anchors = [tf.convert_to_tensor(variable.value) for variable in trained]
         return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
 
     def _exchange(self, name):
@@ -76,11 +82,11 @@ class ExchangeCall:
 
     def _serve(self, words, splits, own_words):
         return _native.lib.keras_sparse_serve_rows(
-            handles=[variable.native for variable in self.exchange.variables],
+            handles=self.handles,
             words=words,
             splits=splits,
             own_words=own_words,
-            pools=self.exchange.pools,
+            pools=self.pools,
             **self.layout.attributes,
         )
 
@@ -97,8 +103,8 @@ class ExchangeCall:
             **self.layout.attributes,
         }
 
-    def _table_grads(self, trained, grads, request, served, name):
-        if not trained:
+    def _table_grads(self, slices, grads, request, served, name):
+        if not slices:
             return []
         returned = _native.lib.keras_sparse_return_gradients(
             output_grads=grads,
@@ -116,15 +122,7 @@ class ExchangeCall:
             P=len(self.layout.own_dims),
             **self.layout.attributes,
         )
-        if trained[0] is self.exchange.anchor:
-            return [no_slices(self.exchange.anchor, tf.size(words, tf.int64))]
-        places = {id(variable): p for p, variable in enumerate(self.exchange.variables)}
-        grads = []
-        for variable in trained:
-            p = places[id(variable)]
-            row_splits = served.row_splits[p] if self.exchange.pools[p] else None
-            grads.append(_slices(variable, values[p], served.ids[p], row_splits))
-        return grads
+        return [each.make(values, served, tf.size(words, tf.int64)) for each in slices]
 
     def _weight_grads(self, grads, request, reply):
         if not self.weighted:
@@ -139,23 +137,47 @@ class ExchangeCall:
         )
 
 
-def _slices(variable, values, ids, row_splits):
-    if row_splits is not None:
-        no_weights = tf.zeros((0,), tf.float32)
-        bags = (tf.identity(row_splits), no_weights, "sum")
-        return PooledSlices(tf.identity(ids), values, *bags, gradient_shape(variable))
-    return tf.IndexedSlices(values, tf.identity(ids), gradient_shape(variable))
-
-
-def no_slices(variable, after):
-    """Returns a gradient of an embedding variable that has no rows in it.
+class Slices:
+    """What the gradient of a variable is made of, without the variable.
 
     Args:
         variable: `EmbeddingVariable`.
+        place: Integer, among this rank's parts of tables. `None` for a variable that stands in for
+            tables of other ranks.
+        pools: Boolean. Whether the table has an input with a combiner.
+    """
+
+    def __init__(self, variable, place, pools):
+        self._dims = gradient_dims(variable)
+        self._place = place
+        self._pools = pools
+
+    def make(self, values, served, after):
+        """Returns the gradient.
+
+        Args:
+            values: List of tensors: the gradients of what was served, one a part.
+            served: What `ExchangeCall` served of each part.
+            after: As for `no_slices`.
+        """
+        if self._place is None:
+            return no_slices(self._dims, after)
+        values, ids = values[self._place], tf.identity(served.ids[self._place])
+        if not self._pools:
+            return tf.IndexedSlices(values, ids, shape_tensor(*self._dims))
+        bags = (tf.identity(served.row_splits[self._place]), tf.zeros((0,), tf.float32), "sum")
+        return PooledSlices(ids, values, *bags, shape_tensor(*self._dims))
+
+
+def no_slices(dims, after):
+    """Returns a gradient of an embedding variable that has no rows in it.
+
+    Args:
+        dims: `gradient_dims` of the variable.
         after: int64 scalar, not negative, that an exchange gives for which other ranks wait. Of a
             `tf.function` whose gradient a tape outside of it takes, only what gradients are made
             from is computed, so these are. A control dependency does not do: TensorFlow replaces
             ops that nothing else needs by empty ones.
     """
-    values = tf.zeros(tf.stack([tf.minimum(after, 0), variable.output_dim]))
-    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), gradient_shape(variable))
+    values = tf.zeros(tf.stack([tf.minimum(after, 0), dims[1]]))
+    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), shape_tensor(*dims))

@@ -52,9 +52,7 @@ class OwnTables:
             if dp_input:
                 self.exchange = self._make_exchange(layout, name)
             else:
-                self.samples = SampleExchange(
-                    plan, out_of_range, self._trained_stand_in, wire_dtype, name
-                )
+                self.samples = SampleExchange(plan, out_of_range, wire_dtype, name)
 
     def _make_stand_in(self, layout, name):
         used = set(self.plan.input_table_map)
@@ -142,7 +140,9 @@ class OwnTables:
         tables = [self.plan.input_table_map[i] for i in places]
         fault = None if self.samples is None else self.samples.take_out_faults(places, forms)
         vectors = self._read(self._lookup_here, tables, forms) if forms else []
-        return vectors if self.samples is None else self.samples.exchange(vectors, fault)
+        if self.samples is None:
+            return vectors
+        return self.samples.exchange(vectors, fault, self._trained_stand_in())
 
     def _read(self, lookup, tables, forms):
         pooled = [form.row_splits is not None for form in forms]

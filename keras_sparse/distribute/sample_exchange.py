@@ -7,6 +7,7 @@ from keras_sparse.distribute.call_name import call_name
 from keras_sparse.distribute.exchange_call import no_slices
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.ops import _native
+from keras_sparse.ops.lookup_gradient import gradient_dims
 from keras_sparse.ops.stage_lookups import collected_lookups
 
 # What a rank sends another one is counted in int32.
@@ -29,15 +30,12 @@ class SampleExchange:
     Args:
         plan: `Plan` of static tables that are on one rank each, or cut by columns.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
-        get_stand_in: Function that returns an `EmbeddingVariable` for gradients to arrive at on a
-            rank that trains no table, or `None`.
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what vectors and gradients travel as.
         name: String, another one for each exchange, the same on all ranks.
     """
 
-    def __init__(self, plan, out_of_range, get_stand_in, wire_dtype, name):
+    def __init__(self, plan, out_of_range, wire_dtype, name):
         self.plan = plan
-        self.get_stand_in = get_stand_in
         self.wire_dtype = wire_dtype
         self.name = name
         # For each rank, in the order of its vectors: the input and the slice.
@@ -88,7 +86,7 @@ class SampleExchange:
         return fault
 
     @tf.autograph.experimental.do_not_convert
-    def exchange(self, vectors, fault):
+    def exchange(self, vectors, fault, stand_in):
         """Exchanges vectors.
 
         The gradients are averages over ranks, as those of `Exchange.lookup`.
@@ -98,6 +96,8 @@ class SampleExchange:
                 this rank's inputs. The batch must be the same on all ranks, and of a multiple of
                 their number.
             fault: What `take_out_faults` returned.
+            stand_in: `EmbeddingVariable` for gradients to arrive at on a rank that trains no table,
+                or `None`.
 
         Returns:
             List of float32 tensors of shape `(batch_size / num_ranks, output_dim)`, one an input.
@@ -111,7 +111,7 @@ class SampleExchange:
             tables = [self.plan.tables[table] for table in self.plan.input_table_map]
             return [tf.zeros((num_samples, table.width)) for table in tables]
         name = call_name(self.name)
-        stand_in = self.get_stand_in()
+        stand_in_dims = None if stand_in is None else gradient_dims(stand_in)
         anchor = tf.zeros(()) if stand_in is None else tf.convert_to_tensor(stand_in.value)
         header, num_samples = self._header(vectors, fault)
 
@@ -124,7 +124,7 @@ class SampleExchange:
             def gradient(*grads):
                 parts, checked = self._alltoall(grads, header, f"{name}.gradients")
                 collectives.kept([checked])  # a rank that trains nothing does not read the parts
-                to_anchor = None if stand_in is None else no_slices(stand_in, checked)
+                to_anchor = None if stand_in_dims is None else no_slices(stand_in_dims, checked)
                 return to_anchor, *self._vector_grads(parts)
 
             return [tf.reshape(each, tf.stack([num_own, n])) for each, n in shaped], gradient

@@ -27,9 +27,9 @@ class StagedCall(ExchangeCall):
 
     def _exchange(self, name):
         lookup = _native.lib.keras_sparse_begin_lookup(
-            area=self.exchange.area,
-            handles=[variable.native for variable in self.exchange.variables],
-            pools=self.exchange.pools,
+            area=self.area,
+            handles=self.handles,
+            pools=self.pools,
             **self.inputs(),
             **self.layout.attributes,
         )
@@ -39,9 +39,9 @@ class StagedCall(ExchangeCall):
         outcome = _native.lib.keras_sparse_agree_on_lookup(step=lookup.step, **first, **layout)
 
         def staged():
-            num_parts = len(self.exchange.variables)
+            num_parts = len(self.handles)
             reply = _native.lib.keras_sparse_staged_reply(
-                area=self.exchange.area, step=lookup.step, **first, P=num_parts
+                area=self.area, step=lookup.step, **first, P=num_parts
             )
             return _Served(*reply), reply.reply, reply.reply_splits
 

@@ -28,7 +28,7 @@ def stall_text(prefix, seconds, of_ranks):
         f"{prefix}This rank ends because all ranks have waited for each other for {seconds:g} s, "
         "in different calls. All must call `fit`, `evaluate`, `predict`, what saves and what "
         "averages in the same order, with the same model and callbacks and with as many batches: "
-        "`keras_sparse.data.shard` gives as many, `steps_per_epoch` cuts them off. Received: "
+        "`keras_sparse.distribute.shard` gives as many, `steps_per_epoch` cuts them off. Received: "
         f"{', '.join(waits)}"
     )
 

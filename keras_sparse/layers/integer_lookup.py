@@ -65,6 +65,7 @@ class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
         self._vocabulary = None
+        self._owner = None
 
     def __call__(self, inputs, training=None, **kwargs):
         if training is not None:  # as given, `None` would hide what the model is called with
@@ -74,6 +75,7 @@ class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
     def build(self, input_shape=None):
         if self._vocabulary is None:
             self._vocabulary = ops.create_vocabulary(self.max_tokens)
+            self._owner = ops.Owner(self._vocabulary)
 
     def call(self, inputs, training=None):
         if isinstance(inputs, tf.RaggedTensor):

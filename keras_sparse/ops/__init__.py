@@ -24,6 +24,7 @@ from keras_sparse.ops.import_rows import import_rows as import_rows
 from keras_sparse.ops.lookup import COMBINERS as COMBINERS
 from keras_sparse.ops.lookup import lookup as lookup
 from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
+from keras_sparse.ops.owner import Owner as Owner
 from keras_sparse.ops.pack_slices import pack_slices as pack_slices
 from keras_sparse.ops.pack_slices import unpack_slices as unpack_slices
 from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices

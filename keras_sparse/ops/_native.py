@@ -4,6 +4,7 @@ import ctypes
 import pathlib
 import platform
 
+import keras
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils
 
@@ -33,6 +34,20 @@ _READ_ONLY_OPS = (
 )
 
 
+def check_backend(backend):
+    """Raises ImportError unless Keras runs on TensorFlow.
+
+    Args:
+        backend: String. The name of Keras' backend.
+    """
+    if backend != "tensorflow":
+        raise ImportError(
+            "keras_sparse must run on Keras' TensorFlow backend. Set the environment variable "
+            'KERAS_BACKEND=tensorflow before Python starts, or `"backend": "tensorflow"` in '
+            f"~/.keras/keras.json. Received: backend {backend!r}"
+        )
+
+
 def check_tensorflow(built_for, running):
     """Raises ImportError unless both TensorFlow versions have the same C++ interface.
 
@@ -43,8 +58,8 @@ def check_tensorflow(built_for, running):
     if built_for.split(".")[:2] != running.split(".")[:2]:
         raise ImportError(
             "keras_sparse's native ops must run on the TensorFlow they were compiled for. "
-            "Reinstall keras_sparse in this environment (`pip install --force-reinstall "
-            "--no-cache-dir keras_sparse`), or install that TensorFlow. Received: compiled for "
+            "Install keras_sparse in this environment again (`pip install --force-reinstall "
+            "--no-cache-dir .` in the source tree), or that TensorFlow. Received: compiled for "
             f"tensorflow {built_for}, running tensorflow {running}"
         )
 
@@ -66,8 +81,8 @@ def check_processor(march, cpuinfo):
     if missing:
         raise ImportError(
             f"keras_sparse's native ops must run on a processor with {', '.join(missing)}, as they "
-            f"were compiled for {march}. Build them for this one: `pip install keras_sparse "
-            "--no-binary keras_sparse -C cmake.define.KERAS_SPARSE_MARCH=x86-64`. Received: "
+            f"were compiled for {march}. Build them for this one, in the source tree: "
+            "`pip install . -C cmake.define.KERAS_SPARSE_MARCH=x86-64`. Received: "
             f"{platform.processor() or platform.machine()}"
         )
 
@@ -80,6 +95,7 @@ def _load():
             "keras_sparse must be installed with its native ops. Run `pip install .` in the source "
             f"tree and import it from elsewhere. Received: no {_LIBRARY} beside {__file__}"
         ) from error
+    check_backend(keras.config.backend())
     check_tensorflow(_build_info.TENSORFLOW_VERSION, tf.__version__)
     cpuinfo = pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -94,7 +110,7 @@ def _load():
 
 
 # The ops, and the names of the lower tiers that they were built with.
-lib, LOWER_TIERS, _path = _load()
+lib, LOWER_TIERS, library_path = _load()
 
 
 def set_error_prefix(prefix):
@@ -105,4 +121,20 @@ def set_error_prefix(prefix):
     Args:
         prefix: String, ASCII. Empty for none.
     """
-    ctypes.CDLL(_path).keras_sparse_set_error_prefix(prefix.encode())
+    ctypes.CDLL(library_path).keras_sparse_set_error_prefix(prefix.encode())
+
+
+# As keras_sparse_read_segment in ops/tf/read_segment.cc says.
+read_segment = ctypes.CDLL(library_path).keras_sparse_read_segment
+read_segment.restype = ctypes.c_int64
+read_segment.argtypes = [
+    ctypes.c_char_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_char_p,
+    ctypes.c_int64,
+]

@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.ops import _native
 from keras_sparse.ops._initializers import initializer_attributes
+from keras_sparse.ops.load_tier import load_tier
 
 _MAX_LOWER_TIERS = 2
 
@@ -10,7 +11,7 @@ _MAX_LOWER_TIERS = 2
 def create_tables(
     names, input_dims, output_dims, initial_rows, out_of_range, storages, keeps_ages=None
 ):
-    """Makes native tables. A table lives as long as a tensor that holds its handle.
+    """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
 
     Args:
         names: List of strings, which messages name the tables by.
@@ -26,6 +27,8 @@ def create_tables(
     Returns:
         List of handles: eager scalar tensors of dtype resource.
     """
+    for tier in {tier for storage in storages for tier in storage.lower_tiers}:
+        load_tier(tier)
     with tf.init_scope():
         return _native.lib.keras_sparse_create_tables(
             names=names,

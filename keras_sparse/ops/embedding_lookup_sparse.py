@@ -104,8 +104,20 @@ def ragged_bags(ids, weights):
     from keras_sparse.layers.ragged_form import ragged_form  # which needs this package first
 
     form = ragged_form(ids, weights, "sum", input_dim=None, mask_zero=False)
-    ids = tf.RaggedTensor.from_row_splits(form.ids, form.row_splits, validate=False)
+    row_splits = form.row_splits
+    if isinstance(ids, tf.SparseTensor):
+        row_splits = _check_places(row_splits, form.ids)
+    ids = tf.RaggedTensor.from_row_splits(form.ids, row_splits, validate=False)
     return ids, None if form.weights is None else ids.with_values(form.weights)
+
+
+def _check_places(row_splits, ids):
+    """Returns the row_splits; it is an error if ids lie outside of all samples."""
+    message = "The indices of a SparseTensor must lie within its dense_shape."
+    ends, expected = tf.gather(row_splits, [0, tf.size(row_splits) - 1]), [0, tf.size(ids)]
+    check = tf.debugging.assert_equal(ends, tf.cast(expected, tf.int64), message)
+    with tf.control_dependencies([check]):
+        return tf.identity(row_splits)
 
 
 def pooled_rows(table, ids, weights, combiner, max_norm):

@@ -7,7 +7,7 @@ from keras_sparse.ops import _native
 class RuleHistory(NamedTuple):
     """What a table's rule was given in the steps that rows may have missed.
 
-    Args:
+    Attributes:
         step: int64 scalar: the last step of the rule.
         first_step: int64 scalar: the step after which the history begins.
         table_step: uint32 scalar: the last step as the table counts them, for the ages of rows.

@@ -5,6 +5,7 @@ does not read.
 """
 
 import tensorflow as tf
+from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
 from keras_sparse.ops import _native
 from keras_sparse.ops.pooled_slices import PooledSlices
@@ -19,22 +20,38 @@ def gradient_rows(variable):
     return 2**63 - 1 if variable.is_dynamic else variable.input_dim
 
 
-def gradient_shape(variable):
-    """Returns the shape that the gradient of an embedding variable says it has, an int64 tensor."""
-    return _shape(gradient_rows(variable), variable.output_dim)
+def gradient_dims(variable):
+    """Returns the shape that the gradient of an embedding variable says it has, two integers."""
+    return gradient_rows(variable), variable.output_dim
 
 
-def _shape(num_rows, output_dim):
+def shape_tensor(num_rows, output_dim):
+    """Returns the dimensions of a gradient as its `dense_shape` has them."""
     return tf.constant((num_rows, output_dim), tf.int64)
 
 
 @tf.RegisterGradient("KerasSparseLookup")
 def _gradient(op, *grads):
     call = _Lookup(op)
+    if call.trained:
+        _refuse_to_leave_control_flow(op)
     # An output that is not used comes with zeros, but for the versions, which have no gradient.
     row_grads = [tf.convert_to_tensor(grad) for grad in grads[:-1]]
     handles_ids_and_splits = [None] * (3 * call.num_tables)
     return [*handles_ids_and_splits, *call.weight_grads(row_grads), *call.table_grads(row_grads)]
+
+
+def _refuse_to_leave_control_flow(op):
+    """Raises where the gradient of a `tf.cond` or loop would carry out that of a lookup in it: such
+    a gradient has a fixed shape, and the rows of a lookup have none.
+    """
+    graph = getattr(op, "graph", None)  # `None` where the op ran eagerly
+    if isinstance(graph, ControlFlowFuncGraph) and graph is not tf.compat.v1.get_default_graph():
+        raise NotImplementedError(
+            "The gradient of a lookup inside `tf.cond`, `tf.map_fn` or a loop of a tf.function "
+            "must be taken inside too: put the `tf.GradientTape` there, or look up before it and "
+            f"use the rows inside. Received: lookup '{op.name}' in '{graph.name}'"
+        )
 
 
 class _Lookup:
@@ -56,7 +73,7 @@ class _Lookup:
         return [self._as_slices(i, row_grads[i]) for i in self.trained]
 
     def _as_slices(self, i, grad):
-        shape = _shape(self.gradient_rows[i], self.output_dims[i])
+        shape = shape_tensor(self.gradient_rows[i], self.output_dims[i])
         if self.combiners[i] != "none":
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape)

@@ -6,7 +6,7 @@ from keras_sparse.ops import _native
 
 
 def create_vocabulary(max_tokens):
-    """Makes an empty vocabulary. It lives as long as a tensor that holds its handle.
+    """Makes an empty vocabulary. It lives as a table of `create_tables` does.
 
     Args:
         max_tokens: Integer, below 2**32 - 1. How many keys get a token.

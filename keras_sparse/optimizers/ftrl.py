@@ -24,6 +24,9 @@ class Ftrl(SparseOptimizer, keras.optimizers.Ftrl):
     without shrinkage, the results are equal. `weight_decay` is taken from the rows of the batch
     alone. Other variables are left to `keras.optimizers.Ftrl`, whose arguments it takes.
 
+    There is no group term (`l21_regularization_strength` of other systems): all terms act on single
+    elements. `keras_sparse.L2WeightEvict` lets whole rows go by their norm.
+
     A `learning_rate_power` other than -0.5 takes two powers an element instead of two square roots,
     and about five times as long.
 

@@ -247,6 +247,13 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         # Also without others: an optimizer may count steps here.
         super()._backend_update_step([g for g, _ in others], [v for _, v in others], learning_rate)
 
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        if tf.distribute.has_strategy():
+            return super()._all_reduce_sum_gradients(grads_and_vars)
+        # Keras' returns the same, through a custom gradient: TensorFlow would keep the graph of the
+        # step, and what it has, until the process ends.
+        return grads_and_vars
+
 
 def _split_touched_rows(variables):
     touched = [v for v in variables if isinstance(v, TouchedRows)]

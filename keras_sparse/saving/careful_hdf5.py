@@ -66,7 +66,8 @@ class _Disk(io.FileIO):
         super().truncate(0)
 
     def __repr__(self):
-        return self.path  # HDF5 calls the file so
+        # HDF5 calls the file so, and takes ASCII alone.
+        return self.path.encode("ascii", "backslashreplace").decode()
 
     def end(self):
         """Closes the file, and keeps the error if it cannot."""
@@ -110,8 +111,7 @@ _open = h5py.File.__init__
 def _open_carefully(self, name, mode="r", *args, **kwargs):
     disks = _opened.get()
     is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
-    # What HDF5 calls a file must be ASCII, where it is given no path.
-    if disks is None or mode != "w" or not is_plain or not os.fspath(name).isascii():
+    if disks is None or mode != "w" or not is_plain:
         _open(self, name, mode, *args, **kwargs)
         return
     disk = _Disk(name)

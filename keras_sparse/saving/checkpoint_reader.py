@@ -181,13 +181,10 @@ def _read_segment(folder, part, words):
         if not wanted.any():
             continue
         try:
-            with tf.init_scope():
-                keys, records = ops.read_segment(str(folder / part.file), words, first, wanted)
+            read = ops.read_segment(folder / part.file, words, first, wanted)
         except tf.errors.OpError as error:
-            # Without the words that TensorFlow puts around it.
-            message = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
             is_read = isinstance(error, (tf.errors.DataLossError, tf.errors.InvalidArgumentError))
-            if not is_read or os.strerror(errno.EIO) in message:
-                raise OSError(message) from error
-            raise CheckpointDamagedError(message) from error
-        yield keys.numpy(), records.numpy()
+            if not is_read or os.strerror(errno.EIO) in error.message:
+                raise OSError(error.message) from error
+            raise CheckpointDamagedError(error.message) from error
+        yield read

@@ -188,9 +188,10 @@ def check_fits(variable, saved):
     if theirs != ours:
         raise ValueError(
             "A saved table must have the input_dim and output_dim of the table it is loaded into "
-            "(input_dim=None: dynamic). Received: saved input_dim="
-            f"{theirs[0]}, output_dim={theirs[1]} for '{variable.path}' with input_dim={ours[0]}, "
-            f"output_dim={ours[1]}"
+            "(input_dim=None: dynamic). Make the layer with those, or load the file into a model "
+            "that has them, and bring rows over by `export` and `import_`. Received: saved "
+            f"input_dim={theirs[0]}, output_dim={theirs[1]} for '{variable.path}' with "
+            f"input_dim={ours[0]}, output_dim={ours[1]}"
         )
 
 
@@ -224,9 +225,10 @@ def _load_keras_weights(variable, store):
     try:
         rows = read_dataset(store, "0", None, shape)
     except ValueError as error:
+        found = str(error).rpartition("Received: ")[2]
         raise ValueError(
             "The weights of a keras.layers.Embedding must be loaded into a static table of their "
             f"shape. Received: '{variable.path}' with input_dim={variable.input_dim}, output_dim="
-            f"{variable.output_dim}: {error}"
+            f"{variable.output_dim}, and {found}"
         ) from error
     variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])

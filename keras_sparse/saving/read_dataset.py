@@ -1,5 +1,6 @@
 """Datasets of files that may come from elsewhere: what they claim is checked before it is read."""
 
+import contextlib
 import math
 
 import h5py
@@ -23,10 +24,12 @@ def read_dataset(store, name, dtype, shape):
     Raises:
         ValueError: It is of another dtype or shape, or not in the file itself.
         KeyError: There is none.
+        OSError: It cannot be read.
     """
-    dataset = _find(store, name)
-    if isinstance(dataset, h5py.Dataset):
-        _check_stored(dataset, name)
+    with _one_class_of_errors():
+        dataset = _find(store, name)
+        if isinstance(dataset, h5py.Dataset):
+            _check_stored(dataset, name)
     is_shape = len(dataset.shape) == len(shape) and all(
         wanted in (None, length) for wanted, length in zip(shape, dataset.shape, strict=True)
     )
@@ -43,14 +46,24 @@ def read_dataset(store, name, dtype, shape):
 
 def member(group, path):
     """Returns what a group has at a path, without following links to elsewhere."""
-    for name in path.strip("/").split("/"):
-        link = group.get(name, getlink=True)
-        if link is None:
-            raise KeyError(f"'{path}' is not there")
-        if not isinstance(link, h5py.HardLink):
-            raise ValueError(f"A saved table must be in one file. Received: link `{path}`")
-        group = group[name]
+    with _one_class_of_errors():
+        for name in path.strip("/").split("/"):
+            link = group.get(name, getlink=True)
+            if link is None:
+                raise KeyError(f"'{path}' is not there")
+            if not isinstance(link, h5py.HardLink):
+                raise ValueError(f"A saved table must be in one file. Received: link `{path}`")
+            group = group[name]
     return group
+
+
+@contextlib.contextmanager
+def _one_class_of_errors():
+    """h5py has OSError for a damaged dataset, and RuntimeError for one that it only looks for."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
 
 
 def _find(store, name):

@@ -33,8 +33,9 @@ Status Bags::Check() const {
   if (rises) return Status::Ok();
   return InvalidArgument(
       "`row_splits` must rise from 0 to the number of ids, " + std::to_string(num_ids) +
-      ". Received: row_splits[0] = " + std::to_string(row_splits[0]) + ", row_splits[" +
-      std::to_string(num_bags) + "] = " + std::to_string(row_splits[num_bags]));
+      ", and the indices of a SparseTensor lie within its dense_shape. Received: row_splits[0] = " +
+      std::to_string(row_splits[0]) + ", row_splits[" + std::to_string(num_bags) +
+      "] = " + std::to_string(row_splits[num_bags]));
 }
 
 float Bags::Scale(int64_t bag) const {

@@ -8,7 +8,8 @@
 namespace keras_sparse {
 
 // The finalizer of MurmurHash3 (Appleby, public domain): a bijection of 64-bit words, so two keys
-// never collide in all bits. High bits choose the shard, low bits the place inside it.
+// never collide in all bits. High bits choose the shard; the place in it is
+// by `SecretHash`.
 inline uint64_t HashKey(int64_t key) {
   uint64_t h = static_cast<uint64_t>(key);
   h ^= h >> 33;

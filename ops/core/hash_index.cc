@@ -37,7 +37,7 @@ int64_t HashIndex::bytes() const {
 
 uint32_t HashIndex::Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,
                           uint32_t row) {
-  uint32_t at = ReduceHash(static_cast<uint32_t>(hash), num_buckets);
+  uint32_t at = HomeOf(hash, num_buckets);
   while (buckets[at].count == kBucketSlots) {
     buckets[at].overflowed = 1;
     if (++at == num_buckets) at = 0;
@@ -53,7 +53,7 @@ void HashIndex::Insert(uint64_t hash, int64_t key, uint32_t row) {
   while (true) {
     const Segment& segment = directory_[DirectorySlot(hash)];
     Owner& owner = owners_[segment.id];
-    if (owner.num_used < Room(segment.num_buckets)) {
+    if (!IsFull(owner, segment.num_buckets)) {
       owner.num_used += Place(segment.buckets, segment.num_buckets, hash, key, row);
       ++owner.num_keys;
       ++size_;
@@ -65,7 +65,7 @@ void HashIndex::Insert(uint64_t hash, int64_t key, uint32_t row) {
 
 uint32_t HashIndex::Exchange(uint64_t hash, int64_t key, uint32_t row) {
   const Segment& segment = directory_[DirectorySlot(hash)];
-  uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+  uint32_t at = HomeOf(hash, segment.num_buckets);
   while (true) {
     Bucket& bucket = segment.buckets[at];
     for (uint32_t i = 0; i < bucket.count; ++i) {
@@ -80,7 +80,7 @@ uint32_t HashIndex::Exchange(uint64_t hash, int64_t key, uint32_t row) {
 
 uint32_t HashIndex::Erase(uint64_t hash, int64_t key) {
   const Segment& segment = directory_[DirectorySlot(hash)];
-  uint32_t at = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+  uint32_t at = HomeOf(hash, segment.num_buckets);
   while (true) {
     Bucket& bucket = segment.buckets[at];
     for (uint32_t i = 0; i < bucket.count; ++i) {
@@ -92,6 +92,7 @@ uint32_t HashIndex::Erase(uint64_t hash, int64_t key) {
       bucket.rows[i] = bucket.rows[bucket.count];
       Owner& owner = owners_[segment.id];
       --owner.num_keys;
+      ++owner.num_erased;
       if (!bucket.overflowed) --owner.num_used;
       --size_;
       if (owner.num_keys < Room(segment.num_buckets) / 4 && segment.num_buckets > kLeastShrunk) {
@@ -129,7 +130,7 @@ void HashIndex::Rebuild(uint64_t hash) {
     if (num_buckets < old.num_buckets) return;  // nothing is given back then
     throw std::bad_alloc();
   }
-  owner.num_used = 0;
+  owner.num_used = owner.num_erased = 0;
   for (uint32_t b = 0; b < old.num_buckets; ++b) {
     const Bucket& bucket = old.buckets[b];
     for (uint32_t i = 0; i < bucket.count; ++i) {
@@ -179,7 +180,7 @@ void HashIndex::Split(uint64_t hash) {
     Owner& owner = owners_[ids[half]];
     num_buckets[half] = BucketsFor(owner.num_keys);
     owner.buckets = std::make_unique<Bucket[]>(num_buckets[half]);
-    owner.num_used = 0;
+    owner.num_used = owner.num_erased = 0;
     num_buckets_ += num_buckets[half];
   }
   num_buckets_ -= old.num_buckets;
@@ -201,10 +202,18 @@ int64_t HashIndex::AppendSegment(int64_t position, std::vector<int64_t>* keys,
                                  std::vector<uint32_t>* rows) const {
   if (position >= static_cast<int64_t>(directory_.size())) return -1;
   const Segment& segment = directory_[static_cast<size_t>(position)];
+  std::vector<std::pair<uint64_t, uint32_t>> found;
+  found.reserve(owners_[segment.id].num_keys);
   for (uint32_t b = 0; b < segment.num_buckets; ++b) {
     const Bucket& bucket = segment.buckets[b];
-    keys->insert(keys->end(), bucket.keys.begin(), bucket.keys.begin() + bucket.count);
-    rows->insert(rows->end(), bucket.rows.begin(), bucket.rows.begin() + bucket.count);
+    for (uint32_t i = 0; i < bucket.count; ++i) {
+      found.emplace_back(HashKey(bucket.keys[i]), bucket.rows[i]);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  for (const auto& [hash, row] : found) {
+    keys->push_back(KeyOfHash(hash));
+    rows->push_back(row);
   }
   const int64_t next = position + (int64_t{1} << (depth_ - owners_[segment.id].depth));
   return next < static_cast<int64_t>(directory_.size()) ? next : -1;

@@ -10,6 +10,7 @@
 
 #include "ops/core/hash.h"
 #include "ops/core/prefetch.h"
+#include "ops/core/secret_hash.h"
 
 namespace keras_sparse {
 
@@ -50,7 +51,7 @@ class HashIndex {
     Start start;
     start.buckets_ = segment.buckets;
     start.num_buckets_ = segment.num_buckets;
-    start.at_ = ReduceHash(static_cast<uint32_t>(hash), segment.num_buckets);
+    start.at_ = HomeOf(hash, segment.num_buckets);
     return start;
   }
 
@@ -98,8 +99,9 @@ class HashIndex {
   // Returns the row that the key had, or kNoRow.
   uint32_t Erase(uint64_t hash, int64_t key);
 
-  // Segments in order of the hash prefix they hold, for walking the index in pieces. A piece begins
-  // at `position` (0 first); its keys and rows are appended. Returns the next position, or -1.
+  // Keys and rows in the order of their hashes, for walking the index in pieces. A piece, a
+  // segment, begins at `position` (0 first); what it holds is appended. Returns the next position,
+  // or -1.
   int64_t AppendSegment(int64_t position, std::vector<int64_t>* keys,
                         std::vector<uint32_t>* rows) const;
 
@@ -110,6 +112,8 @@ class HashIndex {
  private:
   static constexpr uint32_t kBucketSlots = 5;
   static constexpr uint32_t kMaxBuckets = 512;
+  // One erased key in so many was of a bucket that has overflowed, about.
+  static constexpr uint32_t kErasedPerSlot = 4;
 
   struct alignas(kCacheLineBytes) Bucket {
     std::array<int64_t, kBucketSlots> keys;
@@ -128,6 +132,7 @@ class HashIndex {
   struct Owner {
     std::unique_ptr<Bucket[]> buckets;
     uint32_t num_keys = 0;
+    uint32_t num_erased = 0;  // since the segment was made
     // Slots in use, where a bucket that has overflowed counts as full: it stays on the way of
     // searches when its keys are erased. Fewer than there are slots, so one bucket at least has not
     // overflowed: there each search ends.
@@ -137,6 +142,17 @@ class HashIndex {
 
   size_t DirectorySlot(uint64_t hash) const {
     return depth_ == 0 ? 0 : static_cast<size_t>((hash << skip_bits_) >> (64 - depth_));
+  }
+  // The bucket in which a key belongs.
+  static uint32_t HomeOf(uint64_t hash, uint32_t num_buckets) {
+    return ReduceHash(static_cast<uint32_t>(SecretHash(hash)), num_buckets);
+  }
+  // Whether a segment must grow before it takes another key. By numbers that no secret decides, as
+  // memory follows from it; but for keys that come and go so that hardly a bucket has not
+  // overflowed.
+  static bool IsFull(const Owner& owner, uint32_t num_buckets) {
+    return owner.num_keys + owner.num_erased / kErasedPerSlot >= Room(num_buckets) ||
+           owner.num_used >= num_buckets * kBucketSlots - 1;
   }
   // Returns how many slots more are in use.
   static uint32_t Place(Bucket* buckets, uint32_t num_buckets, uint64_t hash, int64_t key,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/core/hash.h"
+#include "ops/core/secret_hash.h"
 
 namespace keras_sparse {
 
@@ -55,7 +56,7 @@ void IdGrouper::NumberHashed(const int64_t* ids) {
   for (size_t i = 0; i < size; ++i) {
     const uint32_t next = num_unique + 1;
     unique_ids_[next] = ids[i];
-    size_t slot = HashKey(ids[i]) & mask;
+    size_t slot = SecretHash(HashKey(ids[i])) & mask;
     uint32_t is_new;
     uint32_t place;
     while (true) {

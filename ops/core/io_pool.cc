@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "ops/core/per_process.h"
+
 namespace keras_sparse {
 namespace {
 
@@ -23,10 +25,7 @@ IoPool::~IoPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-IoPool* IoPool::Shared() {
-  static auto* pool = new IoPool();  // outlives the tables that static objects may hold
-  return pool;
-}
+IoPool* IoPool::Shared() { return OfThisProcess<IoPool>(); }
 
 Status IoPool::Run(size_t n, const std::function<Status(size_t)>& task) {
   if (n == 0) return Status::Ok();

@@ -15,6 +15,7 @@
 #include "ops/core/direct_file.h"
 #include "ops/core/env.h"
 #include "ops/core/io_pool.h"
+#include "ops/core/per_process.h"
 
 namespace keras_sparse {
 namespace {
@@ -224,8 +225,8 @@ class PosixEnv : public Env {
 }  // namespace
 
 Env* Env::Posix() {
-  static auto* env = new PosixEnv();  // outlives the tables that static objects may hold
-  return env;
+  // Objects that a forked child has not made keep their parent's.
+  return OfThisProcess<PosixEnv>();
 }
 
 }  // namespace keras_sparse

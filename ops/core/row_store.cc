@@ -1,9 +1,13 @@
 #include "ops/core/row_store.h"
 
 #include <map>
+#include <mutex>
 
 namespace keras_sparse {
 namespace {
+
+// A module that is loaded registers its store while tables are made.
+std::mutex registry_mutex;
 
 std::map<std::string, RowStore::Factory>& Registry() {
   static auto* registry = new std::map<std::string, RowStore::Factory>();
@@ -13,14 +17,20 @@ std::map<std::string, RowStore::Factory>& Registry() {
 }  // namespace
 
 bool RowStore::Register(const std::string& kind, Factory factory) {
+  std::lock_guard<std::mutex> lock(registry_mutex);
   return Registry().emplace(kind, factory).second;
 }
 
 Status RowStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
-  const auto entry = Registry().find(options.kind);
-  if (entry != Registry().end()) return entry->second(options, store);
+  Factory factory = nullptr;
   std::string kinds;
-  for (const auto& known : Registry()) kinds += (kinds.empty() ? "'" : ", '") + known.first + "'";
+  {
+    std::lock_guard<std::mutex> lock(registry_mutex);
+    const auto entry = Registry().find(options.kind);
+    if (entry != Registry().end()) factory = entry->second;
+    for (const auto& known : Registry()) kinds += (kinds.empty() ? "'" : ", '") + known.first + "'";
+  }
+  if (factory != nullptr) return factory(options, store);
   return InvalidArgument("a lower tier must be one of (" + kinds + ") in this build. Received: '" +
                          options.kind + "'");
 }

@@ -11,9 +11,8 @@ absl::Status TableList::Read(tf::OpKernelContext* ctx) {
   tf::OpInputList handles;
   TF_RETURN_IF_ERROR(ctx->input_list("handles", &handles));
   for (const tf::Tensor& handle : handles) {
-    tf::core::RefCountPtr<TableResource> resource;
-    TF_RETURN_IF_ERROR(tf::LookupResource(ctx, handle.scalar<tf::ResourceHandle>()(), &resource));
-    resources_.push_back(std::move(resource));
+    tables_.emplace_back();
+    TF_RETURN_IF_ERROR(FindOwned(ctx, handle.scalar<tf::ResourceHandle>()(), &tables_.back()));
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "ops/core/embedding_table.h"
 #include "ops/core/status.h"
 #include "ops/tf/error_prefix.h"
+#include "ops/tf/owned_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -23,16 +24,7 @@ namespace keras_sparse {
 
 namespace tf = tensorflow;
 
-// A table as TensorFlow holds it: it ends with the last handle to it.
-class TableResource : public tf::ResourceBase {
- public:
-  explicit TableResource(std::unique_ptr<EmbeddingTable> table) : table_(std::move(table)) {}
-  std::string DebugString() const override { return "EmbeddingTable " + table_->name(); }
-  EmbeddingTable* table() const { return table_.get(); }
-
- private:
-  std::unique_ptr<EmbeddingTable> table_;
-};
+using TableResource = OwnedResource<EmbeddingTable>;
 
 // Every error of the core comes to TensorFlow through here.
 inline absl::Status ToTf(const Status& status) {
@@ -74,15 +66,24 @@ inline Status FromTf(const absl::Status& status) {
   }
 }
 
+// Finds what a handle was made for; it lives as long as `object` does.
+template <typename T>
+absl::Status FindOwned(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
+                       std::shared_ptr<T>* object) {
+  tf::core::RefCountPtr<OwnedResource<T>> resource;
+  TF_RETURN_IF_ERROR(tf::LookupResource(ctx, handle, &resource));
+  return ToTf(resource->Find(object));
+}
+
 // The tables of an op's `handles` input, kept alive while this exists.
 class TableList {
  public:
   absl::Status Read(tf::OpKernelContext* ctx);
-  size_t size() const { return resources_.size(); }
-  EmbeddingTable* operator[](size_t i) const { return resources_[i]->table(); }
+  size_t size() const { return tables_.size(); }
+  EmbeddingTable* operator[](size_t i) const { return tables_[i].get(); }
 
  private:
-  std::vector<tf::core::RefCountPtr<TableResource>> resources_;
+  std::vector<std::shared_ptr<EmbeddingTable>> tables_;
 };
 
 // Makes element `i` of a list output from a vector.

@@ -50,7 +50,8 @@ class CreateTablesOp : public tf::OpKernel {
       tf::Tensor* handle = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {}, &handle));
       handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-          new TableResource(std::move(table)), ctx->device()->name());
+          new TableResource(absl::StrCat("table '", options_[i].name, "'"), std::move(table)),
+          ctx->device()->name());
     }
   }
 

@@ -26,7 +26,8 @@ class CreateVocabularyOp : public tf::OpKernel {
     tf::Tensor* handle = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
     handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-        new VocabularyResource(max_tokens_), ctx->device()->name());
+        new VocabularyResource("a vocabulary", std::make_shared<Vocabulary>(max_tokens_)),
+        ctx->device()->name());
   }
 
  private:

@@ -25,11 +25,11 @@ class ExportVocabularyOp : public tf::OpKernel {
   explicit ExportVocabularyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<VocabularyResource> resource;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
+    std::shared_ptr<Vocabulary> vocabulary;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &vocabulary));
     std::vector<int64_t> keys;
     std::vector<int64_t> counts;
-    resource->vocabulary().Export(&keys, &counts);
+    vocabulary->Export(&keys, &counts);
     OP_REQUIRES_OK(ctx, SetOutput(ctx, 0, keys));
     OP_REQUIRES_OK(ctx, SetOutput(ctx, 1, counts));
   }

@@ -35,12 +35,12 @@ class FindTokensOp : public tf::OpKernel {
   explicit FindTokensOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<VocabularyResource> resource;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
+    std::shared_ptr<Vocabulary> vocabulary;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &vocabulary));
     const tf::Tensor& keys = ctx->input(1);
     tf::Tensor* tokens = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, keys.shape(), &tokens));
-    Find(&resource->vocabulary(), keys.flat<int64_t>().data(), keys.NumElements(),
+    Find(vocabulary.get(), keys.flat<int64_t>().data(), keys.NumElements(),
          tokens->flat<int64_t>().data());
   }
 

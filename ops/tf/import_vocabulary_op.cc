@@ -19,16 +19,15 @@ class ImportVocabularyOp : public tf::OpKernel {
   explicit ImportVocabularyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<VocabularyResource> resource;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
+    std::shared_ptr<Vocabulary> vocabulary;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &vocabulary));
     const tf::Tensor& keys = ctx->input(1);
     const tf::Tensor& counts = ctx->input(2);
     OP_REQUIRES(ctx, counts.NumElements() == keys.NumElements() + 1,
                 InvalidInput(absl::StrCat(
                     "`counts` must have one number for token 0 and one a key. Received: ",
                     counts.NumElements(), " counts for ", keys.NumElements(), " keys")));
-    OP_REQUIRES_OK(
-        ctx, ToTf(resource->vocabulary().Import(keys.flat<int64_t>().data(), keys.NumElements(),
+    OP_REQUIRES_OK(ctx, ToTf(vocabulary->Import(keys.flat<int64_t>().data(), keys.NumElements(),
                                                 counts.flat<int64_t>().data())));
   }
 };

@@ -2,24 +2,12 @@
 #ifndef KERAS_SPARSE_OPS_TF_VOCABULARY_RESOURCE_H_
 #define KERAS_SPARSE_OPS_TF_VOCABULARY_RESOURCE_H_
 
-#include <cstdint>
-#include <string>
-
 #include "ops/core/vocabulary.h"
-#include "tensorflow/core/framework/resource_mgr.h"
+#include "ops/tf/owned_resource.h"
 
 namespace keras_sparse {
 
-// It ends with the last handle to it.
-class VocabularyResource : public tensorflow::ResourceBase {
- public:
-  explicit VocabularyResource(int64_t max_tokens) : vocabulary_(max_tokens) {}
-  std::string DebugString() const override { return "Vocabulary"; }
-  Vocabulary& vocabulary() { return vocabulary_; }
-
- private:
-  Vocabulary vocabulary_;
-};
+using VocabularyResource = OwnedResource<Vocabulary>;
 
 }  // namespace keras_sparse
 

@@ -18,6 +18,7 @@ from benchmarks.timing import REPOSITORY
 from ranks import needs_horovod
 
 SMALL = ["--keys", "2000", "--rounds", "1", "--steps", "4", "--batch-size", "64"]
+SMALL += ["--warm-steps", "8"]
 COUNTS = {"used": 4, "missed": 1, "waited_ns": 3e6, "staleness_sum": 8, "staleness_max": 3}
 PACKETS = socket.AF_UNIX, socket.SOCK_SEQPACKET
 MEASURE = """

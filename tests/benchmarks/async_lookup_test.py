@@ -4,7 +4,8 @@ import pytest
 
 from benchmarks import async_lookup
 
-SMALL = ["--keys", "20000", "--rounds", "1", "--steps", "4", "--batch-size", "64"]
+SMALL = ["--keys", "5000", "--rounds", "1", "--steps", "4", "--batch-size", "16"]
+SMALL += ["--warm-steps", "4", "--first-steps", "4"]
 
 
 @pytest.fixture(scope="module")

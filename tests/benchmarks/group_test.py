@@ -28,25 +28,25 @@ def built(monkeypatch):
     return kept
 
 
-def test_shows_each_way_what_a_table_costs_and_the_floor():
-    small = ["--tables", "1", "3", "--batch-size", "8", "--rounds", "1", "--steps", "2"]
-    text = group.main([*small, "--most-one-by-one", "1"])
+# A process a row.
+@pytest.mark.parametrize(
+    ("kinds", "column", "tables"), [(list(group.KINDS), "forward", 1), (["ragged"], "adagrad", 3)]
+)
+def test_shows_each_way_what_a_table_costs_and_the_floor(kinds, column, tables):
+    small = ["--batch-size", "8", "--rounds", "1", "--steps", "2", "--most-one-by-one", "1"]
+    text = group.main(
+        [*small, "--tables", str(tables), "--kinds", *kinds, "--columns", column],
+    )
     rows = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines() if line.startswith("| ")]
     rows = [row for row in rows if row[0] != "tables"]
-    assert [(row[0], row[1]) for row in rows] == 2 * [
-        ("1", "forward"),
-        ("1", "adagrad"),
-        ("3", "forward"),
-        ("3", "adagrad"),
-    ]
+    assert [(row[0], row[1]) for row in rows] == [(str(tables), column)] * len(kinds)
+    assert [text.count(group.KINDS[kind]) for kind in kinds] == [1] * len(kinds)
     for row in rows:
-        assert float(row[2]) > 0
-        assert float(row[5]) > 0
-        assert float(row[6]) > 0
-        assert float(row[11]) > 0
+        for cell in (2, 5, 6, 11):
+            assert float(row[cell]) > 0
         one_by_one = [row[i] for i in (3, 4, 8, 9, 10)]
-        assert all(bool(cell) == (row[0] == "1") for cell in one_by_one)
-        assert bool(row[7]) == (row[1] == "forward")
+        assert all(bool(cell) == (tables == 1) for cell in one_by_one)
+        assert bool(row[7]) == (column == "forward")
 
 
 @pytest.mark.parametrize("table", [0, 1])

@@ -12,15 +12,14 @@ SCRIPT = pathlib.Path(saving_ranks.__file__)
 @needs_horovod
 @pytest.mark.skipif("saving_ranks.ksd.size() > 1")
 def test_what_some_ranks_have_saved_goes_on_on_others(tmp_path):
-    """From 4 ranks to 1, 3 and 2, and back; each also saves what it has loaded."""
+    """From 3 ranks to 1 and 2, and back; each also saves what it has loaded."""
 
     def on(num_ranks, *steps):
         status, printed = run_ranks(num_ranks, SCRIPT, tmp_path, *steps, seconds=300)
         assert status == 0, printed
         assert printed.count("done") == len(steps), printed
 
-    on(4, "begin=of4")
-    saving_ranks.run(tmp_path, ["never_stop", "load=of4=of1", "load=of4-delta", "keras=of4"])
-    on(3, "load=of4=of3", "load=of4-delta", "load=of1", "keras=of1")
-    on(2, "load=of3=of2", "load=of4", "keras=of3")
-    saving_ranks.run(tmp_path, ["load=of2", "load=of3", "keras=of2"])
+    on(3, "begin=of3")
+    saving_ranks.run(tmp_path, ["never_stop", "load=of3=of1", "load=of3-delta", "keras=of3"])
+    on(2, "load=of3=of2", "load=of2", "load=of3-delta", "load=of1", "keras=of1")
+    saving_ranks.run(tmp_path, ["load=of2", "keras=of2"])

@@ -59,13 +59,15 @@ def make_optimizer(module, name):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_trains_like_a_dense_table_of_keras(kind, name):
     stock = DenseLookup()
-    expected = model_of(stock, make_optimizer(keras.optimizers, name), pool=kind == "sparse")
+    eagerly = {"run_eagerly": True}
+    optimizer = make_optimizer(keras.optimizers, name)
+    expected = model_of(stock, optimizer, pool=kind == "sparse", **eagerly)
     options = {"slot_num": 3, "use_hashtable": False}
     if kind == "dense":
         layer = All2AllDenseEmbedding(VOCABULARY, 4, nnz_per_slot=2, **options)
     else:
         layer = All2AllSparseEmbedding("sum", VOCABULARY, 4, **options)
-    model = model_of(layer, make_optimizer(keras_sparse.optimizers, name))
+    model = model_of(layer, make_optimizer(keras_sparse.optimizers, name), **eagerly)
     layer.set_weights(stock.get_weights())
     every_row = np.arange(VOCABULARY).repeat(6).reshape(-1, 3, 2)
     for keys, targets in batches():

@@ -3,7 +3,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_sparse import ops
+from keras_sparse.layers import All2AllSparseEmbedding
+from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.layers import GroupEmbedding
 
 WEIGHTS = np.arange(12, dtype="float32").reshape(4, 3)
 
@@ -196,3 +200,25 @@ def test_counts_an_id_once_a_step():
             outputs = layer(np.array([[0, 1, 2]]), **kwargs)
         tape.gradient(outputs, layer.trainable_variables)
     assert layer.stats()["lookups"] == 4  # padding is not looked up
+
+
+OUTSIDE = tf.SparseTensor([[0, 0], [5, 0]], tf.constant([1, 2], tf.int64), [2, 3])
+WEIGHTS_OUTSIDE = OUTSIDE.with_values([1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        lambda: built_layer("sum")(OUTSIDE),
+        lambda: built_layer("mean")(OUTSIDE, weights=WEIGHTS_OUTSIDE),
+        lambda: DistributedEmbedding([Embedding(None, 3, "sum")])([OUTSIDE]),
+        lambda: GroupEmbedding({"a": Embedding(None, 3, "sum")})({"a": OUTSIDE}),
+        lambda: All2AllSparseEmbedding("mean", 10, 3, slot_num=1)(OUTSIDE),
+        lambda: ops.embedding_lookup_sparse(built_layer().embeddings, OUTSIDE, None),
+        lambda: ops.safe_embedding_lookup_sparse(built_layer().embeddings, OUTSIDE),
+        lambda: ops.group_embedding_lookup_sparse([built_layer().embeddings], [OUTSIDE], ["sum"]),
+    ],
+)
+def test_sparse_ids_outside_of_their_shape_are_an_error_that_says_so(lookup):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"SparseTensor.* within its dense_sh"):
+        lookup()

@@ -110,3 +110,48 @@ assert gradient().values.shape == (1, 2)
 
 def test_an_anchor_is_where_its_table_is():
     subprocess.run([sys.executable, "-c", WITH_TWO_DEVICES], check=True)
+
+
+def in_cond(variable, factor):
+    return tf.cond(factor > 0, lambda: factor * lookup(variable), lambda: tf.zeros((3, 2)))
+
+
+def in_loop(variable, factor):
+    rows = tf.zeros((3, 2))
+    for _ in tf.range(2):
+        rows += factor * lookup(variable)
+    return rows
+
+
+def in_map(variable, factor):
+    return tf.map_fn(lambda _: factor * lookup(variable)[0], IDS, fn_output_signature=tf.float32)
+
+
+@pytest.mark.parametrize("rows_of", [in_cond, in_loop, in_map])
+@pytest.mark.parametrize("input_dim", [5, None])
+@pytest.mark.parametrize("source", ["table", "factor"])
+def test_a_gradient_from_outside_of_control_flow_says_where_to_take_it(rows_of, input_dim, source):
+    variable, factor = EmbeddingVariable(input_dim, 2), tf.Variable(1.0)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(rows_of(variable, factor))
+        return tape.gradient(loss, {"table": variable.value, "factor": factor}[source])
+
+    with pytest.raises(NotImplementedError, match=r"must be taken inside too.*KerasSparseLookup"):
+        step()
+
+
+def test_a_gradient_is_taken_inside_of_control_flow():
+    variable = EmbeddingVariable(5, 2)
+
+    def branch():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(lookup(variable))
+        return tf.convert_to_tensor(tape.gradient(loss, variable.value))
+
+    grad = tf.function(lambda flag: tf.cond(flag, branch, lambda: tf.zeros((5, 2))))(
+        tf.constant(True)
+    )
+    np.testing.assert_array_equal(grad, [[0, 0], [1, 1], [0, 0], [2, 2], [0, 0]])

@@ -1,11 +1,25 @@
 import sys
 
+import keras
 import pytest
 
 import keras_sparse
 from keras_sparse.ops import _native
 
 CPUINFO = "processor : 0\nmodel name : x\nflags : fpu sse2 avx2 bmi2 f16c fma\n"
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_another_backend_of_keras_is_an_error_that_says_how_to_choose(backend):
+    _native.check_backend("tensorflow")
+    with pytest.raises(ImportError, match=rf"KERAS_BACKEND=tensorflow.*Received.*'{backend}'"):
+        _native.check_backend(backend)
+
+
+def test_importing_the_package_checks_the_backend(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ImportError, match="KERAS_BACKEND=tensorflow"):
+        _native._load()
 
 
 def test_another_patch_release_of_tensorflow_is_fine():

@@ -25,7 +25,7 @@ DEEP_IDS = tf.SparseTensor(
 KEYS = [2**63 - 1, 2**53 + 1, 2**53]
 
 
-def check_equals_tensorflow(ids, weights, options, input_dim=7):
+def check_equals_tensorflow(ids, weights, options, input_dim=7, wraps=(lambda f: f, tf.function)):
     """Compares pooled rows and gradients, outside of a `tf.function` and inside."""
     # TensorFlow's own has no gradient of ragged weights.
     sparse_ids = ids.to_sparse() if isinstance(ids, tf.RaggedTensor) else ids
@@ -45,24 +45,38 @@ def check_equals_tensorflow(ids, weights, options, input_dim=7):
             lambda *args: ops.safe_embedding_lookup_sparse(*args, **options),
         )
 
-    for runner in (ours, tf.function(ours)):
-        found = runner(ids, weights)
+    for wrap in wraps:
+        found = wrap(ours)(ids, weights)
         assert found[0].shape == expected[0].shape
         for each, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(dense(each), dense(wanted), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("ids", [IDS, IDS.to_sparse(), DEEP_IDS], ids=["ragged", "2-D", "3-D"])
+each_kind = pytest.mark.parametrize(
+    "ids", [IDS, IDS.to_sparse(), DEEP_IDS], ids=["ragged", "2-D", "3-D"]
+)
+# With a sum, TensorFlow counts rows of weights of 0 and less.
+POOLED = [(None, None), (None, "sqrtn"), (POSITIVE, "sum"), (MIXED, "mean"), (MIXED, "sqrtn")]
+
+
+@each_kind
 @pytest.mark.parametrize("max_norm", [None, 0.9])
 @pytest.mark.parametrize("default_id", [None, 4])
-@pytest.mark.parametrize(
-    ("weights", "combiner"),
-    # With a sum, TensorFlow counts rows of weights of 0 and less.
-    [(None, None), (None, "sqrtn"), (POSITIVE, "sum"), (MIXED, "mean"), (MIXED, "sqrtn")],
-)
+@pytest.mark.parametrize(("weights", "combiner"), POOLED)
 def test_equals_tensorflow_in_rows_and_gradients(weights, combiner, default_id, max_norm, ids):
     options = {"combiner": combiner, "default_id": default_id, "max_norm": max_norm}
-    check_equals_tensorflow(ids, weights, options, None if default_id else 7)
+    check_equals_tensorflow(ids, weights, options, None if default_id else 7, [lambda f: f])
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("pooled", "default_id", "max_norm"),
+    [*zip(POOLED, [None, 4, None, 4, 4], [None, 0.9, 0.9, None, 0.9], strict=True)],
+)
+def test_equals_tensorflow_in_a_function(pooled, default_id, max_norm, ids):
+    weights, combiner = pooled
+    options = {"combiner": combiner, "default_id": default_id, "max_norm": max_norm}
+    check_equals_tensorflow(ids, weights, options, None if default_id else 7, [tf.function])
 
 
 @pytest.mark.parametrize("default_id", [None, 4])

@@ -31,9 +31,12 @@ class Trained:
         self.optimizer = case.make()
         self.optimizer.build(self.tables)
         self.initial = [variable.numpy() for variable in self.optimizer.variables]
-        signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([None]))
-        self.apply = tf.function(self._apply, input_signature=signature)
-        self.idle = tf.function(self._idle, input_signature=[tf.TensorSpec([], tf.int32)])
+        signature = (
+            tf.TensorSpec([None], tf.int64),
+            tf.TensorSpec([None]),
+            tf.TensorSpec([], "int32"),
+        )
+        self._compiled = tf.function(self._steps, input_signature=signature)
 
     def restart(self):
         for table, keys, rows in zip(self.tables, self.keys, self.start, strict=True):
@@ -42,14 +45,17 @@ class Trained:
         for variable, value in zip(self.optimizer.variables, self.initial, strict=True):
             variable.assign(value)
 
-    def _apply(self, ids, gradients):
+    def _steps(self, ids, gradients, steps):
         values = [gradients[:, tf.newaxis] * columns(width) for width in WIDTHS] * 2
         keys = [tf.gather(tf.constant(each), ids) for each in self.keys]
-        self.optimizer.apply([slices(k, v) for k, v in zip(keys, values, strict=True)])
-
-    def _idle(self, steps):
         for _ in tf.range(steps):
-            self._apply(tf.zeros([0], tf.int64), tf.zeros([0]))
+            self.optimizer.apply([slices(k, v) for k, v in zip(keys, values, strict=True)])
+
+    def apply(self, ids, gradients):
+        self._compiled(ids, gradients, 1)
+
+    def idle(self, steps):
+        self._compiled(np.zeros(0, np.int64), np.zeros(0, np.float32), steps)
 
     def rows(self):
         """The rows of all widths, side by side: those of static tables, and of dynamic ones."""

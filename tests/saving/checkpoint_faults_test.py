@@ -145,7 +145,7 @@ SMALL_DISK = """
 import pathlib, sys
 import checkpoint_faults_test, pytest, small_disks
 for kind in (None, "DRAM_SSDHASH"):
-    disk = pathlib.Path(sys.argv[1], str(kind))
+    disk = pathlib.Path(sys.argv[1], f"größe {kind}")
     small_disks.mount(disk, "100m")
     run = checkpoint_faults_test.Run(disk, kind)
     used = sum(path.stat().st_blocks for path in disk.rglob("*")) * 512
@@ -187,6 +187,15 @@ def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypat
     finally:
         signal.signal(signal.SIGINT, before)
     assert not files[0]  # it is closed
+
+
+@pytest.mark.parametrize("name", ["size", "größe", "大小"])
+def test_a_full_disk_is_an_error_that_names_the_file(name, tmp_path):
+    path = tmp_path / f"{name}.h5"
+    too_large = pytest.raises(OSError, match="File too large")
+    with too_large as raised, files_of_at_most(10_000), careful_hdf5.careful_hdf5():
+        h5py.File(path, "w")["data"] = [1.0] * 100_000
+    assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(path))
 
 
 def test_a_file_that_is_read_is_not_overwritten(tmp_path):

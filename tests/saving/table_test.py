@@ -184,8 +184,9 @@ def test_takes_the_file_of_a_keras_layer(tmp_path):
 @pytest.mark.parametrize("layer", [lambda: Embedding(4, 3), lambda: Embedding(None, 3)])
 def test_takes_no_file_of_a_keras_layer_of_another_shape(layer, tmp_path):
     sequential(keras.layers.Embedding(5, 3)).save_weights(tmp_path / "keras.weights.h5")
-    with pytest.raises(ValueError, match=r"loaded into a static table of their shape.*\(5, 3\)"):
+    with pytest.raises(ValueError, match=r"a static table of their shape.*\(5, 3\)") as error:
         sequential(layer()).load_weights(tmp_path / "keras.weights.h5")
+    assert "damaged" not in str(error.value)
 
 
 def test_takes_no_file_of_another_layer(tmp_path):

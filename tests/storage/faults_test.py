@@ -155,11 +155,9 @@ def test_a_truncated_segment_is_an_error_of_the_rows_behind_its_end(tmp_path):
     twins.check(but=keys[50:])
 
 
-@pytest.mark.parametrize(
-    "name", ["two words", "fünf 行", "line\nbreak", "'quoted' % \\ \t", "a/b/c"]
-)
 @pytest.mark.parametrize("storage_type", ["DRAM_SSDHASH", "DRAM_PMEM", "DRAM_LEVELDB"])
-def test_any_name_may_be_that_of_the_folder(name, storage_type, tmp_path):
+def test_any_name_may_be_that_of_the_folder(storage_type, tmp_path):
+    name = "two words/fünf 行/line\nbreak/'quoted' % \\ \t"
     twins = Twins(small(tmp_path / name, storage_type))
     twins.train_some(5)
     twins.check()

@@ -49,6 +49,26 @@ for ending in ("sys.exit", "os._exit", "collect"):
     print(ending, flush=True)
 """
 
+FORK_AND_OPEN = """
+import gc
+for kind in sys.argv[2:]:
+    child = os.fork()
+    if child == 0:
+        own = Twins(small(f"{sys.argv[1]}/own/{kind}", kind))
+        own.train_some(30)
+        own.check()
+        del own
+        gc.collect()
+        print(kind, os.listdir(f"{sys.argv[1]}/own"), flush=True)
+        os._exit(0)
+    deadline = time.monotonic() + 100
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            sys.exit(f"a child hangs with {kind}")
+        time.sleep(0.05)
+"""
+
 
 @pytest.fixture
 def start(tmp_path):
@@ -81,7 +101,9 @@ def files_in(folder):
 
 def mark(folder):
     """Puts a file to what is left there."""
-    (table,) = folder.glob("keras_sparse-table-*")
+    left = {each.name for each in folder.iterdir()}
+    assert left == {"keras_sparse.lock", "keras_sparse.own-000000", "keras_sparse-table-000000"}
+    table = folder / "keras_sparse-table-000000"
     assert files_in(table)
     (table / "left").touch()
 
@@ -151,8 +173,10 @@ def test_a_folder_is_free_once_the_other_process_has_ended(start, tmp_path):
     twins.check()
 
 
-def test_forked_children_leave_their_parents_files_alone(start, tmp_path):
-    process = start(FORK, *KINDS)
+def test_forked_children_have_tables_of_their_own_and_leave_their_parents_alone(start, tmp_path):
+    (tmp_path / "own").mkdir()
+    process = start(f"{FORK_AND_OPEN}\nos.rmdir(f'{{sys.argv[1]}}/own')\n{FORK}", *KINDS)
     out, err = process.communicate(timeout=TIMEOUT)
-    assert (out.split(), process.returncode) == (["sys.exit", "os._exit", "collect"], 0), err
+    said = [*(f"{kind} []" for kind in KINDS), "sys.exit", "os._exit", "collect"]
+    assert (out.splitlines(), process.returncode) == (said, 0), err
     assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@
 
 #include "ops/core/hash.h"
 #include "ops/core/io_pool.h"
+#include "ops/core/stores/leveldb_env.h"
 
 namespace keras_sparse {
 namespace {
@@ -54,6 +55,7 @@ LevelDbStore::~LevelDbStore() {
 Status LevelDbStore::OpenDatabase(const std::string& folder,
                                   std::unique_ptr<leveldb::DB>* database) const {
   leveldb::Options options;
+  options.env = LevelDbEnv();
   options.create_if_missing = true;
   options.error_if_exists = true;
   options.paranoid_checks = true;  // or a compaction gives damaged rows a new, valid checksum

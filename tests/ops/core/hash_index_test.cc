@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -199,14 +200,35 @@ TEST(HashIndex, TakesKeysChosenToShareALongPrefixOfTheirHash) {
   EXPECT_LT(index.bytes(), 100000 * 32);
 }
 
-TEST(HashIndex, TakesKeysChosenToStartInOneBucket) {
+TEST(HashIndex, TakesKeysChosenToStartInOneBucketAtTheCostOfAnyOthers) {
+  // Low hash bits all the same, high ones spread over the directory; and the other way round.
+  const auto seconds = [](const auto& key) {
+    HashIndex index(0);
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint64_t i = 0; i < 100000; ++i) Insert(&index, key(i), static_cast<uint32_t>(i));
+    for (uint64_t i = 0; i < 100000; ++i) EXPECT_EQ(Find(index, key(i)), i);
+    for (uint64_t i = 100000; i < 105000; ++i) EXPECT_EQ(Find(index, key(i)), HashIndex::kNoRow);
+    EXPECT_LT(index.bytes(), 100000 * 32);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const double any = seconds([](uint64_t i) { return static_cast<int64_t>(i); });
+  // Without a secret it is hundreds of times as long.
+  EXPECT_LT(seconds([](uint64_t i) { return KeyOfHash(LowBits(i) << 32); }), 20 * any + 0.1);
+  EXPECT_LT(seconds([](uint64_t i) { return KeyOfHash(7ULL << 40 | i << 20); }), 20 * any + 0.1);
+}
+
+TEST(HashIndex, GivesKeysInTheOrderOfTheirHashes) {
   HashIndex index(0);
-  // Low hash bits all the same, high ones spread over the directory.
-  const auto key = [](uint64_t i) { return KeyOfHash(LowBits(i) << 32); };
-  for (uint64_t i = 0; i < 20000; ++i) Insert(&index, key(i), static_cast<uint32_t>(i));
-  for (uint64_t i = 0; i < 20000; ++i) ASSERT_EQ(Find(index, key(i)), i);
-  for (uint64_t i = 20000; i < 21000; ++i) ASSERT_EQ(Find(index, key(i)), HashIndex::kNoRow);
-  EXPECT_LT(index.bytes(), 20000 * 32);
+  for (const int64_t key : RandomIds(50000, 0, int64_t{1} << 60, 5)) {
+    (void)index.Exchange(HashKey(key), key, 0);
+  }
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> rows;
+  (void)index.AppendSegments(0, index.size(), &keys, &rows);
+  ASSERT_EQ(static_cast<int64_t>(keys.size()), index.size());
+  EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end(), [](int64_t left, int64_t right) {
+    return HashKey(left) < HashKey(right);
+  }));
 }
 
 TEST(HashIndex, SplitsAPrefixCrowdOnceOtherKeysPayForTheDirectory) {

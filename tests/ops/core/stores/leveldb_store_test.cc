@@ -70,7 +70,9 @@ TEST(LevelDbStore, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
   EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, 3000), 11, 1000));
 }
 
-TEST(LevelDbStore, TellsWhatTheDiskHasChanged) {
+// A store of 70,000 rows, most of which are in files by now, that are damaged so that they must be
+// read to be missed. What Get says then must contain `words`.
+void CheckDamage(void (*damage)(const std::string& path), const std::string& words) {
   const TempFolder folder;
   const auto store = Open(folder / "store", 1000);
   for (int64_t first = 0; first < 70000; first += 10000) {
@@ -79,19 +81,37 @@ TEST(LevelDbStore, TellsWhatTheDiskHasChanged) {
   // LevelDB writes its files in the background: what it has done when it is idle is what is
   // damaged.
   std::set<std::string> files;
-  while (files != folder.Contents()) {
+  int64_t bytes = 0;
+  while (files != folder.Contents() || bytes != store->bytes()) {
     files = folder.Contents();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    bytes = store->bytes();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   for (const std::string& name : files) {
-    if (name.find(".ldb") == std::string::npos) continue;
-    for (int64_t byte = 500; byte < 1 << 20; byte += 2000) FlipByte(folder / name, byte);
+    if (name.find(".ldb") != std::string::npos) damage(folder / name);
   }
   const std::vector<int64_t> keys = Range(0, 70000);
   std::vector<char> records(70000 * 1000);
   const auto found = std::make_unique<bool[]>(70000);
-  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder / "store",
-                        store->Get(keys.data(), 70000, records.data(), found.get())));
+  const Status status = store->Get(keys.data(), 70000, records.data(), found.get());
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder / "store", status));
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, words, status));
+}
+
+TEST(LevelDbStore, TellsWhatTheDiskHasChanged) {
+  CheckDamage(
+      [](const std::string& path) {
+        for (int64_t byte = 500; byte < 1 << 20; byte += 2000) FlipByte(path, byte);
+      },
+      "block checksum mismatch");
+}
+
+TEST(LevelDbStore, TellsThatAFileWasCutOff) {
+  CheckDamage(
+      [](const std::string& path) {
+        std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+      },
+      ".ldb: it was cut off");
 }
 
 TEST(LevelDbStore, NamesAFolderThatIsTaken) {
