@@ -1,11 +1,6 @@
 """What all eviction policies and the tables that have one keep to."""
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
-import textwrap
 
 import keras
 import numpy as np
@@ -28,8 +23,6 @@ from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
 from keras_sparse import StorageOption
 from keras_sparse.layers import Embedding
-
-TESTS = pathlib.Path(__file__).parents[1]
 
 
 @each_policy
@@ -110,42 +103,6 @@ def test_a_counter_counts_a_key_anew_and_a_cbf_does_not():
             step(variable, optimizer, [7])
             steps_to_row[name] += 1
     assert steps_to_row == {"counter": 3, "cbf": 1}
-
-
-SCRIPT = """
-    import json
-    import eviction_cases
-    content = []
-    for case in eviction_cases.CASES:
-        model = eviction_cases.make_model(case.make(), "Adam")
-        for first in range(0, 256, 64):
-            eviction_cases.fit(model, first, first + 64)
-            content.append(model.get_layer("items").evict())
-        table = eviction_cases.table_of(model)
-        content.append(sorted((int(k), r.tolist()) for ks, rs in table.export()
-                              for k, r in zip(ks, rs)))
-    print(json.dumps(content))
-"""
-
-
-def test_one_thread_gives_what_many_give_bit_for_bit():
-    outputs = []
-    for threads in (1, 4):
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
-            "TF_NUM_INTRAOP_THREADS": str(threads),
-        }
-        process = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(SCRIPT)],
-            capture_output=True,
-            check=True,
-            cwd=TESTS.parent,
-            env=environment,
-            text=True,
-        )
-        outputs.append(json.loads(process.stdout.splitlines()[-1]))
-    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize("make", [Embedding, EmbeddingVariable])
