@@ -13,9 +13,13 @@
 
 namespace keras_sparse {
 
+// Names and paths are no attributes: TensorFlow takes an eager op for one that it has made before
+// if their beginnings and all the rest are the same, and a table would be in the folder of another
+// one.
 REGISTER_OP("KerasSparseCreateTables")
+    .Input("names: string")
+    .Input("storage_paths: string")
     .Attr("N: int >= 1")
-    .Attr("names: list(string)")
     .Attr("input_dims: list(int)")
     .Attr("output_dims: list(int)")
     .Attr("initializers: list(string)")
@@ -26,7 +30,6 @@ REGISTER_OP("KerasSparseCreateTables")
     // Two entries a table, empty where there are fewer lower tiers; with memory three sizes.
     .Attr("lower_tiers: list(string)")
     .Attr("storage_sizes: list(int)")
-    .Attr("storage_paths: list(string)")
     .Attr("cache_strategies: list(string)")
     .Attr("keeps_gradient_steps: list(bool)")
     .Output("handles: N * resource")
@@ -44,13 +47,21 @@ class CreateTablesOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TfExecutor executor(ctx);
+    const auto n = static_cast<int64_t>(options_.size());
+    OP_REQUIRES(ctx, ctx->input(0).NumElements() == n && ctx->input(1).NumElements() == n,
+                InvalidInput(absl::StrCat(
+                    "`names` and `storage_paths` must have one entry a table. Received: N=", n)));
     for (size_t i = 0; i < options_.size(); ++i) {
+      const auto element = static_cast<int64_t>(i);
+      TableOptions options = options_[i];
+      options.name = ctx->input(0).flat<tf::tstring>()(element);
+      options.storage.path = ctx->input(1).flat<tf::tstring>()(element);
       std::unique_ptr<EmbeddingTable> table;
-      OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options_[i], &executor, &table)));
+      OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options, &executor, &table)));
       tf::Tensor* handle = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {}, &handle));
       handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-          new TableResource(absl::StrCat("table '", options_[i].name, "'"), std::move(table)),
+          new TableResource(absl::StrCat("table '", options.name, "'"), std::move(table)),
           ctx->device()->name());
     }
   }
@@ -58,13 +69,11 @@ class CreateTablesOp : public tf::OpKernel {
  private:
   absl::Status ReadOptions(tf::OpKernelConstruction* ctx) {
     int n = 0;
-    std::vector<std::string> names;
     std::vector<std::string> out_of_range;
     std::vector<int64_t> input_dims;
     std::vector<int64_t> output_dims;
     std::vector<bool> keeps_gradient_steps;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("names", &names));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
@@ -74,10 +83,10 @@ class CreateTablesOp : public tf::OpKernel {
     std::vector<StorageOptions> storages;
     TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
     const auto size = static_cast<size_t>(n);
-    if (names.size() != size || input_dims.size() != size || output_dims.size() != size ||
-        out_of_range.size() != size || keeps_gradient_steps.size() != size) {
+    if (input_dims.size() != size || output_dims.size() != size || out_of_range.size() != size ||
+        keeps_gradient_steps.size() != size) {
       return InvalidInput(
-          absl::StrCat("`names`, `input_dims`, `output_dims`, `out_of_range` and "
+          absl::StrCat("`input_dims`, `output_dims`, `out_of_range` and "
                        "`keeps_gradient_steps` must have one entry a table. Received: N=",
                        n));
     }
@@ -87,7 +96,7 @@ class CreateTablesOp : public tf::OpKernel {
             "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
             out_of_range[i], "'"));
       }
-      options_.push_back({names[i], input_dims[i], output_dims[i], initializers[i],
+      options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
                           out_of_range[i] == "zero", storages[i], keeps_gradient_steps[i]});
     }
     return absl::OkStatus();
@@ -96,20 +105,18 @@ class CreateTablesOp : public tf::OpKernel {
   static absl::Status ReadStorages(tf::OpKernelConstruction* ctx, int n,
                                    std::vector<StorageOptions>* storages) {
     std::vector<std::string> lower_tiers;
-    std::vector<std::string> paths;
     std::vector<std::string> strategies;
     std::vector<int64_t> sizes;
     TF_RETURN_IF_ERROR(ctx->GetAttr("lower_tiers", &lower_tiers));
     TF_RETURN_IF_ERROR(ctx->GetAttr("storage_sizes", &sizes));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("storage_paths", &paths));
     TF_RETURN_IF_ERROR(ctx->GetAttr("cache_strategies", &strategies));
     const auto size = static_cast<size_t>(n);
-    if (lower_tiers.size() != 2 * size || sizes.size() != 3 * size || paths.size() != size ||
-        strategies.size() != size) {
-      return InvalidInput(absl::StrCat(
-          "`storage_paths` and `cache_strategies` must have one entry a table, `lower_tiers` two, "
-          "`storage_sizes` three. Received: N=",
-          n));
+    if (lower_tiers.size() != 2 * size || sizes.size() != 3 * size || strategies.size() != size) {
+      return InvalidInput(
+          absl::StrCat("`cache_strategies` must have one entry a table, `lower_tiers` two, "
+                       "`storage_sizes` three. "
+                       "Received: N=",
+                       n));
     }
     for (size_t i = 0; i < size; ++i) {
       StorageOptions storage;
@@ -119,7 +126,6 @@ class CreateTablesOp : public tf::OpKernel {
       const auto first = sizes.begin() + static_cast<std::ptrdiff_t>(3 * i);
       const auto num_tiers = static_cast<std::ptrdiff_t>(storage.lower_tiers.size()) + 1;
       storage.sizes.assign(first, first + num_tiers);
-      storage.path = paths[i];
       storage.cache_strategy = strategies[i];
       storages->push_back(std::move(storage));
     }

@@ -9,10 +9,12 @@
 
 namespace keras_sparse {
 
+// The path is no attribute: TensorFlow takes an eager op for one that it has made before if their
+// beginnings are the same, and files would be linked where those of another checkpoint are.
 REGISTER_OP("KerasSparseLinkFiles")
     .Attr("N: int >= 1")
-    .Attr("path_prefix: string")
     .Input("handles: N * resource")
+    .Input("path_prefix: string")
     .Output("paths: string")
     .Output("num_entries: int64")
     .Output("alive: uint8")  // of all files one after the other, each from a whole byte on
@@ -24,16 +26,19 @@ REGISTER_OP("KerasSparseLinkFiles")
 
 class LinkFilesOp : public tf::OpKernel {
  public:
-  explicit LinkFilesOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("path_prefix", &path_prefix_));
-  }
+  explicit LinkFilesOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    const tf::Tensor* path_prefix = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->input("path_prefix", &path_prefix));
+    OP_REQUIRES(ctx, path_prefix->NumElements() == 1,
+                InvalidInput("`path_prefix` must be one path"));
+    const std::string prefix = path_prefix->flat<tf::tstring>()(0);
     std::vector<LinkedFile> files;
     for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(TableSnapshot(tables[i]).LinkFiles(path_prefix_, &files)));
+      OP_REQUIRES_OK(ctx, ToTf(TableSnapshot(tables[i]).LinkFiles(prefix, &files)));
     }
     int64_t alive_bytes = 0;
     for (const LinkedFile& file : files) alive_bytes += static_cast<int64_t>(file.alive.size());
@@ -52,9 +57,6 @@ class LinkFilesOp : public tf::OpKernel {
       to = std::copy(file.alive.begin(), file.alive.end(), to);
     }
   }
-
- private:
-  std::string path_prefix_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLinkFiles").Device(tf::DEVICE_CPU), LinkFilesOp);

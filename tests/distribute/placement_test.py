@@ -170,7 +170,7 @@ def test_hotness_has_a_number_for_each_input():
         ({"input_table_map": 0}, TypeError, "`input_table_map` must be a list of the index"),
         ({"input_table_map": [0, 2]}, ValueError, r"from 0 to 1. Received: input_table_map\[1\]=2"),
         ({"input_table_map": [True]}, TypeError, r"`input_table_map\[0\]` must be an integer"),
-        ({"memory_budget": "much"}, ValueError, "such as 16GB or 64GiB. Received: .*'much'"),
+        ({"memory_budget": "much"}, ValueError, "such as 16GB or 64GiB.* Received: .*'much'"),
         ({"memory_budget": 0}, ValueError, "`memory_budget` must be above 0"),
         ({"cost_model": 1e9}, TypeError, "`cost_model` must be a CostModel"),
         (

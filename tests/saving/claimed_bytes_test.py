@@ -118,7 +118,7 @@ def test_weights_of_a_layer_of_keras(saved, tmp_path):
     model = keras.Sequential([keras.Input((2,)), Embedding(8, 3)])
     model.load_weights(path)
     claim(path, "layers/embedding/vars/0")
-    assert_refused("must be in its file", model.load_weights, path)
+    assert_refused("must be loaded into a static table of their shape", model.load_weights, path)
 
 
 @pytest.mark.parametrize(

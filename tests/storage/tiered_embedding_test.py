@@ -194,3 +194,17 @@ def test_leaves_no_file_when_the_process_ends(tmp_path):
     )
     assert ended.stdout == "trained\n", ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_that_differ_in_a_long_path_alone_have_folders_of_their_own(tmp_path):
+    """TensorFlow knows an eager op again by the beginnings of its attributes."""
+    folders = [tmp_path / ("long" * 20) / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    options = {"name": "table", "seed": 1}
+    tables = [
+        keras_sparse.EmbeddingVariable(None, 2, storage=small(folder), **options)
+        for folder in folders
+    ]
+    assert all(list(folder.iterdir()) for folder in folders)
+    del tables
