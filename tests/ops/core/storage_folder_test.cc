@@ -89,6 +89,7 @@ TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
   const TempFolder temp;
   std::unique_ptr<StorageFolder> folder;
   ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
+  Env* const env = Env::Posix();  // what the objects hold that the child ends
   const pid_t child = ::fork();
   if (child == 0) {
     // As a process that begins anew: it knows nothing of the lock.
@@ -100,7 +101,7 @@ TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
     const Status made = Make(temp.path(), &theirs);
     if (made.message().find("forked") == std::string::npos) ::_exit(2);
     folder.reset();
-    (void)Env::Posix()->RemoveFolder(temp.path());
+    (void)env->RemoveFolder(temp.path());
     ::_exit(0);
   }
   int state = 0;
