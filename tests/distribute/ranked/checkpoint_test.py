@@ -162,7 +162,12 @@ def test_no_rank_waits_for_a_file_that_cannot_be(folder):
 
 
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank writes and waits as Keras does")
-def test_keras_functions_would_write_one_file_many_times(folder):
-    path = folder / f"{ksd.rank()}.keras"
-    with pytest.raises(RuntimeError, match=r"must be saved by `model.save` or"):
-        keras.saving.save_model(make_model(), path)
+
+
+def test_the_functions_of_keras_save_as_the_methods_do(folder):
+    model, other = make_model(), make_model(seed=5)
+    fit(model, 1)
+    keras.saving.save_model(model, folder / "of_all.keras")
+    assert sorted(path.name for path in folder.glob("*.keras")) == ["of_all.keras"]
+    other.load_weights(folder / "of_all.keras")
+    np.testing.assert_array_equal(rows_of(other), rows_of(model))
