@@ -162,8 +162,6 @@ def test_no_rank_waits_for_a_file_that_cannot_be(folder):
 
 
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank writes and waits as Keras does")
-
-
 def test_the_functions_of_keras_save_as_the_methods_do(folder):
     model, other = make_model(), make_model(seed=5)
     fit(model, 1)
