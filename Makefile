@@ -73,10 +73,8 @@ $(STAMPS)/requirements-%.txt: pyproject.toml tools/requirements.py | $(BIN)/pyth
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # Python compiles what is imported, a small part of it, when it is.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
-
 $(STAMPS)/%: $(STAMPS)/requirements-%.txt
-	$(PIP_INSTALL) -r $<
+	$(BIN)/python -m pip install --quiet --no-compile -r $<
 	@touch $@
 
 # Of what the build needs, that without TensorFlow.
