@@ -1,5 +1,6 @@
 """Checks of arguments, each worded as: rule, remedy, what came."""
 
+import collections.abc
 import math
 import numbers
 import os
@@ -51,29 +52,36 @@ def boolean(value, name):
     return bool(value)
 
 
-def number(value, name):
-    """Returns `value` as a float; raises unless it is a finite number."""
+def real(value, name):
+    """Returns `value` as a float; raises unless it is a number that a float can be."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
-    if not math.isfinite(value):
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(
+            f"`{name}` must be a number that a float can be, below 1.8e308. Received: a larger "
+            f"{type(value).__name__}"
+        ) from None
+
+
+def number(value, name):
+    """Returns `value` as a float; raises unless it is a finite number."""
+    if not math.isfinite(real(value, name)):
         raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
     return float(value)
 
 
 def between(value, low, high, name):
     """Returns `value` as a float; raises unless it is a number above `low` and below `high`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
-    if not low < value < high:
+    if not low < real(value, name) < high:
         raise ValueError(f"`{name}` must be above {low} and below {high}. Received: {name}={value}")
     return float(value)
 
 
 def fraction(value, name):
     """Returns `value` as a float; raises unless it is a number above 0 and at most 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
-    if not 0 < float(value) <= 1:
+    if not 0 < real(value, name) <= 1:
         raise ValueError(f"`{name}` must be above 0 and at most 1. Received: {name}={value}")
     return float(value)
 
@@ -81,7 +89,8 @@ def fraction(value, name):
 def one_of(value, allowed, name):
     """Returns the one of `allowed` that equals `value`; raises if there is none."""
     allowed = tuple(allowed)
-    if value not in allowed:
+    # An array, which is not hashable, equals nothing as a whole.
+    if not isinstance(value, collections.abc.Hashable) or value not in allowed:
         raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
     return allowed[allowed.index(value)]
 
@@ -104,12 +113,13 @@ def dtype(value, allowed, name):
 
 def epoch_or_steps(value, name):
     """Returns `value`; raises unless it is `"epoch"` or an integer above 0."""
-    if isinstance(value, bool) or not (value == "epoch" or isinstance(value, numbers.Integral)):
+    is_epoch = isinstance(value, str) and value == "epoch"
+    if isinstance(value, bool) or not (is_epoch or isinstance(value, numbers.Integral)):
         raise TypeError(
             f'`{name}` must be "epoch", or an integer: a number of training steps. Received: '
             f"{name}={value!r}"
         )
-    return value if value == "epoch" else positive(value, name)
+    return value if is_epoch else positive(value, name)
 
 
 def path(value, name):

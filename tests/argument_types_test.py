@@ -1,6 +1,8 @@
-"""Numbers of NumPy and dtype objects are taken wherever Python's numbers and names are."""
+"""Classes take numbers and dtypes of NumPy as those of Python, and refuse the rest by name."""
 
+import itertools
 import json
+import math
 
 import keras
 import ml_dtypes
@@ -105,6 +107,32 @@ def test_a_variable_takes_numbers_of_numpy(types):
     ]
     np.testing.assert_array_equal(*[variable.numpy() for variable in variables])
     assert [variable.trainable for variable in variables] == [False, False]
+
+
+# None of them is an argument of every class, and some of none.
+ODD = [
+    None, True, -1, 0, 1, 2**31, 2**63, 2**64, 10**400, 0.5, -0.0, 1e300, math.nan, math.inf,
+    -math.inf, "", "x", "ä\0", b"x", [], [[]], [None], (1, 2, 3), {}, {"a": 1}, set(), object(),
+    int, abs, np.zeros(0), np.zeros((2, 2)), np.float32(3), np.int8(-3), 1j,
+]  # fmt: skip
+OF_KERAS = ("l1_regularization_strength",)
+
+
+@pytest.mark.parametrize(("kind", "arguments"), CASES, ids=[kind.__name__ for kind, _ in CASES])
+def test_whatever_is_given_is_taken_or_refused_by_name(kind, arguments):
+    messages = {}
+    for name, value in itertools.product(arguments.keys() - OF_KERAS, ODD):
+        try:
+            kind(**{**arguments, name: value})
+        except (TypeError, ValueError, NotImplementedError) as error:
+            messages[name, str(value)[:20]] = str(error)
+    # Where two do not go together, either may be named.
+    unnamed = {
+        what: message
+        for what, message in messages.items()
+        if not any(name in message for name in arguments)
+    }
+    assert not unnamed
 
 
 DTYPES = [

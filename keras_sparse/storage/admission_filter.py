@@ -28,7 +28,7 @@ class AdmissionFilter:
                 '`default_value_no_permission` must be a number or "initializer". Received: '
                 f"default_value_no_permission={value!r}"
             )
-        if value != "initializer":
+        if not isinstance(value, str):
             value = checks.number(value, "default_value_no_permission")
             if abs(value) > _GREATEST_FLOAT:
                 raise ValueError(

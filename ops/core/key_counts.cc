@@ -17,47 +17,49 @@ bool IsSparse(size_t num_entries, size_t num_slots) {
 
 }  // namespace
 
-size_t KeyCounts::Find(uint64_t hash, bool* found) const {
-  size_t at = Home(hash);
+size_t KeyCounts::Find(uint64_t place, bool* found) const {
+  size_t at = Home(place);
   for (size_t distance = 0;; ++distance, at = Next(at)) {
     const Entry& entry = slots_[at];
-    *found = entry.count != 0 && entry.hash() == hash;
+    *found = entry.count != 0 && entry.place() == place;
     if (*found || entry.count == 0) return at;
     const size_t other = Distance(at);
-    if (other < distance || (other == distance && entry.hash() > hash)) return at;
+    if (other < distance || (other == distance && entry.place() > place)) return at;
   }
 }
 
 uint32_t KeyCounts::Get(uint64_t hash) const {
   if (slots_.empty()) return 0;
   bool found = false;
-  const size_t at = Find(hash, &found);
+  const size_t at = Find(PlaceOf(hash), &found);
   return found ? slots_[at].count : 0;
 }
 
 uint32_t KeyCounts::Increment(uint64_t hash) {
+  const uint64_t place = PlaceOf(hash);
   bool found = false;
-  const size_t at = slots_.empty() ? 0 : Find(hash, &found);
+  const size_t at = slots_.empty() ? 0 : Find(place, &found);
   if (found) {
     if (slots_[at].count != UINT32_MAX) ++slots_[at].count;
     return slots_[at].count;
   }
-  Insert(hash, 1);
+  Insert(place, 1);
   return 1;
 }
 
 void KeyCounts::Set(uint64_t hash, uint32_t count) {
   if (count == 0) return Erase(hash);
+  const uint64_t place = PlaceOf(hash);
   bool found = false;
-  const size_t at = slots_.empty() ? 0 : Find(hash, &found);
+  const size_t at = slots_.empty() ? 0 : Find(place, &found);
   if (found) {
     slots_[at].count = count;
   } else {
-    Insert(hash, count);
+    Insert(place, count);
   }
 }
 
-void KeyCounts::Insert(uint64_t hash, uint32_t count) {
+void KeyCounts::Insert(uint64_t place, uint32_t count) {
   const auto size = static_cast<size_t>(size_) + 1;
   if (size > MostEntries(slots_.size())) {
     size_t num_slots = std::max(slots_.size() + slots_.size() / 10, SlotsFor(1));
@@ -65,19 +67,19 @@ void KeyCounts::Insert(uint64_t hash, uint32_t count) {
     Resize(num_slots);
   }
   bool found = false;
-  Place(Find(hash, &found), hash, count);
+  Place(Find(place, &found), place, count);
   ++size_;
 }
 
-void KeyCounts::Place(size_t at, uint64_t hash, uint32_t count) {
-  Entry carried = {static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32), count};
+void KeyCounts::Place(size_t at, uint64_t place, uint32_t count) {
+  Entry carried = {static_cast<uint32_t>(place), static_cast<uint32_t>(place >> 32), count};
   for (; carried.count != 0; at = Next(at)) std::swap(slots_[at], carried);
 }
 
 void KeyCounts::Erase(uint64_t hash) {
   if (slots_.empty()) return;
   bool found = false;
-  size_t at = Find(hash, &found);
+  size_t at = Find(PlaceOf(hash), &found);
   if (!found) return;
   // The rest of the run moves one slot towards home.
   for (size_t next = Next(at); slots_[next].count != 0 && Distance(next) > 0; next = Next(next)) {
@@ -93,40 +95,47 @@ void KeyCounts::Erase(uint64_t hash) {
 void KeyCounts::Resize(size_t num_slots) {
   std::vector<Entry> old(num_slots);
   old.swap(slots_);
-  // In the order of their hashes, so that all but those at the very end have their place after the
+  // In the order of their places, so that all but those at the very end have their place after the
   // one before. The old table's first run may begin with entries that belong to its end.
   size_t first = 0;
   while (first < old.size() && old[first].count != 0 &&
-         HomeIn(old.size(), old[first].hash()) > first) {
+         HomeIn(old.size(), old[first].place()) > first) {
     ++first;
   }
   size_t next = 0;
   for (size_t i = 0; i < old.size(); ++i) {
     const Entry& entry = old[first + i < old.size() ? first + i : first + i - old.size()];
     if (entry.count == 0) continue;
-    const size_t at = std::max(next, Home(entry.hash()));
+    const size_t at = std::max(next, Home(entry.place()));
     if (at < num_slots) {
       slots_[at] = entry;
       next = at + 1;
     } else {
       bool found = false;
-      Place(Find(entry.hash(), &found), entry.hash(), entry.count);
+      Place(Find(entry.place(), &found), entry.place(), entry.count);
     }
   }
 }
 
-int64_t KeyCounts::Walk(int64_t cursor, int64_t num_slots, std::vector<int64_t>* keys,
+int64_t KeyCounts::Walk(int64_t cursor, int64_t num_entries, std::vector<int64_t>* keys,
                         std::vector<uint32_t>* counts) const {
-  const auto all = static_cast<int64_t>(slots_.size());
-  const int64_t end =
-      cursor + std::clamp<int64_t>(num_slots, 0, std::max<int64_t>(0, all - cursor));
-  for (int64_t at = cursor; at < end; ++at) {
-    const Entry& entry = slots_[static_cast<size_t>(at)];
+  constexpr int64_t kEnd = int64_t{1} << kCursorBits;
+  // Hashes that lie evenly, as they do, are as many in each of these ranges.
+  const int64_t num_pieces = std::max<int64_t>(1, size_ / std::max<int64_t>(1, num_entries));
+  const int64_t end = std::min(kEnd, cursor + std::max<int64_t>(1, kEnd / num_pieces));
+  std::vector<std::pair<uint64_t, uint32_t>> piece;
+  for (const Entry& entry : slots_) {
     if (entry.count == 0) continue;
-    keys->push_back(KeyOfHash(entry.hash()));
-    counts->push_back(entry.count);
+    const uint64_t hash = HashOf(entry);
+    const auto position = static_cast<int64_t>((hash << skip_bits_) >> (64 - kCursorBits));
+    if (position >= cursor && position < end) piece.emplace_back(hash, entry.count);
   }
-  return end < all ? end : -1;
+  std::sort(piece.begin(), piece.end());
+  for (const auto& [hash, count] : piece) {
+    keys->push_back(KeyOfHash(hash));
+    counts->push_back(count);
+  }
+  return end < kEnd ? end : -1;
 }
 
 }  // namespace keras_sparse

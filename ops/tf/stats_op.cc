@@ -6,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 12;
+constexpr int64_t kNumTableStats = 12;
 
 }  // namespace
 
@@ -16,7 +16,7 @@ REGISTER_OP("KerasSparseStats")
     .Output("stats: int64")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      c->set_output(0, c->Matrix(c->num_inputs(), kNumStats));
+      c->set_output(0, c->Matrix(c->num_inputs(), kNumTableStats));
       return absl::OkStatus();
     });
 
@@ -29,7 +29,7 @@ class StatsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     tf::Tensor* output = nullptr;
     OP_REQUIRES_OK(
-        ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size()), kNumStats}, &output));
+        ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size()), kNumTableStats}, &output));
     auto rows = output->matrix<int64_t>();
     for (size_t i = 0; i < tables.size(); ++i) {
       const TableStats stats = tables[i]->stats();

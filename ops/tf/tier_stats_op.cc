@@ -10,7 +10,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNumStats = 11;
+constexpr int64_t kNumTierStats = 11;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ REGISTER_OP("KerasSparseTierStats")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       const auto num_tiers = c->UnknownDim();
       c->set_output(0, c->Vector(num_tiers));
-      c->set_output(1, c->Matrix(num_tiers, kNumStats));
+      c->set_output(1, c->Matrix(num_tiers, kNumTierStats));
       return absl::OkStatus();
     });
 
@@ -40,7 +40,7 @@ class TierStatsOp : public tf::OpKernel {
     tf::Tensor* tiers = nullptr;
     tf::Tensor* stats = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {num_tiers}, &tiers));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {num_tiers, kNumStats}, &stats));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {num_tiers, kNumTierStats}, &stats));
     auto names = tiers->vec<tf::tstring>();
     auto rows = stats->matrix<int64_t>();
     for (int64_t i = 0; i < num_tiers; ++i) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/core/crc32c.h"
+#include "ops/core/row_schema.h"
 
 namespace keras_sparse {
 namespace {
@@ -16,8 +17,9 @@ class Numbers {
     return at < numbers_.size() ? numbers_[at] : 0;
   }
   bool AreUsedUp() const { return next_ == numbers_.size(); }
-  bool HaveAtLeast(int64_t n) const {
-    return n >= 0 && static_cast<uint64_t>(n) <= numbers_.size() - next_;
+  bool HavePairs(int64_t n) const {
+    return next_ <= numbers_.size() && n >= 0 &&
+           static_cast<uint64_t>(n) <= (numbers_.size() - next_) / 2;
   }
 
  private:
@@ -37,7 +39,10 @@ Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
   table->out_of_range_is_zero = numbers->Next() != 0;
   table->by_rows = numbers->Next() != 0;
   const int64_t num_slices = numbers->Next();
-  if (num_slices < 1 || !numbers->HaveAtLeast(2 * num_slices)) {
+  if (table->dim < 1 || table->dim > kMaxOutputDim) {
+    return Malformed(std::to_string(table->dim) + " columns of table '" + name + "'");
+  }
+  if (num_slices < 1 || !numbers->HavePairs(num_slices)) {
     return Malformed(std::to_string(num_slices) + " slices of table '" + name + "'");
   }
   int64_t num_columns = 0;
@@ -45,7 +50,8 @@ Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
     const int64_t rank = numbers->Next();
     const int64_t columns = numbers->Next();
     const bool in_order = !table->by_rows || rank == s;
-    if (rank < 0 || static_cast<uint64_t>(rank) >= num_ranks || columns < 1 || !in_order) {
+    const bool is_part = columns >= 1 && columns <= table->dim;
+    if (rank < 0 || static_cast<uint64_t>(rank) >= num_ranks || !is_part || !in_order) {
       return Malformed("a slice of " + std::to_string(columns) + " columns on rank " +
                        std::to_string(rank) + " of table '" + name + "'");
     }

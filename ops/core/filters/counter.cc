@@ -10,8 +10,8 @@ namespace keras_sparse {
 namespace {
 
 constexpr int kShardBits = 6;
-// A walk's cursor is a shard, from this bit on, and a place in it.
-constexpr int kShardShift = 40;
+// A walk's cursor is a shard, from this bit on, and a cursor in it.
+constexpr int kShardShift = KeyCounts::kCursorBits;
 
 class CounterFilter : public AdmissionFilter {
  public:

@@ -12,7 +12,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace apply_test {
 
 TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   const TableOptions options = Dynamic(2);
@@ -230,5 +230,5 @@ TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
   }
 }
 
-}  // namespace
+}  // namespace apply_test
 }  // namespace keras_sparse

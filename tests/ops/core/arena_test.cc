@@ -11,7 +11,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace arena_test {
 
 struct Piece {
   char* data;
@@ -81,5 +81,5 @@ TEST(Arena, PassesOnThatMemoryRanOut) {
   EXPECT_TRUE(IsOk(arena.Allocate(64, &data)));
 }
 
-}  // namespace
+}  // namespace arena_test
 }  // namespace keras_sparse

@@ -17,7 +17,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace background_pool_test {
 
 TEST(BackgroundPool, BeginsTasksInTheirOrder) {
   std::vector<int> done;  // by the one thread
@@ -202,5 +202,5 @@ TEST(BackgroundPoolVariables, AreChecked) {
   }
 }
 
-}  // namespace
+}  // namespace background_pool_test
 }  // namespace keras_sparse

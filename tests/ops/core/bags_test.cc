@@ -10,7 +10,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace bags_test {
 
 TEST(ParseCombiner, KnowsEachCombinerByName) {
   Combiner combiner = Combiner::kSum;
@@ -115,5 +115,5 @@ TEST(CutBags, CutsEmptyBagsToo) {
   ExpectCovered(BagsOf(Combiner::kSum, splits), 10);
 }
 
-}  // namespace
+}  // namespace bags_test
 }  // namespace keras_sparse

@@ -21,7 +21,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace buffered_store_test {
 
 constexpr int64_t kMuch = int64_t{1} << 30;
 constexpr int64_t kRecordBytes = 100;
@@ -259,5 +259,5 @@ TEST(BufferedStore, GivesEachThreadWhatItHasPut) {
   EXPECT_EQ(WalkStore(store, 100), all);
 }
 
-}  // namespace
+}  // namespace buffered_store_test
 }  // namespace keras_sparse

@@ -5,7 +5,7 @@
 #include <fstream>
 
 namespace keras_sparse {
-namespace {
+namespace cache_size_test {
 
 TEST(ThirdLevelCacheBytes, IsZeroOrWhatACacheMayHave) {
   const bool told = std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size").good();
@@ -18,5 +18,5 @@ TEST(ThirdLevelCacheBytes, IsZeroOrWhatACacheMayHave) {
   EXPECT_LE(bytes, int64_t{1} << 34);
 }
 
-}  // namespace
+}  // namespace cache_size_test
 }  // namespace keras_sparse

@@ -16,7 +16,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace cascade_store_test {
 
 constexpr int64_t kBytes = 12;
 
@@ -250,5 +250,5 @@ TEST(CascadeStore, ShowsEveryRowWhileItMoves) {
   CheckMovingRows(three.get(), 200);
 }
 
-}  // namespace
+}  // namespace cascade_store_test
 }  // namespace keras_sparse

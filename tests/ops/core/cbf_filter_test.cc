@@ -9,7 +9,7 @@
 #include "tests/ops/core/filter_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace cbf_filter_test {
 
 constexpr double kBits[] = {8, 16, 32, 64};
 
@@ -137,5 +137,5 @@ TEST(CbfFilter, RefusesWhatItCannotBe) {
   EXPECT_TRUE(many->Admit(1));
 }
 
-}  // namespace
+}  // namespace cbf_filter_test
 }  // namespace keras_sparse

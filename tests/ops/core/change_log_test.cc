@@ -9,7 +9,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace change_log_test {
 
 std::vector<int64_t> Demoted(const ChangeLog& log, int64_t max_keys) {
   std::vector<int64_t> all;
@@ -77,5 +77,5 @@ TEST(ChangeLog, ForgetsWhenItBeginsAgainAndWhenEverythingChanges) {
   EXPECT_TRUE(Erased(log).empty());
 }
 
-}  // namespace
+}  // namespace change_log_test
 }  // namespace keras_sparse

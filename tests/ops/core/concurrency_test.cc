@@ -17,7 +17,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace concurrency_test {
 
 constexpr int64_t kDim = 3;
 constexpr int64_t kKeys = 50;
@@ -222,5 +222,5 @@ TEST(Concurrency, NeverWaitsInACircle) {
   RunAll({work, work, work, work});
 }
 
-}  // namespace
+}  // namespace concurrency_test
 }  // namespace keras_sparse

@@ -16,7 +16,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace counted_store_test {
 
 TEST(CountedStore, KeepsTheContractOfAStore) {
   CheckStore([](int64_t record_bytes) {
@@ -100,5 +100,5 @@ TEST(TierStatsOfATable, TellWhereRowsAreAndWhichWayTheyWent) {
   ::unsetenv("KERAS_SPARSE_EVICTION_THREADS");
 }
 
-}  // namespace
+}  // namespace counted_store_test
 }  // namespace keras_sparse

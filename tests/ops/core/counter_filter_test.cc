@@ -8,7 +8,7 @@
 #include "tests/ops/core/filter_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace counter_filter_test {
 
 TEST(CounterFilter, AdmitsFromWhenTheCountIsReachedUntilItIsToldOfTheRow) {
   const auto filter = Make(Counter(3));
@@ -88,5 +88,5 @@ TEST(CounterFilter, RefusesWhatIsNoFrequency) {
                         AdmissionFilter::Create(other, &filter)));
 }
 
-}  // namespace
+}  // namespace counter_filter_test
 }  // namespace keras_sparse

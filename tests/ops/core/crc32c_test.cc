@@ -6,7 +6,7 @@
 #include <string>
 
 namespace keras_sparse {
-namespace {
+namespace crc32c_test {
 
 TEST(Crc32c, IsThatOfTheStandard) {
   // RFC 3720, B.4.
@@ -37,5 +37,5 @@ TEST(Crc32c, SeesEveryFlippedBit) {
   }
 }
 
-}  // namespace
+}  // namespace crc32c_test
 }  // namespace keras_sparse

@@ -16,7 +16,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace dense_rule_test {
 
 constexpr float kLeastFloat = std::numeric_limits<float>::min();
 
@@ -180,5 +180,5 @@ TEST(Lion, WithABetaOfZeroMovesOnceOrNever) {
   }
 }
 
-}  // namespace
+}  // namespace dense_rule_test
 }  // namespace keras_sparse

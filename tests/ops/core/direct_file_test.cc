@@ -13,7 +13,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace direct_file_test {
 
 // Takes whole blocks alone, as a disk does, on any file system.
 class BlockFile : public File {
@@ -129,5 +129,5 @@ TEST(DirectFile, ReadsAndWritesNothingWithoutMemory) {
       .join();
 }
 
-}  // namespace
+}  // namespace direct_file_test
 }  // namespace keras_sparse

@@ -7,7 +7,7 @@
 #include "tests/ops/core/check_store.h"
 
 namespace keras_sparse {
-namespace {
+namespace dram_store_test {
 
 TEST(DramStore, KeepsTheContractOfAStore) {
   CheckStore([](int64_t record_bytes) { return std::make_unique<DramStore>(record_bytes); });
@@ -27,5 +27,5 @@ TEST(DramStore, KeepsItsSizeWhileKeysComeAndGo) {
   EXPECT_EQ(store.num_rows(), 0);
 }
 
-}  // namespace
+}  // namespace dram_store_test
 }  // namespace keras_sparse

@@ -11,7 +11,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace embedding_table_test {
 
 TEST(EmbeddingTable, RefusesSizesThatMakeNoTable) {
   std::unique_ptr<EmbeddingTable> table;
@@ -143,5 +143,5 @@ TEST(EmbeddingTable, DemotesNothingWithoutALowerTier) {
                         Open(Dynamic(2))->Demote(&key, 1)));
 }
 
-}  // namespace
+}  // namespace embedding_table_test
 }  // namespace keras_sparse

@@ -9,7 +9,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace empty_table_test {
 
 TEST(EmptyTable, IsStaticAndHoldsNothing) {
   const auto table = Open(Options(0, 3));
@@ -67,5 +67,5 @@ TEST(EmptyTable, IsSavedAndRestored) {
   EXPECT_TRUE(IsOk(other->Import(nullptr, 0, nullptr, 3, Inline())));
 }
 
-}  // namespace
+}  // namespace empty_table_test
 }  // namespace keras_sparse

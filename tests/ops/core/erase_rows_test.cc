@@ -17,7 +17,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace erase_rows_test {
 
 std::set<int64_t> ErasedKeys(EmbeddingTable* table) {
   const std::vector<int64_t> keys = TableSnapshot(table).ErasedKeys();
@@ -152,5 +152,5 @@ TEST(EraseRows, MakesRoomInATierThatIsFull) {
   EXPECT_TRUE(IsOk(Subtract(table.get(), {1}, RandomFloats(64, 1))));
 }
 
-}  // namespace
+}  // namespace erase_rows_test
 }  // namespace keras_sparse

@@ -19,7 +19,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace eviction_below_test {
 
 using Row = std::vector<float>;
 
@@ -235,5 +235,5 @@ TEST(EvictionBelow, CallsNoEvictedRowOfAFullSsdPromoted) {
   EXPECT_EQ(table->tier_stats()[0].promotions, 0);
 }
 
-}  // namespace
+}  // namespace eviction_below_test
 }  // namespace keras_sparse

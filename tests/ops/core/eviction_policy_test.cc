@@ -10,7 +10,7 @@
 #include "tests/ops/core/eviction_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace eviction_policy_test {
 
 bool GoesAt(const EvictionPolicy& policy, uint32_t age) { return policy.Evicts(age, nullptr, 0); }
 
@@ -84,5 +84,5 @@ TEST(EvictionPolicy, RefusesWhatItCannotBe) {
   EXPECT_EQ(policy, nullptr);
 }
 
-}  // namespace
+}  // namespace eviction_policy_test
 }  // namespace keras_sparse

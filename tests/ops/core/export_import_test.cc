@@ -12,7 +12,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace export_import_test {
 
 std::unique_ptr<EmbeddingTable> Trained(const TableOptions& options, int64_t num_ids = 3000) {
   auto table = OpenWithRule(options, AdagradRule(0.1));
@@ -193,5 +193,5 @@ TEST(Import, FillsATableFromManyThreads) {
   }
 }
 
-}  // namespace
+}  // namespace export_import_test
 }  // namespace keras_sparse

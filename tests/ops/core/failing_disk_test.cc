@@ -21,7 +21,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace failing_disk_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 600;
@@ -230,5 +230,5 @@ TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   EXPECT_EQ(keys, (std::vector<int64_t>{3, 4}));
 }
 
-}  // namespace
+}  // namespace failing_disk_test
 }  // namespace keras_sparse

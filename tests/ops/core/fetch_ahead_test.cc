@@ -16,7 +16,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace fetch_ahead_test {
 
 // A store that counts the keys it is asked for.
 class AskedStore : public SmallStore {
@@ -183,5 +183,5 @@ TEST(FetchAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
   EXPECT_EQ(ExportAll(*tiered.table, 7), ExportAll(*plain));
 }
 
-}  // namespace
+}  // namespace fetch_ahead_test
 }  // namespace keras_sparse

@@ -14,7 +14,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace filtered_table_test {
 
 using Row = std::vector<float>;
 
@@ -218,5 +218,5 @@ INSTANTIATE_TEST_SUITE_P(Filters, EachFilter,
                            return param.param.filter + "_" + std::to_string(param.index);
                          });
 
-}  // namespace
+}  // namespace filtered_table_test
 }  // namespace keras_sparse

@@ -10,7 +10,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace first_tier_size_test {
 
 constexpr int64_t kSize = 2 << 20;
 
@@ -87,5 +87,5 @@ TEST(FirstTierSize, OverLowerTiersIsExceededForAnUpdateAndThatIsCounted) {
   EXPECT_GT(table->stats().peak_first_tier_bytes, 20000 * 64 * 8);
 }
 
-}  // namespace
+}  // namespace first_tier_size_test
 }  // namespace keras_sparse

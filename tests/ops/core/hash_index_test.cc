@@ -16,7 +16,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace hash_index_test {
 
 void Insert(HashIndex* index, int64_t key, uint32_t row) { index->Insert(HashKey(key), key, row); }
 uint32_t Find(const HashIndex& index, int64_t key) { return index.Find(HashKey(key), key); }
@@ -252,5 +252,5 @@ TEST(HashIndex, EndsAWalkFromAPositionItDoesNotHave) {
   EXPECT_TRUE(keys.empty());
 }
 
-}  // namespace
+}  // namespace hash_index_test
 }  // namespace keras_sparse

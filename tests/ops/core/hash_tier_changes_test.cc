@@ -14,7 +14,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace hash_tier_changes_test {
 
 // A tier with a limit, and what it ought to say.
 class LimitedTier {
@@ -138,5 +138,5 @@ TEST(HashTier, KeepsWhatHasChangedIfDemotionFails) {
   ExpectChanged(*tier, keys, {keys.begin(), keys.end()});
 }
 
-}  // namespace
+}  // namespace hash_tier_changes_test
 }  // namespace keras_sparse

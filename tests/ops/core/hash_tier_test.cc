@@ -16,7 +16,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace hash_tier_test {
 
 // Multiples of an odd number, so all different, with the extreme keys among them.
 std::vector<int64_t> ManyKeys(int64_t n) {
@@ -137,5 +137,5 @@ TEST(HashTier, GivesBackWhatWentBeyondTheLimitOnceRowsAreErased) {
   EXPECT_LE(tier->bytes(), 21000);
 }
 
-}  // namespace
+}  // namespace hash_tier_test
 }  // namespace keras_sparse

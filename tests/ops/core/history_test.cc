@@ -12,7 +12,7 @@
 #include "tests/ops/core/table_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace history_test {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kDim = 3;
@@ -130,5 +130,5 @@ INSTANTIATE_TEST_SUITE_P(Rules, History, ::testing::ValuesIn(Cases()), [](const 
   return each.param.rule.rule + (each.param.rule.weight_decay == 0 ? "" : "_with_decay");
 });
 
-}  // namespace
+}  // namespace history_test
 }  // namespace keras_sparse

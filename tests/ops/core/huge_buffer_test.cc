@@ -10,7 +10,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace huge_buffer_test {
 
 constexpr int64_t kPage = 4096;
 
@@ -101,5 +101,5 @@ TEST(HugeBuffer, SaysHowMuchTheSystemWouldNotGive) {
   EXPECT_EQ(buffer.data(), nullptr);
 }
 
-}  // namespace
+}  // namespace huge_buffer_test
 }  // namespace keras_sparse

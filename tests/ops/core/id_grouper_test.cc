@@ -13,7 +13,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace id_grouper_test {
 
 std::vector<uint32_t> Occurrences(const IdGrouper& groups, int64_t u) {
   return {groups.occurrences(u), groups.occurrences(u) + groups.num_occurrences(u)};
@@ -150,5 +150,5 @@ TEST(IdGrouper, TellsIdsApartThatWereChosenToShareTheirHashBits) {
   EXPECT_EQ(UniqueIds(groups), ids);
 }
 
-}  // namespace
+}  // namespace id_grouper_test
 }  // namespace keras_sparse

@@ -12,7 +12,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace id_partition_test {
 
 IdList ListOf(const std::vector<int64_t>& ids, int max_part_bits) {
   return {ids.data(), static_cast<int64_t>(ids.size()), max_part_bits};
@@ -144,5 +144,5 @@ TEST(PartitionIds, TakesNoListsAtAll) {
   EXPECT_TRUE(PartitionIds({}, &executor).empty());
 }
 
-}  // namespace
+}  // namespace id_partition_test
 }  // namespace keras_sparse

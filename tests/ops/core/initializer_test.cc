@@ -14,7 +14,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace initializer_test {
 
 std::unique_ptr<Initializer> Make(const InitializerOptions& options) {
   std::unique_ptr<Initializer> initializer;
@@ -251,5 +251,5 @@ TEST(Initializer, RefusesAnUnknownKindByNamingTheKnownOnes) {
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "initializer='orthogonal'", status));
 }
 
-}  // namespace
+}  // namespace initializer_test
 }  // namespace keras_sparse

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -11,14 +13,17 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace key_counts_test {
 
-std::map<int64_t, uint32_t> All(const KeyCounts& counts, int64_t num_slots = 100) {
+// Places are hashes, so that tests can choose them.
+constexpr HashSecret kNone = {0, 1};
+
+std::map<int64_t, uint32_t> All(const KeyCounts& counts, int64_t num_entries = 100) {
   std::map<int64_t, uint32_t> all;
   for (int64_t at = 0; at >= 0;) {
     std::vector<int64_t> keys;
     std::vector<uint32_t> values;
-    at = counts.Walk(at, num_slots, &keys, &values);
+    at = counts.Walk(at, num_entries, &keys, &values);
     for (size_t i = 0; i < keys.size(); ++i) {
       EXPECT_TRUE(all.emplace(keys[i], values[i]).second) << "key " << keys[i] << " came twice";
     }
@@ -46,11 +51,11 @@ TEST(KeyCounts, HoldsEveryKey) {
 // homes of all keys are the last slots, so that nearly every run does.
 TEST(KeyCounts, DoesWhatAMapDoes) {
   for (const bool crowded : {false, true}) {
-    KeyCounts counts(6);
+    KeyCounts counts(0, kNone);
     std::map<int64_t, uint32_t> expected;
     std::mt19937_64 random(crowded ? 1 : 2);
     const auto key = [&](uint64_t i) {
-      return crowded ? KeyOfHash((0x03FFFFFFULL << 32) | (i * 0x9E3779B1u)) : KeyOfHash(i << 40);
+      return crowded ? KeyOfHash((0xFFFFFFFFULL << 32) | (i * 0x9E3779B1u)) : KeyOfHash(i << 40);
     };
     const uint64_t steps = crowded ? 6000 : 60000;
     const uint64_t keys = crowded ? 300 : 5000;
@@ -98,5 +103,35 @@ TEST(KeyCounts, TakesAtMostSixteenBytesAKeyWhetherItGrowsOrShrinks) {
   }
 }
 
-}  // namespace
+// What is saved of it must be the same in every process.
+TEST(KeyCounts, GivesKeysInTheOrderOfTheirHashesWhateverTheSecret) {
+  std::vector<int64_t> keys[2];
+  for (const bool is_secret : {false, true}) {
+    KeyCounts counts(3, is_secret ? kHashSecret : kNone);
+    for (const int64_t key : RandomIds(20000, 0, int64_t{1} << 60, 5)) {
+      const uint64_t hash = HashKey(key);
+      if (TopBits(hash, 3) == 5) counts.Increment(hash);
+    }
+    std::vector<uint32_t> values;
+    for (int64_t at = 0; at >= 0;) at = counts.Walk(at, 300, &keys[is_secret], &values);
+    EXPECT_EQ(static_cast<int64_t>(keys[is_secret].size()), counts.size());
+  }
+  EXPECT_EQ(keys[0], keys[1]);
+  EXPECT_TRUE(std::is_sorted(keys[0].begin(), keys[0].end(), [](int64_t left, int64_t right) {
+    return HashKey(left) < HashKey(right);
+  }));
+}
+
+TEST(KeyCounts, CannotBeFlooded) {
+  const auto seconds = [](int shift) {
+    KeyCounts counts(0);
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint64_t i = 0; i < 100000; ++i) counts.Increment((7ULL << 40) | (i << shift));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  // Without a secret all belong in one place, and it is hundreds of times as long.
+  EXPECT_LT(seconds(/*shift=*/0), 20 * seconds(/*shift=*/40) + 0.1);
+}
+
+}  // namespace key_counts_test
 }  // namespace keras_sparse

@@ -13,7 +13,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace lookup_test {
 
 constexpr Combiner kPooling[] = {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN};
 constexpr int64_t kWidths[] = {1, 3, 4, 5, 8, 16, 33, 64, 100, 1500};
@@ -210,5 +210,5 @@ TEST(LookupRows, RefusesBrokenSplits) {
                            Inline())));
 }
 
-}  // namespace
+}  // namespace lookup_test
 }  // namespace keras_sparse

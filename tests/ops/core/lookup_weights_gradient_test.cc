@@ -10,7 +10,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace lookup_weights_gradient_test {
 
 std::vector<float> WeightsGradient(EmbeddingTable* table, const std::vector<int64_t>& ids,
                                    const Bags& bags, const std::vector<float>& output_grads) {
@@ -118,5 +118,5 @@ TEST(LookupWeightsGradient, TakesABatchOfSizeZero) {
   EXPECT_TRUE(WeightsGradient(table.get(), {}, BagsOf(Combiner::kMean, splits), {}).empty());
 }
 
-}  // namespace
+}  // namespace lookup_weights_gradient_test
 }  // namespace keras_sparse

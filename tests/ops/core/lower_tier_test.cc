@@ -17,7 +17,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace lower_tier_test {
 
 // A table whose rows are (row, accumulator) of one float each, over a store that the test can see.
 struct Tiered {
@@ -198,5 +198,5 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   EXPECT_EQ(saved.Load(), ExportRaw(table.get()));
 }
 
-}  // namespace
+}  // namespace lower_tier_test
 }  // namespace keras_sparse

@@ -11,7 +11,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace merge_test {
 
 struct Merged {
   std::vector<int64_t> ids;
@@ -135,5 +135,5 @@ TEST(GradientMerger, RefusesBrokenSplits) {
                 GradientMerger::Create({{ids.data(), bags, grads.data(), 1}}, Inline(), &merger)));
 }
 
-}  // namespace
+}  // namespace merge_test
 }  // namespace keras_sparse

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace keras_sparse {
-namespace {
+namespace missed_moves_test {
 
 struct Step {
   double weight;
@@ -287,5 +287,5 @@ TEST(MissedMoves, ThatDecayShrinkAtAnyScale) {
   }
 }
 
-}  // namespace
+}  // namespace missed_moves_test
 }  // namespace keras_sparse

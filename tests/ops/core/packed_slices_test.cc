@@ -10,7 +10,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace packed_slices_test {
 
 // What a rank has of one table.
 struct Rows {
@@ -132,5 +132,5 @@ TEST(PackedSlices, ATableHasToBeCountedInAWord) {
                        &num_words)));
 }
 
-}  // namespace
+}  // namespace packed_slices_test
 }  // namespace keras_sparse

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 namespace keras_sparse {
-namespace {
+namespace philox_test {
 
 using Words = std::array<uint32_t, 4>;
 
@@ -19,5 +19,5 @@ TEST(Philox, GivesThePublishedAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-}  // namespace
+}  // namespace philox_test
 }  // namespace keras_sparse

@@ -18,7 +18,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace posix_env_test {
 
 Env* const kEnv = Env::Posix();
 
@@ -206,5 +206,5 @@ TEST(PosixEnv, SaysThatADirectFileMayNotBeLonger) {
   }
 }
 
-}  // namespace
+}  // namespace posix_env_test
 }  // namespace keras_sparse

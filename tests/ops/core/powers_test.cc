@@ -6,7 +6,7 @@
 #include <cstdint>
 
 namespace keras_sparse {
-namespace {
+namespace powers_test {
 
 TEST(Powers, AreThoseOfPow) {
   for (const double base : {0.25, 0.9, 0.999, 0.99999, static_cast<double>(0.999f)}) {
@@ -32,5 +32,5 @@ TEST(Powers, OfOneStayAndOfZeroEnd) {
   }
 }
 
-}  // namespace
+}  // namespace powers_test
 }  // namespace keras_sparse

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace keras_sparse {
-namespace {
+namespace prefetch_test {
 
 // The lines that some row touches, of rows that lie side by side.
 int64_t MostLines(int64_t row_bytes, int64_t stride) {
@@ -58,5 +58,5 @@ TEST(Prefetch, TakesRowsOfAnyWidthAndNull) {
   }
 }
 
-}  // namespace
+}  // namespace prefetch_test
 }  // namespace keras_sparse

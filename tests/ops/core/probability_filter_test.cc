@@ -8,7 +8,7 @@
 #include "tests/ops/core/filter_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace probability_filter_test {
 
 // One training step with these keys.
 std::vector<bool> Step(AdmissionFilter* filter, const std::vector<int64_t>& keys) {
@@ -105,5 +105,5 @@ TEST(ProbabilityFilter, RefusesWhatIsNone) {
                         Make(Probability(0.5))->Restore(&key, &count, 1)));
 }
 
-}  // namespace
+}  // namespace probability_filter_test
 }  // namespace keras_sparse

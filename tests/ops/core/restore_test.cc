@@ -14,7 +14,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace restore_test {
 
 TableOptions WithAges(int64_t dim) {
   TableOptions options = Dynamic(dim);
@@ -157,5 +157,5 @@ TEST(Restore, OfATableWithoutARuleKeepsItsAges) {
   EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
 }
 
-}  // namespace
+}  // namespace restore_test
 }  // namespace keras_sparse

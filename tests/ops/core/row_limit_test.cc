@@ -16,7 +16,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace row_limit_test {
 
 using Row = std::vector<float>;
 
@@ -233,5 +233,5 @@ TEST(RowLimit, IsRefusedWhereItMakesNoSense) {
             StatusCode::kFailedPrecondition);
 }
 
-}  // namespace
+}  // namespace row_limit_test
 }  // namespace keras_sparse

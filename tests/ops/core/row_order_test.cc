@@ -11,7 +11,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace row_order_test {
 
 std::unique_ptr<RowOrder> Create(const std::string& strategy, int64_t num_rows) {
   std::unique_ptr<RowOrder> order;
@@ -86,5 +86,5 @@ TEST(RowOrder, NamesTheStrategiesThereAre) {
                         RowOrder::Create("FIFO", &order)));
 }
 
-}  // namespace
+}  // namespace row_order_test
 }  // namespace keras_sparse

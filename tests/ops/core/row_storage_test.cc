@@ -10,7 +10,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace row_storage_test {
 
 uint32_t Allocate(RowStorage* storage) {
   uint32_t row = 0;
@@ -85,5 +85,5 @@ TEST(RowStorage, IsAsBeforeAfterMemoryRanOut) {
   EXPECT_EQ(storage.size(), 0);
 }
 
-}  // namespace
+}  // namespace row_storage_test
 }  // namespace keras_sparse

@@ -14,7 +14,7 @@
 #include "tests/ops/core/table_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace rule_math_test {
 
 constexpr int64_t kSteps = 700;
 constexpr int64_t kNumRows = 14;
@@ -167,5 +167,5 @@ TEST_P(EveryRule, FollowsItsMathOverHundredsOfStepsOfRareGradients) {
 INSTANTIATE_TEST_SUITE_P(Rules, EveryRule, ::testing::ValuesIn(AllRuleCases()),
                          [](const auto& rule_case) { return rule_case.param.name; });
 
-}  // namespace
+}  // namespace rule_math_test
 }  // namespace keras_sparse

@@ -17,7 +17,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace saved_rule_test {
 
 constexpr int64_t kDim = 5;
 constexpr int64_t kRows = 8;
@@ -277,5 +277,5 @@ TEST(TableHistory, IsWhatTheTableWasGiven) {
   EXPECT_EQ(table->history().run_lengths.size(), 0u);
 }
 
-}  // namespace
+}  // namespace saved_rule_test
 }  // namespace keras_sparse

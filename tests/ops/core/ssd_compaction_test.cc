@@ -21,7 +21,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace ssd_compaction_test {
 
 constexpr int64_t kRecordBytes = 100;
 
@@ -186,5 +186,5 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
   for (const size_t t : {0, 1}) EXPECT_EQ(ExportAll(*tables[t]), ExportAll(*plain[t])) << t;
 }
 
-}  // namespace
+}  // namespace ssd_compaction_test
 }  // namespace keras_sparse

@@ -16,7 +16,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace ssd_hash_store_test {
 
 constexpr int64_t kStride = 12;  // beside the record
 
@@ -276,5 +276,5 @@ TEST_P(SsdHashStoreTest, ServesReadersWhileItIsWrittenAndCompacted) {
   for (std::thread& reader : readers) reader.join();
 }
 
-}  // namespace
+}  // namespace ssd_hash_store_test
 }  // namespace keras_sparse

@@ -13,7 +13,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace ssd_links_fault_test {
 
 TEST(SsdLinks, FailWhereThePathIsTakenAndLeaveThatFile) {
   const TempFolder folder;
@@ -111,5 +111,5 @@ TEST(SsdLinks, FailWhereARowCouldNotBeReadUntilItIsReplaced) {
   EXPECT_TRUE(IsOk(get()));
 }
 
-}  // namespace
+}  // namespace ssd_links_fault_test
 }  // namespace keras_sparse

@@ -18,7 +18,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace ssd_links_test {
 
 Status Erase(RowStore* store, const std::vector<int64_t>& keys) {
   return store->Erase(keys.data(), static_cast<int64_t>(keys.size()));
@@ -210,5 +210,5 @@ TEST(SsdLinks, ShowEveryRowOnceWhileItIsWrittenReadAndCompacted) {
   EXPECT_EQ(WalkStore(*store, 100), Records(Range(0, kKeys), kVersions, kBytes));
 }
 
-}  // namespace
+}  // namespace ssd_links_test
 }  // namespace keras_sparse

@@ -12,7 +12,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace ssd_segment_test {
 
 constexpr int64_t kBytes = 8;
 constexpr int64_t kStride = 12 + kBytes;
@@ -123,5 +123,5 @@ TEST_F(ReadSegmentTest, SaysThatAFileIsNotThere) {
       FailsWith(StatusCode::kFailedPrecondition, "could not open '" + path_ + "'", Read(0, 1)));
 }
 
-}  // namespace
+}  // namespace ssd_segment_test
 }  // namespace keras_sparse

@@ -12,7 +12,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace staged_records_test {
 
 using Batch = std::shared_ptr<const RecordBatch>;
 
@@ -155,5 +155,5 @@ TEST(StagedRecords, LeaveOutWhatHasChangedWhileItWasRead) {
   EXPECT_EQ(Staged(staged, {1, 4, 5, 6}), std::vector<int64_t>());
 }
 
-}  // namespace
+}  // namespace staged_records_test
 }  // namespace keras_sparse

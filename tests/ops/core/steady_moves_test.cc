@@ -9,7 +9,7 @@
 #include "ops/core/missed_moves.h"
 
 namespace keras_sparse {
-namespace {
+namespace steady_moves_test {
 
 TEST(SteadyMoves, AreTheSameAfterManyStepsOfOneRateAsAfterFew) {
   for (const auto& [mu, nu_squared] : {std::pair{0.9, 0.999}, {0.95, 0.9}, {0.9, 1.0}}) {
@@ -43,5 +43,5 @@ TEST(SteadyMoves, BeginAnewWhenTheStepsAreForgotten) {
   }
 }
 
-}  // namespace
+}  // namespace steady_moves_test
 }  // namespace keras_sparse

@@ -9,7 +9,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace step_log_test {
 
 TEST(StepLog, KeepsStepsWithTheSameNumbersAsARun) {
   StepLog log;
@@ -57,5 +57,5 @@ TEST(StepLog, ForgetsTheStepsSoFar) {
   EXPECT_EQ(log.numbers(), (std::vector<float>{2}));
 }
 
-}  // namespace
+}  // namespace step_log_test
 }  // namespace keras_sparse

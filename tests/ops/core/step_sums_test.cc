@@ -5,7 +5,7 @@
 #include <cstdint>
 
 namespace keras_sparse {
-namespace {
+namespace step_sums_test {
 
 TEST(StepSums, SumUpAnyRunOfSteps) {
   StepSums sums;
@@ -42,5 +42,5 @@ TEST(StepSums, KeepTheirDigitsOverAMillionSteps) {
   EXPECT_NEAR(sums.Between(999990, 1000000), 0.01, 1e-12);
 }
 
-}  // namespace
+}  // namespace step_sums_test
 }  // namespace keras_sparse

@@ -13,7 +13,7 @@
 #include "tests/ops/core/table_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace step_test {
 
 // Of a row of zeros that was kicked once and has drifted on for `steps`.
 std::vector<float> DriftedRow(int64_t steps) {
@@ -164,5 +164,5 @@ TEST(Step, EndsIfMemoryEndsHalfWay) {
   EXPECT_EQ(Lookup(table.get(), {2})[0], -1024 - 512 - 256);
 }
 
-}  // namespace
+}  // namespace step_test
 }  // namespace keras_sparse

@@ -17,7 +17,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace storage_folder_test {
 
 using Contents = std::set<std::string>;
 
@@ -260,5 +260,5 @@ TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {
                         Make(temp / "file/rows", &folder)));
 }
 
-}  // namespace
+}  // namespace storage_folder_test
 }  // namespace keras_sparse

@@ -12,7 +12,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace streamed_lookup_test {
 
 constexpr int64_t kManyFloats = int64_t{9} << 20;  // 38 MB
 
@@ -106,5 +106,5 @@ TEST(CountOutputs, CountsAllLookupsOfAStepHoweverTheyAreSpreadOverOps) {
   EXPECT_EQ(CountOutputs({}), 0);
 }
 
-}  // namespace
+}  // namespace streamed_lookup_test
 }  // namespace keras_sparse

@@ -12,7 +12,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace stuck_store_test {
 
 constexpr int64_t kRecordBytes = 100;
 constexpr int64_t kMuch = int64_t{1} << 30;
@@ -98,5 +98,5 @@ TEST(StuckStore, WritesNothingWhereNothingOfAStuckChangeIsLeft) {
   EXPECT_TRUE(IsOk(store.LinkFiles(folder / "x-", &files)));
 }
 
-}  // namespace
+}  // namespace stuck_store_test
 }  // namespace keras_sparse

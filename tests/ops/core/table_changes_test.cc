@@ -20,7 +20,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace table_changes_test {
 
 struct Case {
   std::string name;
@@ -171,5 +171,5 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Tiers, TableChanges, ::testing::ValuesIn(Cases()),
                          [](const auto& param) { return param.param.name; });
 
-}  // namespace
+}  // namespace table_changes_test
 }  // namespace keras_sparse

@@ -12,7 +12,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace table_eviction_test {
 
 using Row = std::vector<float>;
 using AgeOfKey = std::map<int64_t, uint32_t>;
@@ -252,5 +252,5 @@ TEST(Age, ComesBackWithTheRow) {
   }
 }
 
-}  // namespace
+}  // namespace table_eviction_test
 }  // namespace keras_sparse

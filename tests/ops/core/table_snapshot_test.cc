@@ -19,7 +19,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace table_snapshot_test {
 
 using Keys = std::set<int64_t>;
 
@@ -277,5 +277,5 @@ TEST(TableSnapshot, GivesTheStateOfOneVersionOrFails) {
   trainer.join();
 }
 
-}  // namespace
+}  // namespace table_snapshot_test
 }  // namespace keras_sparse

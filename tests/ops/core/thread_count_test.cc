@@ -14,7 +14,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace thread_count_test {
 
 // Everything a short training run gives: outputs of each step, then the table.
 struct Trained {
@@ -144,5 +144,5 @@ TEST(ThreadCount, ChangesNoKeyOfTheFirstTier) {
   }
 }
 
-}  // namespace
+}  // namespace thread_count_test
 }  // namespace keras_sparse

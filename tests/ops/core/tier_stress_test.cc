@@ -27,7 +27,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace tier_stress_test {
 
 constexpr int64_t kDim = 16;
 constexpr int64_t kKeys = 1000;  // of each thread that updates
@@ -287,5 +287,5 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Stacks, TierStress, ::testing::ValuesIn(Cases()),
                          [](const auto& param) { return param.param.name; });
 
-}  // namespace
+}  // namespace tier_stress_test
 }  // namespace keras_sparse

@@ -14,7 +14,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace tiered_eviction_test {
 
 // Training with evictions, over the tiers and in memory alone.
 void CheckEviction(const StorageOptions& storage, const std::string& name, bool by_age) {
@@ -100,5 +100,5 @@ INSTANTIATE_TEST_SUITE_P(Stacks, StackEviction,
                            return name;
                          });
 
-}  // namespace
+}  // namespace tiered_eviction_test
 }  // namespace keras_sparse

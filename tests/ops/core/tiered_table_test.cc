@@ -15,7 +15,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace tiered_table_test {
 
 TableOptions Tiered(const std::string& path, int64_t dim, int64_t first_bytes,
                     const std::string& strategy = "LRU") {
@@ -177,5 +177,5 @@ TEST(TieredTableOptions, ImportReplacesARowThatTheDiskHasDamaged) {
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
 }
 
-}  // namespace
+}  // namespace tiered_table_test
 }  // namespace keras_sparse

@@ -13,7 +13,7 @@
 #include "tests/ops/core/table_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace update_rule_test {
 
 std::unique_ptr<UpdateRule> Create(const RuleOptions& options) {
   std::unique_ptr<UpdateRule> rule;
@@ -230,5 +230,5 @@ TEST(RowSchema, WithoutAStepWritesBehindNoRecord) {
   EXPECT_EQ(schema.LastStep(record.data()), 0);
 }
 
-}  // namespace
+}  // namespace update_rule_test
 }  // namespace keras_sparse

@@ -9,7 +9,7 @@
 #include <random>
 
 namespace keras_sparse {
-namespace {
+namespace vector_functions_test {
 
 TEST(Log2, IsThatOfTheStandardLibraryForEveryNormalFloat) {
   std::mt19937 random(1);
@@ -54,5 +54,5 @@ TEST(Expm1, OfZeroIsZeroAndFarOutItStays) {
   EXPECT_EQ(Expm1(1e9), Expm1(700));
 }
 
-}  // namespace
+}  // namespace vector_functions_test
 }  // namespace keras_sparse

@@ -9,7 +9,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace vector_math_test {
 
 const std::vector<int64_t> kWidths = {1,  3,  4,  5,  7,  8,   9,   12,  16,
                                       20, 31, 33, 64, 65, 100, 127, 128, 1500};
@@ -118,5 +118,5 @@ TEST(Dot, MultipliesRowsOfAnyWidth) {
   }
 }
 
-}  // namespace
+}  // namespace vector_math_test
 }  // namespace keras_sparse

@@ -13,7 +13,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace vocabulary_test {
 
 using Tokens = std::vector<int64_t>;
 
@@ -156,5 +156,5 @@ TEST(VocabularyConcurrency, ThreadsNeverGiveAKeyTwoTokens) {
   EXPECT_EQ(total, 2 * 100 * 200);
 }
 
-}  // namespace
+}  // namespace vocabulary_test
 }  // namespace keras_sparse

@@ -18,7 +18,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace ahead_rounds_test {
 
 constexpr int64_t kNothing = -1;
 constexpr size_t kMaxRounds = 100;
@@ -276,5 +276,5 @@ TEST(AheadRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
   EXPECT_GT(num_used, 0);
 }
 
-}  // namespace
+}  // namespace ahead_rounds_test
 }  // namespace keras_sparse

@@ -8,7 +8,7 @@
 #include "tests/ops/core/thread_executor.h"
 
 namespace keras_sparse {
-namespace {
+namespace exchange_test {
 
 using Blocks = std::vector<std::vector<Word>>;
 using Floats = std::vector<std::vector<float>>;
@@ -302,5 +302,5 @@ TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
   }
 }
 
-}  // namespace
+}  // namespace exchange_test
 }  // namespace keras_sparse

@@ -10,7 +10,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace wire_floats_test {
 
 float There(WireType type, float value) {
   Word word = 0;
@@ -91,5 +91,5 @@ TEST(WireFloats, RefusesOtherNames) {
       FailsWith(StatusCode::kInvalidArgument, "wire_dtype='int8'", ParseWireType("int8", &type)));
 }
 
-}  // namespace
+}  // namespace wire_floats_test
 }  // namespace keras_sparse

@@ -10,7 +10,7 @@
 #include "tests/ops/core/table_testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace fingerprint_test {
 
 Fingerprint OfText(const char* text) { return FingerprintOf(text, std::strlen(text)); }
 
@@ -58,5 +58,5 @@ TEST(Fingerprint, TellsLookupsApartByAllThatDecidesThem) {
   EXPECT_TRUE(of(*table, std::vector<int64_t>(ids), bags) == all[0]);
 }
 
-}  // namespace
+}  // namespace fingerprint_test
 }  // namespace keras_sparse

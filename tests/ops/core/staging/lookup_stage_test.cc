@@ -15,7 +15,7 @@
 #include "tests/ops/core/testing.h"
 
 namespace keras_sparse {
-namespace {
+namespace lookup_stage_test {
 
 class Number : public StagedRows {
  public:
@@ -290,5 +290,5 @@ TEST(LookupStageStress, NeverGivesAStepAnotherBatchsRows) {
   EXPECT_EQ(num_used + counts.dropped, 2 * kBatches);
 }
 
-}  // namespace
+}  // namespace lookup_stage_test
 }  // namespace keras_sparse

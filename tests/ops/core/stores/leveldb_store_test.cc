@@ -17,7 +17,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace leveldb_store_test {
 
 std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
                                int64_t capacity = INT64_MAX) {
@@ -155,5 +155,5 @@ TEST(LevelDbStore, IsATierBelowMemory) {
   CheckTieredTable({{"leveldb"}, {40000, int64_t{1} << 30}, "", "LRU"}, AdagradRule(0.1));
 }
 
-}  // namespace
+}  // namespace leveldb_store_test
 }  // namespace keras_sparse

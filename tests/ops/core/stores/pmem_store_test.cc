@@ -19,7 +19,7 @@
 #include "tests/ops/core/temp_folder.h"
 
 namespace keras_sparse {
-namespace {
+namespace pmem_store_test {
 
 constexpr int64_t kStride = 100 + 12;
 constexpr int64_t kExtent = 64 + 20 * kStride;  // 20 entries of 100 bytes
@@ -292,5 +292,5 @@ TEST(PmemStore, IsATierBelowMemory) {
   }
 }
 
-}  // namespace
+}  // namespace pmem_store_test
 }  // namespace keras_sparse

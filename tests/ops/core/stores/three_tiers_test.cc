@@ -13,7 +13,7 @@
 #include "tests/ops/core/check_tiered_table.h"
 
 namespace keras_sparse {
-namespace {
+namespace three_tiers_test {
 
 std::unique_ptr<RowStore> OpenStore(const std::string& kind, const TempFolder& folder,
                                     int64_t record_bytes, int64_t capacity) {
@@ -107,5 +107,5 @@ TEST(ThreeTiersOptions, NeedAMiddleOneThatKnowsItsOrder) {
   EXPECT_TRUE(folder.Contents().empty());
 }
 
-}  // namespace
+}  // namespace three_tiers_test
 }  // namespace keras_sparse
