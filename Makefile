@@ -28,7 +28,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test builds lint format build-sanitized test-cpp test-sanitize test-python \
-    test-ranks test-wheel notebooks docs bench stress clean FORCE
+    test-ranks test-wheel notebooks docs bench stress fuzz clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,6 +164,15 @@ stress: export KERAS_SPARSE_STRESS_SECONDS := 60
 stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).
 	$(MAKE) test-sanitize SANITIZE=thread GTEST_FILTER='$(CONCURRENT_TESTS)'
 	$(MAKE) test-sanitize GTEST_FILTER='*Stress*'
+
+# From another seed each time, which the tests print; what claims more memory than that is a fault.
+FUZZ_TESTS := tests/saving/fuzz_test.py
+fuzz: export KERAS_SPARSE_FUZZ_SECONDS ?= 60
+fuzz: export KERAS_SPARSE_FUZZ_SEED ?= $(shell date +%s)
+fuzz: export ASAN_OPTIONS := max_allocation_size_mb=1024
+fuzz: $(STAMPS)/native $(STAMPS)/test  ## Give parsers files and requests changed at random (ten minutes).
+	$(MAKE) test-sanitize GTEST_FILTER='*Fuzz*'
+	$(BIN)/pytest $(FUZZ_TESTS)
 
 # Starts several processes a test and waits for them for a limited time: not beside other tests.
 RANKS_TESTS := tests/distribute/ranked_test.py

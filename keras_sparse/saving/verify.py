@@ -80,10 +80,14 @@ def _open(path):
     except OSError as error:
         if is_of_system(error):
             raise
-        raise OSError(
-            "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
-            f"or of another kind. Received: {path}: {error}"
-        ) from error
+        raise _not_whole(path, error) from error
+
+
+def _not_whole(path, error):
+    return OSError(
+        "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
+        f"or of another kind. Received: {path}: {error}"
+    )
 
 
 def _verify(file):
@@ -93,7 +97,10 @@ def _verify(file):
         if isinstance(group, h5py.Group) and _is_table(name, group):
             groups.append(group)
 
-    file.visititems(collect)
+    try:
+        file.visititems(collect)
+    except (RuntimeError, KeyError) as error:  # what h5py says of an object that it cannot read
+        raise _not_whole(file.filename, error) from error
     for group in groups:
         _check_table([group], file.filename)
     return len(groups)
@@ -123,7 +130,9 @@ def _check_table(groups, filename):
     try:
         table = _Groups(groups)
         check_chunks(TableHeader.read(table), table)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and is_of_system(error):
+            raise
         raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
 
 

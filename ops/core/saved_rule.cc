@@ -21,9 +21,10 @@ std::vector<float> NumbersOf(const RuleHistory& history, size_t r) {
 }
 
 Status CheckRunLengths(const RuleHistory& history) {
-  if (history.first_step < 0) {
-    return InvalidArgument("`first_step` must be at least 0. Received: first_step=" +
-                           std::to_string(history.first_step));
+  if (history.first_step < 0 || history.step < history.first_step) {
+    return InvalidArgument(
+        "`first_step` must be at least 0, and `step` at least that. Received: first_step=" +
+        std::to_string(history.first_step) + ", step=" + std::to_string(history.step));
   }
   int64_t num_steps = 0;
   for (size_t r = 0; r < history.run_lengths.size(); ++r) {
