@@ -38,7 +38,7 @@ setup: $(STAMPS)/native  ## Make .venv and install the package in it (editable).
 demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model on MovieLens-1M.
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python examples/movielens.py
 
-# The first builds the sanitized tests, for which pip leaves a core idle.
+# The first is all that compiles for long, at once: downloads and single files leave a core idle.
 PARTS := builds lint test-cpp test-sanitize test-python test-ranks test-wheel notebooks docs
 TIMES := $(BUILD)/times.txt
 
@@ -52,7 +52,7 @@ test:  ## Run what CI runs, and say how long each part took.
 	@cat $(TIMES)
 
 builds:
-	$(MAKE) --no-print-directory -j 2 --output-sync=line setup build-sanitized
+	$(MAKE) --no-print-directory -j 3 --output-sync=line setup build-sanitized $(STAMPS)/horovod
 
 # --- Installation ----------------------------------------------------------------------------
 

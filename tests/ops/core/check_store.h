@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "ops/core/env.h"
+#include "ops/core/hash.h"
 #include "ops/core/row_store.h"
 #include "ops/core/ssd_segment.h"
 #include "tests/ops/core/temp_folder.h"
@@ -28,9 +29,14 @@ using StoredRecords = std::map<int64_t, std::string>;
 
 // A record of its own for each (key, version).
 inline std::string MakeRecord(int64_t key, int64_t version, int64_t record_bytes) {
-  std::mt19937_64 random(static_cast<uint64_t>(key) * 31 + static_cast<uint64_t>(version));
-  std::string record;
-  for (int64_t i = 0; i < record_bytes; ++i) record.push_back(static_cast<char>(random()));
+  std::string record(static_cast<size_t>(record_bytes), '\0');
+  // Knuth's congruential generator, for tests make many of them.
+  uint64_t state = HashKey(key * 31 + version);
+  for (size_t i = 0; i < record.size(); i += 4) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const auto word = static_cast<uint32_t>(state >> 32);
+    std::memcpy(&record[i], &word, std::min<size_t>(4, record.size() - i));
+  }
   return record;
 }
 
@@ -127,6 +133,7 @@ inline StoredRecords LinkStore(RowStore* store, const std::string& path_prefix,
 inline void ExpectStored(const RowStore& store, const std::vector<int64_t>& keys,
                          const StoredRecords& expected) {
   const auto record_bytes = static_cast<size_t>(store.record_bytes());
+  const std::string untouched(record_bytes, '?');
   std::string records(keys.size() * record_bytes, '?');
   const std::unique_ptr<bool[]> found(new bool[keys.size()]);
   store.Contains(keys.data(), static_cast<int64_t>(keys.size()), found.get());
@@ -136,7 +143,6 @@ inline void ExpectStored(const RowStore& store, const std::vector<int64_t>& keys
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto at = expected.find(keys[i]);
     ASSERT_EQ(found[i], at != expected.end()) << "key " << keys[i];
-    const std::string untouched(record_bytes, '?');
     ASSERT_EQ(records.substr(i * record_bytes, record_bytes), found[i] ? at->second : untouched);
   }
 }

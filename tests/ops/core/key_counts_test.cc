@@ -77,7 +77,7 @@ TEST(KeyCounts, DoesWhatAMapDoes) {
           ASSERT_EQ(counts.Increment(HashKey(each)), ++expected[each]);
       }
       ASSERT_EQ(counts.size(), static_cast<int64_t>(expected.size()));
-      if (step % 500 == 0) {
+      if (step % 2000 == 0) {
         ASSERT_EQ(All(counts), expected);
         for (uint64_t i = 0; i < keys; ++i) {
           const auto at = expected.find(key(i));

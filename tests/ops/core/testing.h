@@ -38,20 +38,32 @@ inline std::vector<uint32_t> Bits(const std::vector<float>& values) {
   return bits;
 }
 
-// In [low, high], all equally likely.
+// SplitMix64 (Vigna, public domain): seeded at no cost, for tests make many short sequences.
+inline uint64_t NextRandom(uint64_t* state) {
+  *state += 0x9E3779B97F4A7C15u;
+  uint64_t z = *state;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// In [low, high], all about equally likely.
 inline std::vector<int64_t> RandomIds(int64_t n, int64_t low, int64_t high, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::uniform_int_distribution<int64_t> in_range(low, high);
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
   std::vector<int64_t> ids(static_cast<size_t>(n));
-  for (int64_t& id : ids) id = in_range(random);
+  for (int64_t& id : ids) {
+    const uint64_t draw = NextRandom(&seed);
+    id = static_cast<int64_t>(static_cast<uint64_t>(low) + (range == 0 ? draw : draw % range));
+  }
   return ids;
 }
 
+// In [-1, 1).
 inline std::vector<float> RandomFloats(int64_t n, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<float> in_range(-1, 1);
   std::vector<float> values(static_cast<size_t>(n));
-  for (float& value : values) value = in_range(random);
+  for (float& value : values) {
+    value = static_cast<float>(static_cast<int64_t>(NextRandom(&seed)) >> 39) * 0x1p-24f;
+  }
   return values;
 }
 

@@ -35,7 +35,7 @@ void CheckEviction(const StorageOptions& storage, const std::string& name, bool 
     const std::vector<int64_t> ids = RandomIds(300, -1000, 1000, seed);
     (void)Lookup(tiered.get(), ids, &executor);  // stages what is below
     if (step % 4 == 0) {
-      const EvictionOptions policy = by_age ? OlderThan(8) : WeightBelow(1);
+      const EvictionOptions policy = by_age ? OlderThan(8) : WeightBelow(1.2);
       const int64_t num_evicted = Evict(plain.get(), policy);
       EXPECT_GT(num_evicted, step < 12 ? -1 : 0);
       ASSERT_EQ(Evict(tiered.get(), policy, &executor), num_evicted);

@@ -58,7 +58,7 @@ TEST(TieredTableRules, AllGiveTheTableInMemoryBitForBit) {
 }
 
 TEST(TieredTableSize, IsKeptWithinAFewPercent) {
-  for (const int64_t first_bytes : {int64_t{1} << 20, int64_t{8} << 20, int64_t{40} << 20}) {
+  for (const int64_t first_bytes : {int64_t{1} << 20, int64_t{6} << 20, int64_t{20} << 20}) {
     for (const int64_t dim : {8, 64}) {
       const TempFolder folder;
       const TableOptions options = Tiered(folder / "ssd", dim, first_bytes);
