@@ -1,4 +1,7 @@
-"""The folder of a checkpoint that is not whole yet: it gets its name when it is."""
+"""Folders of what is not whole yet, which the next process removes if this one is killed.
+
+That of a checkpoint gets its name when it is whole; that of a file is gone by then.
+"""
 
 import contextlib
 import fcntl
@@ -6,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import uuid
 
 from keras_sparse import checks
 from keras_sparse.saving.checkpoint_manifest import sync
@@ -34,7 +38,7 @@ def partial_path(path, checkpoint_id):
 
 
 def remove_partial(folder, names):
-    """Removes what killed processes have left of checkpoints.
+    """Removes what killed processes have left.
 
     Args:
         folder: Path of the folder that they were written in.
@@ -47,11 +51,30 @@ def remove_partial(folder, names):
 
 
 @contextlib.contextmanager
-def locked(folder):
+def passing_folder(path):
+    """Yields a new folder beside a path, which goes at the end.
+
+    If this process is killed, it goes when the next folder is made beside this path.
+    """
+    remove_partial(path.parent, re.compile(re.escape(path.name)))
+    folder = partial_path(path, uuid.uuid4().hex[:16])
+    begun = folder.with_suffix(".begun")  # others would take it for left before it is locked
+    try:
+        begun.mkdir()
+        with _locked(begun):
+            begun.rename(folder)
+            yield folder
+    finally:
+        for each in (begun, folder):
+            shutil.rmtree(each, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder):
     """While this is entered, nobody takes a folder for what a killed process has left."""
     with _opened(folder) as descriptor:
         with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 
 
