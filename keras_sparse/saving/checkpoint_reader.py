@@ -40,6 +40,11 @@ class CheckpointReader:
         chain = [(self.folder, self.manifest)]
         while (base := chain[0][1].base) is not None:
             folder = (chain[0][0].parent / base.path).resolve()
+            if any(folder == later for later, _ in chain):
+                raise CheckpointDamagedError(
+                    "A delta must go back to a checkpoint, through other deltas alone. Received: "
+                    f"'{self.folder}', which goes back to '{folder}' again"
+                )
             chain.insert(0, (folder, _read_base(folder, base, self.folder)))
         self._chain = chain
         for folder, manifest in chain:

@@ -26,21 +26,20 @@ def whole_file(filepath):
     """
     name = os.path.basename(filepath)
     if checks.is_url(filepath):
-        with tempfile.TemporaryDirectory() as folder:
-            yield os.path.join(folder, name)
-            for each in _names(folder, name):
+        with tempfile.TemporaryDirectory() as local:
+            yield os.path.join(local, name)
+            for each in _names(local, name):
                 to = f"{os.path.dirname(filepath)}/{each}"
-                tf.io.gfile.copy(os.path.join(folder, each), to, overwrite=True)
+                tf.io.gfile.copy(os.path.join(local, each), to, overwrite=True)
         return
     target = pathlib.Path(os.path.realpath(filepath))
-    folder = None
+    folder = target.parent
     try:
         with passing_folder(target) as folder:
             yield str(folder / name)
             _move(folder, name, target)
     except OSError as error:
-        of_folder = error.filename is None or str(folder or target.parent) in str(error.filename)
-        if error.errno and of_folder:
+        if error.errno and (error.filename is None or str(folder) in str(error.filename)):
             raise OSError(error.errno, error.strerror, filepath) from error
         raise
 
