@@ -25,7 +25,9 @@ def check_of_file(path):
         return
     real = os.path.realpath(path)
     allowed = [os.path.realpath(each) for each in _allowed_folders()]
-    if {path, real} & _own_paths or any(os.path.commonpath((real, each)) == each for each in allowed):
+    if path in _own_paths or real in _own_paths:
+        return
+    if any(os.path.commonpath((real, each)) == each for each in allowed):
         return
     raise ValueError(
         "The `storage_path` of a model that is loaded from a file must be one that this program "
