@@ -17,8 +17,8 @@ from keras_sparse.saving.checkpoint_manifest import sync
 _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 
 
-def begin(path, checkpoint_id):
-    """Makes the folder that a checkpoint is written in, and returns those in which names change."""
+def prepare(path):
+    """Makes a place for a checkpoint, and returns the folders in which names change."""
     if path.exists():
         raise FileExistsError(
             "`path` must be new: a checkpoint takes no other's place, so that there is always a "
@@ -27,8 +27,6 @@ def begin(path, checkpoint_id):
     checks.folder(path.parent, "path")
     new_folders = [each for each in path.parents if not each.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(path.parent, re.compile(re.escape(path.name)))
-    partial_path(path, checkpoint_id).mkdir()
     return {path.parent, *(new.parent for new in new_folders)}
 
 
@@ -38,7 +36,7 @@ def partial_path(path, checkpoint_id):
 
 
 def remove_partial(folder, names):
-    """Removes what killed processes have left.
+    """Removes what killed processes have left, on a file system with locks.
 
     Args:
         folder: Path of the folder that they were written in.
@@ -46,18 +44,22 @@ def remove_partial(folder, names):
     """
     for path in pathlib.Path(folder).iterdir():
         match = _PARTIAL_NAME.fullmatch(path.name)
-        if match and names.fullmatch(match[1]) and not _is_locked(path):
+        if match and names.fullmatch(match[1]) and not _may_be_in_use(path):
             shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def passing_folder(path):
-    """Yields a new folder beside a path, which goes at the end.
+def passing_folder(path, partial_id=None):
+    """Yields a new folder beside a path, which goes at the end unless it has another name by then.
 
     If this process is killed, it goes when the next folder is made beside this path.
+
+    Args:
+        path: `pathlib.Path`.
+        partial_id: String, as `uuid.uuid4().hex[:16]` gives one, which is the default.
     """
     remove_partial(path.parent, re.compile(re.escape(path.name)))
-    folder = partial_path(path, uuid.uuid4().hex[:16])
+    folder = partial_path(path, partial_id or uuid.uuid4().hex[:16])
     begun = folder.with_suffix(".begun")  # others would take it for left before it is locked
     try:
         begun.mkdir()
@@ -66,7 +68,8 @@ def passing_folder(path):
             yield folder
     finally:
         for each in (begun, folder):
-            shutil.rmtree(each, ignore_errors=True)
+            if each.exists():
+                shutil.rmtree(each, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -78,14 +81,12 @@ def _locked(folder):
         yield
 
 
-def _is_locked(folder):
+def _may_be_in_use(folder):
     try:
         with _opened(folder) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:  # it is locked, or has just gone, or nobody can tell, as above
         return True
-    except OSError:  # as above, or it has just gone
-        pass
     return False
 
 

@@ -1,6 +1,8 @@
 """A file that is saved over another one takes its place when it is whole, at any path."""
 
 import concurrent.futures
+import errno
+import fcntl
 import gc
 import os
 import pathlib
@@ -18,6 +20,7 @@ from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
+from keras_sparse.saving.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.whole_file import whole_file
 
 IDS = np.arange(12).reshape(6, 2)
@@ -148,8 +151,24 @@ def test_what_a_killed_process_left_goes_and_what_another_writes_stays(tmp_path)
     model.load_weights(tmp_path / "m.weights.h5")
 
 
-def test_saves_of_one_name_at_a_time_leave_one_of_the_whole_files(tmp_path):
+def test_a_checkpoint_is_not_taken_for_left_while_it_is_saved(tmp_path):
+    model, stumbling = make_model()
+    path = CheckpointFolder(tmp_path).path_of(1, is_delta=False)
+    stumbling.meanwhile = lambda: CheckpointFolder(tmp_path)  # which removes what was left
+    save_checkpoint(model, path)
+    assert verify(path) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_saves_of_one_name_at_a_time_leave_one_of_the_whole_files(has_locks, tmp_path, monkeypatch):
     path = tmp_path / "m.keras"
+
+    def no_locks(*args):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if not has_locks:  # as some file systems
+        monkeypatch.setattr(fcntl, "flock", no_locks)
 
     def save(text):
         for _ in range(20):
