@@ -44,8 +44,19 @@ def remove_partial(folder, names):
     """
     for path in pathlib.Path(folder).iterdir():
         match = _PARTIAL_NAME.fullmatch(path.name)
-        if match and names.fullmatch(match[1]) and not _may_be_in_use(path):
-            shutil.rmtree(path, ignore_errors=True)
+        if match and names.fullmatch(match[1]):
+            _remove_unless_locked(path)
+
+
+def _remove_unless_locked(folder):
+    # An error: it is locked, or has just gone, or nobody can tell, and it stays.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -60,42 +71,27 @@ def passing_folder(path, partial_id=None):
     """
     remove_partial(path.parent, re.compile(re.escape(path.name)))
     folder = partial_path(path, partial_id or uuid.uuid4().hex[:16])
-    begun = folder.with_suffix(".begun")  # others would take it for left before it is locked
+    descriptor = _make_locked(folder)
     try:
-        begun.mkdir()
-        with _locked(begun):
-            begun.rename(folder)
-            yield folder
+        yield folder
     finally:
-        for each in (begun, folder):
-            if each.exists():
-                shutil.rmtree(each, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
 
 
-@contextlib.contextmanager
-def _locked(folder):
-    """While this is entered, nobody takes a folder for what a killed process has left."""
-    with _opened(folder) as descriptor:
+def _make_locked(folder):
+    """Makes a folder, and returns a descriptor that has it locked until it is closed."""
+    while True:
+        folder.mkdir()
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # before it is locked, another process may take it for left
+            continue
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
-def _may_be_in_use(folder):
-    try:
-        with _opened(folder) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # it is locked, or has just gone, or nobody can tell, as above
-        return True
-    return False
-
-
-@contextlib.contextmanager
-def _opened(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
+        if folder.exists():
+            return descriptor
         os.close(descriptor)
 
 
