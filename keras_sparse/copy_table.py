@@ -4,9 +4,8 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import ops
-from keras_sparse.available_memory import available_memory
-
-_CHUNK_BYTES = 16 << 20
+from keras_sparse.available_memory import missing_memory
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 
 
 def copy_table(variable):
@@ -50,10 +49,10 @@ def copy_table(variable):
 
 def _copy_content(variable, copy):
     width = variable.output_dim
-    chunk_rows = max(1, _CHUNK_BYTES // (4 * variable.record_floats))
+    chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
     for keys, records, ages in variable.export(chunk_rows, with_ages=True):
         copy.import_(keys, records[:, :width], ages)
-    for keys, counts in variable.export_filter(_CHUNK_BYTES // 12):
+    for keys, counts in variable.export_filter(CHUNK_BYTES // 12):
         with tf.init_scope():
             ops.import_filter([copy], [keys], [counts])
 
@@ -74,9 +73,5 @@ def _check(variable):
             f"A table with lower tiers cannot be copied in memory. {remedy} with "
             f"storage_type='{variable.storage.storage_type}'"
         )
-    num_bytes, available = 4 * variable.num_rows * variable.output_dim, available_memory()
-    if available is not None and num_bytes > available:
-        raise MemoryError(
-            f"Memory must have room for the copy of a table. {remedy} of {num_bytes / 2**30:.3g} "
-            f"GiB, with {available / 2**30:.3g} GiB available"
-        )
+    if missing := missing_memory(4 * variable.num_rows * variable.output_dim):
+        raise MemoryError(f"Memory must have room for the copy of a table. {remedy} of {missing}")

@@ -5,7 +5,7 @@ import numbers
 import keras
 import numpy as np
 
-from keras_sparse.available_memory import available_memory
+from keras_sparse.available_memory import missing_memory
 
 # What `keras.initializers.VarianceScaling` divides the standard deviation of its truncated normal
 # by, so that the values that are left have the deviation asked for.
@@ -165,15 +165,13 @@ def _makes_parts(initializer):
 
 
 def _check_memory(initializer, input_dim, output_dim):
-    num_bytes, available = 4 * input_dim * output_dim, available_memory()
-    if available is not None and num_bytes > available:
+    if missing := missing_memory(4 * input_dim * output_dim):
         raise ValueError(
             "`embeddings_initializer` must be one of keras.initializers."
             f"{NATIVE_INITIALIZERS}, or take `partition_shape` and `partition_offset` where memory "
             "has no room for the whole table at once: name both in its `__call__`, and return the "
             "rows of that shape from that offset on. Received: "
-            f"{initializer!r} for {input_dim} x {output_dim} floats, {num_bytes / 2**30:.3g} GiB "
-            f"of {available / 2**30:.3g} GiB available"
+            f"{initializer!r} for {input_dim} x {output_dim} floats of {missing}"
         )
 
 

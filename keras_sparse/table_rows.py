@@ -4,11 +4,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.copy_table import copy_table
 from keras_sparse.initial_rows import rows_in_chunks
 from keras_sparse.table_part import TablePart
-
-_CHUNK_BYTES = 16 << 20
 
 
 class TableRows:
@@ -127,7 +126,7 @@ class TableRows:
             return
         input_dim, output_dim = self.whole_shape()
         # A part is cut out of the whole table, whose shape an initializer may look at.
-        chunk_rows = max(1, _CHUNK_BYTES // (4 * output_dim))
+        chunk_rows = max(1, CHUNK_BYTES // (4 * output_dim))
         for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
             if self.part is not None:
                 first, rows = self.part.cut(first, rows)
@@ -169,7 +168,7 @@ class TableRows:
         """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
         self._refuse_dynamic("read as one array")
         rows = np.empty((self.input_dim, self.output_dim), np.float32)
-        for keys, records in self._export_local(max(1, _CHUNK_BYTES // (4 * self.record_floats))):
+        for keys, records in self._export_local(max(1, CHUNK_BYTES // (4 * self.record_floats))):
             rows[keys] = records[:, : self.output_dim]
         return rows
 
@@ -186,7 +185,7 @@ class TableRows:
                 f"`value` must have the variable's shape {tuple(self.shape)}. Received: "
                 f"value.shape={tuple(value.shape)} for '{self.path}'"
             )
-        chunk_rows = max(1, _CHUNK_BYTES // (4 * self.output_dim))
+        chunk_rows = max(1, CHUNK_BYTES // (4 * self.output_dim))
         for first in range(0, self.input_dim, chunk_rows):
             end = min(first + chunk_rows, self.input_dim)
             self.import_local(np.arange(first, end), tf.cast(value[first:end], tf.float32))

@@ -90,7 +90,7 @@ def test_parts_have_the_rows_of_the_whole_table(table):
     ids = np.array([-(2**63), -13, -1, 0, 1, 2, 3, 2**63 - 1])
     ids = ids if input_dim is None else np.arange(input_dim)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_rows, "_CHUNK_BYTES", chunk_bytes)
+        patch.setattr(table_rows, "CHUNK_BYTES", chunk_bytes)
         whole = EmbeddingVariable(input_dim, output_dim, initializer)
         variables = [make(part, initializer) for part in parts]
         expected = rows_of(whole, ids)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import copy_table
+from keras_sparse import available_memory
 from keras_sparse import EmbeddingVariable
 from keras_sparse.layers import Embedding
 from keras_sparse.table_part import TablePart
@@ -147,7 +147,7 @@ def test_refuses_what_memory_may_not_hold(tmp_path, monkeypatch):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path), [1 << 20])
     with pytest.raises(NotImplementedError, match=r"lower tiers.*ModelCheckpoint.*`get_weights`"):
         copy.deepcopy(EmbeddingVariable(None, 2, storage=storage))
-    monkeypatch.setattr(copy_table, "available_memory", lambda: 63)  # what the system has
+    monkeypatch.setattr(available_memory, "available_memory", lambda: 63)  # what is left
     with pytest.raises(MemoryError, match=r"room for the copy.*`get_weights`.*'embeddings' of "):
         copy.deepcopy(EmbeddingVariable(8, 2))
 

@@ -1,11 +1,10 @@
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.broadcast_arrays import broadcast_pieces
 from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.runtime import rank
-
-_CHUNK_BYTES = 16 << 20
 
 
 def broadcast_table(variable, root_rank):
@@ -29,7 +28,7 @@ def broadcast_table(variable, root_rank):
     for keys, records in broadcast_pieces(_records(variable), root_rank, "broadcast_table.rows"):
         if not is_root:
             variable.import_(keys, records)
-    waiting = variable.export_filter(_CHUNK_BYTES // 12)
+    waiting = variable.export_filter(CHUNK_BYTES // 12)
     for keys, counts in broadcast_pieces(waiting, root_rank, "broadcast_table.filter"):
         if not is_root:
             ops.import_filter([variable], [keys], [counts])
@@ -59,7 +58,7 @@ def _history(variable):
 
 def _records(variable):
     # A record is up to a few words wider than the row and its slots.
-    max_rows = max(1, _CHUNK_BYTES // (4 * variable.record_floats + 16))
+    max_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats + 16))
     cursor = 0
     while cursor >= 0:
         keys, records, cursor = ops.export_raw(variable, cursor, max_rows, False, False)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import horovod
 from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.watch import keep_watch
 from keras_sparse.ops import _native
 
 
@@ -32,9 +33,7 @@ def alltoall(values, splits, name):
     """
     if size() == 1:
         return tf.identity(values), tf.identity(splits)
-    values, splits = _begin_wait([values, _not_constant(splits)], name)
-    received = horovod().alltoall(values, splits, name=name, ignore_name_scope=True)
-    return tuple(_end_wait(received, name))
+    return tuple(_wait_in(horovod().alltoall, [values, _not_constant(splits)], name))
 
 
 def sum_of(tensors, name):
@@ -61,9 +60,7 @@ def _allreduce(tensors, op, name):
     # of them it still has in its cache, and the place of a number decides in which order the ranks'
     # are added up. With three ranks and more the same step could give other last bits.
     flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
-    (flat,) = _begin_wait([flat], name)
-    flat = horovod().allreduce(flat, op=op, name=name, ignore_name_scope=True)
-    (flat,) = _end_wait([flat], name)
+    flat = _wait_in(horovod().allreduce, [flat], name, op=op)
     parts = tf.split(flat, sizes)
     return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -112,18 +109,14 @@ def gather(values, name):
     """
     if size() == 1:
         return tf.identity(values)
-    (values,) = _begin_wait([_not_constant(values)], name)
-    gathered = horovod().allgather(values, name=name, ignore_name_scope=True)
-    return _end_wait([gathered], name)[0]
+    return _wait_in(horovod().allgather, [_not_constant(values)], name)
 
 
 def broadcast(value, root_rank, name):
     """Returns the tensor of one rank, on all ranks. They must be of one shape."""
     if size() == 1:
         return tf.identity(value)
-    (value,) = _begin_wait([value], name)
-    received = horovod().broadcast(value, root_rank, name=name, ignore_name_scope=True)
-    return _end_wait([received], name)[0]
+    return _wait_in(horovod().broadcast, [value], name, root_rank=root_rank)
 
 
 def broadcast_object(value, root_rank, name):
@@ -149,7 +142,23 @@ def gather_objects(value, name):
         return _agree(horovod().allgather_object((name, value), name=name), name)
 
 
+def _wait_in(exchange, tensors, name, **options):
+    """Returns what a function of Horovod makes of tensors: one, or several.
+
+    Its name is in the book from when the tensors are there until what it returns is, or its error.
+    """
+    sent = _begin_wait(tensors, name)
+    try:
+        received = exchange(*sent, name=name, ignore_name_scope=True, **options)
+    except BaseException:
+        _end_wait(sent, name)
+        raise
+    ended = _end_wait(tf.nest.flatten(received), name)
+    return tf.nest.pack_sequence_as(received, ended)
+
+
 def _begin_wait(tensors, name):
+    keep_watch()
     return _native.lib.keras_sparse_begin_wait(tensors=tensors, call=name)
 
 

@@ -1,19 +1,11 @@
-import atexit
 import contextlib
-import threading
-import weakref
 from typing import Any
 
 import tensorflow as tf
 
+from keras_sparse.distribute.exchange_thread import ExchangeThread
 from keras_sparse.distribute.named_exchange import NamedExchange
-from keras_sparse.distribute.runtime import horovod
 from keras_sparse.ops import _native
-
-# How long an ending process waits for a courier.
-_SECONDS_TO_LEAVE = 10
-
-_couriers: weakref.WeakSet = weakref.WeakSet()
 
 
 class ExchangeStage:
@@ -68,7 +60,7 @@ class ExchangeStage:
         )
 
 
-class _Courier(threading.Thread):
+class _Courier(ExchangeThread):
     """Carries what a stage's rounds exchange.
 
     Args:
@@ -79,15 +71,13 @@ class _Courier(threading.Thread):
     """
 
     def __init__(self, exchange, handle, reads_rows, name):
-        # A process that ends does not wait for it: others may never end their stages.
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.handle = handle
         self._exchange = exchange
         self._reads_rows = reads_rows
         self._owes_rows = False  # to ranks that have asked for them
         self._exchange_ids: Any = None
         self._exchange_rows: Any = None
-        _couriers.add(self)
 
     def run(self):
         try:
@@ -127,6 +117,9 @@ class _Courier(threading.Thread):
         )
         return False
 
+    def leave(self):
+        _fail(self.handle, "this process ends")
+
     def _tell_all(self, error):
         """Makes an error that of the lookups which wait for a round, on all ranks."""
         blocks = _fail(self.handle, f"{type(error).__name__}: {error}")
@@ -139,15 +132,3 @@ class _Courier(threading.Thread):
 
 def _fail(handle, message):
     return _native.lib.keras_sparse_fail_rounds(courier=handle, message=message)
-
-
-@atexit.register
-def _leave():
-    """Ends the couriers before Python does: a thread must not come back to it afterwards."""
-    alive = [courier for courier in _couriers if courier.is_alive()]
-    if not alive:
-        return
-    horovod().shutdown()  # what they wait for in an exchange is then an error
-    for courier in alive:
-        _fail(courier.handle, "this process ends")
-        courier.join(_SECONDS_TO_LEAVE)

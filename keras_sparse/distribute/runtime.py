@@ -113,18 +113,16 @@ def _runtime():
         return _OneRank()
     # These need TensorFlow, which Horovod has loaded by now; the planner does without.
     from keras_sparse.distribute.last_words import explain_uncaught_errors
-    from keras_sparse.distribute.watch import Watch
     from keras_sparse.ops._native import set_error_prefix
 
     set_error_prefix(_prefix_of(runtime))
     explain_uncaught_errors(_prefix_of(runtime))
-    if seconds := _stall_seconds():
-        Watch(runtime, _prefix_of(runtime), seconds).start()
+    stall_seconds()  # what is wrong with it shows here, before anything waits
     return runtime
 
 
-def _stall_seconds():
-    """For how long ranks wait for each other before that is an error; 0 for good."""
+def stall_seconds():
+    """Returns for how long ranks wait for each other before that is an error; 0 for good."""
     text = os.environ.get(_STALL_SECONDS) or "30"
     try:
         seconds = float(text)

@@ -2,13 +2,12 @@ import os
 
 import numpy as np
 
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import rank
 from keras_sparse.distribute.spread_table import GatheredTable
 from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.distribute.together import together
-
-_CHUNK_BYTES = 16 << 20
 
 
 def get_whole_tables(tables, all_ranks):
@@ -34,7 +33,7 @@ def _get(table, all_ranks, gets):
     shape = gathered.input_dim if gets else 0, gathered.output_dim
     with together("get_weights"):  # all of a table may be more memory than rank 0 has
         whole = np.empty(shape, np.float32)
-    chunk_rows = max(1, _CHUNK_BYTES // (4 * gathered.output_dim))
+    chunk_rows = max(1, CHUNK_BYTES // (4 * gathered.output_dim))
     for ids, rows in gathered.export_rows(chunk_rows):
         whole[ids] = rows
     return whole if gets else None
@@ -60,7 +59,7 @@ def set_whole_tables(tables, weights):
 
 
 def _set(variable, whole):
-    chunk_rows = max(1, _CHUNK_BYTES // (whole.itemsize * whole.shape[1]))
+    chunk_rows = max(1, CHUNK_BYTES // (whole.itemsize * whole.shape[1]))
     for first in range(0, len(whole), chunk_rows):
         local_id, rows = first, whole[first : first + chunk_rows]
         if variable.part is not None:

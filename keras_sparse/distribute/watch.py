@@ -1,26 +1,26 @@
 """Ends ranks that wait for each other in different calls, and would for good."""
 
-import atexit
 import json
 import sys
 import threading
 import time
-import weakref
 
 import numpy as np
 import tensorflow as tf
 
+from keras_sparse.distribute.exchange_thread import ExchangeThread
 from keras_sparse.distribute.named_exchange import NamedExchange
+from keras_sparse.distribute.runtime import error_prefix
+from keras_sparse.distribute.runtime import horovod
+from keras_sparse.distribute.runtime import stall_seconds
 from keras_sparse.distribute.stall_text import stall_text
 from keras_sparse.ops import _native
 
-_SECONDS_TO_LEAVE = 10
-
-_watches: weakref.WeakSet = weakref.WeakSet()
+_begun = threading.Lock()  # taken once
 _stalled = threading.Event()
 
 
-class Watch(threading.Thread):
+class Watch(ExchangeThread):
     """Tells the other ranks now and then what this one waits for, and looks at all of it.
 
     A rank that computes, saves or stands in a debugger waits for none, and is no fault however long
@@ -28,19 +28,13 @@ class Watch(threading.Thread):
     That is said on each, and Horovod shut down: their calls are errors then.
 
     Args:
-        horovod: The module `horovod.tensorflow`.
-        prefix: String: `"[rank 3 of 8] "`.
         seconds: Float, the same on all ranks. How long all must have waited.
     """
 
-    def __init__(self, horovod, prefix, seconds):
-        # A process that ends does not wait for it: others may still train.
-        super().__init__(name="keras_sparse.watch", daemon=True)
-        self._horovod = horovod
-        self._prefix = prefix
+    def __init__(self, seconds):
+        super().__init__("keras_sparse.watch")
         self._seconds = seconds
         self._ends = threading.Event()
-        _watches.add(self)
 
     def run(self):
         before = None
@@ -60,21 +54,29 @@ class Watch(threading.Thread):
         """Returns what all ranks give."""
         text = json.dumps(waits).encode()
         words = np.frombuffer(text + b" " * (-len(text) % 4), np.int32)
-        size = self._horovod.size()
+        size = horovod().size()
         received, splits = exchange(np.tile(words, size), np.full(size, len(words), np.int32))
         of_ranks = np.split(received.numpy(), np.cumsum(splits.numpy())[:-1])
         return [json.loads(each.tobytes()) for each in of_ranks]
 
     def _end(self, of_ranks):
         _stalled.set()
-        print(stall_text(self._prefix, self._seconds, of_ranks), file=sys.stderr, flush=True)
+        print(stall_text(error_prefix(), self._seconds, of_ranks), file=sys.stderr, flush=True)
         time.sleep(1)  # for all ranks to have it, whose calls fail as soon as one shuts down
-        self._horovod.shutdown()
+        horovod().shutdown()
 
     def leave(self):
         self._ends.set()
-        self._horovod.shutdown()  # what it waits for in an exchange is then an error
-        self.join(_SECONDS_TO_LEAVE)
+
+
+def keep_watch():
+    """Starts the watch of this process, once. Called before it waits for others.
+
+    Not when it joins them: the watch takes TensorFlow into use, whose devices and threads the
+    program may still have to set.
+    """
+    if _begun.acquire(blocking=False) and (seconds := stall_seconds()):
+        Watch(seconds).start()
 
 
 def has_stalled():
@@ -96,11 +98,3 @@ def _waits(seconds):
     arrays = (each.numpy() for each in _native.lib.keras_sparse_waits())
     waits = zip(*arrays, strict=True)
     return {call.decode(): int(number) for call, number, so_far in waits if so_far >= seconds}
-
-
-@atexit.register
-def _leave():
-    """Ends the thread before Python does: it must not come back to it afterwards."""
-    for watch in list(_watches):
-        if watch.is_alive():
-            watch.leave()

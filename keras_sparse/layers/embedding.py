@@ -228,7 +228,7 @@ class Embedding(keras.layers.Layer):
         if self.built:
             saving.load_table(self.embeddings, store)
         else:
-            refuse_table(self.name, store)
+            refuse_table(self, self.name, store)
 
     def get_config(self):
         config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}

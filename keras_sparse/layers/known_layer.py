@@ -3,6 +3,9 @@ import inspect
 # What a subclass may give a layer without changing what it computes.
 _DESCRIPTIONS = ("get_config", "from_config", "from_keras")
 
+# What Keras puts into each layer, around the methods of its class.
+_WRAPPED_BY_KERAS = ("build", "quantize")
+
 # What layers of Keras have beside the arguments of ours.
 _KERAS_ATTRIBUTES = (
     "embeddings_constraint",
@@ -28,15 +31,19 @@ def own_computation(layer, known):
         String, such as `"call"`; `None` if the layer only has another constructor or config, or
         methods that `known` knows nothing of.
     """
-    # What Keras itself wraps is in the layer, too.
-    if "call" in vars(layer):
-        return "call"
-    for each in type(layer).__mro__[: type(layer).__mro__.index(known)]:
-        for name in vars(each):
+    for each in (layer, *type(layer).__mro__[: type(layer).__mro__.index(known)]):
+        for name, value in vars(each).items():
             is_plain = not name.startswith("__") or name == "__call__"
-            if is_plain and hasattr(known, name) and name not in _DESCRIPTIONS:
+            is_own = is_plain and hasattr(known, name) and name not in _DESCRIPTIONS
+            if is_own and not (each is layer and _is_as_in_class(layer, name, value)):
                 return name
     return None
+
+
+def _is_as_in_class(layer, name, value):
+    """Whether what a layer has under a name is its class's method, which Keras has wrapped."""
+    method = getattr(inspect.unwrap(value), "__func__", None)
+    return name in _WRAPPED_BY_KERAS and method is getattr(type(layer), name)
 
 
 def options_of(layer, known):

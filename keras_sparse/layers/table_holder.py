@@ -39,4 +39,4 @@ class TableHolder(keras.layers.Layer):
         if self.built:
             saving.load_table(self.table, store)
         else:
-            refuse_table(self._owner, store)
+            refuse_table(self, self._owner, store)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint_damaged_error import CheckpointDamagedError
 from keras_sparse.saving.checkpoint_manifest import Manifest
 from keras_sparse.saving.folder_files import check_files
@@ -16,7 +17,6 @@ from keras_sparse.saving.read_chunks import is_of_system
 from keras_sparse.saving.read_chunks import read_array
 from keras_sparse.saving.read_chunks import read_filter_chunks
 from keras_sparse.saving.read_dataset import member
-from keras_sparse.saving.save_filter import CHUNK_BYTES
 from keras_sparse.saving.saved_table import RowsPart
 
 
@@ -40,6 +40,11 @@ class CheckpointReader:
         chain = [(self.folder, self.manifest)]
         while (base := chain[0][1].base) is not None:
             folder = (chain[0][0].parent / base.path).resolve()
+            if any(folder == later for later, _ in chain):
+                raise CheckpointDamagedError(
+                    "A delta must go back to a checkpoint, through other deltas alone. Received: "
+                    f"'{self.folder}', which goes back to '{folder}' again"
+                )
             chain.insert(0, (folder, _read_base(folder, base, self.folder)))
         self._chain = chain
         for folder, manifest in chain:

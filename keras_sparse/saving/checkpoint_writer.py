@@ -2,7 +2,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import tempfile
 import uuid
 
@@ -54,28 +53,28 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         path = path.parent.resolve() / path.name
         training = _checked(training or {})
     checkpoint_id = broadcast_object(uuid.uuid4().hex[:16], 0, "checkpoint_id")
-    with together("save_begins"):
-        if rank() == 0:
-            parents = partial_folder.begin(path, checkpoint_id)
     folder = partial_folder.partial_path(path, checkpoint_id)
     try:
-        with together("save_tables"):
-            written = _Written(model, folder, checkpoint_id)
-            written.write_tables(base and rank_base(base), verbose)
-            if size() > 1:
-                written.write_manifest_of_rank(base, path)
-        with together("save_manifest"):
-            if rank() == 0:
-                written.write_manifest(_relative(base, path), training)
-                partial_folder.sync_files(folder)
-            written.check_unchanged()
-        with together("save_ends"):
-            if rank() == 0:
-                partial_folder.rename(folder, path, parents)
-    except BaseException as error:
-        if rank() == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno and error.filename is None:
+        with contextlib.ExitStack() as stack:
+            with together("save_begins"):
+                if rank() == 0:
+                    parents = partial_folder.prepare(path)
+                    stack.enter_context(partial_folder.passing_folder(path, checkpoint_id))
+            with together("save_tables"):
+                written = _Written(model, folder, checkpoint_id)
+                written.write_tables(base and rank_base(base), verbose)
+                if size() > 1:
+                    written.write_manifest_of_rank(base, path)
+            with together("save_manifest"):
+                if rank() == 0:
+                    written.write_manifest(_relative(base, path), training)
+                    partial_folder.sync_files(folder)
+                written.check_unchanged()
+            with together("save_ends"):
+                if rank() == 0:
+                    partial_folder.rename(folder, path, parents)
+    except OSError as error:
+        if error.errno and error.filename is None:
             error.filename = str(path)
         raise
     written.mark_saved(path, is_delta=base is not None)

@@ -1,8 +1,8 @@
 import numpy as np
 
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.record_layout import JoinedRecords
 from keras_sparse.record_layout import RecordLayout
-from keras_sparse.saving.save_filter import CHUNK_BYTES
 
 
 class ColumnJoiner:

@@ -83,7 +83,9 @@ def table_of_all_ranks():
 def _refusal():
     return RuntimeError(
         f"{error_prefix()}A model whose tables are spread over ranks must be saved by "
-        "`model.save` or `model.save_weights`, on all ranks: then rank 0 alone writes the file"
+        "`model.save` or `model.save_weights`, on all ranks: then rank 0 alone writes the file. Of "
+        "a copy, as by `copy.deepcopy` or `pickle`, Keras makes a file in memory: make another "
+        "model, and load what this one has saved"
     )
 
 

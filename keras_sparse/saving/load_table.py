@@ -25,11 +25,11 @@ class _Load:
     def __init__(self):
         self.is_checked = False
         self.damage = None  # what is wrong with one of its tables
-        self._failures = {}  # path of a variable, or name of a layer: why it was not loaded
+        self._failures = {}  # `id` of a variable or of an unbuilt layer: why it was not loaded
 
     @contextlib.contextmanager
-    def keeps_failure(self, name):
-        """Raises an error of this place again when it is tried again.
+    def keeps_failure(self, owner):
+        """Raises the error of what is loaded again when that is tried again.
 
         Keras asks again by other paths to the layer, where the file has nothing, and takes what
         does not fail then, or shows the last error.
@@ -37,10 +37,10 @@ class _Load:
         try:
             yield
         except Exception as error:
-            if self._failures.setdefault(name, error) is error:
+            if self._failures.setdefault(id(owner), error) is error:
                 raise
-        if name in self._failures:
-            raise self._failures[name] from None
+        if id(owner) in self._failures:
+            raise self._failures[id(owner)] from None
 
 
 _loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -71,18 +71,19 @@ def load_table(table, store):
     if load_number(variable, store) or variable is None:
         return
     load = _load_of(store)
-    with load.keeps_failure(variable.path):
+    with load.keeps_failure(variable):
         _load(variable, store, load)
 
 
-def refuse_table(name, store):
+def refuse_table(layer, name, store):
     """Raises RuntimeError if a file has a table for a layer that is not built, and so has none.
 
     Args:
-        name: String, that of the layer.
+        layer: What Keras loads.
+        name: String, what the user calls it.
         store: What Keras hands to `load_own_variables`.
     """
-    with _load_of(store).keeps_failure(name):
+    with _load_of(store).keeps_failure(layer):
         if len(store.keys()):
             raise RuntimeError(
                 f"Layer '{name}' must be built before its table is loaded. Call it, or "

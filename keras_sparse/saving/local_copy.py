@@ -1,15 +1,18 @@
 """Weights of any place and kind of file, as files of a disk of this machine."""
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import zipfile
 
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.saving.partial_folder import passing_folder
 
 _MEMBER = "model.weights.h5"  # of a `.keras` file
 
@@ -26,6 +29,7 @@ def local_copy(filepath):
 
     Raises:
         ValueError: A `.keras` file has no weights, or is damaged.
+        OSError: The disk has no room for the weights of a `.keras` file.
     """
     with contextlib.ExitStack() as stack:
         if checks.is_url(filepath):
@@ -60,16 +64,31 @@ def shards_of(path):
 
 def _folder_beside(path):
     """A folder for a copy of a large file; where memory may be the disk, if there is no other."""
-    folder = os.path.dirname(os.path.abspath(path))
-    return tempfile.TemporaryDirectory(dir=folder if os.access(folder, os.W_OK) else None)
+    path = pathlib.Path(path).absolute()
+    if os.access(path.parent, os.W_OK):
+        return passing_folder(path)
+    return tempfile.TemporaryDirectory()
 
 
 def _extract(path, folder):
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_room(archive.getinfo(_MEMBER).file_size, folder, path)
             return archive.extract(_MEMBER, folder)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ValueError(
             "A `.keras` file must be whole, as `model.save` writes it. It is damaged, or of "
             f"another kind. Received: {path}: {error}"
         ) from error
+
+
+def _check_room(num_bytes, folder, path):
+    free = shutil.disk_usage(folder).free
+    if num_bytes > free:
+        raise OSError(
+            errno.ENOSPC,
+            "The disk must have room for the weights of a `.keras` file, which are copied out of "
+            "it to be read. Make room, or save the weights by `save_weights`. Received: "
+            f"{num_bytes} bytes of weights, with {free} bytes free in {os.path.dirname(folder)}",
+            path,
+        )

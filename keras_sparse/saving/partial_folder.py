@@ -1,4 +1,7 @@
-"""The folder of a checkpoint that is not whole yet: it gets its name when it is."""
+"""Folders of what is not whole yet, which the next process removes if this one is killed.
+
+That of a checkpoint gets its name when it is whole; that of a file is gone by then.
+"""
 
 import contextlib
 import fcntl
@@ -6,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import uuid
 
 from keras_sparse import checks
 from keras_sparse.saving.checkpoint_manifest import sync
@@ -13,8 +17,8 @@ from keras_sparse.saving.checkpoint_manifest import sync
 _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 
 
-def begin(path, checkpoint_id):
-    """Makes the folder that a checkpoint is written in, and returns those in which names change."""
+def prepare(path):
+    """Makes a place for a checkpoint, and returns the folders in which names change."""
     if path.exists():
         raise FileExistsError(
             "`path` must be new: a checkpoint takes no other's place, so that there is always a "
@@ -23,8 +27,6 @@ def begin(path, checkpoint_id):
     checks.folder(path.parent, "path")
     new_folders = [each for each in path.parents if not each.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(path.parent, re.compile(re.escape(path.name)))
-    partial_path(path, checkpoint_id).mkdir()
     return {path.parent, *(new.parent for new in new_folders)}
 
 
@@ -34,7 +36,7 @@ def partial_path(path, checkpoint_id):
 
 
 def remove_partial(folder, names):
-    """Removes what killed processes have left of checkpoints.
+    """Removes what killed processes have left, on a file system with locks.
 
     Args:
         folder: Path of the folder that they were written in.
@@ -42,36 +44,54 @@ def remove_partial(folder, names):
     """
     for path in pathlib.Path(folder).iterdir():
         match = _PARTIAL_NAME.fullmatch(path.name)
-        if match and names.fullmatch(match[1]) and not _is_locked(path):
-            shutil.rmtree(path, ignore_errors=True)
+        if match and names.fullmatch(match[1]):
+            _remove_unless_locked(path)
+
+
+def _remove_unless_locked(folder):
+    # An error: it is locked, or has just gone, or nobody can tell, and it stays.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
-def locked(folder):
-    """While this is entered, nobody takes a folder for what a killed process has left."""
-    with _opened(folder) as descriptor:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+def passing_folder(path, partial_id=None):
+    """Yields a new folder beside a path, which goes at the end unless it has another name by then.
 
+    If this process is killed, it goes when the next folder is made beside this path.
 
-def _is_locked(folder):
+    Args:
+        path: `pathlib.Path`.
+        partial_id: String, as `uuid.uuid4().hex[:16]` gives one, which is the default.
+    """
+    remove_partial(path.parent, re.compile(re.escape(path.name)))
+    folder = partial_path(path, partial_id or uuid.uuid4().hex[:16])
+    descriptor = _make_locked(folder)
     try:
-        with _opened(folder) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # as above, or it has just gone
-        pass
-    return False
-
-
-@contextlib.contextmanager
-def _opened(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield descriptor
+        yield folder
     finally:
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _make_locked(folder):
+    """Makes a folder, and returns a descriptor that has it locked until it is closed."""
+    while True:
+        folder.mkdir()
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # before it is locked, another process may take it for left
+            continue
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if folder.exists():
+            return descriptor
         os.close(descriptor)
 
 

@@ -28,6 +28,11 @@ def read_dataset(store, name, dtype, shape):
     """
     with _one_class_of_errors():
         dataset = _find(store, name)
+        if getattr(dataset, "shape", None) is None:  # a group, or an array of no shape
+            raise ValueError(
+                "A saved table must have arrays under the names of its chunks. The file is "
+                f"damaged. Received: `{name}`: {dataset}"
+            )
         if isinstance(dataset, h5py.Dataset):
             _check_stored(dataset, name)
     is_shape = len(dataset.shape) == len(shape) and all(
@@ -48,6 +53,11 @@ def member(group, path):
     """Returns what a group has at a path, without following links to elsewhere."""
     with _one_class_of_errors():
         for name in path.strip("/").split("/"):
+            if not isinstance(group, h5py.Group):
+                raise ValueError(
+                    "A saved table must lie in groups. The file is damaged. Received: "
+                    f"`{path}`, which leads through {group}"
+                )
             link = group.get(name, getlink=True)
             if link is None:
                 raise KeyError(f"'{path}' is not there")
@@ -69,10 +79,10 @@ def _one_class_of_errors():
 def _find(store, name):
     """The dataset, or an array where the store shows no more of it."""
     group = getattr(store, "_h5_entry_group", store)  # Keras' store itself gives arrays alone
-    if isinstance(group, h5py.Group) and (group is store or name in group):
+    if isinstance(group, h5py.HLObject) and (group is store or name in group):
         return member(group, name)
     found = store[name]
-    return found if isinstance(found, h5py.Dataset) else np.asarray(found)
+    return found if isinstance(found, h5py.HLObject) else np.asarray(found)
 
 
 def _check_stored(dataset, name):

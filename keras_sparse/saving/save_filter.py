@@ -2,9 +2,9 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.table_header import FilterHeader
 
-CHUNK_BYTES = 16 << 20
 MAX_ENTRIES = CHUNK_BYTES // 12
 
 

@@ -3,6 +3,7 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.spread_table import GatheredTable
 from keras_sparse.distribute.spread_table import SpreadTable
 from keras_sparse.distribute.together import together
@@ -10,7 +11,6 @@ from keras_sparse.saving.careful_hdf5 import check_written
 from keras_sparse.saving.files_of_ranks import table_of_all_ranks
 from keras_sparse.saving.files_of_ranks import writes_nothing
 from keras_sparse.saving.progress import Progress
-from keras_sparse.saving.save_filter import CHUNK_BYTES
 from keras_sparse.saving.save_filter import MAX_ENTRIES
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.table_header import TableHeader

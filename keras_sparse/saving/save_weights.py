@@ -1,10 +1,10 @@
 import functools
+import importlib
 import inspect
 import os
 import pathlib
 
 import keras
-import tensorflow as tf
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 from keras.src.utils import io_utils
 
@@ -101,6 +101,9 @@ def is_saved_together(model):
     return any(isinstance(layer, TableHolder) for layer in model._flatten_layers())
 
 
+# What `tf.keras` is: by that name TensorFlow may have the old Keras, or look for it in vain.
+_tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
+
 # As `load_weights`.
 for _owner, _name in (
     (keras.Model, "save_weights"),
@@ -108,7 +111,7 @@ for _owner, _name in (
     (keras.saving, "save_weights"),
     (keras.saving, "save_model"),
     (keras.models, "save_model"),
-    (tf.keras.models, "save_model"),
+    (_tf_keras_models, "save_model"),
 ):
     setattr(_owner, _name, _carefully(getattr(_owner, _name)))
 

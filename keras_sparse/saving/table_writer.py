@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.careful_hdf5 import check_written
 from keras_sparse.saving.folder_files import refuse_link
-from keras_sparse.saving.save_filter import CHUNK_BYTES
 from keras_sparse.saving.save_filter import MAX_ENTRIES
 from keras_sparse.saving.save_filter import save_filter
 from keras_sparse.saving.saved_state import SavedState

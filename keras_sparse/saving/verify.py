@@ -94,7 +94,7 @@ def _verify(file):
     groups = []
 
     def collect(name, group):
-        if isinstance(group, h5py.Group) and _is_table(name, group):
+        if _is_table(name, group):
             groups.append(group)
 
     try:
@@ -123,7 +123,8 @@ def _verify_shards(path):
 
 
 def _is_table(name, group):
-    return name.rpartition("/")[2] == "vars" and "header" in group
+    is_group = isinstance(group, h5py.Group)
+    return is_group and name.rpartition("/")[2] == "vars" and "header" in group
 
 
 def _check_table(groups, filename):

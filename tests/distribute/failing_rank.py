@@ -8,6 +8,7 @@ Where it ends its data it was slow before, for longer than ranks may wait for ea
 import os
 import signal
 import sys
+import threading
 import time
 
 import keras
@@ -45,6 +46,9 @@ def batches():
 
 
 ksd.init()
+# TensorFlow is not in use by that, and takes settings.
+assert not [each for each in threading.enumerate() if each.name.startswith("keras_sparse")]
+tf.config.threading.set_inter_op_parallelism_threads(2)
 model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
 model.compile(Averaging(), "mse")
 spec = tf.TensorSpec((4, 3)), tf.TensorSpec((4, 1))

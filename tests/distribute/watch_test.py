@@ -43,11 +43,11 @@ def test_the_limit_is_a_number_of_the_environment(text, seconds, monkeypatch):
         monkeypatch.delenv("KERAS_SPARSE_STALL_SECONDS", raising=False)
     else:
         monkeypatch.setenv("KERAS_SPARSE_STALL_SECONDS", text)
-    assert runtime._stall_seconds() == seconds
+    assert runtime.stall_seconds() == seconds
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
 def test_another_limit_is_an_error(text, monkeypatch):
     monkeypatch.setenv("KERAS_SPARSE_STALL_SECONDS", text)
     with pytest.raises(ValueError, match=f"must be a number of seconds.*Received.*'{text}'"):
-        runtime._stall_seconds()
+        runtime.stall_seconds()

@@ -105,6 +105,20 @@ def test_a_missing_chunk_is_an_error(name, damaged):
     assert_load_changes_nothing(damaged, ValueError, f"must have all its chunks.*{name}")
 
 
+@pytest.mark.parametrize("is_group", [True, False])
+@pytest.mark.parametrize("name", ["header", "header_crc32", "keys_000000"])
+def test_what_is_no_array_is_an_error(name, is_group, damaged):
+    with h5py.File(damaged, "a") as file:
+        group = file["fixed/vars"]
+        del group[name]
+        if is_group:
+            group.create_group(name)
+        else:
+            group[name] = h5py.Empty("int64")
+    words = f"must have arrays.*Received: `{name}`.*File: .*damaged.*table: /fixed/vars"
+    assert_load_changes_nothing(damaged, ValueError, words)
+
+
 def test_a_chunk_of_another_shape_is_an_error(damaged):
     with h5py.File(damaged, "a") as file:
         group = file["fixed/vars"]

@@ -1,5 +1,6 @@
 """A checkpoint from elsewhere reads, links and writes nothing outside of its folder."""
 
+import functools
 import os
 import shutil
 import zlib
@@ -15,6 +16,7 @@ from checkpoint_cases import saved_parts
 from checkpoint_cases import storage
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
+from keras_sparse.saving import CheckpointDamagedError
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import verify
@@ -87,6 +89,38 @@ def test_links_within_a_file_are_not_followed(of_group, link, foreign):
     size = path.stat().st_size
     edit_manifest(foreign, lambda fields: fields["file_bytes"].update({path.name: size}))
     assert_refused(foreign, "in one file. Received: link")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("0/keys_000000", {}, "must have arrays under the names of its chunks"),
+        ("0/keys_000000", h5py.Empty("int64"), "must have arrays under the names of its chunks"),
+        ("0", np.zeros(3), "must lie in groups"),
+    ],
+    ids=["group", "empty", "path"],
+)
+def test_what_is_no_array_is_damage(name, content, match, foreign):
+    path = next(foreign.glob("rows-*.h5"))
+    with h5py.File(path, "a") as file:
+        del file[name]
+        if isinstance(content, dict):
+            file.create_group(name)
+        else:
+            file[name] = content
+    size = path.stat().st_size
+    edit_manifest(foreign, lambda fields: fields["file_bytes"].update({path.name: size}))
+    with pytest.raises(CheckpointDamagedError, match=f"{match}.*File: {path}"):
+        verify(foreign)
+
+
+@pytest.mark.parametrize("bases", [("foreign",), ("outside", "foreign")])
+def test_deltas_that_go_back_to_themselves_are_refused(bases, foreign):
+    for folder, base in zip(["foreign", *bases], bases, strict=False):
+        named = {"path": base, "id": Manifest.read(foreign).id}
+        edit_manifest(foreign.parent / folder, functools.partial(dict.update, base=named))
+    with pytest.raises(CheckpointDamagedError, match=f"must go back to a checkpoint.*{foreign}'"):
+        verify(foreign)
 
 
 def test_a_file_that_became_a_link_is_not_taken_over(foreign, tmp_path):

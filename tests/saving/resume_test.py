@@ -1,6 +1,7 @@
 """Saving, loading and training on equals never having stopped."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -171,6 +172,7 @@ for name in sys.argv[1:]:
 
 
 def test_another_process_trains_on_to_the_same_model(tmp_path):
+    """Also one where `tf.keras` is to be the old Keras, and is not installed."""
     tolerances = {"AdamAsync": 0, "Adam": 1e-6}
     models = {optimizer: make_model(optimizer) for optimizer in tolerances}
     for optimizer, model in models.items():
@@ -183,6 +185,7 @@ def test_another_process_trains_on_to_the_same_model(tmp_path):
         capture_output=True,
         check=True,
         cwd=tmp_path,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
         text=True,
     ).stdout
     loaded = map(json.loads, output.splitlines()[-2:])

@@ -16,13 +16,13 @@ from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
+from keras_sparse import chunk_bytes
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
 from keras_sparse import StorageOption
 from keras_sparse.saving import load_table
-from keras_sparse.saving import save_filter
 from keras_sparse.saving import save_table
 from keras_sparse.saving import verify
 
@@ -177,7 +177,7 @@ def test_verify_reads_them_also_in_several_files(tmp_path):
 
 
 def test_a_large_table_is_written_in_chunks_of_at_most_16_mib(monkeypatch):
-    assert save_filter.CHUNK_BYTES == 16 << 20
+    assert chunk_bytes.CHUNK_BYTES == 16 << 20
     monkeypatch.setattr(sys.modules["keras_sparse.saving.save_table"], "CHUNK_BYTES", 16 << 10)
     variable, _ = make_table(GlobalStepEvict(9))
     keys = np.arange(1_500)

@@ -203,6 +203,28 @@ def test_a_layer_that_was_not_built_is_told_so():
         Embedding(5, 3).load_own_variables({"0": np.ones((5, 3))})
 
 
+def test_a_table_that_does_not_fit_is_skipped_alone(tmp_path):
+    """Also where another one has the same path."""
+
+    class Two(keras.Model):
+        def __init__(self, rows):
+            super().__init__()
+            self.first = Embedding(rows, 2, name="t")
+            self.second = Embedding(8, 2, name="t")
+
+        def call(self, ids):
+            return self.first(ids) + self.second(ids)
+
+    saved, model = Two(5), Two(4)
+    for each in (saved, model):
+        each(np.array([[1]]))
+    assert model.first.embeddings.path == model.second.embeddings.path
+    saved.save_weights(tmp_path / "m.weights.h5")
+    with pytest.warns(UserWarning, match="A total of 1 objects could not be loaded"):
+        model.load_weights(tmp_path / "m.weights.h5", skip_mismatch=True)
+    np.testing.assert_array_equal(model.second.embeddings.numpy(), saved.second.embeddings.numpy())
+
+
 def test_weights_in_several_files(tmp_path):
     model = sequential(Embedding(70_000, 64))
     model.save_weights(tmp_path / "model.weights.json", max_shard_size=0.017)

@@ -1,7 +1,12 @@
 """A file that is saved over another one takes its place when it is whole, at any path."""
 
+import concurrent.futures
+import errno
+import fcntl
 import gc
 import os
+import pathlib
+import shutil
 import signal
 
 import keras
@@ -15,6 +20,8 @@ from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
+from keras_sparse.saving.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.whole_file import whole_file
 
 IDS = np.arange(12).reshape(6, 2)
 
@@ -127,7 +134,7 @@ def test_an_error_leaves_the_old_file_and_names_it(name, save, tmp_path):
     save(model, tmp_path / name)
     before = files(tmp_path)
     stumbling.meanwhile = fail
-    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / name}'"):
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / name}'$"):
         save(model, tmp_path / name)
     assert files(tmp_path) == before
 
@@ -144,15 +151,69 @@ def test_what_a_killed_process_left_goes_and_what_another_writes_stays(tmp_path)
     model.load_weights(tmp_path / "m.weights.h5")
 
 
-def test_a_link_and_the_rights_of_a_file_stay(tmp_path):
+def test_a_checkpoint_is_not_taken_for_left_while_it_is_saved(tmp_path):
+    model, stumbling = make_model()
+    path = CheckpointFolder(tmp_path).path_of(1, is_delta=False)
+    stumbling.meanwhile = lambda: CheckpointFolder(tmp_path)  # which removes what was left
+    save_checkpoint(model, path)
+    assert verify(path) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_saves_of_one_name_at_a_time_leave_one_of_the_whole_files(has_locks, tmp_path, monkeypatch):
+    path = tmp_path / "m.keras"
+
+    def no_locks(*args):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if not has_locks:  # as some file systems
+        monkeypatch.setattr(fcntl, "flock", no_locks)
+
+    def save(text):
+        for _ in range(20):
+            with whole_file(str(path)) as new_path:
+                pathlib.Path(new_path).write_text(text)
+
+    texts = ["a" * 9000, "b" * 9000, "c" * 9000, "d" * 9000]
+    with concurrent.futures.ThreadPoolExecutor(len(texts)) as pool:
+        list(pool.map(save, texts))
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() in texts
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
+@pytest.mark.parametrize("target", ["same name", "blob0"])
+def test_a_link_and_the_rights_of_a_file_stay(target, name, tmp_path):
     model, _ = make_model()
-    (tmp_path / "there").mkdir()
-    os.symlink(tmp_path / "there" / "m.weights.h5", tmp_path / "m.weights.h5")
+    target = tmp_path / "there" / (name if target == "same name" else target)
+    target.parent.mkdir()
+    os.symlink(target, tmp_path / name)
     for _ in range(2):
-        model.save_weights(tmp_path / "m.weights.h5")
-        (tmp_path / "there" / "m.weights.h5").chmod(0o640)
-    assert (tmp_path / "m.weights.h5").is_symlink()
-    assert (tmp_path / "there" / "m.weights.h5").stat().st_mode & 0o777 == 0o640
+        SAVES[name][0](model, tmp_path / name)
+        target.chmod(0o640)
+    assert (tmp_path / name).is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert list(target.parent.iterdir()) == [target]
+    expected = model(IDS)
+    train(model)
+    model.load_weights(tmp_path / name)
+    np.testing.assert_array_equal(model(IDS), expected)
+
+
+def test_weights_are_read_from_a_keras_file_where_there_is_room(tmp_path, monkeypatch):
+    """Without a trace of what a killed process has left of them."""
+    model, _ = make_model()
+    model.save(tmp_path / "m.keras")
+    (tmp_path / ".m.keras.0123456789abcdef.partial").mkdir()
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=99))
+    with pytest.raises(OSError, match=r"must have room .*with 99 bytes free.*m\.keras'$"):
+        model.load_weights(tmp_path / "m.keras")
+    assert os.listdir(tmp_path) == ["m.keras"]
+    monkeypatch.undo()
+    assert verify(tmp_path / "m.keras") == 1
+    assert os.listdir(tmp_path) == ["m.keras"]
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])

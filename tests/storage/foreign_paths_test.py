@@ -84,9 +84,15 @@ def test_a_path_that_is_agreed_to_is_taken(prepare, safe_mode, saved, monkeypatc
     assert np.shape(keras.tree.flatten(model(IDS))[0]) == (2, 4)
 
 
-def test_what_a_program_makes_itself_is_its_own(tmp_path):
-    model = of_one_layer(keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "rows"))
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_what_a_program_makes_itself_is_its_own(is_relative, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "rows" if is_relative else str(tmp_path / "rows")
+    model = of_one_layer(keras_sparse.StorageOption("DRAM_SSDHASH", rows))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     keras.models.clone_model(model)
     type(model).from_config(model.get_config())
+    Embedding.from_config(model.layers[0].get_config())
     config = {**model.layers[0].storage.get_config(), "storage_path": str(tmp_path / "other")}
     keras_sparse.StorageOption.from_config(config)

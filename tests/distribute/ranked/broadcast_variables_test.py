@@ -69,7 +69,7 @@ def test_ranks_go_on_alike_from_the_root(input_dim):
 
 
 def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):
-    monkeypatch.setattr(broadcast_table, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(broadcast_table, "CHUNK_BYTES", 100)
     model = make_model(None, keras_sparse.CounterFilter(2))
     ids = np.arange(2000).reshape(-1, 2) if ksd.rank() == 0 else IDS
     for _ in range(2):

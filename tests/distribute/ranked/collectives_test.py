@@ -5,6 +5,7 @@ import tensorflow as tf
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute import collectives
 from keras_sparse.distribute.runtime import horovod
+from keras_sparse.ops import _native
 
 
 def test_every_rank_gets_its_part_from_every_rank():
@@ -64,6 +65,23 @@ def test_broadcasts_from_one_rank():
         collectives.broadcast(tf.constant([ksd.rank()]), root, "numbers"), [root]
     )
     assert collectives.broadcast_object(f"of {ksd.rank()}", root, "text") == f"of {root}"
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank asks no Horovod")
+@pytest.mark.parametrize(
+    "call",
+    [
+        collectives.gather,
+        lambda value, name: collectives.sum_of([value], name),
+        lambda value, name: collectives.broadcast(value, 0, name),
+        lambda value, name: collectives.alltoall(value[0], [9] * ksd.size(), name),
+    ],
+    ids=["gather", "sum_of", "broadcast", "alltoall"],
+)
+def test_what_fails_waits_no_more(call):
+    with pytest.raises(tf.errors.OpError):
+        call(tf.zeros((1, 2 + ksd.rank())), "fails")
+    assert not _native.lib.keras_sparse_waits().calls.numpy().size
 
 
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank calls what it calls")

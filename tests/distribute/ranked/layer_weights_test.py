@@ -73,7 +73,7 @@ def test_gives_what_was_set_for_any_plan(plan):
     sizes, options, chunk_bytes = plan
     layer = make(sizes, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_weights, "_CHUNK_BYTES", chunk_bytes)
+        patch.setattr(table_weights, "CHUNK_BYTES", chunk_bytes)
         layer.set_weights(numbered(sizes))
         assert_equal(layer.get_weights(all_ranks=True), numbered(sizes))
 

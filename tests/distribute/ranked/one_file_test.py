@@ -1,5 +1,6 @@
 """Keras' files of a model that all ranks save: rank 0 writes them, or all ranks fail."""
 
+import copy
 import os
 import sys
 
@@ -77,6 +78,13 @@ def test_rank_0_alone_writes_copies_too(folder):
     np.testing.assert_array_equal(rows_of(other), rows_of(model))
     loaded = keras.models.load_model(folder / "a.keras")
     np.testing.assert_array_equal(rows_of(loaded), rows_of(model))
+
+
+@pytest.mark.parametrize("what", ["model", "layer"])
+def test_is_not_copied_in_memory(what, model, folder):
+    with pytest.raises(RuntimeError, match=r"must be saved by.*make another model, and load"):
+        copy.deepcopy(model if what == "model" else model.layers[1])
+    assert_in_step(model, folder)
 
 
 @pytest.mark.parametrize("name", ["a.keras", "a.weights.h5"])
