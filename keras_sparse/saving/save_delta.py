@@ -1,5 +1,8 @@
+import contextlib
+
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.together import together
 from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.saving.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint_reader import CheckpointReader
@@ -62,10 +65,9 @@ def find_base(model):
     if len(states) != 1:
         return None
     base = Base(*states.pop())
-    try:
+    is_there = False
+    with together("find_base.read"), contextlib.suppress(FileNotFoundError, ValueError):
         is_there = CheckpointReader(rank_base(base).path).manifest.id == base.id
-    except (FileNotFoundError, ValueError):
-        is_there = False
     return base if all(gather_objects(is_there, "find_base.is_there")) else None
 
 

@@ -1,5 +1,7 @@
 """Checkpoints, files and the callback where each rank has a part of the tables."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -101,6 +103,10 @@ def test_a_failure_of_one_rank_is_one_of_all(folder, monkeypatch):
     with pytest.raises(FileExistsError, match="`path` must be new"):
         saving.save_checkpoint(model, folder / "a", verbose=False)
     assert names(folder) == ["a"]
+    if ksd.rank() == last:
+        monkeypatch.setattr(sys.modules[saving.save_delta.__module__], "CheckpointReader", fail)
+    with pytest.raises(OSError, match="No space left on device"):
+        saving.save_delta(model, folder / "b", verbose=False)
 
 
 def test_a_damaged_part_is_found_by_all_ranks(folder):
