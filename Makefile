@@ -16,6 +16,9 @@ STAMPS := $(VENV)/stamps
 NATIVE_WARNINGS_AS_ERRORS := $(if $(CI),ON,OFF)
 
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+# Images of containers set it: each process would compile TensorFlow's and Keras' Python files anew,
+# which takes longer than all else in their import.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # TensorFlow's start-up notes would bury the output of tests and demo.
 export TF_CPP_MIN_LOG_LEVEL ?= 2

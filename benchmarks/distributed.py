@@ -164,6 +164,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workloads", nargs="+", default=["W1", "W4"], choices=["W1", "W4"])
     parser.add_argument("--workload-scale", type=float, default=1.0, help="rows of the tables, x")
+    parser.add_argument("--tables", type=int, default=26)
     parser.add_argument("--rounds", type=int, default=5, help="turns with each peer (5)")
     parser.add_argument("--steps", type=int, default=32, help="steps of a turn, at most (32)")
     parser.add_argument("--most-seconds", type=float, default=2.0, help="a turn's time (2)")
@@ -182,7 +183,8 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as folder:
         say(f"{TITLE}: drawing ids")
         path = workloads.save(
-            workloads.w1(options.workload_scale), pathlib.Path(folder) / "workload.npz"
+            workloads.w1(options.workload_scale, options.tables),
+            pathlib.Path(folder) / "workload.npz",
         )
         for name in options.workloads:
             say(f"{name}:")

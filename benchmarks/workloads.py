@@ -76,15 +76,15 @@ def scramble(ranks):
     return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
 
 
-def w1(scale=1.0):
+def w1(scale=1.0, num_tables=26):
     """26 static tables, 400,000 x 32, one id each."""
     input_dim = int(400_000 * scale)
     generator = np.random.default_rng(SEED)
-    ranks = zipf_ranks(generator, input_dim, (NUM_BATCHES, 26, BATCH_SIZE))
-    for table in range(26):
+    ranks = zipf_ranks(generator, input_dim, (NUM_BATCHES, num_tables, BATCH_SIZE))
+    for table in range(num_tables):
         ranks[:, table] = generator.permutation(input_dim)[ranks[:, table]]
     ids = [list(batch) for batch in ranks]
-    return Workload("w1", 26, input_dim, 32, False, 1, None, ids, None)
+    return Workload("w1", num_tables, input_dim, 32, False, 1, None, ids, None)
 
 
 def w2(scale=1.0):

@@ -8,17 +8,18 @@ SMALL = ["--keys", "5000", "--rounds", "1", "--steps", "4", "--batch-size", "16"
 SMALL += ["--warm-steps", "4", "--first-steps", "4"]
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory):
+@pytest.fixture
+def rows(in_this_process, tmp_path):
     """The cells of each way, by the case and its name."""
-    folder = tmp_path_factory.mktemp("tiers")
-    text = async_lookup.main([*SMALL, "--folder", str(folder)])
-    assert list(folder.iterdir()) == []
+    in_this_process(async_lookup)
+    text = async_lookup.main([*SMALL, "--folder", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
     tables = [table.splitlines() for table in text.split("\n\n")[1:]]
     cells = [[re.split(r" *\| *", line)[1:-1] for line in table] for table in tables]
     return {case[0][0]: {way[0]: way[1:] for way in case[2:]} for case in cells}
 
 
+@pytest.mark.filterwarnings("ignore:When providing `inputs` as a dict")  # Keras' own
 def test_the_ways_stand_side_by_side_with_what_they_are_measured_against(rows):
     ways = [list(each) for each in rows.values()]
     beyond_memory = [*async_lookup.MODES, *async_lookup.ALONE]
@@ -31,9 +32,7 @@ def test_the_ways_stand_side_by_side_with_what_they_are_measured_against(rows):
         assert 0 < float(fastest_and_steps.split(", ")[0]) <= float(step)
         assert fastest_and_steps.split(", ")[1] == "4"
         assert rounds == step
-
-
-def test_only_stale_rows_miss_updates(rows):
+    # Only stale rows miss updates.
     for case in rows.values():
         assert case["off"][5:] == [""] * 4
         assert case["exact"][-1] == "0, 0"

@@ -24,3 +24,13 @@ def _same_environment():
     """What benchmarks set for their processes is not there for the tests that follow."""
     with mock.patch.dict(os.environ):
         yield
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Lets a benchmark measure here what it measures in fresh processes, which say nothing new."""
+
+    def use(module):
+        monkeypatch.setattr(module, "in_fresh_process", lambda function, *given: function(*given))
+
+    return use

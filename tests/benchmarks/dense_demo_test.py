@@ -25,7 +25,8 @@ def layers(monkeypatch):
     return built
 
 
-def test_shows_each_way_beside_keras():
+def test_shows_each_way_beside_keras(in_this_process):
+    in_this_process(dense_demo)
     text = dense_demo.main(SMALL)
     cells = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines() if line[:1] == "|"]
     assert cells[0][1::2] == list(dense_demo.COLUMNS)

@@ -6,7 +6,7 @@ from benchmarks import distributed
 from ranks import needs_horovod
 
 SMALL = ["--workload-scale", "0.001", "--rounds", "1", "--steps", "2", "--most-seconds", "0.1"]
-SMALL += ["--warm-steps", "1"]
+SMALL += ["--warm-steps", "1", "--tables", "4"]
 
 
 @needs_horovod

@@ -30,7 +30,8 @@ def table(header, lines):
     return "\n".join([header, *lines]).encode()
 
 
-def test_the_script_trains_a_pair_and_prints_both(ratings, monkeypatch, capfd):
+def test_the_script_trains_a_pair_and_prints_both(ratings, in_this_process, monkeypatch, capfd):
+    in_this_process(stale_quality)
     monkeypatch.setattr("movielens_data.load", lambda size, folder: ratings)
     options = ["--first-seed", "5", "--capacity", "3", "--learning-rate", "0.05"]
     text = stale_quality.main([*SMALL, *options])

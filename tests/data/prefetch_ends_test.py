@@ -63,14 +63,14 @@ def after_two_epochs(monitor):
     return keras.callbacks.EarlyStopping(monitor, min_delta=1e9)  # no epoch is as much better
 
 
-@pytest.mark.parametrize("mode", ["exact", "stale"])
+# Each end, and each way to validate, in both modes.
 @pytest.mark.parametrize(
-    ("make_callback", "steps", "is_validated"),
+    ("make_callback", "steps", "is_validated", "mode"),
     [
-        (lambda: after_two_epochs("loss"), 2 * cases.BATCHES, False),
-        (lambda: after_two_epochs("val_loss"), 2 * cases.BATCHES, True),
-        (lambda: StopAt(3), 4, False),
-        (lambda: StopAt(3), 4, True),
+        (lambda: after_two_epochs("loss"), 2 * cases.BATCHES, False, "exact"),
+        (lambda: after_two_epochs("val_loss"), 2 * cases.BATCHES, True, "stale"),
+        (lambda: StopAt(3), 4, False, "stale"),
+        (lambda: StopAt(3), 4, True, "exact"),
     ],
     ids=["early", "early by validation", "half way", "half way with validation"],
 )

@@ -81,7 +81,9 @@ def weights(model):
 
 @pytest.mark.parametrize(
     "case",
-    [c for c in CLASSES if c.ours.__name__ in ("Adagrad", "AdamW", "Nadam", "AdamAsync")],
+    # Those that count steps or keep powers of their own. Adagrad's bits are those of every way too
+    # (embedding_training_test).
+    [c for c in CLASSES if c.ours.__name__ in ("AdamW", "Nadam", "AdamAsync")],
     ids=lambda case: case.ours.__name__,
 )
 def test_fit_and_loops_give_the_same_model(case):

@@ -136,7 +136,7 @@ def test_a_disk_may_be_full_at_any_byte(storage_type, save, tmp_path):
         except OSError as error:
             files.append((error.errno, pathlib.Path(error.filename).name.partition("-")[0]))
             run.check_nothing_changed()
-            size += 2000
+            size += 5000
     assert sorted(set(files)) == [(errno.EFBIG, "model.weights.h5"), (errno.EFBIG, "rows")]
     run.check_saved()
 

@@ -94,7 +94,7 @@ def check_resumes(case, wrap, paths):
     never_saved, model = (make_model(wrap(case.make()), seed=3, run_eagerly=True) for _ in range(2))
     model.layers[-1].set_weights(never_saved.layers[-1].get_weights())
     for each in (never_saved, model):
-        fit_eagerly(each, 0, 32)
+        fit_eagerly(each, 0, 24)
     loaded = [save_and_load(model, path, wrap(case.make())) for path in paths]
     for each in loaded:
         assert type(each.optimizer) is type(model.optimizer)
@@ -102,7 +102,7 @@ def check_resumes(case, wrap, paths):
         for ours, other in zip(each.optimizer.variables, model.optimizer.variables, strict=True):
             np.testing.assert_array_equal(ours, other, err_msg=ours.path)
     for each in (never_saved, model, *loaded):
-        fit_eagerly(each, 32, 64)
+        fit_eagerly(each, 24, 40)
     assert_same_models(model, never_saved)
     for each in loaded:
         (assert_close_models if case.catches_up else assert_same_models)(each, model)
@@ -129,7 +129,7 @@ def test_training_on_equals_never_stopping(case, tmp_path):
 def scaled(optimizer):
     """A loss scale that grows before the model is saved, and again after it is loaded."""
     return keras.optimizers.LossScaleOptimizer(
-        optimizer, initial_scale=256.0, dynamic_growth_steps=3
+        optimizer, initial_scale=256.0, dynamic_growth_steps=2
     )
 
 
@@ -213,7 +213,7 @@ class PowerCut(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad", "LazyAdam", "Adam", "Nadam"])
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam", "Nadam"])
 def test_backup_and_restore_goes_on_where_it_was_cut_off(optimizer, tmp_path):
     expected = make_model(optimizer, seed=3)
     dense = expected.get_layer(index=-1)
