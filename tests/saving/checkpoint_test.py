@@ -105,12 +105,12 @@ def test_rows_that_have_missed_steps_make_up_for_them(case, tmp_path):
         loaded = model_of(case, storage("DRAM_SSDHASH", tmp_path / path.name))
         load_checkpoint(loaded, path)
         assert whole(loaded) == expected
-    again = save_checkpoint(loaded, tmp_path / "again")
-    load_checkpoint(twin := model_of(case), again)
-    assert whole(twin) == expected
-    for each in (loaded, twin):
-        train(each, 4, num_samples=800)
-        assert whole(each) == later
+        again = save_checkpoint(loaded, tmp_path / f"{path.name} again")
+        load_checkpoint(twin := model_of(case), again)
+        assert whole(twin) == expected
+        for each in (loaded, twin):
+            train(each, 4, num_samples=800)
+            assert whole(each) == later
 
 
 def inodes(paths):
