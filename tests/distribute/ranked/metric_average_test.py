@@ -1,3 +1,4 @@
+import functools
 import warnings
 
 import keras
@@ -142,7 +143,8 @@ def make_training_model(eagerly=False, steps_per_execution=1):
     return model
 
 
-def of_one_process(batches, **kwargs):
+@functools.cache
+def of_one_process(batches):
     """What one process gets: the history and the weights, and those of an evaluation after it."""
     model = make_training_model()
     model.compile(
@@ -151,7 +153,8 @@ def of_one_process(batches, **kwargs):
         metrics=["mae", "auc"],
         weighted_metrics=["mse", "precision"],
     )
-    history = model.fit(batches, epochs=2, shuffle=False, verbose=0, **kwargs).history
+    fit = {"epochs": 2, "shuffle": False, "verbose": 0}
+    history = model.fit(batches, validation_data=batches.take(2), **fit).history
     return history, model.get_weights(), model.evaluate(batches, verbose=0, return_dict=True)
 
 
@@ -166,7 +169,7 @@ def of_one_process(batches, **kwargs):
     ids=["alike", "weighted", "eagerly", "in executions"],
 )
 def test_weighed_samples_are_reported_as_one_process_does(batches, step):
-    history, weights, evaluated = of_one_process(batches, validation_data=batches.take(2))
+    history, weights, evaluated = of_one_process(batches)
     model, seen = make_training_model(**step), {}
 
     class After(keras.callbacks.Callback):

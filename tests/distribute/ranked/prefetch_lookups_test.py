@@ -157,7 +157,7 @@ def test_a_short_last_batch_changes_nothing(samples):
         assert stats["used"] > before["used"]
 
 
-# Each pair of these at least once. A static table of one column is on one rank, a dynamic one on all.
+# Each pair at least once. A static table of one column is on one rank, a dynamic one on all.
 @pytest.mark.parametrize(
     ("mode", "capacity", "num_rows", "others_every"),
     [
