@@ -115,10 +115,10 @@ CASES = {
 
 # On one rank, which has all of each table whatever the options.
 ONE_RANK = ["basic", "hot", "mixed", "shared", "whole_batches", "own_class", "outside", "dynamic"]
-# On two, which cut evenly, each way to place a table; on three, which do not, all of them.
-TWO_RANKS = ["balanced", "by_rows", "copied", "sliced", "hot_by_rows", "mixed", "mixed_by_rows"]
-TWO_RANKS += ["mixed_by_columns", "shared_by_columns", "whole_batches_sliced", "own_class"]
-TWO_RANKS += ["keras_class", "outside_by_rows", "dynamic"]
+# On several ranks most cases are on one number of them: cut evenly, or not.
+ON_2 = ["basic", "balanced", "hot", "mixed", "whole_batches", "own_class", "keras_class", "outside"]
+ON_2_AND_3 = ["by_rows", "copied", "sliced", "hot_by_rows", "mixed_by_rows", "mixed_by_columns"]
+ON_2_AND_3 += ["shared_by_columns", "whole_batches_sliced", "outside_by_rows", "dynamic"]
 
 
 def combinations():
@@ -128,7 +128,8 @@ def combinations():
     """
     plain = list(dict.fromkeys(plain_key([case]) for case in CASES.values()))
     places = {name: plain.index(plain_key([case])) for name, case in CASES.items()}
-    names = {1: ONE_RANK, 2: TWO_RANKS}.get(ksd.size(), CASES)
+    not_on_2 = [name for name in CASES if name not in ON_2]
+    names = {1: ONE_RANK, 2: ON_2 + ON_2_AND_3}.get(ksd.size(), not_on_2)
     return [(name, OPTIMIZERS[(places[name] + ksd.size()) % len(OPTIMIZERS)]) for name in names]
 
 
