@@ -241,15 +241,32 @@ class Trained:
     head: list
 
 
+_trained: dict = {}  # of each key of plain models and each optimizer
+
+
+def plain_key(cases):
+    """What plain models follow from: how ranks have the tables is no part of it."""
+    return tuple(
+        (
+            *map(tuple, (case.tables, case.inputs, case.dynamic_options.items())),
+            case.batch_size,
+            case.layer_class,
+        )
+        for case in cases
+    )
+
+
 def train_plain_models(cases, optimizers, batches, wanted):
     """Returns the `Trained` of each optimizer. Each rank trains some, as all would do the same."""
+    keys = {name: (plain_key(cases), len(batches), name) for name in optimizers}
+    missing = [name for name in optimizers if keys[name] not in _trained]
     own = {
-        optimizer: train_plain_model(cases, optimizer, batches, wanted)
-        for optimizer in optimizers[ksd.rank() :: ksd.size()]
+        name: train_plain_model(cases, name, batches, wanted)
+        for name in missing[ksd.rank() :: ksd.size()]
     }
-    return {
-        name: each for of_rank in gather_objects(own, "oracle") for name, each in of_rank.items()
-    }
+    for of_rank in gather_objects(own, "oracle") if missing else []:
+        _trained.update({keys[name]: each for name, each in of_rank.items()})
+    return {name: _trained[key] for name, key in keys.items()}
 
 
 def train_plain_model(cases, optimizer, batches, wanted):

@@ -62,6 +62,35 @@ def make_data(seed=0, batches=BATCHES, most_keys=100, rank=None):
     return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(BATCH)
 
 
+class Reused:
+    """A model that begins anew as often as it is asked for: what was traced for it stays.
+
+    Args:
+        in_steps: Boolean. Whether `step` trains it, not `fit`. Each of the two has an optimizer.
+        kwargs: Of `make_model`.
+    """
+
+    def __init__(self, in_steps=False, **kwargs):
+        self._model = make_model(**kwargs)
+        variables = list(self._model.variables)
+        if in_steps:
+            self.step = step_of(self._model)
+        else:
+            self._model.optimizer.build(self._model.trainable_variables)
+            variables += self._model.optimizer.variables
+        is_table = [isinstance(each, keras_sparse.EmbeddingVariable) for each in variables]
+        pairs = list(zip(variables, is_table, strict=True))
+        self._tables = [each for each, yes in pairs if yes]
+        self._start = [(each, each.numpy()) for each, yes in pairs if not yes]
+
+    def begin(self):
+        for table in self._tables:
+            table.clear()
+        for variable, value in self._start:
+            variable.assign(value)
+        return self._model
+
+
 def step_of(model):
     """A training step, a function of a batch."""
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.5))
@@ -83,14 +112,20 @@ def prefetch_stats(model):
     return next((each for each in found if each["staged"]), found[0] if found else None)
 
 
+def state_of(model):
+    """All that ranks train, as arrays."""
+    state = []
+    for each in model.variables:
+        is_table = isinstance(each, keras_sparse.EmbeddingVariable)
+        state += sorted_rows(each) if is_table else [each.numpy()]
+    return state
+
+
 def assert_same(model, other):
-    for ours, theirs in zip(model.variables, other.variables, strict=True):
-        if not isinstance(ours, keras_sparse.EmbeddingVariable):
-            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-            continue
-        mine, others = (sorted_rows(each) for each in (ours, theirs))
-        np.testing.assert_array_equal(mine[0], others[0])
-        np.testing.assert_array_equal(mine[1], others[1])
+    """`other` is a model too, or the `state_of` one."""
+    others = state_of(other) if isinstance(other, keras.Model) else other
+    for ours, theirs in zip(state_of(model), others, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def sorted_rows(table):

@@ -43,6 +43,12 @@ def test_lines_about_evicted_rows_name_the_rank(capsys):
     assert capsys.readouterr().out.startswith(f"{prefix}Step 8: ")
 
 
+@pytest.fixture(name="model", scope="module")
+def one_model():
+    """Of tests to which its rows are all one."""
+    return make_model()
+
+
 class StopAlone(keras.callbacks.Callback):
     """Stops the last rank at a batch or the end of an epoch; notes the batches that there were."""
 
@@ -75,9 +81,8 @@ class StopAlone(keras.callbacks.Callback):
         (3, (0, 7), (0, 7)),  # the end of an epoch
     ],
 )
-def test_all_ranks_stop_when_one_wants_to(every, stop, last):
-    model, alone = make_model(), StopAlone(*stop)
-    together = ksd.StopTogether(every)
+def test_all_ranks_stop_when_one_wants_to(every, stop, last, model):
+    alone, together = StopAlone(*stop), ksd.StopTogether(every)
     fit(model, ksd.MetricAverage(), alone, together, epochs=3)
     if IS_ALONE:  # it stops at once, as without the callback
         last = (stop[0], 7 if stop[1] is None else stop[1])
@@ -86,11 +91,11 @@ def test_all_ranks_stop_when_one_wants_to(every, stop, last):
     assert not model.stop_training
 
 
-def test_keras_backup_of_tables_over_ranks_is_refused(folder):
+def test_keras_backup_of_tables_over_ranks_is_refused(folder, model):
     backup = keras.callbacks.BackupAndRestore(folder / "backup")
     if IS_ALONE:
-        fit(make_model(), backup)
+        fit(model, backup)
         return
     with pytest.raises(NotImplementedError, match=r"keras_sparse\.callbacks\.Checkpoint\(folder\)"):
-        fit(make_model(), backup)
+        fit(model, backup)
     assert not (folder / "backup").exists()

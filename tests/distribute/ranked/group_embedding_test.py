@@ -1,20 +1,23 @@
 """Group embeddings in both modes: the training of one process with the whole batch."""
 
 import os
+import pathlib
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import checks
 import keras_sparse
 import keras_sparse.distribute as ksd
 from checks import SumOfRaggedAxis
+from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import group_embedding_scope
 from keras_sparse.layers import GroupEmbedding
+from prefetch_on_ranks import assert_same
+from prefetch_on_ranks import state_of
 
 # Rows of a table, their width, its combiner, and what its ids are.
 STATIC = [
@@ -168,34 +171,39 @@ def test_dynamic_weighted_and_ragged_tables_train_like_one_process(name):
             assert stats["rows"] == np.sum(KEYS % ksd.size() == ksd.rank())
 
 
-@pytest.mark.parametrize("form", ["weights", "keras", "checkpoint"])
-def test_training_goes_on_from_a_file_as_if_never_stopped(form, folder):
-    data = list(batches(own_part(), MIXED))
-    model, _ = make_group(keras_sparse.optimizers.Adam(0.1), MIXED)
-    for step in data[: STEPS // 2]:
+def train_on(model, steps):
+    for step in steps:
         model.train_on_batch(*step)
+
+
+@pytest.fixture(name="stopped", scope="module")
+def stopped_training(tmp_path_factory):
+    """Where a model was saved in all forms, its state then and at the end, and another model."""
+    folder = pathlib.Path(broadcast_object(str(tmp_path_factory.mktemp("stopped")), 0, "folder"))
+    data = list(batches(own_part(), MIXED))
+    model, other = (make_group(keras_sparse.optimizers.Adam(0.1), MIXED)[0] for _ in range(2))
+    other.optimizer.build(other.trainable_variables)
+    train_on(model, data[: STEPS // 2])
+    model.save(folder / "a.keras")
+    model.save_weights(folder / "a.weights.h5")
+    keras_sparse.saving.save_checkpoint(model, folder / "a", verbose=False)
+    half = state_of(model)
+    train_on(model, data[STEPS // 2 :])
+    return folder, half, state_of(model), other
+
+
+@pytest.mark.parametrize("form", ["weights", "keras", "checkpoint"])
+def test_training_goes_on_from_a_file_as_if_never_stopped(form, stopped):
+    folder, half, whole, model = stopped
     if form == "keras":
-        model.save(folder / "a.keras")
-        other = keras.models.load_model(folder / "a.keras")
+        model = keras.models.load_model(folder / "a.keras")
+    elif form == "weights":
+        model.load_weights(folder / "a.weights.h5")
     else:
-        other, _ = make_group(keras_sparse.optimizers.Adam(0.1), MIXED)
-        other.optimizer.build(other.trainable_variables)
-        if form == "weights":
-            model.save_weights(folder / "a.weights.h5")
-            other.load_weights(folder / "a.weights.h5")
-        else:
-            keras_sparse.saving.save_checkpoint(model, folder / "a", verbose=False)
-            keras_sparse.saving.load_checkpoint(other, folder / "a", verbose=False)
-    loaded = other.get_layer("group")
-    for left, right in zip(loaded.tables, model.get_layer("group").tables, strict=True):
-        checks.assert_same_tables(left, right)
-    for each in (model, other):
-        for step in data[STEPS // 2 :]:
-            each.train_on_batch(*step)
-    for left, right in zip(loaded.tables, model.get_layer("group").tables, strict=True):
-        checks.assert_same_tables(left, right)
-    predictions = [each.predict_on_batch(data[0][0]) for each in (other, model)]
-    np.testing.assert_array_equal(*predictions)
+        keras_sparse.saving.load_checkpoint(model, folder / "a", verbose=False)
+    assert_same(model, half)
+    train_on(model, list(batches(own_part(), MIXED))[STEPS // 2 :])
+    assert_same(model, whole)
 
 
 def test_localized_refuses_dynamic_tables_of_several_ranks():

@@ -1,5 +1,6 @@
 """`prefetch_lookups` over ranks: bit for bit the training without it, and nobody waits in vain."""
 
+import functools
 import time
 
 import keras
@@ -16,25 +17,49 @@ from keras_sparse.layers import Embedding
 from prefetch_on_ranks import assert_same
 from prefetch_on_ranks import BATCHES
 from prefetch_on_ranks import make_data
-from prefetch_on_ranks import make_model
 from prefetch_on_ranks import OneOfList
 from prefetch_on_ranks import prefetch_stats
+from prefetch_on_ranks import Reused
 from prefetch_on_ranks import ROWS
-from prefetch_on_ranks import step_of
+from prefetch_on_ranks import state_of
 from prefetch_on_ranks import SumOfTables
+
+
+@functools.cache
+def reused(ahead, **kwargs):
+    """A model of several tests: with a stage, for which functions are traced anew, or without."""
+    return Reused(**kwargs)
+
+
+def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", **kwargs):
+    """Trains a model with a stage and one without, and returns the first.
+
+    Args:
+        data: `tf.data.Dataset`.
+        stage_data: What the first has as `validation_data`, and the other as it is. Defaults to
+            `None`, no such data.
+        epochs: Integer.
+        wire_dtype: Of the layer.
+        kwargs: Of the stage.
+    """
+    plain, model = (reused(ahead, wire_dtype=wire_dtype).begin() for ahead in (False, True))
+    fit = {"epochs": epochs, "shuffle": False, "verbose": 0}
+    expected = plain.fit(data, **fit, validation_data=stage_data).history
+    ahead = prefetch_lookups(data, model, **kwargs)
+    if stage_data is not None:
+        stage_data = prefetch_lookups(stage_data, model, capacity=2)
+    assert model.fit(ahead, **fit, validation_data=stage_data).history == expected
+    assert_same(model, plain)
+    return model
 
 
 @pytest.mark.parametrize("wire_dtype", ["float32", "bfloat16"])
 def test_exact_training_is_that_without_it_bit_for_bit(wire_dtype):
-    plain, model = make_model(wire_dtype=wire_dtype), make_model(wire_dtype=wire_dtype)
-    expected = plain.fit(make_data(), epochs=3, shuffle=False, verbose=0).history
-    ahead = prefetch_lookups(make_data(), model, capacity=4)
-    assert model.fit(ahead, epochs=3, shuffle=False, verbose=0).history == expected
-    assert_same(model, plain)
-    stats = prefetch_stats(model)
+    before = prefetch_stats(reused(True, wire_dtype=wire_dtype).begin())
+    stats = prefetch_stats(check_fit(make_data(), None, 3, wire_dtype, capacity=4))
     if ksd.size() > 1 and stats is not None:
-        assert stats["staged"] == 3 * BATCHES
-        assert stats["used"] >= BATCHES
+        assert stats["staged"] - before["staged"] == 3 * BATCHES
+        assert stats["used"] - before["used"] >= BATCHES
         assert stats["staleness_max"] == 0
 
 
@@ -49,11 +74,10 @@ def run(orders, ahead, **kwargs):
             a stage sees, or of `OTHER` data, or none as the next batch is to `LEAVE_OUT`.
         ahead: Boolean. Whether there is a stage.
     """
-    model, losses = make_model(), []
-    batches = make_data()
+    of_tests, losses = reused(ahead, in_steps=True), []
+    model, batches = of_tests.begin(), make_data()
     if ahead:
         batches = prefetch_lookups(batches, model, **kwargs)
-    train = step_of(model)
     others = iter(make_data(seed=1))
     for order in orders:
         coming = iter(batches)
@@ -61,7 +85,7 @@ def run(orders, ahead, **kwargs):
             if kind == LEAVE_OUT:
                 next(coming)
             else:
-                losses.append(train(*next(others if kind == OTHER else coming)).numpy())
+                losses.append(of_tests.step(*next(others if kind == OTHER else coming)).numpy())
     return model, losses
 
 
@@ -82,43 +106,43 @@ ORDERS = {
 }
 
 
+@functools.cache
+def run_plainly(name):
+    """The state and losses without a stage."""
+    model, losses = run(ORDERS[name], ahead=False)
+    return state_of(model), losses
+
+
 @pytest.mark.parametrize("capacity", [1, 4])
 @pytest.mark.parametrize("name", ORDERS)
 def test_ranks_that_use_other_batches_get_the_rows_of_their_own(name, capacity):
-    plain, expected = run(ORDERS[name], ahead=False)
+    plain, expected = run_plainly(name)
     model, losses = run(ORDERS[name], ahead=True, capacity=capacity)
     assert losses == expected
     assert_same(model, plain)
 
 
 def test_evaluation_in_between_changes_nothing():
-    plain, model = make_model(), make_model()
-    validation = make_data(seed=2, batches=4)
-    expected = plain.fit(
-        make_data(), epochs=2, shuffle=False, verbose=0, validation_data=validation
-    ).history
-    ahead = prefetch_lookups(make_data(), model, capacity=3)
-    validation_ahead = prefetch_lookups(validation, model, capacity=2)
-    fitted = model.fit(ahead, epochs=2, shuffle=False, verbose=0, validation_data=validation_ahead)
-    assert fitted.history == expected
-    assert_same(model, plain)
+    check_fit(make_data(), make_data(seed=2, batches=4), capacity=3)
 
 
 def test_two_live_stages_are_both_used_and_change_nothing():
-    models = [make_model(), make_model()]
+    models = [reused(ahead, in_steps=True) for ahead in (False, True)]
+    plain, model = (each.begin() for each in models)
+    before = prefetch_stats(model)
     losses = []
-    for model in models:
+    for of_tests in models:
         data = make_data(), make_data(seed=1)
-        if model is models[1]:
+        if of_tests is models[1]:
             data = [prefetch_lookups(each, model, capacity=4) for each in data]
-        train = step_of(model)
-        losses.append([train(*batch).numpy() for pair in zip(*data, strict=True) for batch in pair])
+        pairs = zip(*data, strict=True)
+        losses.append([of_tests.step(*batch).numpy() for pair in pairs for batch in pair])
     assert losses[1] == losses[0]
-    assert_same(*models)
-    stats = prefetch_stats(models[1])
+    assert_same(model, plain)
+    stats = prefetch_stats(model)
     if ksd.size() > 1 and stats is not None:
-        assert stats["staged"] == 2 * BATCHES
-        assert stats["used"] > BATCHES  # more than one of them has
+        assert stats["staged"] - before["staged"] == 2 * BATCHES
+        assert stats["used"] - before["used"] > BATCHES  # more than one of them has
 
 
 @pytest.mark.parametrize("samples", [26, 27])
@@ -126,21 +150,25 @@ def test_a_short_last_batch_changes_nothing(samples):
     whole = make_data(rank=0).unbatch().take(samples)
     whole = whole.apply(tf.data.experimental.assert_cardinality(samples))
     data = ksd.shard(whole.batch(5), weigh_samples=True)
-    plain, model = make_model(), make_model()
-    expected = plain.fit(data, epochs=2, shuffle=False, verbose=0).history
-    ahead = prefetch_lookups(data, model, capacity=3)
-    assert model.fit(ahead, epochs=2, shuffle=False, verbose=0).history == expected
-    assert_same(model, plain)
-    stats = prefetch_stats(model)
+    before = prefetch_stats(reused(True, wire_dtype="float32").begin())
+    stats = prefetch_stats(check_fit(data, capacity=3))
     if ksd.size() > 1 and stats is not None:
-        assert stats["staged"] == 2 * 6
-        assert stats["used"] > 0
+        assert stats["staged"] - before["staged"] == 2 * 6
+        assert stats["used"] > before["used"]
 
 
-@pytest.mark.parametrize("others_every", [None, 5])
-# A static table of one column is on one rank, a dynamic one on all.
-@pytest.mark.parametrize(("capacity", "num_rows"), [(2, None), (4, 10_000), ("auto", None)])
-@pytest.mark.parametrize("mode", ["exact", "stale"])
+# Each pair at least once. A static table of one column is on one rank, a dynamic one on all.
+@pytest.mark.parametrize(
+    ("mode", "capacity", "num_rows", "others_every"),
+    [
+        ("stale", 2, None, None),
+        ("stale", 4, 10_000, 5),
+        ("stale", "auto", None, 5),
+        ("exact", 2, None, 5),
+        ("exact", 4, 10_000, None),
+        ("exact", "auto", None, None),
+    ],
+)
 def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity, num_rows, others_every):
     layer = DistributedEmbedding([Embedding(num_rows, 1, embeddings_initializer="zeros")])
     model = keras.Sequential([keras.Input((2,), dtype="int64"), OneOfList(layer)])

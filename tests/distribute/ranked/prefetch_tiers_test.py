@@ -1,5 +1,7 @@
 """`prefetch_lookups` over ranks whose tables have lower tiers."""
 
+import functools
+
 import pytest
 
 import keras_sparse
@@ -14,6 +16,17 @@ from table_twins import small
 EPOCHS, BATCHES = 2, 24
 
 
+def data():
+    return make_data(batches=BATCHES, most_keys=9000)  # each rank has rows for all tiers
+
+
+@functools.cache
+def trained_in_memory(name):
+    """A model of this optimizer without a stage, and its history."""
+    plain = make_model(None, getattr(keras_sparse.optimizers, name)(0.1), DIM)
+    return plain, plain.fit(data(), epochs=EPOCHS, shuffle=False, verbose=0).history
+
+
 @pytest.mark.parametrize(
     ("storage_type", "name", "capacity"),
     [
@@ -24,12 +37,10 @@ EPOCHS, BATCHES = 2, 24
     ],
 )
 def test_exact_training_is_that_in_memory_bit_for_bit(storage_type, name, capacity, folder):
-    make_optimizer = getattr(keras_sparse.optimizers, name)
-    plain = make_model(None, make_optimizer(0.1), DIM)
-    model = make_model(small(folder, storage_type), make_optimizer(0.1), DIM)
-    data = make_data(batches=BATCHES, most_keys=9000)  # each rank has rows for all tiers
-    expected = plain.fit(data, epochs=EPOCHS, shuffle=False, verbose=0).history
-    ahead = prefetch_lookups(data, model, capacity=capacity)
+    plain, expected = trained_in_memory(name)
+    optimizer = getattr(keras_sparse.optimizers, name)(0.1)
+    model = make_model(small(folder, storage_type), optimizer, DIM)
+    ahead = prefetch_lookups(data(), model, capacity=capacity)
     assert model.fit(ahead, epochs=EPOCHS, shuffle=False, verbose=0).history == expected
     assert_same(model, plain)
     tiers = model.get_layer("tables").stats()["rows"]["tiers"]
