@@ -28,8 +28,8 @@ class StatsOp : public tf::OpKernel {
     TableList tables;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     tf::Tensor* output = nullptr;
-    OP_REQUIRES_OK(
-        ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size()), kNumTableStats}, &output));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(
+                            0, {static_cast<int64_t>(tables.size()), kNumTableStats}, &output));
     auto rows = output->matrix<int64_t>();
     for (size_t i = 0; i < tables.size(); ++i) {
       const TableStats stats = tables[i]->stats();
