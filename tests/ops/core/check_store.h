@@ -31,7 +31,7 @@ using StoredRecords = std::map<int64_t, std::string>;
 inline std::string MakeRecord(int64_t key, int64_t version, int64_t record_bytes) {
   std::string record(static_cast<size_t>(record_bytes), '\0');
   // Knuth's congruential generator, for tests make many of them.
-  uint64_t state = HashKey(key * 31 + version);
+  uint64_t state = HashKey(key) * 31 + static_cast<uint64_t>(version);
   for (size_t i = 0; i < record.size(); i += 4) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const auto word = static_cast<uint32_t>(state >> 32);
