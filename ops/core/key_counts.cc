@@ -120,17 +120,25 @@ void KeyCounts::Resize(size_t num_slots) {
 int64_t KeyCounts::Walk(int64_t cursor, int64_t num_entries, std::vector<int64_t>* keys,
                         std::vector<uint32_t>* counts) const {
   constexpr int64_t kEnd = int64_t{1} << kCursorBits;
-  // Hashes that lie evenly, as they do, are as many in each of these ranges.
-  const int64_t num_pieces = std::max<int64_t>(1, size_ / std::max<int64_t>(1, num_entries));
-  const int64_t end = std::min(kEnd, cursor + std::max<int64_t>(1, kEnd / num_pieces));
+  const auto position = [this](uint64_t hash) {
+    return static_cast<int64_t>((hash << skip_bits_) >> (64 - kCursorBits));
+  };
+  // Hashes lie evenly: about as many are in each of these ranges.
+  const auto most = static_cast<size_t>(std::max<int64_t>(1, num_entries));
+  const int64_t num_pieces = std::max<int64_t>(1, size_ / static_cast<int64_t>(most));
+  int64_t end = std::min(kEnd, cursor + std::max<int64_t>(1, kEnd / num_pieces));
   std::vector<std::pair<uint64_t, uint32_t>> piece;
   for (const Entry& entry : slots_) {
     if (entry.count == 0) continue;
     const uint64_t hash = HashOf(entry);
-    const auto position = static_cast<int64_t>((hash << skip_bits_) >> (64 - kCursorBits));
-    if (position >= cursor && position < end) piece.emplace_back(hash, entry.count);
+    if (position(hash) >= cursor && position(hash) < end) piece.emplace_back(hash, entry.count);
   }
   std::sort(piece.begin(), piece.end());
+  // Those of one position stay together.
+  if (piece.size() > most && position(piece[most].first) > position(piece[0].first)) {
+    end = position(piece[most].first);
+    while (position(piece.back().first) >= end) piece.pop_back();
+  }
   for (const auto& [hash, count] : piece) {
     keys->push_back(KeyOfHash(hash));
     counts->push_back(count);

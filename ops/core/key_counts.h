@@ -49,9 +49,9 @@ class KeyCounts {
 
   void Erase(uint64_t hash);
 
-  // All entries, in the order of their hashes and in pieces of about `num_entries`, each of which
-  // passes over all of them. A piece begins at `cursor` (0 first); returns the next one, below
-  // 2^kCursorBits, or -1 at the end.
+  // All entries, in the order of their hashes and in pieces of at most `num_entries`, unless so
+  // many agree in kCursorBits bits. Each piece passes over all of them. One begins at `cursor` (0
+  // first); returns the next one, below 2^kCursorBits, or -1 at the end.
   int64_t Walk(int64_t cursor, int64_t num_entries, std::vector<int64_t>* keys,
                std::vector<uint32_t>* counts) const;
   static constexpr int kCursorBits = 40;

@@ -58,7 +58,8 @@ class CounterFilter : public AdmissionFilter {
     int64_t at = cursor & ((int64_t{1} << kShardShift) - 1);
     while (shard < shards_.size()) {
       const int64_t room = max_entries - static_cast<int64_t>(entries->keys.size());
-      if (room <= 0 && !entries->keys.empty()) break;
+      // Not for the last few: each piece of a shard passes over all of it.
+      if (room <= max_entries / 8 && !entries->keys.empty()) break;
       at = shards_[shard].counts.Walk(at, std::max<int64_t>(1, room), &entries->keys,
                                       &entries->counts);
       if (at >= 0) continue;

@@ -113,7 +113,11 @@ TEST(KeyCounts, GivesKeysInTheOrderOfTheirHashesWhateverTheSecret) {
       if (TopBits(hash, 3) == 5) counts.Increment(hash);
     }
     std::vector<uint32_t> values;
-    for (int64_t at = 0; at >= 0;) at = counts.Walk(at, 300, &keys[is_secret], &values);
+    for (int64_t at = 0; at >= 0;) {
+      const size_t before = values.size();
+      at = counts.Walk(at, 300, &keys[is_secret], &values);
+      EXPECT_LE(values.size() - before, 300u);
+    }
     EXPECT_EQ(static_cast<int64_t>(keys[is_secret].size()), counts.size());
   }
   EXPECT_EQ(keys[0], keys[1]);
