@@ -181,7 +181,7 @@ fuzz: $(STAMPS)/native $(STAMPS)/test  ## Give parsers files and requests change
 RANKS_TESTS := tests/distribute/ranked_test.py
 
 test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --ignore $(RANKS_TESTS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore $(RANKS_TESTS)
 
 test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
 	$(BIN)/pytest $(RANKS_TESTS)

@@ -9,6 +9,27 @@ import pytest
 # The shared batteries, `import checks`.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+# Parts of the names of the files that take longest.
+_SLOW_FILES = (
+    "failing_ranks",
+    "saving_ranks",
+    "random_batches",
+    "process_end",
+    "saving/checkpoint_test",
+    "saving/memory",
+    "saving/resume",
+    "data/prefetch_lookups",
+    "callbacks/checkpoint",
+    "benchmarks/",
+    "examples/",
+)
+
+
+def pytest_collection_modifyitems(config, items):
+    """They begin first: no worker is left with one of them when the others have nothing to do."""
+    if hasattr(config, "workerinput"):  # a worker of several
+        items.sort(key=lambda item: not any(name in item.nodeid for name in _SLOW_FILES))
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _a_heap_of_its_own():

@@ -8,6 +8,7 @@ from keras_sparse.distribute.runtime import horovod
 _SECONDS_TO_LEAVE = 10
 
 _threads: weakref.WeakSet = weakref.WeakSet()
+_shutting_down = threading.Lock()
 
 
 class ExchangeThread(threading.Thread):
@@ -21,6 +22,9 @@ class ExchangeThread(threading.Thread):
 
     def __init__(self, name):
         super().__init__(name=name, daemon=True)
+        if not _threads:
+            # Here, as what is registered last is called first: before what Horovod has registered.
+            atexit.register(_leave)
         _threads.add(self)
 
     def leave(self):
@@ -28,13 +32,18 @@ class ExchangeThread(threading.Thread):
         raise NotImplementedError
 
 
-@atexit.register
+def shut_down():
+    """Ends Horovod; what waits in an exchange is an error then. Any thread may call it."""
+    with _shutting_down:  # two at once would wait for one thread of Horovod's, and for good
+        horovod().shutdown()
+
+
 def _leave():
     """Ends the threads before Python does: none must come back to it afterwards."""
     alive = [thread for thread in _threads if thread.is_alive()]
     if not alive:
         return
-    horovod().shutdown()
+    shut_down()
     for thread in alive:
         thread.leave()
         thread.join(_SECONDS_TO_LEAVE)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse.distribute.exchange_thread import ExchangeThread
+from keras_sparse.distribute.exchange_thread import shut_down
 from keras_sparse.distribute.named_exchange import NamedExchange
 from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import horovod
@@ -47,7 +48,7 @@ class Watch(ExchangeThread):
                     self._end(of_ranks)
                     return
                 before = of_ranks
-        except tf.errors.OpError:
+        except (tf.errors.OpError, ValueError):
             return  # Horovod ends, with this rank or with another one
 
     def _gather(self, exchange, waits):
@@ -63,7 +64,7 @@ class Watch(ExchangeThread):
         _stalled.set()
         print(stall_text(error_prefix(), self._seconds, of_ranks), file=sys.stderr, flush=True)
         time.sleep(1)  # for all ranks to have it, whose calls fail as soon as one shuts down
-        horovod().shutdown()
+        shut_down()
 
     def leave(self):
         self._ends.set()

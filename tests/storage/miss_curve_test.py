@@ -108,6 +108,7 @@ def test_prints_a_table(capsys):
 def test_plots_the_curve():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
+    pyplot.close("all")
     _, ax = pyplot.subplots()
     curve = curve_of(plot=True)
     assert len(pyplot.get_fignums()) == 2
