@@ -14,6 +14,7 @@ import zlib
 
 import keras
 import numpy as np
+import pytest
 
 import checkpoint_cases
 import checks
@@ -132,22 +133,25 @@ def test_checkpoints(tmp_path):
     assert np.mean(takes) < 0.5
 
 
-def test_weights(tmp_path):
-    saved = tmp_path / "saved"
-    saved.mkdir()
+@pytest.fixture
+def saved(tmp_path):
+    """A folder, a trained model to save there, and what its tables have."""
+    folder = tmp_path / "saved"
+    folder.mkdir()
     model = train(make_model())
-    good = table_contents(model)
-    model.save_weights(saved / "some.weights.h5")
-    for copy in each_change(saved, tmp_path):
+    return folder, model, table_contents(model)
+
+
+def test_weights(saved, tmp_path):
+    folder, model, good = saved
+    model.save_weights(folder / "some.weights.h5")
+    for copy in each_change(folder, tmp_path):
         check(model, model.load_weights, copy / "some.weights.h5", good)
 
 
-def test_models(tmp_path):
-    saved = tmp_path / "saved"
-    saved.mkdir()
-    model = train(make_model())
-    good = table_contents(model)
-    model.save(saved / "some.keras")
-    for copy in each_change(saved, tmp_path):
+def test_models(saved, tmp_path):
+    folder, model, good = saved
+    model.save(folder / "some.keras")
+    for copy in each_change(folder, tmp_path):
         if is_taken(keras.saving.load_model, copy / "some.keras", refusals=REFUSALS_OF_KERAS):
             assert table_contents(keras.saving.load_model(copy / "some.keras")) == good

@@ -1,5 +1,4 @@
 // Admits a key in the training step in which its count reaches `filter_freq`. Counts are exact.
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -60,8 +59,7 @@ class CounterFilter : public AdmissionFilter {
       const int64_t room = max_entries - static_cast<int64_t>(entries->keys.size());
       // Not for the last few: each piece of a shard passes over all of it.
       if (room <= max_entries / 8 && !entries->keys.empty()) break;
-      at = shards_[shard].counts.Walk(at, std::max<int64_t>(1, room), &entries->keys,
-                                      &entries->counts);
+      at = shards_[shard].counts.Walk(at, room, &entries->keys, &entries->counts);
       if (at >= 0) continue;
       ++shard;
       at = 0;
