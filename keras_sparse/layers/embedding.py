@@ -11,6 +11,7 @@ from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.open_group_scopes import open_group_scopes
 from keras_sparse.layers.ragged_form import as_tensor
+from keras_sparse.layers.ragged_form import check_bags
 from keras_sparse.layers.ragged_form import check_id_dtype
 from keras_sparse.layers.ragged_form import ids_as_tensor
 from keras_sparse.layers.ragged_form import ragged_form
@@ -194,6 +195,7 @@ class Embedding(keras.layers.Layer):
         return keras.ops.not_equal(inputs, 0)
 
     def compute_output_shape(self, input_shape):
+        check_bags(input_shape, self.combiner)
         axes = input_shape if self.combiner is None else input_shape[:-1]
         return (*axes, self.output_dim)
 

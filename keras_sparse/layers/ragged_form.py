@@ -87,6 +87,18 @@ def check_id_dtype(dtype, input_dim):
         )
 
 
+def check_bags(shape, combiner):
+    """Raises a ValueError if inputs of this shape are no bags: their batch would be pooled."""
+    rank = tf.TensorShape(shape).rank
+    if combiner is not None and rank is not None and rank < 2:
+        raise ValueError(
+            "`inputs` must have an axis of samples and one of ids to pool with a combiner: "
+            "(batch_size, hotness), from `keras.Input((hotness,))`. For one id a sample leave the "
+            f"combiner out, or give (batch_size, 1). Received: inputs of shape {tuple(shape)} with "
+            f"combiner='{combiner}'"
+        )
+
+
 def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
     """Brings inputs into ragged form.
 
@@ -135,11 +147,7 @@ def _of_dense(inputs, weights, combiner, mask_zero):
         return RaggedForm(
             _flat(inputs), None, flat_weights, lambda rows: _unflatten(rows, inputs, inputs.shape)
         )
-    if inputs.shape.rank == 0:
-        raise ValueError(
-            "`inputs` must have an axis of ids to pool with a combiner. Received: inputs of shape "
-            f"() with combiner='{combiner}'"
-        )
+    check_bags(inputs.shape, combiner)
     if hotness == 1 and weights is None and not mask_zero:  # a bag of one id reads as its row
         row_splits = None
     else:

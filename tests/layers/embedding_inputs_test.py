@@ -50,7 +50,7 @@ def test_keeps_the_bits_of_a_dynamic_tables_ids(ids, key):
 def test_takes_any_rank(shape):
     ids = np.arange(np.prod(shape, dtype=int)).reshape(shape) % 4
     np.testing.assert_array_equal(built_layer()(ids), WEIGHTS[ids])
-    if shape:
+    if len(shape) > 1:
         pooled = built_layer("sum")(ids)
         np.testing.assert_array_equal(pooled, WEIGHTS[ids].sum(-2))
 
@@ -67,9 +67,25 @@ def test_takes_shapes_that_are_known_when_run(spec, combiner):
         np.testing.assert_array_equal(read(ids), expected)
 
 
-def test_refuses_to_pool_a_scalar():
-    with pytest.raises(ValueError, match=r"`inputs` must have an axis of ids"):
-        built_layer("sum")(tf.constant(1))
+LAYERS = {
+    "Embedding": lambda: Embedding(4, 3, "sum"),
+    "dynamic": lambda: Embedding(None, 3, "mean"),
+    "DistributedEmbedding": lambda: DistributedEmbedding([Embedding(4, 3, "sum")]),
+    "GroupEmbedding": lambda: GroupEmbedding([Embedding(4, 3, "sqrtn")]),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (4,)])
+@pytest.mark.parametrize("way", ["eager", "function", "symbol"])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_refuses_to_pool_a_batch(kind, way, shape):
+    layer = LAYERS[kind]()
+    ids = tf.zeros(shape, tf.int64)
+    if way == "symbol":
+        ids = keras.Input(batch_shape=shape, dtype="int64")
+    call = tf.function(layer) if way == "function" else layer
+    with pytest.raises(ValueError, match=r"axis of samples and one of ids .*shape \((4,)?\)"):
+        call(ids if isinstance(layer, Embedding) else [ids])
 
 
 @pytest.mark.parametrize("combiner", [None, "sum"])
