@@ -8,8 +8,7 @@ from keras_sparse import ops as ops
 from keras_sparse import optimizers as optimizers
 from keras_sparse import saving as saving
 from keras_sparse import storage as storage
-from keras_sparse.embedding_variable import EmbeddingVariable as EmbeddingVariable
-from keras_sparse.initialize import init as init
+from keras_sparse.distribute.sok_init import init as init
 from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter
 from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
 from keras_sparse.storage.global_step_evict import GlobalStepEvict as GlobalStepEvict
@@ -17,5 +16,6 @@ from keras_sparse.storage.l2_weight_evict import L2WeightEvict as L2WeightEvict
 from keras_sparse.storage.probability_filter import ProbabilityFilter as ProbabilityFilter
 from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
+from keras_sparse.tables.embedding_variable import EmbeddingVariable as EmbeddingVariable
 
 __version__ = "0.1.0"

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from keras_sparse.distribute import plan_command
+from keras_sparse.distribute.planner import plan_command
 
 
 def main(arguments=None):

@@ -7,7 +7,7 @@ import keras
 import pytest
 
 # The shared batteries, `import checks`.
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 
 # Parts of the names of the files that take longest.
 _SLOW_FILES = (

@@ -14,8 +14,8 @@ import zipfile
 # What CMake puts beside the Python files.
 INSTALLED = {
     "keras_sparse/install_horovod.py",
-    "keras_sparse/ops/_build_info.py",
-    "keras_sparse/ops/_keras_sparse_ops.so",
+    "keras_sparse/native/_build_info.py",
+    "keras_sparse/native/_keras_sparse_ops.so",
 }
 TRY = """
 import sys
@@ -25,7 +25,7 @@ assert keras_sparse.__file__.startswith(sys.argv[1]), keras_sparse.__file__
 layer = keras_sparse.layers.Embedding(4, 2)
 assert layer([[0, 3]]).shape == (1, 2, 2)
 import tempfile
-from keras_sparse.ops import _native
+from keras_sparse.native import library as _native
 for tier in set(_native.LOWER_TIERS) - {"SSDHASH"}:
     with tempfile.TemporaryDirectory() as folder:
         storage = keras_sparse.StorageOption(f"DRAM_{tier}", folder)
@@ -46,7 +46,7 @@ def main():
     with zipfile.ZipFile(wheel) as archive:
         wanted = sources | INSTALLED
         stores = [
-            f"keras_sparse/ops/_keras_sparse_{tier.lower()}.so"
+            f"keras_sparse/native/_keras_sparse_{tier.lower()}.so"
             for tier in _lower_tiers(archive)
             if tier != "SSDHASH"
         ]
@@ -65,7 +65,7 @@ def main():
 
 def _lower_tiers(archive):
     names: dict = {}
-    exec(archive.read("keras_sparse/ops/_build_info.py"), names)
+    exec(archive.read("keras_sparse/native/_build_info.py"), names)
     return names["LOWER_TIERS"].split(";")
 
 

@@ -33,7 +33,9 @@ def shared_library():
 
 
 def leave_caches(num_bytes):
-    """Whether outputs of so many bytes are written past the caches: as `ops/core/lookup.cc` has it.
+    """Whether outputs of so many bytes are written past the caches.
+
+    As `ops/core/operations/lookup.cc` has it.
 
     More than half a third-level cache, or than 32 MiB.
     """

@@ -1,8 +1,8 @@
 import keras
 
 from keras_sparse import checks
-from keras_sparse.distribute.broadcast_variables import broadcast_variables
-from keras_sparse.distribute.runtime import error_prefix
+from keras_sparse.distribute.ranks.runtime import error_prefix
+from keras_sparse.distribute.training.broadcast_variables import broadcast_variables
 from keras_sparse.layers.integer_lookup import IntegerLookup
 
 

@@ -1,8 +1,8 @@
 import keras
 
 from keras_sparse import checks
-from keras_sparse.distribute.runtime import error_prefix
-from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.distribute.ranks.runtime import error_prefix
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 class EvictRows(keras.callbacks.Callback):

@@ -2,9 +2,9 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.distribute.runtime import error_prefix
-from keras_sparse.distribute.runtime import folder_of_rank
-from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.distribute.ranks.runtime import error_prefix
+from keras_sparse.distribute.ranks.runtime import folder_of_rank
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 class TierStats(keras.callbacks.Callback):

@@ -1,4 +1,4 @@
 """tf.data stages for training with tables."""
 
 from keras_sparse.data.prefetch_lookups import prefetch_lookups as prefetch_lookups
-from keras_sparse.data.shard import shard as shard
+from keras_sparse.distribute.training.shard import shard as shard

@@ -5,10 +5,10 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
-from keras_sparse.data.find_lookups import FindLookups
-from keras_sparse.data.find_lookups import has_tables
-from keras_sparse.distribute.exchange import Exchange
-from keras_sparse.distribute.exchange_stage import ExchangeStage
+from keras_sparse.data.lookup_calls import FindLookups
+from keras_sparse.data.lookup_calls import has_tables
+from keras_sparse.distribute.exchange.exchange import Exchange
+from keras_sparse.distribute.exchange.prefetch_stage import ExchangeStage
 
 MODES = ("exact", "stale")
 # What "auto" goes up to, and what may be given, as in ops/core/staging.

@@ -3,10 +3,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 from keras_sparse.layers.embedding import Embedding
-from keras_sparse.layers.ragged_form import ids_as_tensor
+from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.shape_inference import FloatIdsError
 from keras_sparse.shape_inference import is_placeholder
 

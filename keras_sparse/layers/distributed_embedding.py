@@ -3,23 +3,23 @@ from typing import Any
 import keras
 
 from keras_sparse import checks
-from keras_sparse.distribute.cost_model import CostModel
-from keras_sparse.distribute.exchange_layout import WIRE_DTYPES
-from keras_sparse.distribute.make_own_tables import make_own_tables
-from keras_sparse.distribute.placement import plan_placement
-from keras_sparse.distribute.regularize_parts import check_regularizers
-from keras_sparse.distribute.runtime import rank
-from keras_sparse.distribute.runtime import size
-from keras_sparse.distribute.table_weights import get_whole_tables
-from keras_sparse.distribute.table_weights import set_whole_tables
-from keras_sparse.layers.keras_files_only import KerasFilesOnly
-from keras_sparse.layers.own_samples import OwnSamples
-from keras_sparse.layers.ragged_form import as_tensor
-from keras_sparse.layers.ragged_form import ids_as_tensor
-from keras_sparse.layers.table_holder import TableHolder
+from keras_sparse.distribute.exchange.exchange_layout import WIRE_DTYPES
+from keras_sparse.distribute.planner.cost_model import CostModel
+from keras_sparse.distribute.planner.placement import plan_placement
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.tables.make_local_tables import make_own_tables
+from keras_sparse.distribute.tables.regularized_parts import check_regularizers
+from keras_sparse.distribute.tables.whole_tables import get_whole_tables
+from keras_sparse.distribute.tables.whole_tables import set_whole_tables
+from keras_sparse.layers.data_parallel_inputs import OwnSamples
+from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
+from keras_sparse.layers.model_parallel_inputs import WholeBatches
+from keras_sparse.layers.refuse_tf_formats import KerasFilesOnly
 from keras_sparse.layers.table_templates import TableTemplates
-from keras_sparse.layers.whole_batches import check_whole_batch_options
-from keras_sparse.layers.whole_batches import WholeBatches
+from keras_sparse.ragged_form import as_tensor
+from keras_sparse.ragged_form import ids_as_tensor
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

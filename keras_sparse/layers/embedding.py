@@ -6,22 +6,22 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse import saving
-from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.layers.group_scope_stack import open_group_scopes
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
-from keras_sparse.layers.open_group_scopes import open_group_scopes
-from keras_sparse.layers.ragged_form import as_tensor
-from keras_sparse.layers.ragged_form import check_bags
-from keras_sparse.layers.ragged_form import check_id_dtype
-from keras_sparse.layers.ragged_form import ids_as_tensor
-from keras_sparse.layers.ragged_form import ragged_form
-from keras_sparse.rows_regularizer import check_regularizer
-from keras_sparse.rows_regularizer import rows_regularizer
-from keras_sparse.saving.load_table import refuse_table
+from keras_sparse.ragged_form import as_tensor
+from keras_sparse.ragged_form import check_bags
+from keras_sparse.ragged_form import check_id_dtype
+from keras_sparse.ragged_form import ids_as_tensor
+from keras_sparse.ragged_form import ragged_form
+from keras_sparse.saving.keras_files.load_table import refuse_table
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.rows_regularizer import check_regularizer
+from keras_sparse.tables.rows_regularizer import rows_regularizer
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
 _KERAS_OPTIONS = {

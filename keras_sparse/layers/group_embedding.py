@@ -1,8 +1,8 @@
 import keras
 
 from keras_sparse import checks
-from keras_sparse.distribute.runtime import rank
-from keras_sparse.distribute.runtime import size
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 
 # Elements of a table that no table exceeds: all of them are copied to all ranks.

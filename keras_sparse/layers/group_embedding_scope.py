@@ -1,11 +1,11 @@
 import contextlib
 
 from keras_sparse import checks
+from keras_sparse.layers.deferred_output import LateSymbol
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.group_embedding import GroupEmbedding
+from keras_sparse.layers.group_scope_stack import open_group_scopes
 from keras_sparse.layers.known_layer import own_computation
-from keras_sparse.layers.late_symbol import LateSymbol
-from keras_sparse.layers.open_group_scopes import open_group_scopes
 
 
 @contextlib.contextmanager

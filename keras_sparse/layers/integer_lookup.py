@@ -4,15 +4,15 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
-from keras_sparse.distribute.call_name import call_name
-from keras_sparse.distribute.collectives import broadcast_object
-from keras_sparse.distribute.collectives import gather
-from keras_sparse.distribute.runtime import size
-from keras_sparse.layers.keras_files_only import KerasFilesOnly
-from keras_sparse.layers.ragged_form import check_id_dtype
-from keras_sparse.layers.ragged_form import ids_as_tensor
-from keras_sparse.layers.ragged_form import to_int64
-from keras_sparse.saving.read_dataset import read_dataset
+from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import gather
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.layers.refuse_tf_formats import KerasFilesOnly
+from keras_sparse.ragged_form import check_id_dtype
+from keras_sparse.ragged_form import ids_as_tensor
+from keras_sparse.ragged_form import to_int64
+from keras_sparse.saving.format.read_dataset import read_dataset
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

@@ -1,6 +1,6 @@
 import keras
 
-from keras_sparse.distribute.table_spec import TableSpec
+from keras_sparse.distribute.planner.table_spec import TableSpec
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation

@@ -1,61 +1,61 @@
 """One Python function, and the gradient, of each native op. All take lists: one element a table."""
 
-from keras_sparse.ops.apply_gradients import apply_gradients as apply_gradients
-from keras_sparse.ops.check_room import check_room as check_room
-from keras_sparse.ops.check_room import refuse_step as refuse_step
-from keras_sparse.ops.clear_tables import clear_tables as clear_tables
-from keras_sparse.ops.create_tables import create_tables as create_tables
+from keras_sparse.native.apply_gradients import apply_gradients as apply_gradients
+from keras_sparse.native.check_room import check_room as check_room
+from keras_sparse.native.check_room import refuse_step as refuse_step
+from keras_sparse.native.clear_tables import clear_tables as clear_tables
+from keras_sparse.native.create_tables import create_tables as create_tables
+from keras_sparse.native.erase_rows import erase_rows as erase_rows
+from keras_sparse.native.evict_rows import evict_rows as evict_rows
+from keras_sparse.native.export_filter import export_filter as export_filter
+from keras_sparse.native.export_history import export_history as export_history
+from keras_sparse.native.export_history import RuleHistory as RuleHistory
+from keras_sparse.native.export_rows import export_rows as export_rows
+from keras_sparse.native.import_filter import import_filter as import_filter
+from keras_sparse.native.import_rows import import_rows as import_rows
+from keras_sparse.native.lookup import COMBINERS as COMBINERS
+from keras_sparse.native.lookup import lookup as lookup
+from keras_sparse.native.merge_gradients import merge_gradients as merge_gradients
+from keras_sparse.native.owner import Owner as Owner
+from keras_sparse.native.pack_slices import pack_slices as pack_slices
+from keras_sparse.native.pack_slices import unpack_slices as unpack_slices
+from keras_sparse.native.pooled_slices import PooledSlices as PooledSlices
+from keras_sparse.native.read_segment import read_segment as read_segment
+from keras_sparse.native.restore import restore as restore
+from keras_sparse.native.saved_rule import SavedRule as SavedRule
+from keras_sparse.native.set_filter import set_filter as set_filter
+from keras_sparse.native.set_initial_rows import set_initial_rows as set_initial_rows
+from keras_sparse.native.set_row_limit import set_row_limit as set_row_limit
+from keras_sparse.native.set_rule import set_rule as set_rule
+from keras_sparse.native.snapshot import erased_keys as erased_keys
+from keras_sparse.native.snapshot import export_raw as export_raw
+from keras_sparse.native.snapshot import link_files as link_files
+from keras_sparse.native.snapshot import mark_saved as mark_saved
+from keras_sparse.native.snapshot import snapshot_versions as snapshot_versions
+from keras_sparse.native.stage_lookups import collect_lookups as collect_lookups
+from keras_sparse.native.stage_lookups import create_lookup_stage as create_lookup_stage
+from keras_sparse.native.stage_lookups import lookup_stage_state as lookup_stage_state
+from keras_sparse.native.stage_lookups import stage_lookups as stage_lookups
+from keras_sparse.native.stage_lookups import STAGING_STATISTICS as STAGING_STATISTICS
+from keras_sparse.native.stage_lookups import staging_stats as staging_stats
+from keras_sparse.native.table_sizes import table_sizes as table_sizes
+from keras_sparse.native.table_stats import STATISTICS as STATISTICS
+from keras_sparse.native.table_stats import table_stats as table_stats
+from keras_sparse.native.tier_stats import TIER_STATISTICS as TIER_STATISTICS
+from keras_sparse.native.tier_stats import tier_stats as tier_stats
+from keras_sparse.native.vocabulary import add_tokens as add_tokens
+from keras_sparse.native.vocabulary import create_vocabulary as create_vocabulary
+from keras_sparse.native.vocabulary import export_vocabulary as export_vocabulary
+from keras_sparse.native.vocabulary import find_tokens as find_tokens
+from keras_sparse.native.vocabulary import import_vocabulary as import_vocabulary
 from keras_sparse.ops.embedding_lookup import embedding_lookup as embedding_lookup
 from keras_sparse.ops.embedding_lookup_sparse import (
     embedding_lookup_sparse as embedding_lookup_sparse,
 )
-from keras_sparse.ops.erase_rows import erase_rows as erase_rows
-from keras_sparse.ops.evict_rows import evict_rows as evict_rows
-from keras_sparse.ops.export_filter import export_filter as export_filter
-from keras_sparse.ops.export_history import export_history as export_history
-from keras_sparse.ops.export_history import RuleHistory as RuleHistory
-from keras_sparse.ops.export_rows import export_rows as export_rows
 from keras_sparse.ops.group_embedding_lookup import group_embedding_lookup as group_embedding_lookup
 from keras_sparse.ops.group_embedding_lookup_sparse import (
     group_embedding_lookup_sparse as group_embedding_lookup_sparse,
 )
-from keras_sparse.ops.import_filter import import_filter as import_filter
-from keras_sparse.ops.import_rows import import_rows as import_rows
-from keras_sparse.ops.lookup import COMBINERS as COMBINERS
-from keras_sparse.ops.lookup import lookup as lookup
-from keras_sparse.ops.merge_gradients import merge_gradients as merge_gradients
-from keras_sparse.ops.owner import Owner as Owner
-from keras_sparse.ops.pack_slices import pack_slices as pack_slices
-from keras_sparse.ops.pack_slices import unpack_slices as unpack_slices
-from keras_sparse.ops.pooled_slices import PooledSlices as PooledSlices
-from keras_sparse.ops.read_segment import read_segment as read_segment
-from keras_sparse.ops.restore import restore as restore
 from keras_sparse.ops.safe_embedding_lookup_sparse import (
     safe_embedding_lookup_sparse as safe_embedding_lookup_sparse,
 )
-from keras_sparse.ops.saved_rule import SavedRule as SavedRule
-from keras_sparse.ops.set_filter import set_filter as set_filter
-from keras_sparse.ops.set_initial_rows import set_initial_rows as set_initial_rows
-from keras_sparse.ops.set_row_limit import set_row_limit as set_row_limit
-from keras_sparse.ops.set_rule import set_rule as set_rule
-from keras_sparse.ops.snapshot import erased_keys as erased_keys
-from keras_sparse.ops.snapshot import export_raw as export_raw
-from keras_sparse.ops.snapshot import link_files as link_files
-from keras_sparse.ops.snapshot import mark_saved as mark_saved
-from keras_sparse.ops.snapshot import snapshot_versions as snapshot_versions
-from keras_sparse.ops.stage_lookups import collect_lookups as collect_lookups
-from keras_sparse.ops.stage_lookups import create_lookup_stage as create_lookup_stage
-from keras_sparse.ops.stage_lookups import lookup_stage_state as lookup_stage_state
-from keras_sparse.ops.stage_lookups import stage_lookups as stage_lookups
-from keras_sparse.ops.stage_lookups import STAGING_STATISTICS as STAGING_STATISTICS
-from keras_sparse.ops.stage_lookups import staging_stats as staging_stats
-from keras_sparse.ops.table_sizes import table_sizes as table_sizes
-from keras_sparse.ops.table_stats import STATISTICS as STATISTICS
-from keras_sparse.ops.table_stats import table_stats as table_stats
-from keras_sparse.ops.tier_stats import TIER_STATISTICS as TIER_STATISTICS
-from keras_sparse.ops.tier_stats import tier_stats as tier_stats
-from keras_sparse.ops.vocabulary import add_tokens as add_tokens
-from keras_sparse.ops.vocabulary import create_vocabulary as create_vocabulary
-from keras_sparse.ops.vocabulary import export_vocabulary as export_vocabulary
-from keras_sparse.ops.vocabulary import find_tokens as find_tokens
-from keras_sparse.ops.vocabulary import import_vocabulary as import_vocabulary

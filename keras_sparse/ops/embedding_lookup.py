@@ -1,7 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.ops.lookup import lookup
+from keras_sparse.native.lookup import lookup
 from keras_sparse.shape_inference import is_placeholder
 
 
@@ -47,7 +47,9 @@ def embedding_lookup(params, ids, max_norm=None):
 
 def check_table(table, name):
     """Raises unless `table` is an embedding variable."""
-    from keras_sparse.embedding_variable import EmbeddingVariable  # which needs this package first
+    from keras_sparse.tables.embedding_variable import (
+        EmbeddingVariable,  # which needs this package first
+    )
 
     if isinstance(table, EmbeddingVariable):
         return
@@ -90,7 +92,7 @@ def ids_tensor(ids, name):
     """Returns integers of any form but a SparseTensor as a tensor or RaggedTensor; raises where
     they are none.
     """
-    from keras_sparse.layers.ragged_form import ids_as_tensor  # which needs this package first
+    from keras_sparse.ragged_form import ids_as_tensor  # which needs this package first
 
     if ids is None or isinstance(ids, tf.SparseTensor):
         raise TypeError(
@@ -107,7 +109,7 @@ def ids_tensor(ids, name):
 
 def flat_int64(ids, input_dim):
     """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
-    from keras_sparse.layers.ragged_form import to_int64  # which needs this package first
+    from keras_sparse.ragged_form import to_int64  # which needs this package first
 
     return tf.reshape(to_int64(getattr(ids, "flat_values", ids), input_dim), (-1,))
 

@@ -1,12 +1,12 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.lookup import COMBINERS
+from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import check_integers
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup import check_table
 from keras_sparse.ops.embedding_lookup import limit_norms
-from keras_sparse.ops.lookup import COMBINERS
-from keras_sparse.ops.lookup import lookup
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -101,7 +101,7 @@ def ragged_bags(ids, weights):
     Returns:
         RaggedTensor of int64 ids; and of float32 weights, or `None`.
     """
-    from keras_sparse.layers.ragged_form import ragged_form  # which needs this package first
+    from keras_sparse.ragged_form import ragged_form  # which needs this package first
 
     form = ragged_form(ids, weights, "sum", input_dim=None, mask_zero=False)
     row_splits = form.row_splits

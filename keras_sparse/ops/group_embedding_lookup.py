@@ -1,11 +1,11 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import check_table
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
 from keras_sparse.ops.embedding_lookup import rows_like
-from keras_sparse.ops.lookup import lookup
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.

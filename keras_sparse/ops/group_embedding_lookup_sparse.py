@@ -1,11 +1,11 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.lookup import COMBINERS
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
 from keras_sparse.ops.group_embedding_lookup import check_group
 from keras_sparse.ops.group_embedding_lookup import lookup_in_groups
-from keras_sparse.ops.lookup import COMBINERS
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.

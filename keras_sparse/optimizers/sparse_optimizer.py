@@ -4,17 +4,17 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import ops
-from keras_sparse.embedding_variable import EmbeddingVariable
 from keras_sparse.optimizers.check_constants import check_constants
-from keras_sparse.optimizers.check_room import check_room
+from keras_sparse.optimizers.room_check import check_room
+from keras_sparse.optimizers.row_gradient import merge
+from keras_sparse.optimizers.row_gradient import touched_rows
+from keras_sparse.optimizers.row_gradient import TouchedRows
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
-from keras_sparse.optimizers.table_refusals import refuse_any
-from keras_sparse.optimizers.table_refusals import refuse_attributes
-from keras_sparse.optimizers.table_refusals import refuse_norms_of_parts
-from keras_sparse.optimizers.table_refusals import refuse_part_of_row
-from keras_sparse.optimizers.touched_rows import merge
-from keras_sparse.optimizers.touched_rows import touched_rows
-from keras_sparse.optimizers.touched_rows import TouchedRows
+from keras_sparse.optimizers.unsupported_options import refuse_any
+from keras_sparse.optimizers.unsupported_options import refuse_attributes
+from keras_sparse.optimizers.unsupported_options import refuse_norms_of_parts
+from keras_sparse.optimizers.unsupported_options import refuse_part_of_row
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 class SparseOptimizer(keras.optimizers.Optimizer):

@@ -1,6 +1,6 @@
 import keras
 
-from keras_sparse.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 def split_embedding_variable_from_others(variables):

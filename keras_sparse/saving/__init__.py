@@ -1,15 +1,13 @@
 """Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
-from keras_sparse.saving import load_weights as _load_weights  # noqa: F401  (for its effect)
-from keras_sparse.saving import refuse_backup as _refuse_backup  # noqa: F401
-from keras_sparse.saving import save_weights as _save_weights  # noqa: F401
-from keras_sparse.saving.checkpoint_damaged_error import (
-    CheckpointDamagedError as CheckpointDamagedError,
-)
-from keras_sparse.saving.load_checkpoint import CheckpointInfo as CheckpointInfo
-from keras_sparse.saving.load_checkpoint import load_checkpoint as load_checkpoint
-from keras_sparse.saving.load_table import load_table as load_table
-from keras_sparse.saving.save_checkpoint import save_checkpoint as save_checkpoint
-from keras_sparse.saving.save_delta import save_delta as save_delta
-from keras_sparse.saving.save_table import save_table as save_table
+from keras_sparse.saving.keras_files import load_weights as _load_weights  # noqa: F401  (for its effect)
+from keras_sparse.saving.keras_files import refuse_backup as _refuse_backup  # noqa: F401
+from keras_sparse.saving.keras_files import save_weights as _save_weights  # noqa: F401
+from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo as CheckpointInfo
+from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint as load_checkpoint
+from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint as save_checkpoint
+from keras_sparse.saving.checkpoint.save_delta import save_delta as save_delta
+from keras_sparse.saving.format.damage_error import CheckpointDamagedError as CheckpointDamagedError
+from keras_sparse.saving.keras_files.load_table import load_table as load_table
+from keras_sparse.saving.keras_files.save_table import save_table as save_table
 from keras_sparse.saving.verify import verify as verify

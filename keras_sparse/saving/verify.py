@@ -5,16 +5,16 @@ import pathlib
 import h5py
 
 from keras_sparse import checks
-from keras_sparse.distribute.runtime import rank
-from keras_sparse.distribute.runtime import size
-from keras_sparse.distribute.together import together
-from keras_sparse.saving.local_copy import local_copy
-from keras_sparse.saving.progress import Progress
-from keras_sparse.saving.read_chunks import check_chunks
-from keras_sparse.saving.read_chunks import is_of_system
-from keras_sparse.saving.read_dataset import member
-from keras_sparse.saving.table_header import TableHeader
-from keras_sparse.saving.whole_checkpoint import WholeCheckpoint
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+from keras_sparse.saving.format.progress import Progress
+from keras_sparse.saving.format.read_chunks import check_chunks
+from keras_sparse.saving.format.read_chunks import is_of_system
+from keras_sparse.saving.format.read_dataset import member
+from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.keras_files.local_copy import local_copy
 
 
 def verify(filepath):

@@ -1,8 +1,8 @@
 import numpy as np
 
 from keras_sparse import checks
-from keras_sparse.import_pyplot import axes_or_new
-from keras_sparse.import_pyplot import import_pyplot
+from keras_sparse.plotting import axes_or_new
+from keras_sparse.plotting import import_pyplot
 from keras_sparse.storage.id_steps import steps_of_ids
 from keras_sparse.storage.stack_distances import stack_distances
 

@@ -2,7 +2,7 @@ import keras
 
 from keras_sparse import checks
 from keras_sparse.amounts import parse_bytes
-from keras_sparse.ops import _native
+from keras_sparse.native import library as _native
 from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
 

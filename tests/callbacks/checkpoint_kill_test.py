@@ -22,7 +22,7 @@ from checkpoint_cases import NUM_KEYS
 from checkpoint_cases import storage
 from keras_sparse import ops
 from keras_sparse.callbacks import Checkpoint
-from keras_sparse.saving.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 
 # Saves whole ones at 3 and at each 8, and deltas at each 3.
 OPTIONS = {"every_steps": 8, "delta_every": 3, "keep": 2, "verbose": False}

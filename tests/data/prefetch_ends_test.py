@@ -125,7 +125,7 @@ print("not interrupted", flush=True)
 
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_a_process_that_is_interrupted_ends(mode, tmp_path):
-    paths = [str(TESTS), str(TESTS / "data"), *filter(None, sys.path)]
+    paths = [str(TESTS / "support"), str(TESTS / "data"), *filter(None, sys.path)]
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPT, str(tmp_path), mode],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

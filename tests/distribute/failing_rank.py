@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
 
 
 class Averaging(keras.optimizers.SGD):

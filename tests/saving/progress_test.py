@@ -6,11 +6,11 @@ import pytest
 from checkpoint_cases import make_model
 from checkpoint_cases import train_all_keys
 from keras_sparse.saving import load_checkpoint
-from keras_sparse.saving import progress
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
-from keras_sparse.saving.progress import Progress
+from keras_sparse.saving.format import progress
+from keras_sparse.saving.format.progress import Progress
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from filter_cases import table_of
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse.saving import load_table
-from keras_sparse.saving import save_filter
 from keras_sparse.saving import save_table
 from keras_sparse.saving import verify
+from keras_sparse.saving.format import save_filter
 
 
 @each_filter
@@ -112,7 +112,9 @@ def test_a_smaller_frequency_admits_at_the_next_gradient():
 
 def test_many_waiting_keys_are_written_in_chunks(monkeypatch):
     assert 12 * save_filter.MAX_ENTRIES <= 16 << 20
-    monkeypatch.setattr(sys.modules["keras_sparse.saving.save_table"], "MAX_ENTRIES", 1000)
+    monkeypatch.setattr(
+        sys.modules["keras_sparse.saving.keras_files.save_table"], "MAX_ENTRIES", 1000
+    )
     variable, optimizer = filtered(CounterFilter(2))
     keys = np.arange(0, 3 * 1_500, 3)
     step(variable, optimizer, keys)

@@ -20,8 +20,8 @@ from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
-from keras_sparse.saving.checkpoint_folder import CheckpointFolder
-from keras_sparse.saving.whole_file import whole_file
+from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.keras_files.whole_file import whole_file
 
 IDS = np.arange(12).reshape(6, 2)
 

@@ -15,7 +15,7 @@ from table_twins import KINDS
 from table_twins import small
 from table_twins import Twins
 
-TESTS = pathlib.Path(__file__).parents[1]
+SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 TIMEOUT = 300  # seconds; a machine may have much else to do
 TRAIN = """
 import os, signal, sys, time
@@ -76,7 +76,7 @@ def start(tmp_path):
     started = []
 
     def start(script, *kinds):
-        paths = [str(TESTS), *filter(None, sys.path)]
+        paths = [str(SUPPORT), *filter(None, sys.path)]
         process = subprocess.Popen(
             [sys.executable, "-c", TRAIN + script, str(tmp_path), *kinds],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

@@ -135,7 +135,7 @@ def test_a_table_takes_nothing_else(make):
     ],
 )
 def test_names_what_a_missing_store_needs(storage_type, tier, library, monkeypatch):
-    monkeypatch.setattr("keras_sparse.ops._native.LOWER_TIERS", ("SSDHASH",))
+    monkeypatch.setattr("keras_sparse.native.library.LOWER_TIERS", ("SSDHASH",))
     words = rf"and {tier} is not; install {library} .* again, or take one of \('SSDHASH',\)"
     with pytest.raises(NotImplementedError, match=words):
         StorageOption(storage_type, "rows")

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import StorageOption
-from keras_sparse.ops import _native
+from keras_sparse.native import library as _native
 
 ROWS = 3000
 SCRIPT = """

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "ops/core/prefetch.h"
-#include "ops/core/vector_math.h"
+#include "ops/core/math/prefetch.h"
+#include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/bags.h"
+#include "ops/core/ids/bags.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
-#include "ops/core/executor.h"
-#include "ops/core/status.h"
+#include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "ops/core/crc32c.h"
-#include "ops/core/row_schema.h"
+#include "ops/core/base/crc32c.h"
+#include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/core/status.h"
+#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "ops/core/prefetch.h"
-#include "ops/core/vector_math.h"
+#include "ops/core/math/prefetch.h"
+#include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "ops/core/distinct_ids.h"
-#include "ops/core/out_of_range.h"
+#include "ops/core/ids/distinct_ids.h"
+#include "ops/core/ids/out_of_range.h"
 
 namespace keras_sparse {
 namespace {

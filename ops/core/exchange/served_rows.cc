@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "ops/core/lookup.h"
+#include "ops/core/operations/lookup.h"
 
 namespace keras_sparse {
 namespace {

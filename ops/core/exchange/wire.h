@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/status.h"
+#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ops/core/exchange/wire.h"
-#include "ops/core/status.h"
+#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "ops/core/lookup.h"
+#include "ops/core/operations/lookup.h"
 
 namespace keras_sparse {
 namespace {

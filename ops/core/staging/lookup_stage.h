@@ -14,7 +14,7 @@
 
 #include "ops/core/staging/fingerprint.h"
 #include "ops/core/staging/staging_area.h"
-#include "ops/core/status.h"
+#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import checks
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import All2AllSparseEmbedding
 from keras_sparse.layers import Embedding

@@ -8,8 +8,8 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import ops
-from keras_sparse.distribute import broadcast_table
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
+from keras_sparse.distribute.training import broadcast_table
 
 IDS = np.array([[1, 2], [3, 4], [2, 9]])
 TARGETS = np.ones((3, 1))
@@ -42,7 +42,7 @@ def contents(table):
 
 @pytest.mark.parametrize("root", sorted({0, ksd.size() - 1}))
 def test_dense_variables_get_the_values_of_the_root(root, monkeypatch):
-    module = sys.modules["keras_sparse.distribute.broadcast_variables"]
+    module = sys.modules["keras_sparse.distribute.training.broadcast_variables"]
     monkeypatch.setattr(module, "_GROUP_BYTES", 20)
     dtypes = ["float32", "float16", "bfloat16", "float64", "int32", "int64", "uint32", "bool"]
     variables = [keras.Variable(np.full((2, 3), ksd.rank() % 2), dtype=dtype) for dtype in dtypes]

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
 
 IDS = np.arange(64).reshape(32, 2)
 BATCHES = tf.data.Dataset.from_tensor_slices((IDS, np.ones((32, 1), np.float32))).batch(4)

@@ -9,12 +9,12 @@ import pytest
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import saving
-from keras_sparse.distribute.collectives import broadcast_object
-from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.saving import table_loader
-from keras_sparse.saving import table_writer
+from keras_sparse.saving.checkpoint import table_loader
+from keras_sparse.saving.checkpoint import table_writer
 
 SIZES = [(12, 4), (9, 3), (None, 2)]
 NUM_STEPS = 4  # an epoch

@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
-from keras_sparse.distribute.runtime import horovod
-from keras_sparse.ops import _native
+from keras_sparse.distribute.ranks import collectives
+from keras_sparse.distribute.ranks.runtime import horovod
+from keras_sparse.native import library as _native
 
 
 def test_every_rank_gets_its_part_from_every_rank():

@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import broadcast_object
 
 
 def pytest_configure(config):

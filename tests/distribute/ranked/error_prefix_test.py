@@ -4,7 +4,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import ops
-from keras_sparse.distribute.runtime import error_prefix
+from keras_sparse.distribute.ranks.runtime import error_prefix
 
 PREFIX = "" if ksd.size() == 1 else f"[rank {ksd.rank()} of {ksd.size()}] "
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from checks import SumOfRaggedAxis
-from keras_sparse.distribute.collectives import broadcast_object
-from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import group_embedding_scope
 from keras_sparse.layers import GroupEmbedding

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.runtime import horovod
+from keras_sparse.distribute.ranks.runtime import horovod
 
 if ksd.size() == 1:
     pytest.skip("one rank needs no Horovod", allow_module_level=True)

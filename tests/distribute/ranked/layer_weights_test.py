@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import table_weights
-from keras_sparse.distribute.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.tables import whole_tables as table_weights
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 

@@ -4,7 +4,7 @@ import pytest
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
 
 
 @pytest.fixture(scope="module", name="measured")

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
 
 RNG = np.random.default_rng(3)
 X = RNG.random((23, 4)).astype(np.float32)

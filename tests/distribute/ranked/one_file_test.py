@@ -11,15 +11,15 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import spread_table
-from keras_sparse.distribute.collectives import broadcast_object
-from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.tables import sharded_table as spread_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.layers.table_holder import TableHolder
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 
 # The function has the name of its module.
-save_table_module = sys.modules["keras_sparse.saving.save_table"]
+save_table_module = sys.modules["keras_sparse.saving.keras_files.save_table"]
 
 pytestmark = pytest.mark.skipif(ksd.size() == 1, reason="one rank saves as Keras does")
 

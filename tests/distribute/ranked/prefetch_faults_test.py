@@ -13,7 +13,7 @@ import tensorflow as tf
 import keras_sparse.distribute as ksd
 from keras_sparse import ops
 from keras_sparse.data import prefetch_lookups
-from keras_sparse.distribute import exchange_call
+from keras_sparse.distribute.exchange import exchange_call
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from prefetch_on_ranks import make_data

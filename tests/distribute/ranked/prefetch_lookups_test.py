@@ -11,7 +11,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.data import prefetch_lookups
-from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from prefetch_on_ranks import assert_same

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.collectives import gather_objects
+from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 
 TABLES = [(50, 6, "l2"), (7, 4, keras.regularizers.L1L2(0.002, 0.05)), (30, 6, None), (3, 2, "l1")]

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
 
 
 def parts_of(dataset):

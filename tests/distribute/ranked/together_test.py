@@ -1,8 +1,8 @@
 import pytest
 
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.collectives import gather_objects
-from keras_sparse.distribute.together import together
+from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.shared_errors import together
 from keras_sparse.saving import CheckpointDamagedError
 
 

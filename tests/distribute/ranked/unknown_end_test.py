@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute import collectives
+from keras_sparse.distribute.ranks import collectives
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 

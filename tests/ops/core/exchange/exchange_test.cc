@@ -3,9 +3,9 @@
 #include <map>
 #include <random>
 
-#include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/reference.h"
-#include "tests/ops/core/thread_executor.h"
+#include "tests/ops/core/support/exchange_testing.h"
+#include "tests/ops/core/support/reference.h"
+#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
 namespace exchange_test {

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/ops/core/testing.h"
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace wire_floats_test {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "ops/core/lookup.h"
-#include "tests/ops/core/table_testing.h"
+#include "ops/core/operations/lookup.h"
+#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
 namespace fingerprint_test {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/ops/core/testing.h"
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace lookup_stage_test {

@@ -1,0 +1,183 @@
+import tensorflow as tf
+
+from keras_sparse.distribute.ranks.collectives import alltoall
+from keras_sparse.native import library as _native
+from keras_sparse.native.lookup_gradient import gradient_dims
+from keras_sparse.native.lookup_gradient import shape_tensor
+from keras_sparse.native.pooled_slices import PooledSlices
+
+
+class ExchangeCall:
+    """One lookup over ranks: its tensors, and its ops forward and back.
+
+    It has no variables: TensorFlow keeps what a custom gradient refers to until the process ends,
+    and a table goes with its variable.
+
+    Args:
+        exchange: `Exchange`.
+        tables, ids, row_splits, weights, combiners: As in `Exchange.lookup`; lists without gaps.
+        weighted: List of the places of the inputs that were given weights.
+    """
+
+    def __init__(self, exchange, tables, ids, row_splits, weights, combiners, weighted):
+        self.layout = exchange.layout
+        self.area = exchange.area
+        self.handles = [variable.native for variable in exchange.variables]
+        self.pools = exchange.pools
+        self.tables = tables
+        self.ids = ids
+        self.row_splits = row_splits
+        self.weights = weights
+        self.combiners = combiners
+        self.weighted = weighted
+
+    def rows(self, name, anchors, slices):
+        """Returns the outputs of the lookup.
+
+        Args:
+            name: String. What the names of its exchanges begin with.
+            anchors: List of tensors that gradients of tables arrive at.
+            slices: List of `Slices`, one for each of these.
+        """
+
+        @tf.custom_gradient
+        def rows_of(*anchors_and_weights):
+            request, served, words, splits = self._exchange(name)
+            reply = {"words": words, "splits": splits, "own_words": served.own_reply}
+            rows = _native.lib.keras_sparse_combine_rows(
+                **reply,
+                reply_rows=request.reply_rows,
+                output_dims=self.layout.dims_of(self.tables),
+                **self._uses(request),
+            )
+
+            def gradient(*row_grads):
+                grads = [tf.convert_to_tensor(grad) for grad in row_grads]
+                table_grads = self._table_grads(slices, grads, request, served, name)
+                return table_grads + self._weight_grads(grads, request, reply)
+
+            return list(rows), gradient
+
+        return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
+
+    def _exchange(self, name):
+        """Returns the request, what was served to other ranks, and the words and splits of the rows
+        that came.
+        """
+        request = _native.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
+        words, splits = alltoall(request.words, request.splits, f"{name}.ids")
+        served = self._serve(words, splits, request.own_words)
+        words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
+        return request, served, words, splits
+
+    def inputs(self):
+        """Returns what the native ops take of the inputs of the lookup, as a dict."""
+        return {
+            "ids": self.ids,
+            "row_splits": self.row_splits,
+            "weights": self.weights,
+            "combiners": self.combiners,
+            "input_tables": self.layout.numbers_of(self.tables),
+        }
+
+    def _serve(self, words, splits, own_words):
+        return _native.lib.keras_sparse_serve_rows(
+            handles=self.handles,
+            words=words,
+            splits=splits,
+            own_words=own_words,
+            pools=self.pools,
+            **self.layout.attributes,
+        )
+
+    def _uses(self, request, places=None):
+        """What the native ops take of the inputs at these places; all by default."""
+        places = range(len(self.ids)) if places is None else places
+        return {
+            "positions": [request.positions[i] for i in places],
+            "position_splits": [request.position_splits[i] for i in places],
+            "scales": [request.scales[i] for i in places],
+            "weights": [self.weights[i] for i in places],
+            "combiners": [self.combiners[i] for i in places],
+            "input_tables": self.layout.numbers_of([self.tables[i] for i in places]),
+            **self.layout.attributes,
+        }
+
+    def _table_grads(self, slices, grads, request, served, name):
+        if not slices:
+            return []
+        returned = _native.lib.keras_sparse_return_gradients(
+            output_grads=grads,
+            reply_rows=request.reply_rows,
+            scale=1 / self.layout.num_ranks,
+            **self._uses(request),
+        )
+        words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
+        values = _native.lib.keras_sparse_gather_gradients(
+            words=words,
+            splits=splits,
+            own_words=returned.own_words,
+            served_rows=served.served_rows,
+            output_dims=self.layout.own_dims,
+            P=len(self.layout.own_dims),
+            **self.layout.attributes,
+        )
+        return [each.make(values, served, tf.size(words, tf.int64)) for each in slices]
+
+    def _weight_grads(self, grads, request, reply):
+        if not self.weighted:
+            return []
+        return list(
+            _native.lib.keras_sparse_combine_rows_weights_grad(
+                output_grads=[grads[i] for i in self.weighted],
+                **reply,
+                reply_rows=request.reply_rows,
+                **self._uses(request, self.weighted),
+            )
+        )
+
+
+class Slices:
+    """What the gradient of a variable is made of, without the variable.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        place: Integer, among this rank's parts of tables. `None` for a variable that stands in for
+            tables of other ranks.
+        pools: Boolean. Whether the table has an input with a combiner.
+    """
+
+    def __init__(self, variable, place, pools):
+        self._dims = gradient_dims(variable)
+        self._place = place
+        self._pools = pools
+
+    def make(self, values, served, after):
+        """Returns the gradient.
+
+        Args:
+            values: List of tensors: the gradients of what was served, one a part.
+            served: What `ExchangeCall` served of each part.
+            after: As for `no_slices`.
+        """
+        if self._place is None:
+            return no_slices(self._dims, after)
+        values, ids = values[self._place], tf.identity(served.ids[self._place])
+        if not self._pools:
+            return tf.IndexedSlices(values, ids, shape_tensor(*self._dims))
+        bags = (tf.identity(served.row_splits[self._place]), tf.zeros((0,), tf.float32), "sum")
+        return PooledSlices(ids, values, *bags, shape_tensor(*self._dims))
+
+
+def no_slices(dims, after):
+    """Returns a gradient of an embedding variable that has no rows in it.
+
+    Args:
+        dims: `gradient_dims` of the variable.
+        after: int64 scalar, not negative, that an exchange gives for which other ranks wait. Of a
+            `tf.function` whose gradient a tape outside of it takes, only what gradients are made
+            from is computed, so these are. A control dependency does not do: TensorFlow replaces
+            ops that nothing else needs by empty ones.
+    """
+    values = tf.zeros(tf.stack([tf.minimum(after, 0), dims[1]]))
+    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), shape_tensor(*dims))

@@ -1,0 +1,82 @@
+import keras
+
+from keras_sparse.distribute.metrics.average_metrics import average_metrics
+from keras_sparse.distribute.metrics.average_metrics import average_over_ranks
+from keras_sparse.distribute.metrics.unweighted_metrics import unweigh_metrics
+from keras_sparse.distribute.training.check_replicas import warn_of_different_copies
+
+
+class MetricAverage(keras.callbacks.Callback):
+    """Lets callbacks, the history and what is printed have the metrics of all ranks.
+
+    At the end of each epoch, of its validation and of an evaluation the logs become those of what
+    all ranks have seen together, as `keras_sparse.distribute.average_metrics` computes them. They
+    are the same on all ranks, so that `EarlyStopping` or `ReduceLROnPlateau` decide alike. It must
+    be the first in the list of callbacks, as those before it see the numbers of their rank.
+
+    Loss and metrics, weighted ones included, are those of one process with the same batches, also
+    of a dataset of `shard(..., weigh_samples=True)`: what this adds to the weights of samples is
+    for gradients, and the callback keeps it out of what is reported. (That is done where a model
+    calls its `compute_loss` and `compute_metrics`, which a `train_step` of its own may leave out.)
+
+    At the end of the first epoch it also looks whether ranks have the same dense variables, and
+    warns if not: their optimizer is no `DistributedOptimizer`, say, or they did not begin alike.
+
+    What `evaluate` returns is out of a callback's reach, and so is the loss that is printed within
+    an epoch: they stay those of one rank. Call `average_metrics(model)` after `evaluate`. Where a
+    model's own `train_step` returns other names than its metrics have, the logs are averaged with
+    the same weight for each rank.
+
+    Example:
+    >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    >>> callback = keras_sparse.distribute.MetricAverage()
+    >>> ids = np.array([[1, 2], [2, 3]])
+    >>> history = model.fit(ids, np.ones((2, 1)), verbose=0, callbacks=[callback])
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._is_in_epoch = False
+        self._has_looked_at_copies = False
+        self._of_training = None  # if validation has reset the metrics since
+        self._of_validation = {}
+        self._of_epoch = {}
+
+    def set_model(self, model):
+        super().set_model(model)
+        unweigh_metrics(model)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._is_in_epoch = True
+        self._of_training, self._of_validation = None, {}
+
+    def on_test_begin(self, logs=None):
+        if self._is_in_epoch:  # Keras resets the metrics next
+            self._of_training = average_metrics(self.model)
+
+    def on_test_end(self, logs=None):
+        logs = {} if logs is None else logs
+        logs.update(_of_all_ranks(logs, average_metrics(self.model)))
+        self._of_validation = {f"val_{name}": value for name, value in logs.items()}
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._is_in_epoch = False
+        logs = {} if logs is None else logs
+        metrics = self._of_training
+        metrics = average_metrics(self.model) if metrics is None else metrics
+        of_training = {k: v for k, v in logs.items() if k not in self._of_validation}
+        logs.update(_of_all_ranks(of_training, metrics))
+        logs.update(self._of_validation)
+        self._of_epoch = dict(logs)
+        if not self._has_looked_at_copies:
+            self._has_looked_at_copies = True
+            warn_of_different_copies(self.model)
+
+    def on_train_end(self, logs=None):
+        if logs is not None:
+            logs.update(self._of_epoch)
+
+
+def _of_all_ranks(logs, metrics):
+    """Returns logs of all ranks: metrics if they are what the logs come from, as in Keras."""
+    return metrics if set(metrics) == set(logs) else average_over_ranks(logs)

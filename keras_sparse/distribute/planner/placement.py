@@ -1,0 +1,195 @@
+import dataclasses
+
+from keras_sparse import checks
+from keras_sparse.amounts import parse_bytes
+from keras_sparse.distribute.planner.auto_placement import auto_placement
+from keras_sparse.distribute.planner.auto_placement import PLAIN_STRATEGIES
+from keras_sparse.distribute.planner.cost_model import CostModel
+from keras_sparse.distribute.planner.memory_budget import check_budget
+from keras_sparse.distribute.planner.memory_budget import refuse_impossible
+from keras_sparse.distribute.planner.placement_rules import PlacementRules
+from keras_sparse.distribute.planner.plan import Plan
+from keras_sparse.distribute.planner.size_placement import plain_placement
+from keras_sparse.distribute.planner.table_spec import TableSpec
+
+STRATEGIES = (*PLAIN_STRATEGIES, "auto")
+
+
+def plan_placement(
+    tables,
+    num_ranks,
+    strategy="basic",
+    column_slice_threshold=None,
+    row_slice_threshold=None,
+    data_parallel_threshold=None,
+    input_table_map=None,
+    memory_budget=None,
+    cost_model=None,
+):
+    """Decides which rank holds what of each table.
+
+    The thresholds, which count elements (`rows * width`), are looked at first, table by table: one
+    with at most `data_parallel_threshold` is copied to all ranks; of the others, one with at least
+    `row_slice_threshold` is spread over all ranks by rows: rank `r` has those with
+    `key % num_ranks == r`. What is left goes to the ranks by `strategy`, whole or cut by columns.
+
+    Thresholds and the first three strategies are those of NVIDIA Merlin distributed-embeddings 1.0.
+    Unlike there a table is cut into any number of slices, and a rank may be left without one.
+
+    A dynamic table has no size. Of several ranks all have a part of it, by rows, whatever the
+    thresholds are. A single rank has all of every table.
+
+    Args:
+        tables: List of `TableSpec`, or of dicts of their arguments.
+        num_ranks: Integer.
+        strategy: `"basic"`: slices go to the ranks in turn. `"memory_balanced"`: the largest
+            first, in turn forwards and backwards, so that each rank has about as many.
+            `"memory_optimized"`: the largest first, each to the rank with the fewest elements.
+            `"auto"`: looks for the plan whose slowest rank is predicted to be fastest, and chooses
+            the kind of each table that no threshold decides, within the memory budget; never
+            slower than the other three by `cost_model`, if they fit. Defaults to `"basic"`.
+        column_slice_threshold: Integer, elements. A table is cut into as few slices of columns as
+            have at most so many, but no more than there are ranks or columns. Their widths differ
+            by one column at most. Slices of a table that come to the same rank become one. Defaults
+            to `None`: if fewer tables than ranks are left, those with the largest slices are cut
+            until each rank has one, or there is nothing left to cut; `"auto"` cuts as it sees fit.
+        row_slice_threshold, data_parallel_threshold: Integers, elements. Default to `None`: no
+            table is spread by rows or copied, but by `"auto"`.
+        input_table_map: List of integers. Input `i` looks up in table `input_table_map[i]`.
+            Defaults to `None`: each table has one input, or as many as there are numbers in its
+            `hotness`, in the order of tables.
+        memory_budget: Integer, bytes of rows and slots that a rank may have; or a string, such as
+            `"16GB"` or `"16GiB"`. Defaults to `None`, no limit.
+        cost_model: `CostModel`: how fast memory and network are, and the batch of a rank. Defaults
+            to `None`: a `CostModel()`.
+
+    Returns:
+        `Plan`. The same for the same arguments, on every rank.
+
+    Raises:
+        TypeError, ValueError: An argument of a wrong type or out of its range; or a plan of which a
+            rank has more than the memory budget: the error says which table is too large, and what
+            would do.
+
+    Example:
+    >>> from keras_sparse.distribute import plan_placement, TableSpec
+    >>> tables = [
+    ...     TableSpec("users", 1_000_000, 32, "sum", hotness=20, num_slots=1),
+    ...     TableSpec("items", 200_000, 32, "sum", num_slots=1),
+    ...     TableSpec("countries", 200, 8, num_slots=1),
+    ... ]
+    >>> plan = plan_placement(
+    ...     tables, num_ranks=4, row_slice_threshold=10**7, data_parallel_threshold=10**4
+    ... )
+    >>> [placement.kind for placement in plan.placements]
+    ['row_wise', 'column_wise', 'data_parallel']
+    >>> [(each.rank, each.first_column, each.num_columns) for each in plan.slices_of_input(1)]
+    [(0, 0, 8), (1, 8, 8), (2, 16, 8), (3, 24, 8)]
+    """
+    tables = _check_tables(tables)
+    tables, input_table_map = _with_inputs(tables, input_table_map)
+    num_ranks = checks.positive(num_ranks, "num_ranks")
+    checks.one_of(strategy, STRATEGIES, "strategy")
+    rules = PlacementRules(
+        num_ranks, column_slice_threshold, row_slice_threshold, data_parallel_threshold
+    )
+    if memory_budget is not None:
+        memory_budget = parse_bytes(memory_budget, "memory_budget")
+    cost_model = _check_cost_model(cost_model)
+    if strategy == "auto" and num_ranks > 1:
+        placements = auto_placement(tables, rules, memory_budget, cost_model)
+        if placements is None:
+            refuse_impossible(tables, num_ranks, memory_budget)
+            raise ValueError(
+                "`memory_budget` must hold what the thresholds make of the tables; leave "
+                "thresholds out, or give each rank more memory. Received: "
+                f"memory_budget={memory_budget}, row_slice_threshold={row_slice_threshold}, "
+                f"data_parallel_threshold={data_parallel_threshold}"
+            )
+        rank_tables = _tables_of_ranks(placements, num_ranks)
+    else:
+        plain = "basic" if strategy == "auto" else strategy
+        placements, rank_tables = plain_placement(tables, plain, rules)
+    plan = Plan(
+        tables,
+        placements,
+        rank_tables,
+        num_ranks,
+        strategy,
+        input_table_map,
+        memory_budget,
+        cost_model,
+    )
+    check_budget(plan)
+    return plan
+
+
+def _check_tables(tables):
+    if not isinstance(tables, (list, tuple)) or not tables:
+        raise TypeError(
+            f"`tables` must be a list of TableSpec, and not empty. Received: tables={tables!r}"
+        )
+    tables = [TableSpec.from_config(each) if isinstance(each, dict) else each for each in tables]
+    names: dict[str, int] = {}
+    for i, table in enumerate(tables):
+        if not isinstance(table, TableSpec):
+            raise TypeError(f"`tables` must be TableSpec. Received: tables[{i}]={table!r}")
+        if table.name in names:
+            raise ValueError(
+                "Each table must have a name of its own. Received: name='"
+                f"{table.name}' of tables[{names[table.name]}] and tables[{i}]"
+            )
+        names[table.name] = i
+    return tables
+
+
+def _with_inputs(tables, input_table_map):
+    """Returns the tables with a tuple as their hotness, a number an input, and the map."""
+    if input_table_map is None:
+        input_table_map = [i for i, table in enumerate(tables) for _ in _as_tuple(table.hotness)]
+    elif not isinstance(input_table_map, (list, tuple)):
+        raise TypeError(
+            "`input_table_map` must be a list of the index of a table for each input. Received: "
+            f"input_table_map={input_table_map!r}"
+        )
+    num_inputs = [0] * len(tables)
+    for i, table in enumerate(input_table_map):
+        if not 0 <= checks.integer(table, f"input_table_map[{i}]") < len(tables):
+            raise ValueError(
+                f"`input_table_map` must name tables from 0 to {len(tables) - 1}. Received: "
+                f"input_table_map[{i}]={table}"
+            )
+        num_inputs[table] += 1
+    counted = []
+    for table, count in zip(tables, num_inputs, strict=True):
+        hotness = table.hotness
+        hotness = hotness if isinstance(hotness, tuple) else (hotness,) * count
+        if len(hotness) != count:
+            raise ValueError(
+                "`hotness` must be a number, or one for each input of the table. Received: "
+                f"hotness={table.hotness} of table '{table.name}' with {count} inputs"
+            )
+        counted.append(dataclasses.replace(table, hotness=hotness))
+    return counted, [int(table) for table in input_table_map]
+
+
+def _as_tuple(hotness):
+    return hotness if isinstance(hotness, tuple) else (hotness,)
+
+
+def _check_cost_model(cost_model):
+    if cost_model is None:
+        return CostModel()
+    if not isinstance(cost_model, CostModel):
+        raise TypeError(f"`cost_model` must be a CostModel. Received: cost_model={cost_model!r}")
+    return cost_model
+
+
+def _tables_of_ranks(placements, num_ranks):
+    """Returns a list a rank of the indices of its tables, ordered by kind as `Plan` says."""
+    of_ranks: list[list[int]] = [[] for _ in range(num_ranks)]
+    order = {"table_wise": 0, "column_wise": 0, "row_wise": 1, "data_parallel": 2}
+    for i in sorted(range(len(placements)), key=lambda i: order[placements[i].kind]):
+        for rank in placements[i].ranks:
+            of_ranks[rank].append(i)
+    return of_ranks

@@ -1,0 +1,215 @@
+import functools
+import json
+
+from keras_sparse.distribute.planner.cost_model import CostModel
+from keras_sparse.distribute.planner.memory_budget import bytes_of_ranks
+from keras_sparse.distribute.planner.plan_picture import draw_plan
+from keras_sparse.distribute.planner.plan_text import plan_text
+from keras_sparse.distribute.planner.table_placement import TablePlacement
+from keras_sparse.distribute.planner.table_spec import TableSpec
+
+_FORMAT = 1
+
+
+class Plan:
+    """Which rank holds what of each table. `plan_placement` makes it.
+
+    Attributes:
+        tables: List of `TableSpec`. Each has a tuple as its hotness, with a number an input.
+        placements: List of a `TablePlacement` a table: its kind and slices.
+        rank_tables: List of a list a rank: the indices of its tables.
+        num_ranks: Integer.
+        strategy: String. As it was given to `plan_placement`.
+        input_table_map: List of integers: the index of the table of each input.
+        memory_budget: Integer, bytes a rank, or `None`.
+        cost_model: `CostModel`.
+
+    Args:
+        tables, placements, rank_tables, num_ranks, strategy, input_table_map, memory_budget,
+            cost_model: As the attributes.
+
+    Raises:
+        ValueError: The placements are not all of each table once, or `rank_tables` are others than
+            theirs.
+
+    Example:
+    >>> from keras_sparse.distribute import plan_placement, TableSpec
+    >>> tables = [TableSpec("users", 1000, 16), TableSpec("items", 500, 8)]
+    >>> plan = plan_placement(tables, num_ranks=2)
+    >>> plan.tables_of(0), plan.tables_of(1)
+    ([0], [1])
+    >>> plan.rank_bytes
+    array([64000, 16000])
+    """
+
+    def __init__(
+        self,
+        tables,
+        placements,
+        rank_tables,
+        num_ranks,
+        strategy,
+        input_table_map,
+        memory_budget=None,
+        cost_model=None,
+    ):
+        self.tables = list(tables)
+        self.placements = list(placements)
+        self.rank_tables = [list(each) for each in rank_tables]
+        self.num_ranks = num_ranks
+        self.strategy = strategy
+        self.input_table_map = list(input_table_map)
+        self.memory_budget = memory_budget
+        self.cost_model = CostModel() if cost_model is None else cost_model
+        self._check()
+
+    def tables_of(self, rank):
+        """Returns the indices of the tables that a rank holds at least a part of: a list.
+
+        Those that it has columns of come first, in the order in which it got them, then those it
+        has rows of, then those that all ranks have.
+        """
+        return list(self.rank_tables[self._check_rank(rank)])
+
+    def slice_of(self, table, rank):
+        """Returns the `TableSlice` that a rank has of the table with this index, or `None`."""
+        self._check_rank(rank)
+        return next((each for each in self.placements[table].slices if each.rank == rank), None)
+
+    def slices_of_input(self, index):
+        """Returns what the output of an input is made of: a tuple of `TableSlice`.
+
+        Of a table that is spread by columns they are in the order of columns: the output is theirs,
+        one beside the other.
+        """
+        return self.placements[self.input_table_map[index]].slices
+
+    @functools.cached_property
+    def rank_bytes(self):
+        """Bytes of rows and slots on each rank: an int64 array of shape `(num_ranks,)`.
+
+        Of dynamic tables their `first_tier_bytes` count, where they are given.
+        """
+        return bytes_of_ranks(self.tables, self.placements, self.num_ranks)
+
+    @functools.cached_property
+    def rank_seconds(self):
+        """Load: the seconds of a step that the cost model predicts for each rank.
+
+        A float64 array of shape `(num_ranks,)`.
+        """
+        return self.cost_model.rank_seconds(self.tables, self.placements, self.num_ranks)
+
+    @property
+    def step_seconds(self):
+        """Float. The predicted seconds of the slowest rank, for which all others wait."""
+        return float(self.rank_seconds.max())
+
+    def summary(self):
+        """Returns the text of a table: a line a table, of which equal ones share one, and a line a
+        rank.
+        """
+        return plan_text(self)
+
+    def print(self):
+        """Prints `summary()`."""
+        print(self)
+
+    def plot(self, ax=None):
+        """Draws the bytes of each rank as bars, a color a kind, and its load as points.
+
+        Args:
+            ax: Axes of matplotlib. Defaults to `None`: those of a new figure.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+            TypeError: `ax` is something else.
+        """
+        return draw_plan(self, ax)
+
+    def get_config(self):
+        """Returns all of the plan as a dict that can be written as JSON."""
+        return {
+            "format": _FORMAT,
+            "tables": [table.get_config() for table in self.tables],
+            "placements": [placement.get_config() for placement in self.placements],
+            "rank_tables": self.rank_tables,
+            "num_ranks": self.num_ranks,
+            "strategy": self.strategy,
+            "input_table_map": self.input_table_map,
+            "memory_budget": self.memory_budget,
+            "cost_model": self.cost_model.get_config(),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the plan that `get_config` describes, and checks it."""
+        if not isinstance(config, dict) or config.get("format") != _FORMAT:
+            found = config.get("format") if isinstance(config, dict) else config
+            raise ValueError(
+                f"A saved plan must be of format {_FORMAT}; make the plan anew. Received: "
+                f"format={found!r}"
+            )
+        arguments = {name: value for name, value in config.items() if name != "format"}
+        arguments["tables"] = [TableSpec.from_config(each) for each in config["tables"]]
+        arguments["placements"] = [
+            TablePlacement.from_config(each) for each in config["placements"]
+        ]
+        arguments["cost_model"] = CostModel.from_config(config["cost_model"])
+        return cls(**arguments)
+
+    def to_json(self):
+        """Returns all of the plan as text, a string, from which `from_json` makes it again."""
+        return json.dumps(self.get_config(), indent=1)
+
+    @classmethod
+    def from_json(cls, text):
+        """Makes a plan from what `to_json` returned, and checks that it is all of each table.
+
+        Raises:
+            ValueError: The text is no plan, or one that loses or doubles a part of a table.
+        """
+        try:
+            return cls.from_config(json.loads(text))
+        except (KeyError, TypeError, IndexError, json.JSONDecodeError) as error:
+            raise ValueError(
+                f"A saved plan must be as `to_json` wrote it; make it anew. Received: {error!r}"
+            ) from error
+
+    def __eq__(self, other):
+        return isinstance(other, Plan) and self.get_config() == other.get_config()
+
+    def __str__(self):
+        return self.summary()
+
+    def _check_rank(self, rank):
+        if not 0 <= rank < self.num_ranks:
+            raise ValueError(f"`rank` must be in [0, {self.num_ranks}). Received: rank={rank}")
+        return rank
+
+    def _check(self):
+        if len(self.placements) != len(self.tables):
+            raise ValueError(
+                "A plan must have a placement a table. Received: "
+                f"{len(self.placements)} placements of {len(self.tables)} tables"
+            )
+        found: list[set[int]] = [set() for _ in range(self.num_ranks)]
+        for i, (table, placement) in enumerate(zip(self.tables, self.placements, strict=True)):
+            placement.check(table, self.num_ranks)
+            for rank in placement.ranks:
+                found[rank].add(i)
+        named = [sorted(each) for each in self.rank_tables]
+        if named != [sorted(each) for each in found]:
+            raise ValueError(
+                "`rank_tables` must name the tables that each rank has slices of, once. Received: "
+                f"rank_tables={self.rank_tables}"
+            )
+        for i, table in enumerate(self.input_table_map):
+            if not 0 <= table < len(self.tables):
+                raise ValueError(
+                    f"`input_table_map` must name tables from 0 to {len(self.tables) - 1}. "
+                    f"Received: input_table_map[{i}]={table}"
+                )

@@ -1,0 +1,175 @@
+"""The one place where Horovod is loaded and asked which of how many ranks this process is.
+
+A plain process is rank 0 of 1 and needs no Horovod.
+"""
+
+import functools
+import os
+import sys
+import warnings
+
+# One of these says that a launcher started this process as one of several ranks.
+_LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+# What launchers say from which Horovod does not learn of the others. That of Slurm is the one of
+# `srun`: SLURM_NTASKS is also there in a batch script, which runs once.
+_OTHER_LAUNCHERS = (
+    "SLURM_STEP_NUM_TASKS",
+    "MV2_COMM_WORLD_SIZE",
+    "MPI_LOCALNRANKS",
+    "FLUX_JOB_SIZE",
+    "JSM_NAMESPACE_SIZE",
+)
+_STALL_SECONDS = "KERAS_SPARSE_STALL_SECONDS"
+
+
+def init():
+    """Joins the other ranks, if a launcher such as `horovodrun` started this process with others.
+
+    To call it again does nothing, and what needs it calls it by itself. In a plain process there is
+    nothing to join: it is rank 0 of 1, and Horovod is not needed.
+
+    Raises:
+        ImportError: A launcher started several ranks and Horovod is not installed.
+
+    Example:
+    >>> import keras_sparse.distribute as ksd
+    >>> ksd.init()
+    >>> ksd.rank(), ksd.size()
+    (0, 1)
+    """
+    _runtime()
+
+
+def rank():
+    """Returns the number of this process, from 0 to `size() - 1`."""
+    return _runtime().rank()
+
+
+def size():
+    """Returns how many processes train together."""
+    return _runtime().size()
+
+
+def local_rank():
+    """Returns the number of this process among those of its machine, from 0."""
+    return _runtime().local_rank()
+
+
+def local_size():
+    """Returns how many of the processes are on this machine."""
+    return _runtime().local_size()
+
+
+def horovod():
+    """Returns the module `horovod.tensorflow`, once it is initialised.
+
+    Raises:
+        RuntimeError: There is one rank only, which has nothing to exchange.
+    """
+    runtime = _runtime()
+    if isinstance(runtime, _OneRank):
+        raise RuntimeError("Horovod must not be asked for where there is one rank only")
+    return runtime
+
+
+def error_prefix():
+    """Returns what messages of a rank begin with: `"[rank 3 of 8] "`, or nothing on one rank."""
+    return _prefix_of(_runtime())
+
+
+def folder_of_rank(folder):
+    """Returns the folder in `folder` that is this rank's alone; on one rank the folder itself.
+
+    Args:
+        folder: String, the path of what all ranks were given.
+    """
+    return folder if size() == 1 else os.path.join(folder, f"rank-{rank()}-of-{size()}")
+
+
+def _prefix_of(runtime):
+    return "" if runtime.size() == 1 else f"[rank {runtime.rank()} of {runtime.size()}] "
+
+
+class _OneRank:
+    """What Horovod would say of a plain process."""
+
+    def rank(self):
+        return 0
+
+    def size(self):
+        return 1
+
+    def local_rank(self):
+        return 0
+
+    def local_size(self):
+        return 1
+
+
+@functools.cache
+def _runtime():
+    runtime = _join()
+    if runtime.size() == 1:
+        return _OneRank()
+    # These need TensorFlow, which Horovod has loaded by now; the planner does without.
+    from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_errors
+    from keras_sparse.native.library import set_error_prefix
+
+    set_error_prefix(_prefix_of(runtime))
+    explain_uncaught_errors(_prefix_of(runtime))
+    stall_seconds()  # what is wrong with it shows here, before anything waits
+    return runtime
+
+
+def stall_seconds():
+    """Returns for how long ranks wait for each other before that is an error; 0 for good."""
+    text = os.environ.get(_STALL_SECONDS) or "30"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(
+            f"The environment variable {_STALL_SECONDS} must be a number of seconds, or 0 for no "
+            f"limit. Received: {_STALL_SECONDS}='{text}'"
+        )
+    return seconds
+
+
+def _join():
+    initialised = sys.modules.get("horovod.tensorflow")
+    if initialised is not None and initialised.is_initialized():
+        return initialised
+    launched = _sizes(_LAUNCHERS)
+    if not launched:
+        if not any(name in os.environ for name in _LAUNCHERS):
+            _warn_of_others(_sizes(_OTHER_LAUNCHERS))
+        return _OneRank()
+    try:
+        import horovod.tensorflow as module
+    except ImportError as error:
+        raise ImportError(
+            "Several ranks need Horovod. Install it with `python -m keras_sparse.install_horovod`. "
+            f"Received: {launched}, and no package horovod"
+        ) from error
+    module.init()
+    if module.size() == 1:
+        _warn_of_others(launched)
+    return module
+
+
+def _sizes(names):
+    """Returns those of these environment variables that tell of more than one process."""
+    return {name: os.environ[name] for name in names if os.environ.get(name, "1") != "1"}
+
+
+def _warn_of_others(sizes):
+    """Warns if a launcher seems to have started others that Horovod does not know of."""
+    if sizes:
+        warnings.warn(
+            "This process trains alone, as rank 0 of 1, and so would each of the others that seem "
+            "to have been started with it; they would write the same files. Start them with "
+            f"`horovodrun -np {next(iter(sizes.values()))} python ...`, or, if each is meant to "
+            f"train alone, unset what tells of several. Received: {sizes}",
+            stacklevel=2,
+        )

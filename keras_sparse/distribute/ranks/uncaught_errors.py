@@ -1,0 +1,49 @@
+"""What a rank adds to the error that it ends with."""
+
+import re
+import sys
+
+from keras_sparse.distribute.ranks import watch
+
+# How Horovod's errors are known, over each of its transports.
+_OF_HOROVOD = re.compile(r"Horovod has been shut down|/gloo/\w+/|(MPI_|nccl)\w+ failed")
+
+
+def explain_uncaught_errors(prefix):
+    """Lets every error that ends this process say which rank it was, and why others end with it.
+
+    Where a rank ends, Horovod lets the exchanges of the others fail. Their errors do not say that
+    they are not the cause.
+
+    Args:
+        prefix: String: `"[rank 3 of 8] "`.
+    """
+    shown_by = sys.excepthook
+
+    def show(kind, error, traceback):
+        add_last_words(error, prefix)
+        shown_by(kind, error, traceback)
+
+    sys.excepthook = show
+
+
+def add_last_words(error, prefix):
+    """Adds a note to an error, which Python prints below it.
+
+    Args:
+        error: Exception.
+        prefix: String, as in `explain_uncaught_errors`.
+    """
+    if not isinstance(error, Exception):  # the user ends the process, or the program itself
+        return
+    if _OF_HOROVOD.search(str(error)) and watch.has_stalled():
+        error.add_note(f"{prefix}This rank ends because all ranks waited for each other, see above")
+    elif _OF_HOROVOD.search(str(error)):
+        error.add_note(
+            f"{prefix}This rank ends because another rank has ended, or cannot be reached. Look at "
+            "what the others have printed: the cause is the error of the one that ended first. A "
+            "rank without any was killed, perhaps as memory ran out; or it was done, because not "
+            "all ranks call `fit`, `evaluate` and `predict`, with as many batches."
+        )
+    else:
+        error.add_note(f"{prefix}This rank ends with the error above, and the others with it.")

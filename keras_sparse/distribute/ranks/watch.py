@@ -1,0 +1,101 @@
+"""Ends ranks that wait for each other in different calls, and would for good."""
+
+import json
+import sys
+import threading
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse.distribute.ranks.exchange_thread import ExchangeThread
+from keras_sparse.distribute.ranks.exchange_thread import shut_down
+from keras_sparse.distribute.ranks.named_exchange import NamedExchange
+from keras_sparse.distribute.ranks.runtime import error_prefix
+from keras_sparse.distribute.ranks.runtime import horovod
+from keras_sparse.distribute.ranks.runtime import stall_seconds
+from keras_sparse.distribute.ranks.stall_text import stall_text
+from keras_sparse.native import library as _native
+
+_begun = threading.Lock()  # taken once
+_stalled = threading.Event()
+
+
+class Watch(ExchangeThread):
+    """Tells the other ranks now and then what this one waits for, and looks at all of it.
+
+    A rank that computes, saves or stands in a debugger waits for none, and is no fault however long
+    it takes. But where each rank waits in a call and no call has all ranks in it, none goes on.
+    That is said on each, and Horovod shut down: their calls are errors then.
+
+    Args:
+        seconds: Float, the same on all ranks. How long all must have waited.
+    """
+
+    def __init__(self, seconds):
+        super().__init__("keras_sparse.watch")
+        self._seconds = seconds
+        self._ends = threading.Event()
+
+    def run(self):
+        before = None
+        try:
+            exchange = NamedExchange(self.name)
+            while not self._ends.wait(self._seconds / 6):
+                of_ranks = self._gather(exchange, _waits(self._seconds))
+                # Twice the same: within a step a rank may wait in one call and compute for another.
+                if is_stall(of_ranks) and of_ranks == before:
+                    self._end(of_ranks)
+                    return
+                before = of_ranks
+        except (tf.errors.OpError, ValueError):
+            return  # Horovod ends, with this rank or with another one
+
+    def _gather(self, exchange, waits):
+        """Returns what all ranks give."""
+        text = json.dumps(waits).encode()
+        words = np.frombuffer(text + b" " * (-len(text) % 4), np.int32)
+        size = horovod().size()
+        received, splits = exchange(np.tile(words, size), np.full(size, len(words), np.int32))
+        of_ranks = np.split(received.numpy(), np.cumsum(splits.numpy())[:-1])
+        return [json.loads(each.tobytes()) for each in of_ranks]
+
+    def _end(self, of_ranks):
+        _stalled.set()
+        print(stall_text(error_prefix(), self._seconds, of_ranks), file=sys.stderr, flush=True)
+        time.sleep(1)  # for all ranks to have it, whose calls fail as soon as one shuts down
+        shut_down()
+
+    def leave(self):
+        self._ends.set()
+
+
+def keep_watch():
+    """Starts the watch of this process, once. Called before it waits for others.
+
+    Not when it joins them: the watch takes TensorFlow into use, whose devices and threads the
+    program may still have to set.
+    """
+    if _begun.acquire(blocking=False) and (seconds := stall_seconds()):
+        Watch(seconds).start()
+
+
+def has_stalled():
+    """Returns whether a watch has ended this rank's calls."""
+    return _stalled.is_set()
+
+
+def is_stall(of_ranks):
+    """Returns whether no rank can go on.
+
+    Args:
+        of_ranks: List of a dict a rank, whose keys are the names of the calls that it waits in.
+    """
+    return all(of_ranks) and not set.intersection(*map(set, of_ranks))
+
+
+def _waits(seconds):
+    """The calls that have waited for so long, by name, and which call of this rank each is."""
+    arrays = (each.numpy() for each in _native.lib.keras_sparse_waits())
+    waits = zip(*arrays, strict=True)
+    return {call.decode(): int(number) for call, number, so_far in waits if so_far >= seconds}

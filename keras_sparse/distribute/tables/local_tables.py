@@ -1,0 +1,191 @@
+import itertools
+from typing import Any
+
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.distribute.exchange.exchange import Exchange
+from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
+from keras_sparse.distribute.exchange.model_parallel_exchange import SampleExchange
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.table_part import TablePart
+
+# Layers are built in the same order on all ranks, so that these numbers are the same too.
+_numbers = itertools.count()
+
+
+class OwnTables:
+    """This rank's part of the tables of a plan, and lookups in all of them.
+
+    Args:
+        plan: `Plan`.
+        layers: List of `Embedding`, one a table: its options.
+        by_table: Dict of the `EmbeddingVariable` of each table that this rank has a part of, by its
+            place in the plan.
+        dp_input: Boolean. Whether each rank has its own samples, of all inputs, rather than all
+            samples of its own inputs. Defaults to `True`.
+        wire_dtype: As for `ExchangeLayout`. Defaults to `"float32"`.
+
+    Attributes:
+        stand_in: `EmbeddingVariable` without a row, for a rank that trains no table that an input
+            uses while others do; otherwise `None`.
+    """
+
+    def __init__(self, plan, layers, by_table, dp_input=True, wire_dtype="float32"):
+        self.plan = plan
+        self.by_table = by_table
+        self._layers = layers
+        self._is_exchanged = [
+            plan.num_ranks > 1 and placement.kind != "data_parallel"
+            for placement in plan.placements
+        ]
+        self.stand_in = None
+        self.exchange: Any = None
+        self.samples: Any = None
+        if any(self._is_exchanged):
+            out_of_range = [layer.out_of_range for layer in layers]
+            name = f"keras_sparse.exchange_{next(_numbers)}"
+            layout = ExchangeLayout(plan, rank(), out_of_range, wire_dtype, name)
+            self.stand_in = self._make_stand_in(layout, name)
+            if dp_input:
+                self.exchange = self._make_exchange(layout, name)
+            else:
+                self.samples = SampleExchange(plan, out_of_range, wire_dtype, name)
+
+    def _make_stand_in(self, layout, name):
+        used = set(self.plan.input_table_map)
+        trained = [t for t in layout.tables if t in used and self._layers[t].trainable]
+        if not trained or any(table in trained for table in layout.own_tables):
+            return None
+        # Like a part of a table: no other rank has it.
+        part = TablePart(name, None, 1, 0, 1, rank(), self.plan.num_ranks)
+        return EmbeddingVariable(None, 1, "zeros", name="no_table", part=part)
+
+    def _make_exchange(self, layout, name):
+        return Exchange(
+            layout,
+            [self.by_table[table] for table in layout.own_tables],
+            [self._layers[table].combiner is not None for table in layout.own_tables],
+            [table in self.plan.input_table_map for table in layout.own_tables],
+            self._is_any_trained,
+            self.stand_in,
+            name,
+        )
+
+    def _trained_stand_in(self):
+        return self.stand_in if self._is_any_trained() else None
+
+    def _is_any_trained(self):
+        """Whether a table that is exchanged is trained: by what is the same on all ranks."""
+        used = set(self.plan.input_table_map)
+        own = [variable for table, variable in self.by_table.items() if table in used]
+        own += [] if self.stand_in is None else [self.stand_in]
+        is_frozen = bool(own) and not any(variable.trainable for variable in own)
+        return not is_frozen and any(
+            self._is_exchanged[table] and self._layers[table].trainable for table in used
+        )
+
+    def variables(self):
+        """Returns the variables in the order of tables, and the stand-in."""
+        own = [self.by_table[table] for table in sorted(self.by_table)]
+        return own if self.stand_in is None else [*own, self.stand_in]
+
+    def saved_tables(self):
+        """Returns what saving and loading take the tables for, in their order.
+
+        An `EmbeddingVariable` that is all of a table, the same on all ranks, or a `SpreadTable`.
+        """
+        return [self._saved_table(table) for table in range(len(self._layers))]
+
+    def _saved_table(self, table):
+        if not self._is_exchanged[table]:
+            return self.by_table[table]
+        ranks = range(self.plan.num_ranks)
+        parts = [part_of_rank(self.plan, table, self._layers[table], rank) for rank in ranks]
+        return SpreadTable(tuple(parts), self.by_table.get(table))
+
+    def lookup(self, tables, forms):
+        """Reads the rows of the inputs of a layer.
+
+        Args:
+            tables: List of integers: in which table of the plan each input is looked up.
+            forms: List of `RaggedForm`, one an input.
+
+        Returns:
+            List of float32 tensors: the rows or pooled rows of each input.
+        """
+        rows = [None] * len(forms)
+        for is_exchanged in (False, True):
+            places = [i for i, t in enumerate(tables) if self._is_exchanged[t] == is_exchanged]
+            if not places:
+                continue
+            lookup = self.exchange.lookup if is_exchanged else self._lookup_here
+            some = self._read(lookup, [tables[i] for i in places], [forms[i] for i in places])
+            for i, each in zip(places, some, strict=True):
+                rows[i] = each
+        return rows
+
+    def exchange_samples(self, places, forms):
+        """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
+
+        Args:
+            places: List of integers: the inputs whose tables this rank has a part of.
+            forms: List of `RaggedForm`, one for each of these.
+
+        Returns:
+            List of float32 tensors: the vectors of this rank's samples, one an input of the plan.
+        """
+        tables = [self.plan.input_table_map[i] for i in places]
+        fault = None if self.samples is None else self.samples.take_out_faults(places, forms)
+        vectors = self._read(self._lookup_here, tables, forms) if forms else []
+        if self.samples is None:
+            return vectors
+        return self.samples.exchange(vectors, fault, self._trained_stand_in())
+
+    def _read(self, lookup, tables, forms):
+        pooled = [form.row_splits is not None for form in forms]
+        combiners = [self._layers[table].combiner for table in tables]
+        rows = lookup(
+            tables,
+            [form.ids for form in forms],
+            [form.row_splits for form in forms],
+            [form.weights if pools else None for form, pools in zip(forms, pooled, strict=True)],
+            [each if pools else None for each, pools in zip(combiners, pooled, strict=True)],
+        )
+        return [_weighted(*each) for each in zip(rows, forms, strict=True)]
+
+    def _lookup_here(self, tables, *inputs):
+        return ops.lookup([self.by_table[table] for table in tables], *inputs)
+
+
+def _weighted(rows, form):
+    """Multiplies rows by the weights of their ids, if there are any and no pooling has done so."""
+    if form.weights is None or form.row_splits is not None:
+        return rows
+    return rows * form.weights[:, tf.newaxis]
+
+
+def part_of_rank(plan, table, layer, rank):
+    """Returns the `TablePart` that a rank has of a table of a plan, or `None` for nothing.
+
+    Args:
+        plan: `Plan`.
+        table: Integer: its place in the plan.
+        layer: `Embedding` with the options of the table.
+        rank: Integer.
+    """
+    spec, here = plan.tables[table], plan.slice_of(table, rank)
+    if here is None:
+        return None
+    by_rows = plan.placements[table].kind == "row_wise" and plan.num_ranks > 1
+    return TablePart(
+        spec.name,
+        layer.input_dim,
+        layer.output_dim,
+        here.first_column,
+        here.num_columns,
+        rank if by_rows else 0,
+        plan.num_ranks if by_rows else 1,
+    )

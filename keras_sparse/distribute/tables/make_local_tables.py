@@ -1,0 +1,90 @@
+import itertools
+import json
+
+from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.tables.local_tables import OwnTables
+from keras_sparse.distribute.tables.local_tables import part_of_rank
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.initial_rows import resolve_seed
+from keras_sparse.tables.initial_rows import with_seed
+from keras_sparse.tables.rows_regularizer import rows_regularizer
+
+# Layers are built in the same order on all ranks, so that these numbers are the same too.
+_numbers = itertools.count()
+
+
+def make_own_tables(plan, layers, dp_input=True, wire_dtype="float32"):
+    """Makes this rank's part of the tables of a plan. All ranks do so together.
+
+    Args:
+        plan: `Plan`.
+        layers: List of unbuilt `Embedding`, one a table: its options.
+        dp_input, wire_dtype: As for `OwnTables`. Default to `True` and `"float32"`.
+
+    Returns:
+        `OwnTables`.
+
+    Raises:
+        RuntimeError: On all ranks, if they did not make the same plan.
+    """
+    seeds = _agree(plan, [resolve_seed(each.embeddings_initializer, each.seed) for each in layers])
+    by_table = {
+        table: _make_variable(plan, table, layers[table], seeds[table])
+        for table in sorted(plan.tables_of(rank()))
+    }
+    return OwnTables(plan, layers, by_table, dp_input, wire_dtype)
+
+
+def _agree(plan, seeds):
+    """Returns the seeds of rank 0. Without a seed given, ranks draw different ones."""
+    if plan.num_ranks == 1:
+        return seeds
+    told = gather_objects((plan.to_json(), seeds), f"keras_sparse.plan_{next(_numbers)}")
+    for other, (text, _) in enumerate(told):
+        if text != told[0][0]:
+            raise RuntimeError(
+                f"[rank {rank()} of {plan.num_ranks}] All ranks must make a DistributedEmbedding "
+                "with the same arguments and names. Keras names layers by how many a process has "
+                "made: give those in `embeddings` a `name` where ranks make others too. Received: "
+                f"{_first_difference(told[0][0], text)} on rank {other}"
+            )
+    return told[0][1]
+
+
+def _first_difference(plan, other):
+    """What the first table that two plans in JSON do not agree on has differently, or the plans."""
+    plan, other = json.loads(plan), json.loads(other)
+    for of_table, others in zip(plan["tables"], other["tables"], strict=False):
+        for key, value in of_table.items():
+            if others[key] != value:
+                where = f" of table '{of_table['name']}'"
+                return f"{key}={value!r}{where} on rank 0, {key}={others[key]!r}"
+    if len(plan["tables"]) != len(other["tables"]):
+        return f"{len(plan['tables'])} tables on rank 0, {len(other['tables'])}"
+    # From the last one, as the first ones follow from the others.
+    key = next(key for key in reversed(plan) if other[key] != plan[key])
+    return f"{key}={plan[key]!r} on rank 0, {key}={other[key]!r}"
+
+
+def _make_variable(plan, table, layer, seed):
+    spec, part = plan.tables[table], part_of_rank(plan, table, layer, rank())
+    kind = plan.placements[table].kind
+    variable = EmbeddingVariable(
+        part.num_rows,
+        part.num_columns,
+        with_seed(layer.embeddings_initializer, seed),
+        seed,
+        layer.out_of_range,
+        layer.storage,
+        layer.admission,
+        layer.eviction,
+        layer.trainable,
+        spec.name,
+        # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
+        part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
+        max_rows=layer.max_rows,
+    )
+    num_ranks = 1 if variable.part is None else plan.num_ranks
+    variable.regularizer = rows_regularizer(layer.embeddings_regularizer, num_ranks)
+    return variable

@@ -1,0 +1,1 @@
+"""Gradients, broadcasts, agreement of steps and shards of the data, over ranks."""

@@ -1,0 +1,102 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.distribute.ranks.broadcast_arrays import broadcast_arrays
+from keras_sparse.distribute.ranks.check_agreement import check_agreement
+from keras_sparse.distribute.ranks.runtime import error_prefix
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.training.broadcast_table import broadcast_table
+from keras_sparse.distribute.training.broadcast_table import describe_table
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+_GROUP_BYTES = 16 << 20
+
+
+def broadcast_variables(variables, root_rank=0):
+    """Gives variables the values that they have on one rank, on all ranks.
+
+    To be called between two steps, for a model's variables and for its optimizer's:
+    `broadcast_variables([*model.variables, *model.optimizer.variables])`. Embedding variables that
+    are parts of a table stay as they are, as each rank has a part of its own; of those that all
+    ranks have a copy of, the rows, slots, steps and waiting keys are taken over, and rows that the
+    root has not are gone. Keras' seed generators are among the variables of a model: dropout then
+    drops the same units of the first sample on every rank.
+
+    Args:
+        variables: List of `keras.Variable`, `tf.Variable` and `EmbeddingVariable`, the same on all
+            ranks but for the values. (Optimizers must be built on all ranks, or on none.)
+        root_rank: Integer. Whose values to take. Defaults to 0.
+
+    Raises:
+        ValueError: The variables of two ranks differ in number, shape, dtype or settings: the same
+            error on all ranks, before any value changes.
+
+    Example:
+    >>> keras_sparse.distribute.broadcast_variables(model.variables)
+    """
+    if checks.not_negative(root_rank, "root_rank") >= size():
+        raise ValueError(
+            f"{error_prefix()}`root_rank` must be below the number of ranks, {size()}. Received: "
+            f"root_rank={root_rank}"
+        )
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            f"{error_prefix()}`broadcast_variables` must be called outside of a `tf.function`. "
+            "Call it once, before the first step. Received: a call within one"
+        )
+    variables = [each for each in variables if getattr(each, "part", None) is None]
+    descriptions = [(_describe(each), f"'{_path(each)}'") for each in variables]
+    if size() == 1:
+        return
+    rule = "Variables must have the same order, shapes, dtypes and settings on all ranks"
+    check_agreement(descriptions, rule, "variables")
+    dense = [each for each in variables if not isinstance(each, EmbeddingVariable)]
+    for group in _groups(dense):
+        values = broadcast_arrays(
+            [np.asarray(_tensor(each)) for each in group], root_rank, "broadcast_variables"
+        )
+        for variable, value in zip(group, values, strict=True):
+            variable.assign(value)
+    for variable in variables:
+        if isinstance(variable, EmbeddingVariable):
+            broadcast_table(variable, root_rank)
+
+
+def _describe(variable):
+    if isinstance(variable, EmbeddingVariable):
+        return describe_table(variable)
+    if not isinstance(variable, (keras.Variable, tf.Variable)):
+        raise TypeError(
+            f"{error_prefix()}`variables` must be Keras or TensorFlow variables. Received: an "
+            f"element of type {type(variable).__name__}"
+        )
+    dtype = tf.as_dtype(variable.dtype)
+    if dtype in (tf.string, tf.resource, tf.variant):
+        raise TypeError(
+            f"{error_prefix()}`variables` must be of numbers. Received: '{_path(variable)}' of "
+            f"dtype {dtype.name}"
+        )
+    return f"{dtype.name} {tuple(variable.shape)}"
+
+
+def _path(variable):
+    return variable.path if isinstance(variable, keras.Variable) else variable.name
+
+
+def _tensor(variable):
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _groups(variables):
+    """Yields lists of variables of some megabytes, or of one that is larger."""
+    group, num_bytes = [], 0
+    for variable in variables:
+        group.append(variable)
+        num_bytes += tf.as_dtype(variable.dtype).size * int(np.prod(variable.shape))
+        if num_bytes >= _GROUP_BYTES:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group

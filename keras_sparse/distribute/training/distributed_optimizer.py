@@ -1,0 +1,216 @@
+import functools
+import itertools
+
+import keras
+import tensorflow as tf
+
+from keras_sparse.distribute.ranks import collectives
+from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.training.average_gradients import average_gradients
+from keras_sparse.distribute.training.clip_over_ranks import clip_over_ranks
+from keras_sparse.distribute.training.step_agreement import agree_on_step
+from keras_sparse.optimizers.room_check import check_room
+from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
+
+# Optimizers take their numbers in their first step, which all ranks do together: they are the same
+# on all ranks, as names that Keras counts up need not be.
+_numbers = itertools.count()
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class DistributedOptimizer(keras.optimizers.Optimizer):
+    """Lets an optimizer train with the gradients of all ranks.
+
+    Each rank takes the gradients of its part of the batch; this averages them over ranks before the
+    optimizer gets them, so that N ranks do what one does with the whole batch. Dense variables are
+    averaged in one exchange, and so are the tables that all ranks have. Of a table that is spread
+    over ranks, each rank gets the gradient of its part from its layer.
+
+    Clipping by norm takes the norms of whole tables, and under `mixed_float16` all ranks leave out
+    a step where the gradients of one of them are not finite. What else the optimizer does it does
+    on each rank alike. With one rank this is the optimizer itself, and Horovod is not needed.
+
+    What is saved of it is what is saved of the optimizer: either can load the other's weights.
+
+    All ranks must train the same model, and have or lack (`None`) the same gradients. A model
+    without a layer of keras_sparse needs `compile(..., jit_compile=False)` where there are GPUs, as
+    XLA has no exchanges.
+
+    Args:
+        inner_optimizer: `keras.optimizers.Optimizer`, its name, or its config as
+            `keras.optimizers.get` takes it. One of `keras_sparse.optimizers` for models with
+            tables; no `LossScaleOptimizer`, which goes around this one.
+        name: String. Defaults to `None`, a name that Keras makes.
+
+    Example:
+    >>> optimizer = keras_sparse.optimizers.Adagrad(0.01)
+    >>> model.compile(keras_sparse.distribute.DistributedOptimizer(optimizer), loss="mse")
+    """
+
+    built: bool
+
+    def __init__(self, inner_optimizer, name=None):
+        inner_optimizer = _check(keras.optimizers.get(inner_optimizer))
+        # The rate stands here for Keras alone, and is never asked for.
+        super().__init__(0.0, name=name, loss_scale_factor=inner_optimizer.loss_scale_factor)
+        self.inner_optimizer = inner_optimizer
+        self._variables_built_on = None
+        self._number = None
+        self._tables_in_parts = ()
+        self._has_limit = False
+
+    def __dir__(self):
+        # Keras' saving walks over these, and would save the variables once more.
+        return [name for name in super().__dir__() if name != "inner_optimizer"]
+
+    def build(self, variables):
+        """Builds the optimizer, on each rank by itself."""
+        if self.built:
+            return
+        self.inner_optimizer.build(variables)
+        # Past Keras' attribute tracking, which would take these for variables of the optimizer.
+        object.__setattr__(self, "_variables_built_on", list(variables))
+        self.built = True
+
+    @tf.autograph.experimental.do_not_convert
+    def apply(self, grads, trainable_variables=None):
+        """Updates the variables by the gradients of all ranks. All must call it.
+
+        Args:
+            grads: List of gradients of this rank.
+            trainable_variables: List of variables. Defaults to those it was built on.
+        """
+        grads = list(grads)
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if grads or size() > 1:
+                self.build(trainable_variables)
+        if size() > 1 and self.built:
+            grads = self._average(grads, trainable_variables or self._variables_built_on)
+        self.inner_optimizer.apply(grads, trainable_variables)
+
+    def true_on_all_ranks(self, flag):
+        """Returns whether a boolean tensor is true on every rank. All must call it."""
+        if size() == 1:
+            return flag
+        failures = [tf.cast(tf.logical_not(flag), tf.int32)]
+        (num_failures,) = collectives.sum_of(failures, f"{self._call_name()}.finite")
+        return tf.equal(num_failures, 0)
+
+    def _average(self, grads, variables):
+        if len(grads) != len(variables):
+            raise ValueError(
+                "`grads` must hold one gradient a variable. Received: "
+                f"{len(grads)} gradients for {len(variables)} variables"
+            )
+        name = self._call_name()
+        if isinstance(self.inner_optimizer, SparseOptimizer):
+            self.inner_optimizer.clip_over_ranks = self._clipping(f"{name}.norms")
+            self.inner_optimizer.check_room_on_all_ranks = self._checking(f"{name}.room")
+        if not grads:
+            self._step_without_variables()
+        return average_gradients(grads, variables, name)
+
+    def _step_without_variables(self):
+        """Takes part in a step where all variables are other ranks'; Keras leaves it out."""
+        look_for_room = getattr(self.inner_optimizer, "check_room_on_all_ranks", None)
+        checked = None if look_for_room is None else look_for_room([], [])
+        with tf.control_dependencies([] if checked is None else [checked]):
+            clip = getattr(self.inner_optimizer, "clip_over_ranks", None)
+            if clip is not None:
+                clip([tf.zeros(1)], [None])
+            self.iterations.assign_add(1)
+
+    def _clipping(self, name):
+        """What clips instead of Keras, or `None` if what Keras sees is all there is."""
+        inner = self.inner_optimizer
+        if not self._tables_in_parts or not (inner.clipnorm or inner.global_clipnorm):
+            return None
+        return functools.partial(clip_over_ranks, inner, tables=self._tables_in_parts, name=name)
+
+    def _checking(self, name):
+        """What looks for room on all ranks, or `None` if no table has a limit."""
+        if not self._has_limit:
+            return None
+
+        def sum_over_ranks(number):
+            return collectives.sum_of([number], name)[0]
+
+        return functools.partial(check_room, sum_over_ranks=sum_over_ranks)
+
+    def _call_name(self):
+        if self._number is None:
+            agreed = agree_on_step(self._variables_built_on, self.inner_optimizer)
+            self._tables_in_parts, self._has_limit = agreed
+            self._number = next(_numbers)
+        return call_name(f"keras_sparse.optimizer_{self._number}")
+
+    # What follows is the inner optimizer's.
+
+    @property
+    def variables(self):
+        return self.inner_optimizer.variables
+
+    @property
+    def iterations(self):
+        return self.inner_optimizer.iterations
+
+    @property
+    def learning_rate(self):
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate):
+        self.inner_optimizer.learning_rate = learning_rate
+
+    @property
+    def loss_scale_factor(self):
+        return self.inner_optimizer.loss_scale_factor
+
+    @loss_scale_factor.setter
+    def loss_scale_factor(self, factor):
+        if hasattr(self, "inner_optimizer"):  # not yet where Keras' __init__ sets it
+            self.inner_optimizer.loss_scale_factor = factor
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
+
+    def finalize_variable_values(self, var_list):
+        self.inner_optimizer.finalize_variable_values(var_list)
+
+    def set_weights(self, weights):
+        self.inner_optimizer.set_weights(weights)
+
+    def save_own_variables(self, store):
+        self.inner_optimizer.save_own_variables(store)
+
+    def load_own_variables(self, store):
+        self.inner_optimizer.load_own_variables(store)
+
+    def get_config(self):
+        inner = keras.saving.serialize_keras_object(self.inner_optimizer)
+        return {"inner_optimizer": inner, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        inner = keras.saving.deserialize_keras_object(config["inner_optimizer"], custom_objects)
+        return cls(**{**config, "inner_optimizer": inner})
+
+
+def _check(optimizer):
+    if optimizer is None:
+        raise ValueError("`inner_optimizer` must be an optimizer. Received: inner_optimizer=None")
+    if isinstance(optimizer, DistributedOptimizer):
+        raise ValueError(
+            "`inner_optimizer` must not average gradients over ranks itself. Received: "
+            "inner_optimizer=DistributedOptimizer"
+        )
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            "`inner_optimizer` must not be a LossScaleOptimizer, as ranks that scale their loss "
+            "differently have gradients of different sizes. Take them the other way round: "
+            "LossScaleOptimizer(DistributedOptimizer(...)). Received: inner_optimizer="
+            f"LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
+        )
+    return optimizer

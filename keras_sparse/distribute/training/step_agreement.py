@@ -1,0 +1,67 @@
+import collections
+
+import tensorflow as tf
+
+from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+
+def agree_on_step(variables, optimizer):
+    """Makes sure that all ranks train the same model, and tells them which tables are in parts.
+
+    Every rank must call it, once before its first step.
+
+    Args:
+        variables: List of the variables that the optimizer was built on.
+        optimizer: `keras.optimizers.Optimizer` that trains them.
+
+    Returns:
+        `(tables, has_limit)`, the same on all ranks: a tuple of strings, the names of the tables of
+        which ranks have parts, and whether one of these has a limit of rows.
+
+    Raises:
+        ValueError: The ranks have other variables or, where norms are those of whole tables, two
+            tables have the same name.
+    """
+    parts, copies = [], []
+    has_limit = False
+    for variable in variables:
+        part = getattr(variable, "part", None)
+        if part is not None:
+            parts.append((part.table, part.shard, part.first_column))
+            has_limit = has_limit or variable.max_rows is not None
+        else:
+            is_table = isinstance(variable, EmbeddingVariable)
+            copies.append((is_table, tuple(variable.shape), str(variable.dtype)))
+    with tf.init_scope():
+        of_ranks = gather_objects((copies, parts, has_limit), "keras_sparse.agree_on_step")
+    for other, (others_copies, *_) in enumerate(of_ranks):
+        if others_copies != of_ranks[0][0]:
+            raise ValueError(_different_models(other, others_copies, of_ranks[0][0]))
+    counts = collections.Counter(part for _, of_rank, _ in of_ranks for part in of_rank)
+    repeated = sorted({part[0] for part, count in counts.items() if count > 1})
+    if repeated and optimizer.clipnorm:
+        raise ValueError(
+            f"[rank {rank()} of {size()}] Tables that are spread over ranks must have different "
+            "names where `clipnorm` is set: the norm is that of all parts of a table. Received: "
+            f"several tables '{repeated[0]}'"
+        )
+    return tuple(sorted({part[0] for part in counts})), any(limits for *_, limits in of_ranks)
+
+
+def _different_models(other, theirs, ours):
+    shown = [
+        f"{'table' if is_table else 'variable'} {shape} {dtype}"
+        for is_table, shape, dtype in [*theirs, *ours]
+    ]
+    theirs, ours = shown[: len(theirs)], shown[len(theirs) :]
+    shared = min(len(theirs), len(ours))
+    place = next((i for i in range(shared) if theirs[i] != ours[i]), shared)
+    received = [each[place] if place < len(each) else "none" for each in (ours, theirs)]
+    return (
+        f"[rank {rank()} of {size()}] All ranks must train the same variables, in the same order. "
+        f"Received: as variable {place} of those that all ranks have, {received[0]} on rank 0 and "
+        f"{received[1]} on rank {other}"
+    )

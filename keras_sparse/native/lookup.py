@@ -1,0 +1,135 @@
+import tensorflow as tf
+from tensorflow.python.ops import resource_variable_ops
+
+from keras_sparse import checks
+from keras_sparse.native import library as _native
+from keras_sparse.native.lookup_gradient import gradient_rows
+from keras_sparse.native.merge_gradients import fill_in_absent
+from keras_sparse.native.stage_lookups import collected_lookups
+
+COMBINERS = ("sum", "mean", "sqrtn")
+
+
+# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+@tf.autograph.experimental.do_not_convert
+def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
+    """Reads rows of several tables in one native op, pooled or one by one.
+
+    An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
+    `tf.IndexedSlices`, for pooled rows `PooledSlices`) and in the weights.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        ids: List of int64 tensors of shape `(num_ids,)`, one a variable.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`: bag i pools the ids from
+            `row_splits[i]` to `row_splits[i + 1]`. `None` where rows are not pooled. Defaults to
+            `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`: what each row counts in its bag.
+            `None` for ones. Defaults to `None` for all.
+        combiners: List of `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or
+            `"sqrtn"` (over the root of the sum of their squares); `None` where rows are not pooled.
+            Defaults to `None` for all.
+
+    Returns:
+        List of float32 tensors: `(num_bags, output_dim)` where pooled, otherwise
+        `(num_ids, output_dim)`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
+            value. With `out_of_range="zero"` its row is zeros instead.
+        tf.errors.FailedPreconditionError: The gradient of weights is taken after a table was
+            updated: it needs the rows as they were.
+        ValueError: The lists differ in length, or weights and ids of a table do.
+        TypeError: Ids are not int64.
+        NotImplementedError: Under a `tf.distribute` strategy.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
+    >>> rows, = lookup([table], [tf.constant([3, 3, 5], tf.int64)],
+    ...                row_splits=[tf.constant([0, 2, 3], tf.int64)], combiners=["sum"])
+    >>> rows.numpy()[:, 0]
+    array([2., 1.], dtype=float32)
+    """
+    refuse_strategies("looked up")
+    lists = {"variables": variables, "ids": ids}
+    lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
+    checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
+    if not variables:
+        return []
+    ids = [_check_ids(i) for i in ids]
+    weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
+    for i in weighted:
+        _check_weights(weights[i], ids[i])
+    row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
+    collected = collected_lookups()
+    are_born = all(variable.native is not None for variable in variables)
+    if collected is not None and are_born:
+        names = ("variables", "ids", "row_splits", "weights", "combiners")
+        collected.append(
+            dict(zip(names, (variables, ids, row_splits, weights, combiners), strict=True))
+        )
+    if collected is not None or not are_born:
+        output_dims = [variable.output_dim for variable in variables]
+        return zero_rows(output_dims, ids, row_splits, combiners)
+    return _read(variables, ids, row_splits, weights, combiners, weighted)
+
+
+def _check_ids(ids):
+    ids = tf.convert_to_tensor(ids)
+    if ids.dtype != tf.int64:
+        raise TypeError(
+            "`ids` must be int64. Cast them: `tf.cast(ids, tf.int64)`. Received: ids of dtype "
+            f"{ids.dtype.name}"
+        )
+    return ids
+
+
+def _check_weights(weights, ids):
+    if not weights.shape.is_compatible_with(ids.shape):
+        raise ValueError(
+            "`weights` must have one number an id. Received: weights of shape "
+            f"{tuple(weights.shape)}, ids of shape {tuple(ids.shape)}"
+        )
+
+
+def refuse_strategies(what):
+    """Raises if a `tf.distribute` strategy other than the default is in force."""
+    if tf.distribute.has_strategy():
+        strategy = type(tf.distribute.get_strategy()).__name__
+        raise NotImplementedError(
+            "An embedding variable must be used under the default `tf.distribute` strategy. Leave "
+            f"the strategy's scope, and train on one process. Received: {what} under {strategy}"
+        )
+
+
+def zero_rows(output_dims, ids, row_splits, combiners):
+    """Zeros of the shape of a lookup's outputs, where nothing is looked up: as in Keras' dry run of
+    a model that is being built.
+    """
+    counts = [
+        tf.size(i) if combiner == "none" else tf.size(splits) - 1
+        for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)
+    ]
+    return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
+
+
+def _read(variables, ids, row_splits, weights, combiners, weighted):
+    """Reads by the native op; its gradient is in `lookup_gradient`. Lists have an entry a table."""
+    trained = [i for i, variable in enumerate(variables) if variable.trainable]
+    anchors = [variables[i].value for i in trained]
+    for anchor in anchors:
+        # What reading its value would tell a tape, without an op for each table.
+        resource_variable_ops.variable_accessed(anchor)
+    read = _native.lib.keras_sparse_lookup(
+        handles=[variable.native for variable in variables],
+        ids=ids,
+        row_splits=row_splits,
+        weights=weights,
+        anchors=[anchor.handle for anchor in anchors],
+        combiners=combiners,
+        output_dims=[variable.output_dim for variable in variables],
+        gradient_rows=[gradient_rows(variable) for variable in variables],
+        trained=trained,
+        weighted=weighted,
+    )
+    return list(read.rows)

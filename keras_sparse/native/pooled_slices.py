@@ -1,0 +1,59 @@
+import tensorflow as tf
+
+from keras_sparse.native.merge_gradients import merge_gradients
+
+
+class PooledSlices(tf.IndexedSlices):
+    """The gradient of a table whose rows were pooled, kept as the gradients of the bags.
+
+    To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id. Those sums are made
+    when `values` or `indices` is first read. The sparse optimizers read the bags instead, which
+    spares a batch its largest tensor: the native update sums on the way.
+
+    Args:
+        ids: int64 tensor of shape `(num_ids,)`.
+        output_grads: float32 tensor of shape `(num_bags, output_dim)`.
+        row_splits: int64 tensor of shape `(num_bags + 1,)`.
+        weights: float32 tensor of shape `(num_ids,)`, or of shape `(0,)` for ones.
+        combiner: `"sum"`, `"mean"` or `"sqrtn"`.
+        dense_shape: int64 tensor of shape `(2,)`.
+    """
+
+    def __init__(self, ids, output_grads, row_splits, weights, combiner, dense_shape):
+        self.ids = ids
+        self.output_grads = output_grads
+        self.row_splits = row_splits
+        self.weights = weights
+        self.combiner = combiner
+        self._dense_shape = dense_shape
+        self._merged = None
+
+    # The base class reads these two wherever it needs the slices.
+
+    @property
+    def _indices(self):
+        return self._merge()[0]
+
+    @property
+    def _values(self):
+        return self._merge()[1]
+
+    def _merge(self):
+        if self._merged is not None:
+            return self._merged
+        if tf.is_symbolic_tensor(self.output_grads):
+            # In the gradient's own graph, so that a branch that reads the slices first does not
+            # keep them to itself.
+            with self.output_grads.graph.as_default():
+                self._merged = self._sums()
+        elif tf.executing_eagerly():
+            self._merged = self._sums()
+        else:
+            return self._sums()  # of this graph, which must not outlive it here
+        return self._merged
+
+    def _sums(self):
+        ids, sums = merge_gradients(
+            [self.ids], [self.output_grads], [self.row_splits], [self.weights], [self.combiner]
+        )
+        return ids[0], sums[0]

@@ -1,0 +1,127 @@
+import contextlib
+import threading
+
+import tensorflow as tf
+
+from keras_sparse.native import library as _native
+
+# What is staged for a table and what became of it, as `staging_stats` gives it.
+STAGING_STATISTICS = (
+    "staged",
+    "used",
+    "missed",
+    "dropped",
+    "waited_ns",
+    "hidden_ns",
+    "staleness_sum",
+    "staleness_max",
+)
+
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def collect_lookups():
+    """Collects the lookups of this thread in place of doing them; they give rows of zeros.
+
+    Returns:
+        Context manager of a list, which gets a dict of the arguments of each call of `lookup`.
+    """
+    lookups: list[dict] = []
+    before = getattr(_local, "collected", None)
+    _local.collected = (lookups, tf.compat.v1.get_default_graph())
+    try:
+        yield lookups
+    finally:
+        _local.collected = before
+
+
+def collected_lookups():
+    """Returns the list that lookups are to be added to here, or `None`.
+
+    Raises:
+        ValueError: They are collected outside of the graph that this lookup is in.
+    """
+    lookups, graph = getattr(_local, "collected", None) or (None, None)
+    if lookups is not None and graph is not tf.compat.v1.get_default_graph():
+        raise ValueError(
+            "`prefetch_lookups` must find lookups outside of a `tf.function`, `tf.cond` or loop, "
+            "whose tensors it cannot take ahead. Name what it should find by `select`. Received: a "
+            "lookup in one of these"
+        )
+    return lookups
+
+
+def create_lookup_stage(num_threads=0, capacity=0):
+    """Makes a stage, which does what comes before lookups ahead of their steps.
+
+    Args:
+        num_threads: Integer. Threads of the stage: how many batches are in work at once. Defaults
+            to 0: as many as it takes, from 1 upward, until steps need not wait.
+        capacity: Integer. How many batches are ready or in work at most. Defaults to 0, likewise.
+
+    Returns:
+        Handle: eager scalar tensor of dtype resource. The stage ends with the last tensor that
+        holds it.
+    """
+    with tf.init_scope():
+        return _native.lib.keras_sparse_create_lookup_stage(
+            num_threads=num_threads, capacity=capacity
+        )
+
+
+def lookup_stage_state(stage):
+    """Returns how a stage works now: int64 tensor of `num_threads`, `capacity`, batches staged."""
+    return _native.lib.keras_sparse_lookup_stage_state(stage=stage)
+
+
+def stage_lookups(stage, batch, lookups, reads_rows):
+    """Gives the lookups of a batch to a stage, and returns at once.
+
+    `keras_sparse.ops.lookup` of the same tables, ids, bags and weights then uses what was made
+    ready; if nothing was, it does what it does without.
+
+    Args:
+        stage: Handle that `create_lookup_stage` gave.
+        batch: int64 scalar. The number of the batch in its data, for errors.
+        lookups: List of dicts of the arguments of `lookup`, each complete.
+        reads_rows: Boolean. Whether to read the rows too: a step may then use rows that have missed
+            updates, as many as the stage has threads and capacity at most. Otherwise what lies in
+            lower tiers is read, and the step sees every row as it is.
+
+    Returns:
+        `tf.Operation`, or `None` outside of a graph.
+    """
+    parts: dict[str, list] = {
+        name: [] for name in ("handles", "ids", "row_splits", "weights", "combiners")
+    }
+    for arguments in lookups:
+        parts["handles"] += [variable.native for variable in arguments["variables"]]
+        for name in ("ids", "row_splits", "weights", "combiners"):
+            parts[name] += arguments[name]
+    return _native.lib.keras_sparse_stage_lookups(
+        stage=stage,
+        batch=batch,
+        **parts,
+        lookup_sizes=[len(arguments["ids"]) for arguments in lookups],
+        reads_rows=reads_rows,
+    )
+
+
+def staging_stats(variables):
+    """Reads what became of the lookups that were staged.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+
+    Returns:
+        int64 tensor of shape `(num_tables, 8)`: the numbers that `STAGING_STATISTICS` names, in its
+        order, of the lookups of which a table is the first. `staged` lookups, of which steps have
+        `used` some and others were `dropped`; `missed` lookups, since the first was staged, that a
+        step had to do by itself; nanoseconds that steps have waited for staged lookups, and those
+        that the used ones took beyond that; updates that the rows of used lookups had missed, over
+        all of them and at most.
+    """
+    return _native.lib.keras_sparse_staging_stats(
+        handles=[variable.native for variable in variables]
+    )

@@ -1,0 +1,34 @@
+from keras_sparse.native import library as _native
+
+STATISTICS = (
+    "rows",
+    "bytes",
+    "lookups",
+    "hits",
+    "created_rows",
+    "out_of_range_ids",
+    "filtered_ids",
+    "waiting_keys",
+    "filter_bytes",
+    "waited_ns",
+    "evicted_rows",
+    "peak_first_tier_bytes",
+)
+
+
+def table_stats(variables):
+    """Reads the statistics that tables count.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+
+    Returns:
+        int64 tensor of shape `(num_tables, 12)`: the numbers that `STATISTICS` names, in its order.
+        `hits` are looked-up ids that had a row; `created_rows` were made by gradients. Of the
+        admission filter: `filtered_ids` are gradients that it dropped, `waiting_keys` those that it
+        has counted and not admitted yet, `filter_bytes` its memory, which is not among `bytes`.
+        `waited_ns` are nanoseconds that ops have waited for lower tiers; `evicted_rows` have gone
+        by an eviction policy; `peak_first_tier_bytes` is the most that the first tier has held,
+        also within an update.
+    """
+    return _native.lib.keras_sparse_stats(handles=[variable.native for variable in variables])

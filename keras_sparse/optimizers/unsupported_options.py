@@ -1,0 +1,71 @@
+from keras_sparse.tables.rows_regularizer import RowsRegularizer
+
+
+def refuse_any(options, owner, variable):
+    """Raises NotImplementedError if an option is set that embedding variables do not honour.
+
+    Args:
+        options: Dict of what was given, by name. `None`, `False` and 0 are not set.
+        owner: String. What has the options.
+        variable: `EmbeddingVariable`.
+    """
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError(
+                f"`{name}` is not supported on embedding variables. Leave it out, or give them an "
+                "optimizer of their own (`split_embedding_variable_from_others`). Received: "
+                f"{owner}.{name}={value} with variable '{variable.path}'"
+            )
+
+
+def refuse_attributes(variable):
+    """Raises NotImplementedError if a variable has a constraint, or a regularizer of no layer.
+
+    Args:
+        variable: `EmbeddingVariable`.
+    """
+    refuse_any({"constraint": variable.constraint}, "variable", variable)
+    regularizer = variable.regularizer
+    if regularizer is not None and not isinstance(regularizer, RowsRegularizer):
+        raise NotImplementedError(
+            "`regularizer` is not supported on embedding variables, as Keras gives it the variable "
+            "to compute with. Give it to the layer as `embeddings_regularizer`, which reads the "
+            f"rows. Received: variable.regularizer={regularizer} with variable '{variable.path}'"
+        )
+
+
+def refuse_part_of_row(optimizer, variable):
+    """Raises NotImplementedError if a variable has some columns of a table whose others are away.
+
+    Args:
+        optimizer: String. The optimizer's name, for the error.
+        variable: `EmbeddingVariable`.
+    """
+    part = getattr(variable, "part", None)
+    if part is not None and part.num_columns < part.output_dim:
+        raise NotImplementedError(
+            f"{optimizer} keeps one number for a whole row, whose columns must not be on several "
+            "ranks. Shard the table by rows (`row_slice_threshold`), leave its columns together "
+            "(`column_slice_threshold`), or take another optimizer. Received: table "
+            f"'{part.table}', of which this rank has {part.num_columns} of {part.output_dim} "
+            "columns"
+        )
+
+
+def refuse_norms_of_parts(optimizer, variables):
+    """Raises ValueError if some of the variables of a step are parts of tables.
+
+    Args:
+        optimizer: String. The name of an optimizer that clips by norms, for the error.
+        variables: List of what a step updates: `TouchedRows` or variables.
+    """
+    for variable in (getattr(each, "variable", each) for each in variables):
+        part = getattr(variable, "part", None)
+        if part is not None:
+            raise ValueError(
+                "`clipnorm` and `global_clipnorm` must be those of a `keras_sparse.distribute."
+                "DistributedOptimizer` where tables are spread over ranks: each rank would clip "
+                "by the norm of what it has itself, and their dense variables drift apart. Give "
+                "it the plain tape's gradients, or take `clipvalue`. Received: a step of "
+                f"{optimizer} by itself, with a part of table '{part.table}'"
+            )

@@ -1,0 +1,1 @@
+"""Checkpoints and deltas: their manifest, reading and writing."""

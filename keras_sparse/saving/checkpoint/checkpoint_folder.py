@@ -1,0 +1,91 @@
+import contextlib
+import pathlib
+import re
+import shutil
+import uuid
+import warnings
+from typing import NamedTuple
+
+from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
+from keras_sparse.saving.checkpoint.checkpoint_manifest import sync
+from keras_sparse.saving.format.partial_folder import partial_path
+from keras_sparse.saving.format.partial_folder import remove_partial
+
+_NAMES = re.compile(r"step-(\d{9,})(-delta)?")
+
+
+class SavedStep(NamedTuple):
+    """A checkpoint or delta in a `CheckpointFolder`. They sort in the order they were saved in.
+
+    Args:
+        step: Integer. The optimizer's steps.
+        is_delta: Boolean.
+        path: `pathlib.Path`.
+    """
+
+    step: int
+    is_delta: bool
+    path: pathlib.Path
+
+
+class CheckpointFolder:
+    """The checkpoints of one training, named after its steps.
+
+    Args:
+        path: Path, made if it is not there. What processes that were killed have left in it half
+            written or half removed is removed, and what has lost its manifest is put aside.
+        is_cleaned: Boolean. Whether to do so: of several ranks only one does. Defaults to `True`.
+    """
+
+    def __init__(self, path, is_cleaned=True):
+        path = pathlib.Path(path)
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path.resolve()
+        if not is_cleaned:
+            return
+        remove_partial(self.path, _NAMES)
+        self._put_others_aside()
+
+    def _put_others_aside(self):
+        """So that they are in nobody's way."""
+        for other in sorted(self.path.iterdir()):
+            is_folder = _NAMES.fullmatch(other.name) and other.is_dir()
+            if is_folder and not (other / MANIFEST).exists():
+                aside = self.put_aside(other)
+                warnings.warn(
+                    "A checkpoint must have its manifest. One without was put aside. Received: "
+                    f"{other}, now {aside.name}",
+                    stacklevel=2,
+                )
+
+    def list(self):
+        """Returns the `SavedStep` of each checkpoint and delta, sorted."""
+        matches = ((_NAMES.fullmatch(path.name), path) for path in self.path.iterdir())
+        return sorted(
+            SavedStep(int(match[1]), match[2] is not None, path)
+            for match, path in matches
+            if match and (path / MANIFEST).exists()
+        )
+
+    def path_of(self, step, is_delta):
+        """Returns the path that a checkpoint or delta of this step has."""
+        return self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"
+
+    def put_aside(self, path):
+        """Gives a damaged checkpoint a name that nobody looks for, and returns its new path."""
+        number = 0
+        while (aside := path.with_name(f"{path.name}.damaged{number or ''}")).exists():
+            number += 1
+        return path.rename(aside)
+
+    def remove_old(self, keep):
+        """Removes all but the last checkpoints, and the deltas that go back to them."""
+        saved = self.list()
+        kept = [each.step for each in saved if not each.is_delta][-keep:]
+        for each in saved:
+            if each.step < kept[0]:
+                # By this name it is no checkpoint any more, should this be cut off.
+                with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
+                    removed = each.path.rename(partial_path(each.path, uuid.uuid4().hex[:16]))
+                    sync(self.path)
+                    shutil.rmtree(removed, ignore_errors=True)

@@ -1,0 +1,26 @@
+import dataclasses
+import pathlib
+
+from keras_sparse.saving.checkpoint.table_entry import RowsPart
+from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedState:
+    """Where the rows of a table are on disk, as far as they have not changed since.
+
+    Args:
+        folder: Path of the checkpoint or delta that the table was last saved to or loaded from.
+        id: String, that of its manifest.
+        index: Integer: the table's number there.
+        parts: Tuple of pairs of a folder and a `RowsPart` or `SegmentPart` there, in the order to
+            read them in.
+        is_linked: Boolean. Whether rows in SSD tiers are in none of the parts: each checkpoint
+            links the segments they are in anew.
+    """
+
+    folder: pathlib.Path
+    id: str
+    index: int
+    parts: tuple[tuple[pathlib.Path, RowsPart | SegmentPart], ...]
+    is_linked: bool

@@ -1,0 +1,209 @@
+import contextlib
+import dataclasses
+import pathlib
+import re
+
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse import ops
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
+from keras_sparse.saving.checkpoint.last_saved import SavedState
+from keras_sparse.saving.checkpoint.table_loader import TableLoader
+from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+from keras_sparse.saving.format.external_tables import tables_elsewhere
+from keras_sparse.saving.format.progress import Progress
+from keras_sparse.saving.verify import check_checkpoint_together
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+_AUTOMATIC_NAME = re.compile(
+    r"(.*/)?(embedding(_\d+)?/[^/]*|distributed_embedding(_\d+)?/embedding(_\d+)?)"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointInfo:
+    """What `load_checkpoint` tells of a checkpoint.
+
+    Args:
+        path: `pathlib.Path`.
+        step: Integer. The optimizer's steps when it was saved.
+        training: Dict, that which `save_checkpoint` was given.
+        is_delta: Boolean.
+    """
+
+    path: pathlib.Path
+    step: int
+    training: dict
+    is_delta: bool
+
+    @classmethod
+    def read(cls, path):
+        """Reads what a checkpoint or delta says of itself, without loading it.
+
+        Raises:
+            FileNotFoundError: There is no checkpoint at `path`.
+            ValueError: It is damaged, or of a later version.
+        """
+        path = pathlib.Path(checks.local_path(path, "path")).resolve()
+        manifest = Manifest.read(path)
+        return cls(path, manifest.step, manifest.training, manifest.base is not None)
+
+
+def load_checkpoint(model, path, verify=True, verbose=True):
+    """Loads a checkpoint, or a delta with all that it goes back to, into a model.
+
+    The tiers, their sizes and the cache strategy of the tables may be others than when it was
+    saved. As with `model.load_weights`, slots are restored if the optimizer has those of the saved
+    tables, and what a filter remembers if it is of the same kind and size.
+
+    Args:
+        model: A built `keras.Model` of the same layers. Where it is compiled and its optimizer is
+            not built yet, this builds it.
+        path: Path of the folder.
+        verify: Boolean. Whether to read everything once before a table of the model changes, so
+            that a damaged checkpoint leaves it as it is. Defaults to `True`.
+        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+
+    Returns:
+        `CheckpointInfo`.
+
+    Raises:
+        FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
+        CheckpointDamagedError: It is damaged.
+        ValueError: It is of another model, or of a later version.
+    """
+    with together("load_begins"):
+        check_model(model)
+        checkpoint = WholeCheckpoint(path)
+        if size() == 1:  # as soon as one sees all tables
+            _check_tables(model, checkpoint)
+    if verify:
+        check_checkpoint_together(checkpoint, verbose)
+    with _unchanged_unless_all_can(model, "load_weights"):
+        tables, loaders = _load_all_but_tables(model, checkpoint)
+    with together("load_tables"):
+        num_records = sum(loader.num_records() for loader in loaders)
+        progress = Progress(num_records, "thousand rows", 1000, verbose)
+        for loader in loaders:
+            loader.load(progress)
+        progress.close()
+        _mark_loaded(tables, loaders)
+    return CheckpointInfo.read(path)
+
+
+def _check_tables(model, checkpoint):
+    """Raises ValueError unless the model has tables of the saved shapes, in any order."""
+    ours = [
+        (variable.input_dim or 0, variable.output_dim)
+        for variable in model.variables
+        if isinstance(variable, EmbeddingVariable)
+    ]
+    saved = [(part.input_dim or 0, part.output_dim) for part in _whole_tables(checkpoint)]
+    if sorted(ours) != sorted(saved):
+        raise ValueError(_other_tables(saved, checkpoint, model, ours))
+
+
+def _whole_tables(checkpoint):
+    return [saved[0].part for saved in checkpoint.tables]
+
+
+def _other_tables(saved, checkpoint, model, ours):
+    return (
+        "A checkpoint must be loaded into a model with tables of the same shapes. Received: "
+        f"saved (input_dim, output_dim; 0: dynamic) {saved} in '{checkpoint.folder}', model "
+        f"'{model.name}' with {ours}"
+    )
+
+
+@contextlib.contextmanager
+def _unchanged_unless_all_can(model, name):
+    """While this is entered, an error on one rank is one on all, and what is no table stays then.
+
+    What is done inside must not wait for other ranks.
+    """
+    before: list = []
+    try:
+        with together(name):
+            optimizer = getattr(model, "optimizer", None)
+            if optimizer is not None and not optimizer.built:
+                optimizer.build(model.trainable_variables)
+            before += ((each, each.numpy()) for each in _dense_variables(model))
+            yield
+    except BaseException:
+        for variable, value in before:
+            variable.assign(value)
+        raise
+
+
+def _load_all_but_tables(model, checkpoint):
+    """Loads all but the tables, and returns what loads these.
+
+    Returns:
+        `(variables, loaders)`: the tables that this rank has some of.
+    """
+    tables = _load_weights(model, checkpoint)
+    if len(tables) != len(checkpoint.tables):
+        saved = [part.shape for part in _whole_tables(checkpoint)]
+        raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
+    tables = [pair for pair in tables if pair[0] is not None]
+    loaders = [TableLoader(variable, checkpoint.tables[number]) for variable, number in tables]
+    return [variable for variable, _ in tables], loaders
+
+
+def _dense_variables(model):
+    """What a model and its optimizer have beside the tables."""
+    optimizer = getattr(model, "optimizer", None)
+    variables = [*model.variables, *(() if optimizer is None else optimizer.variables)]
+    return [each for each in variables if not isinstance(each, EmbeddingVariable)]
+
+
+def _is_automatic(name):
+    """Whether a table has its name from Keras, which counts layers in the order they were made."""
+    return _AUTOMATIC_NAME.fullmatch(name) is not None
+
+
+def _load_weights(model, checkpoint):
+    """Loads all but the tables, and returns these as pairs of a variable and its saved number."""
+    with tables_elsewhere() as tables:
+        try:
+            model.load_weights(checkpoint.weights)
+        except Exception:
+            checkpoint.check_weights()  # it may be damaged, or of another model
+            raise
+    names = {
+        variable.path: checkpoint.tables[number][0].table.name
+        for variable, number in tables
+        if variable is not None
+    }
+    for path, name in names.items():
+        if name != path and name in names and not _is_automatic(name):
+            raise ValueError(
+                "A checkpoint must be loaded into a model whose layers come in the order of the "
+                "saved one's, as Keras finds them by it; its tables would change places. If the "
+                f"order is right, give the layers other names. Received: table '{name}' of "
+                f"'{checkpoint.folder}' for '{path}' of model '{model.name}'"
+            )
+    return tables
+
+
+def _mark_loaded(variables, loaders):
+    """Lets changes count from here, so that what was loaded need not be saved again."""
+    if not variables:
+        return
+    with tf.init_scope():
+        versions, _ = ops.snapshot_versions(variables)
+        ops.mark_saved(variables, versions)
+    for variable, loader in zip(variables, loaders, strict=True):
+        # Records that were made anew from those saved are not in its files.
+        variable.saved_state = None
+        source = loader.source()
+        if source is not None and source.rank == rank() and source.is_of(size()):
+            reader, parts = source.reader, source.reader.parts(source.index)
+            variable.saved_state = SavedState(
+                reader.folder, reader.manifest.id, source.index, tuple(parts), False
+            )

@@ -1,0 +1,76 @@
+import contextlib
+
+from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
+from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.checkpoint.checkpoint_writer import is_saved_here
+from keras_sparse.saving.checkpoint.checkpoint_writer import rank_base
+from keras_sparse.saving.checkpoint.checkpoint_writer import write_checkpoint
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+
+def save_delta(model, path, training=None, verbose=True):
+    """Saves what has changed since the model was last saved or loaded.
+
+    A delta is a folder like a checkpoint, with the rows of all tiers that have changed, and the
+    keys of those that have gone. `load_checkpoint` of a delta loads the checkpoint it goes back to
+    and the deltas in between first, so that these must stay where they are, seen from it. Every
+    save of the model moves what the next delta goes on from. If all rows of a table count as
+    changed, the delta has all of them.
+
+    Args:
+        model: A built `keras.Model`. It must not be trained meanwhile.
+        path: Path of the folder to make. There must be nothing.
+        training: As in `save_checkpoint`.
+        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+
+    Returns:
+        `pathlib.Path` of the delta.
+
+    Raises:
+        FileExistsError: There is something at `path`.
+        RuntimeError: The model has not been saved by `save_checkpoint` or loaded by
+            `load_checkpoint`, or was trained meanwhile.
+    """
+    base = find_base(model)
+    if base is None:
+        raise RuntimeError(
+            "`save_delta` must go on from a checkpoint of the whole model that is still there, "
+            "with all that it goes back to. Call `save_checkpoint` first. Received: model "
+            f"'{model.name}' without one"
+        )
+    return write_checkpoint(model, path, base, training, verbose)
+
+
+def find_base(model):
+    """Returns the `Base` that the next delta goes on from, with a whole path. All ranks call it.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        `None` if the tables of the model were not all saved or loaded together, by as many ranks,
+        or if what they were saved to is gone: on all ranks.
+    """
+    states = {
+        (str(_folder_of_all(variable.saved_state.folder)), variable.saved_state.id)
+        for variable in model.variables
+        if isinstance(variable, EmbeddingVariable)
+        and is_saved_here(variable)
+        and variable.saved_state is not None
+    }
+    states = set().union(*gather_objects(states, "find_base.states"))
+    if len(states) != 1:
+        return None
+    base = Base(*states.pop())
+    is_there = False
+    with together("find_base.read"), contextlib.suppress(FileNotFoundError, ValueError):
+        is_there = CheckpointReader(rank_base(base).path).manifest.id == base.id
+    return base if all(gather_objects(is_there, "find_base.is_there")) else None
+
+
+def _folder_of_all(folder):
+    """The folder of the checkpoint that a rank has saved a part of in this one."""
+    return folder if size() == 1 else folder.parent

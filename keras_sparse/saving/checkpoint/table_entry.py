@@ -1,0 +1,151 @@
+import dataclasses
+
+from keras_sparse.saving.format.table_header import FilterHeader
+from keras_sparse.tables.initial_rows import InitialRows
+from keras_sparse.tables.table_part import TablePart
+
+# What one process by itself leaves out, as files have had it before there were ranks.
+_FIELDS_OF_RANKS = ("number", "part")
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsPart:
+    """Rows of a table in a data file, which take the place of those there are.
+
+    Args:
+        file: String. Name of the HDF5 file.
+        group: String. The table's group in it.
+        is_complete: Boolean. Whether these are all rows there are, rather than changed ones.
+        chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys and of its
+            records.
+        erased: Number of keys whose rows go before these come, and the CRC-32 of them.
+    """
+
+    file: str
+    group: str
+    is_complete: bool
+    chunks: tuple[tuple[int, int, int], ...]
+    erased: tuple[int, int]
+
+    @property
+    def num_rows(self):
+        return sum(chunk[0] for chunk in self.chunks)
+
+    @property
+    def files(self):
+        return (self.file,)
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentPart:
+    """Rows of a table in a segment of an SSD tier.
+
+    Args:
+        file: String. Name of the segment.
+        num_entries: Integer. Records in it, rows or not.
+        num_rows: Integer. Rows among them.
+        alive_file: String. Name of the HDF5 file that tells which of them are rows.
+        alive_path: String. The dataset in it: uint8, a bit an entry, the lowest first.
+        alive_crc32: Integer. Its CRC-32.
+    """
+
+    file: str
+    num_entries: int
+    num_rows: int
+    alive_file: str
+    alive_path: str
+    alive_crc32: int
+
+    @property
+    def files(self):
+        return (self.file, self.alive_file)
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """The steps that rows of a table may have missed: see `ops.export_history`.
+
+    Args:
+        step: Integer. The last one.
+        first_step: Integer. The one after which the history begins.
+        table_step: Integer. The last one as the table counts them.
+        num_runs: Integer. Runs of steps with the same numbers.
+        num_numbers: Integer. Numbers a step.
+        lengths_crc32: Integer. CRC-32 of the dataset `history_lengths` of the table.
+        numbers_crc32: Integer. That of `history_numbers`.
+    """
+
+    step: int
+    first_step: int
+    table_step: int
+    num_runs: int
+    num_numbers: int
+    lengths_crc32: int
+    numbers_crc32: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedTable:
+    """A table in a checkpoint. docs/formats/checkpoint.md tells what each field is."""
+
+    name: str
+    input_dim: int | None
+    output_dim: int
+    rule: str | None
+    rule_constants: dict[str, float]
+    rule_weight_decay: float
+    slot_names: tuple[str, ...]
+    record_floats: int
+    record_words: int
+    keeps_ages: bool
+    history: History
+    initial_rows: InitialRows
+    parts: tuple[RowsPart | SegmentPart, ...]
+    filter: FilterHeader | None
+    group: str
+    number: int | None = None  # the place of its table among those of the model; `None`: its own
+    part: TablePart | None = None
+
+    def saved_fields(self, is_of_one):
+        """Returns the table as a dict for JSON.
+
+        Args:
+            is_of_one: Boolean. Whether one process has saved all tables by itself.
+        """
+        fields = dataclasses.asdict(self)
+        fields["initial_rows"] = self.initial_rows.saved_fields()
+        for part, saved_part in zip(self.parts, fields["parts"], strict=True):
+            saved_part["kind"] = _KINDS[type(part)]
+        for field in _FIELDS_OF_RANKS if is_of_one else ():
+            del fields[field]
+        return fields
+
+    @classmethod
+    def from_saved_fields(cls, fields):
+        """Returns the table that `saved_fields` gave a dict of."""
+        fields = dict(fields)
+        fields["initial_rows"] = InitialRows(**fields["initial_rows"])
+        fields["slot_names"] = tuple(fields["slot_names"])
+        fields["history"] = History(**fields["history"])
+        fields["parts"] = tuple(_part(part) for part in fields["parts"])
+        if fields["filter"] is not None:
+            saved = fields["filter"]
+            fields["filter"] = FilterHeader(saved["layout"], as_tuples(saved["chunks"]))
+        if fields.get("part") is not None:
+            fields["part"] = TablePart(**fields["part"])
+        return cls(**fields)
+
+
+_KINDS = {RowsPart: "rows", SegmentPart: "segment"}
+_CLASSES = {kind: part for part, kind in _KINDS.items()}
+
+
+def _part(fields):
+    fields = dict(fields)
+    part = _CLASSES[fields.pop("kind")]
+    return part(**{name: as_tuples(value) for name, value in fields.items()})
+
+
+def as_tuples(value):
+    """Returns lists, at any depth, as tuples: JSON knows no tuples."""
+    return tuple(as_tuples(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,175 @@
+import math
+
+import numpy as np
+
+from keras_sparse import ops
+from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
+from keras_sparse.saving.format.save_filter import MAX_ENTRIES
+from keras_sparse.saving.keras_files.load_table import check_fits
+from keras_sparse.saving.keras_files.load_table import has_same_slots
+from keras_sparse.saving.keras_files.load_table import may_load_filter
+from keras_sparse.tables.filter_entries import merge_filters
+from keras_sparse.tables.part_selector import PartCut
+from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.table_part import TablePart
+
+
+class TableLoader:
+    """Loads one table, or what a variable has of it, of a checkpoint.
+
+    A table with the rule of the saved one, and its constants, takes over the records as they lay,
+    and the rule's history: it goes on bit for bit as if it had never stopped. Another one is given
+    rows that have caught up, and slots if they are the same; so is one whose columns come from
+    several ranks.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: List of `SavedPart`: the whole table.
+    """
+
+    def __init__(self, variable, saved):
+        self._variable = variable
+        self._part = TablePart.of_whole(variable)
+        check_fits(variable, saved[0].part)
+        self._saved = [each for each in saved if _overlap(self._part, each.part)]
+        histories = [each.reader.history(each.index) for each in self._saved]
+        self._histories = dict(zip(self._saved, histories, strict=True))
+        steps = {(history.step, history.table_step) for history in histories}
+        self._is_as_it_lay = len(steps) == 1 and all(
+            _describe(variable)
+            == (
+                each.table.rule,
+                each.table.rule_constants,
+                each.table.rule_weight_decay,
+                each.table.slot_names,
+                each.table.keeps_ages,
+            )
+            for each in self._saved
+        )
+
+    def source(self):
+        """Returns the `SavedPart` that has the very records loaded, which need not be saved again.
+
+        Returns:
+            `None` if there is none: they were cut, joined or made anew.
+        """
+        is_same = len(self._saved) == 1 and _place(self._saved[0].part) == _place(self._part)
+        return self._saved[0] if is_same and self._is_as_it_lay else None
+
+    def num_records(self):
+        """Returns how many records are read."""
+        return sum(
+            part.num_rows for each in self._saved for _, part in each.reader.parts(each.index)
+        )
+
+    def load(self, progress):
+        """Loads rows, and what the admission filter remembers.
+
+        Args:
+            progress: `Progress` that counts records.
+        """
+        variable = self._variable
+        variable.set_initial_rows(self._saved[0].table.initial_rows)
+        same_slots = self._is_as_it_lay or has_same_slots(variable, self._saved[0].table)
+        if self._is_as_it_lay:
+            # That which reaches back to the steps of all records.
+            history = min(self._histories.values(), key=lambda history: history.first_step)
+            ops.restore(variable, history)
+        else:
+            ops.clear_tables([variable])
+        if not all(_has_columns(each.part, self._part) for each in self._saved):
+            importers = {each: self._caught_up(each) for each in self._saved}
+            slot_names = self._saved[0].table.slot_names if same_slots else ()
+            for keys, records in ColumnJoiner(self._part, importers, slot_names).read(progress):
+                variable.import_local(keys, records)
+        else:
+            for saved in self._saved:
+                self._load_part(saved, same_slots, progress)
+        self._load_filter()
+
+    def _load_part(self, saved, same_slots, progress):
+        reader, table, variable = saved.reader, saved.table, self._variable
+        cut = PartCut(self._part, saved.part)
+        layout = RecordLayout(table.output_dim, table.slot_names)
+        catch_up = None if self._is_as_it_lay else self._caught_up(saved)
+        for folder, part in reader.parts(saved.index):
+            erased, _ = cut.keys(reader.read_erased(folder, part))
+            if len(erased) > 0:
+                ops.erase_rows([variable], [erased])
+            for keys, raw in reader.read(saved.index, folder, part):
+                progress.add(len(keys))
+                ages = None
+                records = raw if catch_up is None else catch_up(raw)
+                if catch_up is not None and table.keeps_ages:
+                    ages = self._ages(saved, raw)
+                keys, records, ages = cut.records(keys, records, ages, layout)
+                if not same_slots:
+                    records = records[:, : variable.output_dim]
+                if len(keys) > 0:
+                    variable.import_local(keys, records, ages)
+
+    def _ages(self, saved, raw):
+        # The last word of a record is the step of its last gradient.
+        steps = np.ascontiguousarray(raw[:, -1]).view(np.uint32)
+        return np.uint32(self._histories[saved].table_step) - steps
+
+    def _caught_up(self, saved):
+        """Returns the function that gives records as they are after the last step."""
+        table = saved.table
+        if table.rule is None:
+            return lambda raw: raw[:, : table.record_floats]
+        rule = ops.SavedRule(
+            table.rule,
+            table.rule_constants,
+            table.rule_weight_decay,
+            table.output_dim,
+            self._histories[saved],
+            table.keeps_ages,
+        )
+        return lambda raw: rule.catch_up(raw).numpy()
+
+    def _load_filter(self):
+        some = [each for each in self._saved if each.table.filter is not None]
+        if not some or not may_load_filter(self._variable, some[0].table):
+            return
+        layout = some[0].table.filter.layout
+        pieces = (
+            (number, *PartCut(self._part, each.part).entries(layout, keys, counts))
+            for number, each in enumerate(some)
+            for keys, counts in each.reader.read_filter(each.index)
+        )
+        merged = ((k, c) for _, k, c in pieces) if len(some) == 1 else None
+        for keys, counts in merged or merge_filters(layout, pieces, MAX_ENTRIES):
+            ops.import_filter([self._variable], [keys], [counts])
+
+
+def _describe(variable):
+    """What two tables must have alike for records of one to be used by the other as they are."""
+    return (
+        variable.rule,
+        variable.rule_constants,
+        variable.rule_weight_decay,
+        variable.slot_names,
+        variable.keeps_ages,
+    )
+
+
+def _place(part):
+    """What of its table a part is, whatever the name of that."""
+    return part.first_column, part.num_columns, part.shard, part.num_shards
+
+
+def _columns(part):
+    return part.first_column, part.first_column + part.num_columns
+
+
+def _has_columns(part, wanted):
+    (first, end), (first_wanted, end_wanted) = _columns(part), _columns(wanted)
+    return first <= first_wanted and end_wanted <= end
+
+
+def _overlap(part, other):
+    """Whether two parts may have an element of the table in common."""
+    (first, end), (other_first, other_end) = _columns(part), _columns(other)
+    step = math.gcd(part.num_shards, other.num_shards)
+    return first < other_end and other_first < end and (part.shard - other.shard) % step == 0

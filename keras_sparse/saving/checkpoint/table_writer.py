@@ -1,0 +1,199 @@
+import os
+import pathlib
+import zlib
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.saving.checkpoint.last_saved import SavedState
+from keras_sparse.saving.checkpoint.table_entry import History
+from keras_sparse.saving.checkpoint.table_entry import RowsPart
+from keras_sparse.saving.checkpoint.table_entry import SavedTable
+from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+from keras_sparse.saving.format.folder_files import refuse_link
+from keras_sparse.saving.format.save_filter import MAX_ENTRIES
+from keras_sparse.saving.format.save_filter import save_filter
+from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
+
+# A checkpoint of many parts takes long to read, and one of many changed rows is mostly old ones.
+_MOST_PARTS = 64
+_MOST_OLD_SHARE = 2
+
+
+class TableWriter:
+    """Writes one table of a checkpoint or a delta.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        index: Integer: the table's number in the checkpoint.
+        folder: Path that the files go to.
+        data: `h5py.File` in that folder, for what is not linked.
+        checkpoint_id: String.
+        progress: `Progress` that counts rows.
+        number: Integer, the place of the table among those of the model, where ranks save those
+            that they have parts of. Defaults to `None`: the same as `index`.
+    """
+
+    def __init__(self, variable, index, folder, data, checkpoint_id, progress, number=None):
+        self._variable = variable
+        self._index = index
+        self._number = number
+        self._folder = folder
+        self._data_file = pathlib.Path(data.filename).name
+        self._group = data.create_group(str(index))
+        self._link_prefix = f"{checkpoint_id}-{index}-"
+        self._progress = progress
+        self._record_words = variable.record_floats  # more if the table keeps steps
+
+    def write(self, is_everything_changed, base):
+        """Writes the table's files.
+
+        Args:
+            is_everything_changed: Boolean. Whether nothing that was saved before is of use.
+            base: `Base` of what a delta goes on from, which then has changed rows alone, if
+                this table was there. `None` for a checkpoint.
+
+        Returns:
+            `(SavedTable, is_linked)`: what the manifest says of the table, and the state's.
+        """
+        state = None if is_everything_changed else self._variable.saved_state
+        if base is not None:
+            if state is not None and (state.id, state.index) == (base.id, self._index):
+                parts = (self._write_rows(is_complete=False, is_linked=False),)
+                return self._describe(parts), state.is_linked
+            state = None
+        segments = self._link_segments()
+        is_linked = segments is not None
+        old_parts = self._take_over(state, is_linked)
+        rows = self._write_rows(is_complete=old_parts is None, is_linked=is_linked)
+        parts = (*(old_parts or ()), rows, *(segments or ()))
+        return self._describe(parts), is_linked
+
+    def _describe(self, parts):
+        variable = self._variable
+        return SavedTable(
+            name=variable.path,
+            input_dim=variable.input_dim,
+            output_dim=variable.output_dim,
+            rule=variable.rule,
+            rule_constants=dict(variable.rule_constants),
+            rule_weight_decay=variable.rule_weight_decay,
+            slot_names=variable.slot_names,
+            record_floats=variable.record_floats,
+            record_words=self._record_words,
+            keeps_ages=variable.keeps_ages,
+            initial_rows=variable.initial_rows,
+            history=self._write_history(),
+            parts=parts,
+            filter=save_filter(
+                variable.admission, variable.export_filter(MAX_ENTRIES), self._group
+            ),
+            group=self._group.name,
+            number=self._number,
+            part=variable.part,
+        )
+
+    def _write_history(self):
+        with tf.init_scope():
+            (history,) = ops.export_history([self._variable])
+        lengths, numbers = history.run_lengths.numpy(), history.numbers.numpy()
+        num_runs, num_numbers = numbers.shape
+        return History(
+            int(history.step),
+            int(history.first_step),
+            int(history.table_step),
+            num_runs,
+            num_numbers,
+            self._put("history_lengths", lengths),
+            self._put("history_numbers", numbers),
+        )
+
+    def _write_rows(self, is_complete, is_linked):
+        chunks: list[tuple[int, int, int]] = []
+        for keys, records in self._export(not is_complete, is_linked):
+            name = f"{len(chunks):06d}"
+            checksums = [self._put(f"keys_{name}", keys), self._put(f"records_{name}", records)]
+            chunks.append((len(keys), *checksums))
+            self._progress.add(len(keys))
+        erased = np.zeros(0, np.int64) if is_complete else self._erased_keys()
+        return RowsPart(
+            self._data_file,
+            self._group.name,
+            is_complete,
+            tuple(chunks),
+            (len(erased), self._put("erased", erased)),
+        )
+
+    def _put(self, name, array):
+        self._group[name] = array
+        check_written()
+        return zlib.crc32(np.ascontiguousarray(array).data)
+
+    def _export(self, only_changed, only_unlinked):
+        chunk_rows = max(1, CHUNK_BYTES // (4 * self._record_words + 16))
+        cursor = 0
+        while cursor >= 0:
+            with tf.init_scope():
+                keys, records, cursor = ops.export_raw(
+                    self._variable, cursor, chunk_rows, only_changed, only_unlinked
+                )
+            cursor = int(cursor)
+            self._record_words = records.shape[1]
+            if len(keys):
+                yield keys.numpy(), records.numpy()
+
+    def _erased_keys(self):
+        with tf.init_scope():
+            return ops.erased_keys([self._variable])[0].numpy()
+
+    def _link_segments(self):
+        """Returns the parts of the SSD tiers, or `None` if they cannot be linked."""
+        try:
+            with tf.init_scope():
+                linked = ops.link_files(self._variable, str(self._folder / self._link_prefix))
+        except (tf.errors.FailedPreconditionError, tf.errors.ResourceExhaustedError):
+            # On another file system, perhaps: then their rows are copied.
+            for path in self._folder.iterdir():
+                if path.name.startswith(self._link_prefix):
+                    path.unlink()
+            return None
+        paths, num_entries, alive = (tensor.numpy() for tensor in linked)
+        parts: list[SegmentPart] = []
+        begin = 0
+        for path, number in zip(paths, num_entries.tolist(), strict=True):
+            name = pathlib.Path(path.decode()).name
+            end = begin + (number + 7) // 8
+            dataset = f"alive_{len(parts):06d}"
+            checksum = self._put(dataset, alive[begin:end])
+            alive_path = f"{self._group.name}/{dataset}"
+            num_rows = int(np.unpackbits(alive[begin:end]).sum())
+            parts.append(SegmentPart(name, number, num_rows, self._data_file, alive_path, checksum))
+            begin = end
+        return tuple(parts)
+
+    def _take_over(self, state, is_linked):
+        """Links the files of the last checkpoint, and returns its parts, if they are of use."""
+        if not self._is_of_use(state, is_linked):
+            return None
+        linked: list[pathlib.Path] = []
+        try:
+            for folder, part in state.parts:
+                for name in part.files:
+                    if not (self._folder / name).exists():
+                        refuse_link(folder / name)
+                        os.link(folder / name, self._folder / name)
+                        linked.append(self._folder / name)
+        except (OSError, ValueError):  # gone, on another file system, or a link by now
+            for path in linked:
+                path.unlink()
+            return None
+        return tuple(part for _, part in state.parts)
+
+    def _is_of_use(self, state: SavedState | None, is_linked):
+        if state is None or (state.is_linked and not is_linked):
+            return False
+        num_rows = sum(part.num_rows for _, part in state.parts)
+        copied = [part for _, part in state.parts if isinstance(part, RowsPart)]
+        return len(copied) <= _MOST_PARTS and num_rows <= _MOST_OLD_SHARE * self._variable.num_rows

@@ -1,0 +1,118 @@
+import dataclasses
+import pathlib
+
+from keras_sparse import checks
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
+from keras_sparse.saving.checkpoint.checkpoint_manifest import WEIGHTS
+from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
+from keras_sparse.saving.checkpoint.table_entry import SavedTable
+from keras_sparse.saving.format.damage_error import CheckpointDamagedError
+from keras_sparse.saving.format.folder_files import check_files
+from keras_sparse.saving.format.folder_files import crc32_of
+from keras_sparse.saving.format.folder_files import refuse_link
+from keras_sparse.saving.format.folder_files import size_of
+from keras_sparse.tables.table_part import TablePart
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedPart:
+    """A table, or a part of one, in a checkpoint.
+
+    Args:
+        reader: `CheckpointReader`.
+        index: Integer: its number there.
+        rank: Integer: that has saved it.
+        num_ranks: Integer: how many have saved the checkpoint, or `None` for one without ranks.
+    """
+
+    reader: CheckpointReader
+    index: int
+    rank: int
+    num_ranks: int | None
+
+    def is_of(self, num_ranks):
+        """Whether it is of a checkpoint that this number of ranks has saved."""
+        return (self.num_ranks or 1) == num_ranks
+
+    @property
+    def table(self) -> SavedTable:
+        """What its manifest says of it."""
+        return self.reader.manifest.tables[self.index]
+
+    @property
+    def part(self) -> TablePart:
+        """Which part of the table it is, perhaps all of it."""
+        table = self.table
+        return table.part or TablePart(
+            table.name, table.input_dim, table.output_dim, 0, table.output_dim
+        )
+
+
+class WholeCheckpoint:
+    """A checkpoint or delta, with what each rank has saved of it.
+
+    Args:
+        path: Path of the folder.
+
+    Attributes:
+        folder: `pathlib.Path`.
+        manifest: `Manifest` of the whole.
+        readers: List of `CheckpointReader`, one a rank that has saved it.
+        tables: List of a list of `SavedPart` for each table of the model, in the model's order.
+
+    Raises:
+        FileNotFoundError: There is no checkpoint, or not all that a delta goes back to.
+        CheckpointDamagedError: A manifest is damaged, or a file is not as long as it was.
+    """
+
+    def __init__(self, path):
+        self.folder = pathlib.Path(checks.local_path(path, "path")).resolve()
+        self.manifest = Manifest.read(self.folder)
+        if self.manifest.ranks is None:
+            self.readers = [CheckpointReader(self.folder)]
+        else:
+            check_files(self.folder, self.manifest)
+            self.readers = [self._reader_of(rank) for rank in range(len(self.manifest.ranks))]
+        num_ranks = self.manifest.ranks and len(self.manifest.ranks)
+        by_number: dict[int, list[SavedPart]] = {}
+        for rank, reader in enumerate(self.readers):
+            for index, table in enumerate(reader.manifest.tables):
+                number = index if table.number is None else table.number
+                by_number.setdefault(number, []).append(SavedPart(reader, index, rank, num_ranks))
+        self.tables = [by_number[number] for number in sorted(by_number)]
+
+    def _reader_of(self, rank):
+        folder = rank_folder(self.folder, rank)
+        path = folder / MANIFEST
+        refuse_link(folder)
+        is_there = size_of(path) is not None
+        if not is_there or crc32_of(path) != self.manifest.ranks[rank]:
+            raise CheckpointDamagedError(
+                f"A checkpoint must have the manifests of all its ranks, as they were. Received: "
+                f"{path}, which is {'another' if is_there else 'not there'}"
+            )
+        return CheckpointReader(folder)
+
+    @property
+    def weights(self):
+        """Path of Keras' file with all that is no table."""
+        return self.folder / WEIGHTS
+
+    def num_records(self, readers=None):
+        """Returns how many records reading all tables gives, or those of some of the readers."""
+        return sum(
+            reader.num_records() for reader in (self.readers if readers is None else readers)
+        )
+
+    def check_weights(self):
+        """Raises CheckpointDamagedError unless Keras' file is as it was saved."""
+        if crc32_of(self.weights) != self.manifest.weights_crc32:
+            raise CheckpointDamagedError(
+                f"A checkpoint's files must match their checksums. Received: {self.weights}"
+            )
+
+
+def rank_folder(folder, rank):
+    """Returns the folder of what a rank has saved in a checkpoint."""
+    return folder / f"rank-{rank}"

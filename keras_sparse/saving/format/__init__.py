@@ -1,0 +1,1 @@
+"""Bytes and JSON of saved tables, their damage, and progress."""

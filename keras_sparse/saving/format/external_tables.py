@@ -1,0 +1,58 @@
+import contextlib
+import contextvars
+
+import numpy as np
+
+from keras_sparse.saving.format.read_dataset import read_dataset
+
+# The tables that lie beside Keras' file while one is written or read, or None.
+_tables: contextvars.ContextVar[list | None] = contextvars.ContextVar("tables", default=None)
+
+
+@contextlib.contextmanager
+def tables_elsewhere():
+    """While this is entered, Keras' file has in place of each table only its number.
+
+    Yields:
+        A list. Saving appends each variable, whose number is its place; loading appends pairs of a
+        variable and the number that its place in the file has. For a table that this rank has
+        nothing of, `None` is the variable.
+    """
+    tables: list = []
+    token = _tables.set(tables)
+    try:
+        yield tables
+    finally:
+        _tables.reset(token)
+
+
+def are_tables_elsewhere():
+    """Whether `tables_elsewhere` is entered."""
+    return _tables.get() is not None
+
+
+def save_number(variable, store):
+    """Writes a table's number into the store of its layer, if tables lie elsewhere.
+
+    Returns:
+        Boolean. Whether they do.
+    """
+    tables = _tables.get()
+    if tables is None:
+        return False
+    store["table"] = np.array(len(tables), np.int64)
+    tables.append(variable)
+    return True
+
+
+def load_number(variable, store):
+    """Reads the number of a table from the store of its layer, if tables lie elsewhere.
+
+    Returns:
+        Boolean. Whether they do.
+    """
+    tables = _tables.get()
+    if tables is None:
+        return False
+    tables.append((variable, int(read_dataset(store, "table", np.int64, ()))))
+    return True

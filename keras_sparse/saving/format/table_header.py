@@ -1,0 +1,107 @@
+import dataclasses
+import json
+import zlib
+
+import numpy as np
+
+from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.tables.initial_rows import InitialRows
+
+FORMAT = "keras_sparse table"
+VERSION = 4
+# Files without what a later version brought are written as before, for readers that do not know it.
+_VERSION_WITHOUT_AGES = 3
+_VERSION_WITHOUT_FILTER = 2
+_VERSIONS = (_VERSION_WITHOUT_FILTER, _VERSION_WITHOUT_AGES, VERSION)
+
+
+@dataclasses.dataclass(frozen=True)
+class FilterHeader:
+    """What a saved table says of what its admission filter remembers.
+
+    Args:
+        layout: Dict: what a filter that takes it over must be, see `AdmissionFilter.layout`.
+        chunks: Tuple with, for each chunk, its number of entries; the first key, if the keys are
+            consecutive and so not stored, or `None`; the CRC-32 of its keys, if they are stored, or
+            `None`; the CRC-32 of its counts.
+    """
+
+    layout: dict
+    chunks: tuple[tuple[int, int | None, int | None, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TableHeader:
+    """What a saved table says of itself. Byte layout: docs/formats/table.md.
+
+    Args:
+        input_dim: Integer, or `None` for a dynamic table.
+        output_dim: Integer.
+        rule: String, or `None` for a table that no optimizer was built on.
+        slot_names: Tuple of strings.
+        record_floats: Integer. Width of a record: the row and its slots.
+        initial_rows: `InitialRows`.
+        chunks: Tuple with, for each chunk, its number of rows and the CRC-32 of its keys and of its
+            records.
+        filter: `FilterHeader`, or `None` for a table whose filter remembers nothing.
+        ages: Tuple with the CRC-32 of the ages of each chunk, or `None` for a table that does not
+            keep them.
+    """
+
+    input_dim: int | None
+    output_dim: int
+    rule: str | None
+    slot_names: tuple[str, ...]
+    record_floats: int
+    initial_rows: InitialRows
+    chunks: tuple[tuple[int, int, int], ...]
+    filter: FilterHeader | None = None
+    ages: tuple[int, ...] | None = None
+
+    @property
+    def num_rows(self):
+        return sum(chunk[0] for chunk in self.chunks)
+
+    def write(self, store):
+        """Puts the header into a Keras store."""
+        fields = dataclasses.asdict(self)
+        fields["initial_rows"] = self.initial_rows.saved_fields()
+        version = VERSION
+        if self.ages is None:
+            version = _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
+        for name in ("filter", "ages"):
+            if fields[name] is None:
+                del fields[name]
+        text = json.dumps({"format": FORMAT, "version": version, **fields})
+        content = np.frombuffer(text.encode(), np.uint8)
+        store["header"] = content
+        store["header_crc32"] = np.array(zlib.crc32(content.data), np.uint32)
+
+    @classmethod
+    def read(cls, store):
+        """Reads the header of a table.
+
+        Raises:
+            ValueError: It is damaged, or of a later version.
+        """
+        content = np.ascontiguousarray(read_dataset(store, "header", np.uint8, (None,)))
+        if zlib.crc32(content.data) != int(read_dataset(store, "header_crc32", np.uint32, ())):
+            raise ValueError("A saved table's header must match its checksum. The file is damaged")
+        fields = json.loads(content.tobytes())
+        if fields.pop("format") != FORMAT or fields["version"] not in _VERSIONS:
+            raise ValueError(
+                f"A saved table must be of version {_VERSIONS[0]} to {VERSION}. Load it with the "
+                "keras_sparse that saved it, or a later one. Received: version "
+                f"{fields['version']}"
+            )
+        del fields["version"]
+        fields["initial_rows"] = InitialRows(**fields["initial_rows"])
+        fields["slot_names"] = tuple(fields["slot_names"])
+        fields["chunks"] = tuple(tuple(chunk) for chunk in fields["chunks"])
+        if "filter" in fields:
+            saved = fields["filter"]
+            chunks = tuple(tuple(chunk) for chunk in saved["chunks"])
+            fields["filter"] = FilterHeader(saved["layout"], chunks)
+        if "ages" in fields:
+            fields["ages"] = tuple(fields["ages"])
+        return cls(**fields)

@@ -1,0 +1,1 @@
+"""Tables in the `.keras` and `.h5` files of Keras."""

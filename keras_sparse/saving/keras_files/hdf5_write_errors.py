@@ -1,0 +1,124 @@
+import contextlib
+import contextvars
+import errno
+import fcntl
+import functools
+import io
+import os
+import sys
+
+import h5py
+
+from keras_sparse.saving.keras_files.interrupts import deferred_interrupts
+from keras_sparse.saving.keras_files.interrupts import let_interrupt
+
+
+@contextlib.contextmanager
+def careful_hdf5():
+    """While this is entered, HDF5 files may be written to a disk that is full.
+
+    HDF5 ends the process where it closes a file that it could not write. So it never hears of a
+    write that fails, nor of Ctrl-C in the middle of one: the first error is kept, and raised by
+    `check_written` and at the end; Ctrl-C waits for them.
+    """
+    disks: list[_Disk] = []
+    token = _opened.set(disks)
+    try:
+        with deferred_interrupts():
+            try:
+                yield
+            finally:
+                for disk in disks:
+                    disk.end()
+    finally:
+        _opened.reset(token)
+        if not isinstance(sys.exception(), (KeyboardInterrupt, SystemExit)):
+            _check(disks)
+
+
+def check_written():
+    """Raises what has kept a write from being made since `careful_hdf5` was entered, if it is.
+
+    And Ctrl-C, if it has come since then.
+    """
+    let_interrupt()
+    _check(_opened.get() or ())
+
+
+class _Disk(io.FileIO):
+    """A file whose writes are as if they had succeeded once one has failed."""
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        self.error: BaseException | None = None
+        self.hdf5: h5py.File | None = None  # which writes to it
+        super().__init__(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")
+        try:
+            # As HDF5 itself: readers of the file have it locked, and must not lose it.
+            fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            super().close()
+            raise BlockingIOError(
+                errno.EWOULDBLOCK, "A file must not be open elsewhere to be written", self.path
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        super().truncate(0)
+
+    def __repr__(self):
+        # HDF5 calls the file so, and takes ASCII alone.
+        return self.path.encode("ascii", "backslashreplace").decode()
+
+    def end(self):
+        """Closes the file, and keeps the error if it cannot."""
+        if self.hdf5:
+            self._try(self.hdf5.close)  # Keras leaves it open when it fails
+        self._try(super().close)
+
+    def write(self, data):
+        left = memoryview(data)
+        while left and self.error is None:
+            left = left[self._try(super().write, left) :]
+        return len(data)
+
+    def truncate(self, size=None):
+        return self._try(super().truncate, size)
+
+    def _try(self, function, *arguments):
+        try:
+            return function(*arguments)
+        except OSError as error:
+            self.error = self.error or OSError(error.errno, error.strerror, self.path)
+        except BaseException as error:
+            self.error = self.error or error
+        return 0
+
+
+# The files that were opened since `careful_hdf5` was entered, or None.
+_opened: contextvars.ContextVar[list[_Disk] | None] = contextvars.ContextVar("opened", default=None)
+
+
+def _check(disks):
+    for disk in disks:
+        if disk.error is not None:
+            raise disk.error
+
+
+_open = h5py.File.__init__
+
+
+@functools.wraps(_open)
+def _open_carefully(self, name, mode="r", *args, **kwargs):
+    disks = _opened.get()
+    is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
+    if disks is None or mode != "w" or not is_plain:
+        _open(self, name, mode, *args, **kwargs)
+        return
+    disk = _Disk(name)
+    disks.append(disk)
+    _open(self, disk, mode, **kwargs)
+    disk.hdf5 = self
+
+
+# Keras opens its files by their paths, so that there is nothing to hand over to it.
+h5py.File.__init__ = _open_carefully

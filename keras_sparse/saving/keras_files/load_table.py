@@ -1,0 +1,235 @@
+import contextlib
+import pathlib
+import warnings
+import weakref
+
+from keras_sparse import ops
+from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.saving.format.external_tables import load_number
+from keras_sparse.saving.format.progress import Progress
+from keras_sparse.saving.format.read_chunks import check_chunks
+from keras_sparse.saving.format.read_chunks import read_chunks
+from keras_sparse.saving.format.read_chunks import read_filter_chunks
+from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.keras_files.load_weights import verified
+from keras_sparse.saving.verify import verify
+from keras_sparse.tables.part_selector import PartCut
+from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.table_part import TablePart
+
+
+class _Load:
+    """What is known of a file while Keras loads a model from it, layer by layer."""
+
+    def __init__(self):
+        self.is_checked = False
+        self.damage = None  # what is wrong with one of its tables
+        self._failures = {}  # `id` of a variable or of an unbuilt layer: why it was not loaded
+
+    @contextlib.contextmanager
+    def keeps_failure(self, owner):
+        """Raises the error of what is loaded again when that is tried again.
+
+        Keras asks again by other paths to the layer, where the file has nothing, and takes what
+        does not fail then, or shows the last error.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._failures.setdefault(id(owner), error) is error:
+                raise
+        if id(owner) in self._failures:
+            raise self._failures[id(owner)] from None
+
+
+_loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def load_table(table, store):
+    """Reads a table from the store that Keras gives a layer, in place of the rows there are.
+
+    All bytes are checked before the first table of the file changes: if one is damaged, none does.
+    (Of weights in several files that `model.load_weights` has not verified, each table is checked
+    by itself.)
+    Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
+    same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
+    takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
+    if the table has an admission filter of the saved one's kind and size. A static table also takes
+    the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far checking
+    and loading a table are, where that takes long.
+
+    Args:
+        table: `EmbeddingVariable`, or a `SpreadTable`. A variable with a part of a table takes that
+            part of the saved one.
+        store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
+
+    Raises:
+        ValueError: A table of the file is damaged, or this one is of another shape or kind.
+    """
+    variable = table.variable if isinstance(table, SpreadTable) else table
+    if load_number(variable, store) or variable is None:
+        return
+    load = _load_of(store)
+    with load.keeps_failure(variable):
+        _load(variable, store, load)
+
+
+def refuse_table(layer, name, store):
+    """Raises RuntimeError if a file has a table for a layer that is not built, and so has none.
+
+    Args:
+        layer: What Keras loads.
+        name: String, what the user calls it.
+        store: What Keras hands to `load_own_variables`.
+    """
+    with _load_of(store).keeps_failure(layer):
+        if len(store.keys()):
+            raise RuntimeError(
+                f"Layer '{name}' must be built before its table is loaded. Call it, or "
+                "`layer.build()`, first"
+            )
+
+
+def _load_of(store):
+    return _Load() if isinstance(store, dict) else _loads.setdefault(store, _Load())
+
+
+def _load(variable, store, load):
+    names = set(store.keys())
+    if not names:
+        raise ValueError(
+            f"The weights of '{variable.path}' must be in the file. Its layer was not built when "
+            "the file was saved, or this is a model of other layers. Build it after loading, or "
+            "load into a model that is built alike"
+        )
+    if names == {"0"}:
+        _load_keras_weights(variable, store)
+        return
+    if "header" not in names:
+        raise ValueError(
+            f"The weights of '{variable.path}' must be those of a table. A file that is in a "
+            "checkpoint is loaded with it: `keras_sparse.saving.load_checkpoint(model, folder)`. "
+            f"Received: datasets {sorted(names)}"
+        )
+    header = TableHeader.read(store)
+    check_fits(variable, header)
+    _check_whole(header, store, load)
+    same_slots = has_same_slots(variable, header)
+    variable.set_initial_rows(header.initial_rows)
+    if variable.is_dynamic or not same_slots:
+        ops.clear_tables([variable])
+    progress = Progress(header.num_rows, "thousand rows", 1000)
+    cut = PartCut(TablePart.of_whole(variable))
+    layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
+    for keys, records, ages in read_chunks(header, store):
+        variable.import_local(*cut.records(keys, records[:, : layout.floats], ages, layout))
+        progress.add(len(keys))
+    progress.close()
+    if may_load_filter(variable, header):
+        for keys, counts in read_filter_chunks(header, store):
+            keys, counts = cut.entries(header.filter.layout, keys, counts)
+            ops.import_filter([variable], [keys], [counts])
+
+
+def has_same_slots(variable, saved):
+    """Whether a table keeps the slots of a saved one, with a warning if these are lost.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `SavedTable`.
+    """
+    same_slots = _family(saved.rule) == _family(variable.rule) and (
+        saved.slot_names == variable.slot_names
+    )
+    if saved.slot_names and variable.rule is not None and not same_slots:
+        warnings.warn(
+            f"The slots saved with '{variable.path}' are those of rule '{saved.rule}', "
+            f"{saved.slot_names}; the optimizer's rule '{variable.rule}' starts with fresh ones.",
+            stacklevel=2,
+        )
+    return same_slots
+
+
+def may_load_filter(variable, saved):
+    """Whether a table's filter takes over what a saved one remembers, with a warning if not.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `SavedTable`.
+    """
+    if saved.filter is None:
+        return False
+    ours = None if variable.admission is None else variable.admission.layout()
+    if ours != saved.filter.layout:
+        warnings.warn(
+            f"What the admission filter saved with '{variable.path}' remembers of keys that wait "
+            "is dropped, as the table has no filter of the same kind and size. Received: saved "
+            f"{saved.filter.layout}, admission {ours}",
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+def _family(rule):
+    """The lazy variant of a rule keeps the same slots as the rule itself."""
+    return rule and rule.removeprefix("lazy_")
+
+
+def check_fits(variable, saved):
+    """Raises ValueError unless a saved table has the shape of this one.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `SavedTable`.
+    """
+    theirs = (saved.input_dim, saved.output_dim)
+    ours = variable.whole_shape()
+    if theirs != ours:
+        raise ValueError(
+            "A saved table must have the input_dim and output_dim of the table it is loaded into "
+            "(input_dim=None: dynamic). Make the layer with those, or load the file into a model "
+            "that has them, and bring rows over by `export` and `import_`. Received: saved "
+            f"input_dim={theirs[0]}, output_dim={theirs[1]} for '{variable.path}' with "
+            f"input_dim={ours[0]}, output_dim={ours[1]}"
+        )
+
+
+def _is_verified(store):
+    """Whether `model.load_weights` has checked what this store reads."""
+    # Keras' store of a sharded save names its map, the one of a single file its file.
+    file = getattr(store, "h5_file", None)
+    path = getattr(store, "path", getattr(file, "filename", None))
+    return path is not None and pathlib.Path(path).resolve() == verified.get()
+
+
+def _check_whole(header, store, load):
+    if _is_verified(store):
+        return
+    file = getattr(store, "h5_file", None)
+    if file is None or hasattr(store, "sharding_config"):  # this table's chunks are all we can see
+        check_chunks(header, store)
+        return
+    if not load.is_checked:
+        load.is_checked = True
+        try:
+            verify(file)
+        except ValueError as error:
+            load.damage = error
+    if load.damage is not None:
+        raise load.damage
+
+
+def _load_keras_weights(variable, store):
+    shape = () if variable.is_dynamic else variable.whole_shape()  # none fits a dynamic table
+    try:
+        rows = read_dataset(store, "0", None, shape)
+    except ValueError as error:
+        found = str(error).rpartition("Received: ")[2]
+        raise ValueError(
+            "The weights of a keras.layers.Embedding must be loaded into a static table of their "
+            f"shape. Received: '{variable.path}' with input_dim={variable.input_dim}, output_dim="
+            f"{variable.output_dim}, and {found}"
+        ) from error
+    variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])

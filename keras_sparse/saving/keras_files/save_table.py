@@ -1,0 +1,107 @@
+import contextlib
+import zlib
+
+import numpy as np
+
+from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.tables.sharded_table import GatheredTable
+from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.saving.format.external_tables import save_number
+from keras_sparse.saving.format.progress import Progress
+from keras_sparse.saving.format.save_filter import MAX_ENTRIES
+from keras_sparse.saving.format.save_filter import save_filter
+from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
+from keras_sparse.saving.keras_files.shared_file import table_of_all_ranks
+from keras_sparse.saving.keras_files.shared_file import writes_nothing
+
+
+def save_table(table, store):
+    """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
+
+    Rows that the table's eviction policy lets go are evicted before, unless its `at_save` is off.
+    The table is written in chunks, so that it takes no second copy in memory. Where that takes long
+    a bar shows how far it is: one for each table, as Keras saves layer by layer.
+
+    Args:
+        table: `EmbeddingVariable`, or a `SpreadTable`, which all ranks must save together and which
+            is written whole by rank 0.
+        store: What Keras hands to `save_own_variables`: `store[name] = array`.
+    """
+    own = table.variable if isinstance(table, SpreadTable) else table
+    if own is not None and own.eviction is not None and own.eviction.at_save:
+        own.evict()
+    if save_number(own, store):
+        return
+    if isinstance(table, SpreadTable):
+        with table_of_all_ranks():
+            _write_gathered(GatheredTable(table), store)
+        return
+    if own.part is not None and not own.part.is_whole:
+        raise ValueError(
+            "A part of a table must be saved by its layer, as files have whole tables. Received: "
+            f"variable '{own.path}' with {own.part}"
+        )
+    if not writes_nothing():
+        _write(own, _pieces(own), own.export_filter(MAX_ENTRIES), store)
+
+
+def _write_gathered(table, store):
+    """Rank 0 alone gets what it writes, and others must not wait for it if it cannot."""
+    pieces, entries = _pieces(table), table.export_filter(MAX_ENTRIES)
+    failure = None
+    try:
+        _write(table, pieces, entries, store)
+    except Exception as error:
+        failure = error
+        for rest in (pieces, entries):
+            _go_through(rest)
+    with together("save_table"):
+        if failure is not None:
+            raise failure
+
+
+def _go_through(pieces):
+    # An error of these is one on all ranks, which all go on from to what comes next.
+    with contextlib.suppress(Exception):
+        for _ in pieces:
+            pass
+
+
+def _pieces(variable):
+    record_bytes = 4 * variable.record_floats + (12 if variable.keeps_ages else 8)
+    return variable.export(max(1, CHUNK_BYTES // record_bytes), with_ages=True)
+
+
+def _write(variable, pieces, entries, store):
+    keeps_ages = variable.keeps_ages
+    progress = Progress(variable.num_rows, "thousand rows", 1000)
+    chunks: list[tuple[int, int, int]] = []
+    ages_crc32: list[int] = []
+    for keys, records, ages in pieces:
+        name = f"{len(chunks):06d}"
+        store[f"keys_{name}"] = keys
+        store[f"records_{name}"] = records
+        chunks.append((len(keys), _crc32(keys), _crc32(records)))
+        if keeps_ages:
+            store[f"ages_{name}"] = ages
+            ages_crc32.append(_crc32(ages))
+        check_written()
+        progress.add(len(keys))
+    progress.close()
+    TableHeader(
+        input_dim=variable.input_dim,
+        output_dim=variable.output_dim,
+        rule=variable.rule,
+        slot_names=variable.slot_names,
+        record_floats=variable.record_floats,
+        initial_rows=variable.initial_rows,
+        chunks=tuple(chunks),
+        filter=save_filter(variable.admission, entries, store),
+        ages=tuple(ages_crc32) if keeps_ages else None,
+    ).write(store)
+
+
+def _crc32(array):
+    return zlib.crc32(np.ascontiguousarray(array).data)

@@ -1,0 +1,133 @@
+import functools
+import importlib
+import inspect
+import os
+import pathlib
+
+import keras
+from keras.src.saving import saving_lib  # what Keras does with memory has no public name
+from keras.src.utils import io_utils
+
+from keras_sparse import checks
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.saving.format.external_tables import are_tables_elsewhere
+from keras_sparse.saving.keras_files.hdf5_write_errors import careful_hdf5
+from keras_sparse.saving.keras_files.shared_file import file_of_rank_0
+from keras_sparse.saving.keras_files.whole_file import whole_file
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+
+def _carefully(save):
+    """What saves a model, made to say where a disk is full and to leave no half a file.
+
+    On several ranks all of them call it for a model with a `DistributedEmbedding`, and rank 0
+    writes the file.
+    """
+    signature = inspect.signature(save)
+
+    @functools.wraps(save)
+    def save_carefully(model, filepath, *args, **kwargs):
+        call = signature.bind(model, filepath, *args, **kwargs)
+        if size() > 1 and not are_tables_elsewhere() and is_saved_together(model):
+            _save_on_rank_0(save, call)
+        elif not has_tables(model):
+            save(model, filepath, *args, **kwargs)
+        elif are_tables_elsewhere() or not _is_file(filepath):
+            with careful_hdf5():
+                save(model, filepath, *args, **kwargs)
+        elif _may_overwrite(call):
+            _save_whole(save, call, checks.path(filepath, "filepath"))
+
+    return save_carefully
+
+
+def has_tables(model):
+    """Whether a model has tables of ours."""
+    return any(isinstance(variable, EmbeddingVariable) for variable in model.variables)
+
+
+def _is_file(filepath):
+    """Whether Keras saves files of this name, which are no folders and not on a hub."""
+    return str(filepath).endswith((".keras", ".h5", ".hdf5", ".weights.json"))
+
+
+def _may_overwrite(call):
+    """Whether Keras would: it asks at a terminal, but not for the place that is written to."""
+    path = os.path.expanduser(call.arguments["filepath"])
+    if call.arguments.get("overwrite", True) or not os.path.exists(path):
+        return True
+    return io_utils.ask_to_proceed_with_overwrite(path)
+
+
+def _save_whole(save, call, path):
+    with whole_file(path) as new_path, careful_hdf5():
+        call.arguments["filepath"] = new_path
+        save(*call.args, **call.kwargs)
+
+
+def _save_on_rank_0(save, call):
+    filepath = checks.path(call.arguments["filepath"], "filepath")
+    with together("save_begins"):
+        if rank() == 0 and not checks.is_url(filepath):
+            _check_path(filepath, call.arguments.get("overwrite", True))
+    call.arguments["overwrite"] = True
+    with file_of_rank_0(filepath) as path:
+        _save_whole(save, call, path)
+
+
+def _check_path(filepath, overwrite):
+    path = pathlib.Path(filepath)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise FileNotFoundError(
+            f"`filepath` must be in a folder that can be written to. Received: '{filepath}'"
+        )
+    # Keras would ask at a terminal, which a launcher does not give to its ranks.
+    if not overwrite and path.exists():
+        raise FileExistsError(
+            "`filepath` must be new where several ranks save with `overwrite=False`. Remove it "
+            f"first, or choose another name. Received: '{filepath}'"
+        )
+
+
+def is_saved_together(model):
+    """Whether a layer of the model has its tables on all ranks, parts or copies of them.
+
+    That is the same on all ranks, whatever the placement.
+    """
+    from keras_sparse.saving.keras_files.table_holder import (
+        TableHolder,  # which needs this package first
+    )
+
+    return any(isinstance(layer, TableHolder) for layer in model._flatten_layers())
+
+
+# What `tf.keras` is: by that name TensorFlow may have the old Keras, or look for it in vain.
+_tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
+
+# As `load_weights`.
+for _owner, _name in (
+    (keras.Model, "save_weights"),
+    (keras.Model, "save"),
+    (keras.saving, "save_weights"),
+    (keras.saving, "save_model"),
+    (keras.models, "save_model"),
+    (_tf_keras_models, "save_model"),
+):
+    setattr(_owner, _name, _carefully(getattr(_owner, _name)))
+
+_is_memory_sufficient = saving_lib.is_memory_sufficient
+
+
+@functools.wraps(_is_memory_sufficient)
+def is_memory_sufficient(model):
+    """Whether Keras makes and reads the weights of a `.keras` file whole in memory.
+
+    A model with tables has them in a file beside it: Keras knows neither the rows that a dynamic
+    table has not loaded yet, nor slots.
+    """
+    return not has_tables(model) and _is_memory_sufficient(model)
+
+
+saving_lib.is_memory_sufficient = is_memory_sufficient

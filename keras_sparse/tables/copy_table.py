@@ -1,0 +1,77 @@
+import contextlib
+
+import keras
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.tables.available_memory import missing_memory
+
+
+def copy_table(variable):
+    """Returns a copy of an embedding variable: another table with the same rows.
+
+    As a copy of any variable it has no slots, which are the optimizer's. What the admission filter
+    remembers, and the ages of rows, are copied too.
+
+    Args:
+        variable: `EmbeddingVariable`.
+
+    Raises:
+        RuntimeError: It is called in a `tf.function`.
+        NotImplementedError: The table may be larger than memory: it has lower tiers.
+        MemoryError: Memory has no room for the copy.
+    """
+    _check(variable)
+    *scopes, name = variable.path.split("/")
+    with contextlib.ExitStack() as stack:
+        for scope in scopes:
+            stack.enter_context(keras.name_scope(scope))
+        # Zeros cost nothing, and draw no seed.
+        copy = type(variable)(
+            variable.input_dim,
+            variable.output_dim,
+            "zeros",
+            out_of_range=variable.out_of_range,
+            storage=variable.storage if variable.is_dynamic else None,
+            admission=variable.admission,
+            eviction=variable.eviction,
+            trainable=variable.trainable,
+            name=name,
+            part=variable.part,
+            max_rows=variable.max_rows,
+        )
+    copy.regularizer = variable.regularizer
+    copy.take_initial_rows(variable)
+    _copy_content(variable, copy)
+    return copy
+
+
+def _copy_content(variable, copy):
+    width = variable.output_dim
+    chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
+    for keys, records, ages in variable.export(chunk_rows, with_ages=True):
+        copy.import_(keys, records[:, :width], ages)
+    for keys, counts in variable.export_filter(CHUNK_BYTES // 12):
+        with tf.init_scope():
+            ops.import_filter([copy], [keys], [counts])
+
+
+def _check(variable):
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "A table must be copied outside of a `tf.function`. Received: variable "
+            f"'{variable.path}'"
+        )
+    remedy = (
+        "Keep what is to be kept on disk, by `keras.callbacks.ModelCheckpoint(path, "
+        "save_best_only=True)` and `model.load_weights(path)`; rows of a static table alone are "
+        f"an array in `get_weights`. Received: variable '{variable.path}'"
+    )
+    if variable.storage.lower_tiers:
+        raise NotImplementedError(
+            f"A table with lower tiers cannot be copied in memory. {remedy} with "
+            f"storage_type='{variable.storage.storage_type}'"
+        )
+    if missing := missing_memory(4 * variable.num_rows * variable.output_dim):
+        raise MemoryError(f"Memory must have room for the copy of a table. {remedy} of {missing}")

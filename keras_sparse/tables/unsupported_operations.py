@@ -1,0 +1,42 @@
+from keras_sparse.tables.gradient_anchor import refuse_optimizer
+
+
+class NoComputation:
+    """What an embedding variable refuses that Keras and TensorFlow do with variables."""
+
+    path: str
+
+    def _refuse_computation(self, *args, **kwargs):
+        raise TypeError(
+            "An embedding variable cannot be computed with as a whole. Read rows with its layer or "
+            "`keras_sparse.ops.lookup` (for functions of `tf.nn`: `keras_sparse.ops."
+            "embedding_lookup`, `embedding_lookup_sparse`, `safe_embedding_lookup_sparse`), or "
+            f"take a static table's `.numpy()`. Received: variable '{self.path}'"
+        )
+
+    __tf_tensor__ = __getitem__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse_computation
+    __lt__ = __le__ = __gt__ = __ge__ = __round__ = _refuse_computation
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_computation
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse_computation
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse_computation
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refuse_computation
+    __matmul__ = __rmatmul__ = assign_add = assign_sub = _refuse_computation
+
+    def _refuse_checkpoint(self, *args, **kwargs):
+        raise NotImplementedError(
+            "Embedding variables are not in TensorFlow's checkpoints and SavedModels. Use "
+            f"`model.save` or `model.save_weights`. Received: variable '{self.path}'"
+        )
+
+    _serialize_to_tensors = _restore_from_tensors = _refuse_checkpoint
+    _copy_trackable_to_cpu = _export_to_saved_model_graph = _refuse_checkpoint
+
+    # Stock optimizers read this before they make a slot as large as the variable.
+
+    @property
+    def _layout(self):
+        refuse_optimizer(self.path)
+
+    @_layout.setter
+    def _layout(self, layout):
+        pass

@@ -1,0 +1,203 @@
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import ops
+from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.tables.copy_table import copy_table
+from keras_sparse.tables.initial_rows import rows_in_chunks
+from keras_sparse.tables.table_part import TablePart
+
+
+class TableRows:
+    """How all rows of a table, or some by their keys, get out of an embedding variable and in."""
+
+    path: str
+    shape: Any
+    input_dim: Any
+    output_dim: int
+    record_floats: int
+    part: Any
+    admission: Any
+    initializer: Any
+    initial_rows: Any
+    # Whether the native table cannot make the initial rows itself.
+    _imports_initial_rows: bool
+
+    def export(self, chunk_rows=65536, with_ages=False):
+        """Yields all rows in pieces of about `chunk_rows`.
+
+        Of a table that is spread over ranks each has its part: ids are those of the whole table,
+        and rows have the columns of the part.
+
+        Args:
+            chunk_rows: Integer. Defaults to 65536.
+            with_ages: Boolean. Whether to yield the age of each row too, which
+                `keras_sparse.GlobalStepEvict` says what it is. Defaults to `False`.
+
+        Yields:
+            `(keys, records)`: arrays of int64, `(n,)`, and float32, `(n, record_floats)`: the row,
+            then its slots, as they are after all steps. With ages `(keys, records, ages)`: also an
+            array of uint32, `(n,)`, or `None` if the table does not keep them.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The table has changed since the piece before.
+        """
+        part = TablePart.of_whole(self)
+        for keys, *rest in self._export_local(chunk_rows, with_ages):
+            yield part.global_ids(keys), *rest
+
+    def _export_local(self, chunk_rows, with_ages=False):
+        """As `export`, with the ids of static rows counted here."""
+        cursors = np.zeros(1, np.int64)
+        while cursors[0] >= 0:
+            with tf.init_scope():
+                keys, records, ages, cursors = ops.export_rows([self], cursors, chunk_rows)
+            cursors = cursors.numpy()
+            if not len(keys[0]):
+                continue
+            piece = keys[0].numpy(), records[0].numpy()
+            yield (*piece, ages[0].numpy() if len(ages[0]) else None) if with_ages else piece
+
+    def export_filter(self, max_entries):
+        """Yields what the admission filter remembers, in pieces of about `max_entries`.
+
+        Yields:
+            `(keys, counts)`: arrays of int64 and of uint32, `(n,)`.
+        """
+        cursors = np.zeros(1, np.int64)
+        while self.admission is not None and cursors[0] >= 0:
+            with tf.init_scope():
+                keys, counts, cursors = ops.export_filter([self], cursors, max_entries)
+            cursors = cursors.numpy()
+            if len(keys[0]):
+                yield keys[0].numpy(), counts[0].numpy()
+
+    def import_(self, keys, records, ages=None):
+        """Writes rows, creating those that are not there.
+
+        Of a table that is spread over ranks by rows, each rank keeps the rows that it owns and
+        drops the others: give all ranks all rows, or each those of the ranks that it knows of. Of
+        one that is spread by columns, a rank takes the columns of its part.
+
+        Args:
+            keys: int64 array of shape `(n,)`: keys, or ids of the whole table.
+            records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
+                them. Rows alone leave the slots of existing rows as they are.
+            ages: uint32 array of shape `(n,)`, as `export` gives them. A table that keeps no ages
+                drops them. Defaults to `None`: the rows have age 0.
+        """
+        keys = tf.convert_to_tensor(keys)
+        if not keys.dtype.is_integer:
+            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
+        keys = tf.cast(keys, tf.int64)
+        records = tf.convert_to_tensor(records, tf.float32)
+        if self.part is not None and self.part.num_shards > 1:
+            self._check_ids(keys)
+            held = self.part.holds(keys)
+            keys = self.part.local_ids(tf.boolean_mask(keys, held))
+            records = tf.boolean_mask(records, held)
+            ages = None if ages is None else tf.boolean_mask(ages, held)
+        self.import_local(keys, records, ages)
+
+    def _check_ids(self, ids):
+        """Raises unless ids are in the whole static table: one past it may be another rank's."""
+        if self.part.input_dim is not None:
+            tf.debugging.Assert(
+                tf.reduce_all((ids >= 0) & (ids < self.part.input_dim)),
+                [
+                    f"id must be in [0, {self.part.input_dim}) for table '{self.path}'. Received:",
+                    ids,
+                ],
+            )
+
+    def import_local(self, keys, records, ages=None):
+        """As `import_`, of rows that are this part's, with the ids of static ones counted here."""
+        ops.import_rows(
+            [self],
+            [tf.convert_to_tensor(keys, tf.int64)],
+            [tf.convert_to_tensor(records, tf.float32)],
+            None if ages is None else [tf.convert_to_tensor(ages, tf.uint32)],
+        )
+
+    def _import_initial_rows(self):
+        if not self._imports_initial_rows:
+            return
+        input_dim, output_dim = self.whole_shape()
+        # A part is cut out of the whole table, whose shape an initializer may look at.
+        chunk_rows = max(1, CHUNK_BYTES // (4 * output_dim))
+        for first, rows in rows_in_chunks(self.initializer, input_dim, output_dim, chunk_rows):
+            if self.part is not None:
+                first, rows = self.part.cut(first, rows)
+            self.import_local(np.arange(first, first + len(rows)), rows)
+
+    def whole_shape(self):
+        """Returns `(input_dim, output_dim)` of the whole table, which this may have a part of."""
+        whole = self if self.part is None else self.part
+        return whole.input_dim, whole.output_dim
+
+    def _of_part(self, initial_rows):
+        return initial_rows if self.part is None else self.part.initial_rows(initial_rows)
+
+    def set_initial_rows(self, initial_rows):
+        """Changes what keys without a row read as.
+
+        Args:
+            initial_rows: `keras_sparse.tables.initial_rows.InitialRows` of the whole table.
+        """
+        if initial_rows != self.initial_rows:
+            ops.set_initial_rows([self], [self._of_part(initial_rows)])
+            self.initial_rows = initial_rows
+
+    def take_initial_rows(self, other):
+        """Lets keys without a row, and a cleared table, read as those of another variable."""
+        self.initializer = other.initializer
+        self._imports_initial_rows = other._imports_initial_rows
+        self.set_initial_rows(other.initial_rows)
+
+    def __deepcopy__(self, memo):
+        return copy_table(self)
+
+    def clear(self):
+        """Takes the table back to before training: no rows, or each row its initial one."""
+        ops.clear_tables([self])
+        self._import_initial_rows()
+
+    def numpy(self):
+        """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
+        self._refuse_dynamic("read as one array")
+        rows = np.empty((self.input_dim, self.output_dim), np.float32)
+        for keys, records in self._export_local(max(1, CHUNK_BYTES // (4 * self.record_floats))):
+            rows[keys] = records[:, : self.output_dim]
+        return rows
+
+    def assign(self, value):
+        """Writes all rows of a static table. Slots stay as they are, as in Keras.
+
+        Args:
+            value: Array, tensor or static `EmbeddingVariable` of shape `(input_dim, output_dim)`.
+        """
+        self._refuse_dynamic("assigned")
+        value = np.asarray(value) if isinstance(value, (list, tuple, TableRows)) else value
+        if tuple(value.shape) != (self.input_dim, self.output_dim):
+            raise ValueError(
+                f"`value` must have the variable's shape {tuple(self.shape)}. Received: "
+                f"value.shape={tuple(value.shape)} for '{self.path}'"
+            )
+        chunk_rows = max(1, CHUNK_BYTES // (4 * self.output_dim))
+        for first in range(0, self.input_dim, chunk_rows):
+            end = min(first + chunk_rows, self.input_dim)
+            self.import_local(np.arange(first, end), tf.cast(value[first:end], tf.float32))
+        return value
+
+    def _refuse_dynamic(self, action):
+        if self.input_dim is None:
+            raise NotImplementedError(
+                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
+                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
+                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
+                "`export` and `import_`. A layer of your own saves it by "
+                "`keras_sparse.saving.save_table`. "
+                f"Received: variable '{self.path}'"
+            )

@@ -1,0 +1,39 @@
+// Memory of one table: handed out in pieces, given back all at once.
+#ifndef KERAS_SPARSE_OPS_CORE_BASE_ARENA_H_
+#define KERAS_SPARSE_OPS_CORE_BASE_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "ops/core/base/huge_buffer.h"
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// Thread safety: every method may be called from any thread.
+//
+// Pieces come from slabs that grow with the arena, an eighth of it at a time, so a small table
+// stays small and a large one lies on huge pages. Untouched slab memory is not resident.
+class Arena {
+ public:
+  // Zeroed, aligned to a cache line, valid until the arena ends.
+  Status Allocate(int64_t bytes, char** piece);
+
+  // Bytes handed out so far.
+  int64_t bytes() const;
+
+  // Gives all memory back.
+  void Clear();
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<HugeBuffer> slabs_;
+  int64_t used_of_last_slab_ = 0;
+  int64_t handed_out_ = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BASE_ARENA_H_

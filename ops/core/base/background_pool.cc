@@ -1,0 +1,182 @@
+#include "ops/core/base/background_pool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "ops/core/base/environment_variable.h"
+
+namespace keras_sparse {
+namespace {
+
+// A pool that is made when it is first asked for, and outlives the tables that static objects hold.
+struct SharedPool {
+  const char* variable;
+  int most_threads;
+  int usual_threads;
+  BackgroundPool* pool = nullptr;
+};
+
+std::mutex shared_mutex;
+SharedPool eviction = {"KERAS_SPARSE_EVICTION_THREADS", 64, 1};
+SharedPool compaction = {"KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", 1, 0};
+
+Status Get(SharedPool* shared, BackgroundPool** pool) {
+  int num_threads = 0;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ReadEnvironment(shared->variable, shared->most_threads, shared->usual_threads, &num_threads));
+  std::lock_guard<std::mutex> lock(shared_mutex);
+  *pool = nullptr;
+  if (num_threads == 0) return Status::Ok();
+  // In a process that was forked from another one, that one's pool has no threads.
+  if (shared->pool == nullptr || !shared->pool->IsHere()) shared->pool = new BackgroundPool(0);
+  shared->pool->AddThreadsUpTo(num_threads);
+  *pool = shared->pool;
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status BackgroundPool::ForEviction(BackgroundPool** pool) { return Get(&eviction, pool); }
+
+Status BackgroundPool::ForCompaction(BackgroundPool** pool) { return Get(&compaction, pool); }
+
+void BackgroundPool::StopAll() {
+  std::lock_guard<std::mutex> lock(shared_mutex);
+  for (const SharedPool* shared : {&eviction, &compaction}) {
+    if (shared->pool != nullptr) shared->pool->Stop();
+  }
+}
+
+BackgroundPool::BackgroundPool(int num_threads) : process_(::getpid()), num_threads_(num_threads) {}
+
+bool BackgroundPool::IsHere() const { return process_ == ::getpid(); }
+
+void BackgroundPool::AddThreadsUpTo(int num_threads) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  num_threads_ = std::max(num_threads_, num_threads);
+}
+
+bool BackgroundPool::Schedule(std::function<void()> task, std::function<void()> drop) {
+  if (!IsHere()) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stopped_ || !HasThreads()) return false;
+  tasks_.push_back({std::move(task), std::move(drop)});
+  work_.notify_one();
+  return true;
+}
+
+bool BackgroundPool::HasThreads() {
+  try {
+    while (static_cast<int>(threads_.size()) < num_threads_) {
+      threads_.emplace_back([this] { Work(); });
+    }
+  } catch (const std::system_error&) {
+    // The system gives no more.
+  }
+  return !threads_.empty();
+}
+
+void BackgroundPool::Stop() {
+  if (!IsHere()) return;
+  std::vector<std::thread> threads;
+  std::deque<Task> dropped;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    threads.swap(threads_);
+    dropped.swap(tasks_);
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  for (const Task& each : dropped) each.drop();
+}
+
+void BackgroundPool::Work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return stopped_ || !tasks_.empty(); });
+    if (stopped_) return;
+    const Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task.task();
+    lock.lock();
+  }
+}
+
+struct BackgroundTask::State {
+  BackgroundPool* pool;
+  std::function<bool()> run;
+  std::function<void()> on_stop;
+  std::mutex mutex;
+  std::condition_variable stopped_running;
+  bool is_pending = false;  // handed over, or being run
+  bool is_running = false;
+  bool is_wanted = false;  // again, since this run began
+  bool has_ended = false;
+};
+
+BackgroundTask::BackgroundTask(BackgroundPool* pool, std::function<bool()> run,
+                               std::function<void()> on_stop)
+    : state_(std::make_shared<State>()) {
+  state_->pool = pool;
+  state_->run = std::move(run);
+  state_->on_stop = std::move(on_stop);
+}
+
+BackgroundTask::~BackgroundTask() {
+  if (!state_->pool->IsHere()) return;  // whoever was running it is in another process
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  state_->has_ended = true;
+  state_->stopped_running.wait(lock, [this] { return !state_->is_running; });
+}
+
+void BackgroundTask::Schedule() {
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->is_wanted = true;
+    if (state_->is_pending) return;
+    state_->is_pending = true;
+  }
+  while (!HandOver(state_) && Run(state_.get(), state_->run)) {
+  }
+}
+
+bool BackgroundTask::HandOver(const std::shared_ptr<State>& state) {
+  return state->pool->Schedule([state] { RunInPool(state); }, [state] { Drop(state.get()); });
+}
+
+void BackgroundTask::RunInPool(const std::shared_ptr<State>& state) {
+  // As a task of its own, so that others have their turn.
+  if (Run(state.get(), state->run) && !HandOver(state)) Drop(state.get());
+}
+
+void BackgroundTask::Drop(State* state) {
+  (void)Run(state, [state] {
+    state->on_stop();
+    return false;
+  });
+  std::lock_guard<std::mutex> lock(state->mutex);
+  state->is_pending = false;
+}
+
+bool BackgroundTask::Run(State* state, const std::function<bool()>& run) {
+  std::unique_lock<std::mutex> lock(state->mutex);
+  if (state->has_ended) return false;
+  state->is_running = true;
+  state->is_wanted = false;
+  lock.unlock();
+  const bool again = run();
+  lock.lock();
+  state->is_running = false;
+  state->stopped_running.notify_all();
+  state->is_pending = !state->has_ended && (again || state->is_wanted);
+  return state->is_pending;
+}
+
+}  // namespace keras_sparse

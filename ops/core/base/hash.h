@@ -1,0 +1,46 @@
+// The hash of a key. Part of what a table's layout depends on, never of what is saved.
+#ifndef KERAS_SPARSE_OPS_CORE_BASE_HASH_H_
+#define KERAS_SPARSE_OPS_CORE_BASE_HASH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace keras_sparse {
+
+// The finalizer of MurmurHash3 (Appleby, public domain): a bijection of 64-bit words, so two keys
+// never collide in all bits. High bits choose the shard; the place in it is
+// by `SecretHash`.
+inline uint64_t HashKey(int64_t key) {
+  uint64_t h = static_cast<uint64_t>(key);
+  h ^= h >> 33;
+  h *= 0xff51afd7ed558ccdULL;
+  h ^= h >> 33;
+  h *= 0xc4ceb9fe1a85ec53ULL;
+  h ^= h >> 33;
+  return h;
+}
+
+// The key with this hash: the same steps backwards.
+inline int64_t KeyOfHash(uint64_t hash) {
+  hash ^= hash >> 33;
+  hash *= 0x9cb4b2f8129337dbULL;  // inverse of the second multiplier modulo 2^64
+  hash ^= hash >> 33;
+  hash *= 0x4f74430c22a54005ULL;  // inverse of the first
+  hash ^= hash >> 33;
+  return static_cast<int64_t>(hash);
+}
+
+// The top `bits` bits of a hash; 0 bits is one part for all.
+inline uint32_t TopBits(uint64_t hash, int bits) {
+  return bits == 0 ? 0 : static_cast<uint32_t>(hash >> (64 - bits));
+}
+
+// Maps 32 hash bits onto [0, n) without a division (Lemire, "Fast random integer generation in an
+// interval", 2019).
+inline uint32_t ReduceHash(uint32_t hash, uint32_t n) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(hash) * n) >> 32);
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BASE_HASH_H_

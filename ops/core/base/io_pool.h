@@ -1,0 +1,61 @@
+// Threads that keep many reads of a disk in flight.
+#ifndef KERAS_SPARSE_OPS_CORE_BASE_IO_POOL_H_
+#define KERAS_SPARSE_OPS_CORE_BASE_IO_POOL_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// A disk answers 32 reads at once in little more time than one. Threads start with the first large
+// batch and end with the pool; a small batch is done by its caller.
+//
+// Thread safety: every method may be called from any thread; batches share the threads.
+class IoPool {
+ public:
+  // That of the process.
+  static IoPool* Shared();
+
+  IoPool() = default;
+  ~IoPool();
+  IoPool(const IoPool&) = delete;
+  IoPool& operator=(const IoPool&) = delete;
+
+  // Calls task(0) to task(n - 1), on any threads. Returns the first error in this order; the other
+  // tasks are done all the same.
+  Status Run(size_t n, const std::function<Status(size_t)>& task);
+
+ private:
+  // The tasks of one caller, given out in runs.
+  struct Batch {
+    const std::function<Status(size_t)>* task;
+    size_t size;
+    size_t next = 0;    // the first task that nobody has taken
+    size_t unfinished;  // tasks not done
+    size_t first_failed;
+    Status status;
+  };
+
+  void Start();
+  void Work();
+  // Does one run of a batch, with the lock given back meanwhile.
+  void DoRun(Batch* batch, std::unique_lock<std::mutex>* lock);
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable done_;
+  std::vector<Batch*> batches_;  // with tasks to give out
+  std::vector<std::thread> threads_;
+  bool stopping_ = false;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BASE_IO_POOL_H_

@@ -1,0 +1,30 @@
+// A hash that only this process knows.
+#ifndef KERAS_SPARSE_OPS_CORE_BASE_SECRET_HASH_H_
+#define KERAS_SPARSE_OPS_CORE_BASE_SECRET_HASH_H_
+
+#include <cstdint>
+
+namespace keras_sparse {
+
+struct HashSecret {
+  uint64_t added;
+  uint64_t factor;
+};
+// Drawn when the library is loaded. A forked process has its parent's.
+extern const HashSecret kHashSecret;
+
+// Where the key of this hash belongs in a table of open addresses. `HashKey` is known, and keys
+// come from outside: with its bits alone someone could choose keys that all belong in one place,
+// and each would be looked for behind all others. Nothing that is given out, saved or counted may
+// depend on it.
+//
+// Both halves of a product, as in wyhash (Wang Yi, public domain).
+inline uint64_t SecretHash(uint64_t hash) {
+  __extension__ using Product = unsigned __int128;
+  const Product product = static_cast<Product>(hash ^ kHashSecret.added) * kHashSecret.factor;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BASE_SECRET_HASH_H_

@@ -1,0 +1,51 @@
+// EvictionPolicy: which rows of a dynamic table leave it.
+#ifndef KERAS_SPARSE_OPS_CORE_EVICTION_EVICTION_POLICY_H_
+#define KERAS_SPARSE_OPS_CORE_EVICTION_EVICTION_POLICY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+struct EvictionOptions {
+  std::string policy;  // one of ops/core/policies
+  std::map<std::string, double> constants;
+};
+
+// A row is judged by itself: by what it reads as, and by its age, which is how many steps the table
+// has made since the one in which the row had its last gradient. Ages wrap at 2^32.
+//
+// Thread safety: const methods may overlap.
+class EvictionPolicy {
+ public:
+  // Policies register themselves under their name, each in its own file of ops/core/policies.
+  // A factory may count on all of the constants being there, and checks what they are.
+  using Factory = Status (*)(const EvictionOptions& options,
+                             std::unique_ptr<EvictionPolicy>* policy);
+  static bool Register(const std::string& name, std::vector<std::string> constant_names,
+                       Factory factory);
+
+  // InvalidArgument if there is no such policy, or the constants are not the policy's.
+  static Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* policy);
+
+  virtual ~EvictionPolicy() = default;
+
+  // Whether it asks for the age, which the table must then keep, or for the row.
+  virtual bool needs_age() const { return false; }
+  virtual bool needs_row() const { return false; }
+
+  // Whether the row goes.
+  //   age  of no meaning unless needs_age()
+  //   row  (dim), of no meaning unless needs_row()
+  virtual bool Evicts(uint32_t age, const float* row, int64_t dim) const = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_EVICTION_EVICTION_POLICY_H_

@@ -1,0 +1,138 @@
+#include "ops/core/exchange/prefetch_rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/base/crc32c.h"
+
+namespace keras_sparse {
+namespace {
+
+// Steps of which a StepClock tells the usual, how many times that is no cause for impatience, and
+// where patience ends: each stall is remembered too.
+constexpr int kNumRemembered = 10;
+constexpr int kUsualTimes = 3;
+constexpr std::chrono::seconds kMostPatience{2};
+
+}  // namespace
+
+StepClock::Waiting::Waiting(std::shared_ptr<StepClock> clock) : clock_(std::move(clock)) {
+  std::lock_guard<std::mutex> lock(clock_->mutex_);
+  if (clock_->num_waiting_++ == 0) clock_->since_ = Clock::now();
+}
+
+StepClock::Waiting::~Waiting() {
+  std::lock_guard<std::mutex> lock(clock_->mutex_);
+  if (--clock_->num_waiting_ > 0) return;
+  const Clock::duration waited = Clock::now() - clock_->since_;
+  clock_->usual_ += (waited - clock_->usual_) / kNumRemembered;
+}
+
+bool StepClock::HasWaitedBeyond(std::chrono::milliseconds patience) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Clock::duration most =
+      std::min<Clock::duration>(patience + kUsualTimes * usual_, kMostPatience);
+  return num_waiting_ > 0 && Clock::now() - since_ >= most;
+}
+
+AheadRounds::AheadRounds(size_t num_ranks, size_t rank, std::shared_ptr<const StepClock> clock)
+    : rank_(rank), clock_(std::move(clock)), ahead_by_(num_ranks, 0) {}
+
+Status AheadRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  lookup_ = std::move(lookup);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return lookup_ == nullptr || is_closed_ || !failure_.ok(); });
+  *round = lookup_ == nullptr ? lookup_round_ : -1;
+  const bool is_done = lookup_ == nullptr;
+  lookup_ = nullptr;
+  return is_done || is_closed_ ? Status::Ok() : failure_;
+}
+
+void AheadRounds::Close() {
+  std::map<int64_t, std::shared_ptr<Content>> contents;  // go after the lock
+  std::lock_guard<std::mutex> lock(mutex_);
+  is_closed_ = true;
+  contents_.swap(contents);
+  changed_.notify_all();
+}
+
+AheadRounds::Turn AheadRounds::Next() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    Turn turn;
+    turn.is_over = !failure_.ok();
+    turn.is_leaving = is_closed_;
+    if (turn.is_over || turn.is_leaving) return turn;
+    if (num_left_out_ > 0) {
+      --num_left_out_;
+      return turn;
+    }
+    turn.lookup = lookup_;
+    if (lookup_ != nullptr || clock_->HasWaitedBeyond(kPatience)) return turn;
+    changed_.wait_for(lock, kPatience);
+  }
+}
+
+void AheadRounds::End(std::shared_ptr<Content> content) {
+  std::shared_ptr<Content> dropped;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t round = next_round_++;
+  if (lookup_ != nullptr && lookup_ == content) {
+    lookup_round_ = round;
+    lookup_ = nullptr;
+    changed_.notify_all();
+  }
+  if (is_closed_) return;
+  contents_.emplace(round, std::move(content));
+  if (contents_.size() > max_rounds_) {
+    dropped = std::move(contents_.begin()->second);
+    contents_.erase(contents_.begin());
+  }
+}
+
+void AheadRounds::Fail(const Status& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  failure_ = status;
+  changed_.notify_all();
+}
+
+uint32_t AheadRounds::Expectation::checksum() const {
+  std::vector<int64_t> beyond_first;
+  for (const int64_t round : rounds) beyond_first.push_back(round - rounds.front());
+  return Crc32c(beyond_first.data(), beyond_first.size() * sizeof(int64_t));
+}
+
+void AheadRounds::KeepAtLeast(size_t num_rounds) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  max_rounds_ = std::max(max_rounds_, num_rounds);
+}
+
+AheadRounds::Expectation AheadRounds::Expect(int64_t round) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Expectation expected;
+  for (const int64_t ahead_by : ahead_by_) {
+    const auto found = contents_.find(round + ahead_by);
+    expected.rounds.push_back(round + ahead_by);
+    expected.contents.push_back(found == contents_.end() ? nullptr : found->second);
+  }
+  return expected;
+}
+
+void AheadRounds::See(const std::vector<int64_t>& rounds) {
+  std::vector<std::shared_ptr<Content>> dropped;
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t r = 0; r < rounds.size(); ++r) ahead_by_[r] = rounds[r] - rounds[rank_];
+  // Steps see what is made good later, as lookups that have had their rounds come before.
+  const int64_t num_behind = *std::max_element(ahead_by_.begin(), ahead_by_.end());
+  num_left_out_ += std::max<int64_t>(0, num_behind - num_behind_);
+  num_behind_ = num_behind;
+  changed_.notify_all();
+  const int64_t first = *std::min_element(rounds.begin(), rounds.end());
+  while (!contents_.empty() && contents_.begin()->first <= first) {
+    dropped.push_back(std::move(contents_.begin()->second));
+    contents_.erase(contents_.begin());
+  }
+}
+
+}  // namespace keras_sparse

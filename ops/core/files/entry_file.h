@@ -1,0 +1,45 @@
+// Files of records by key: a header, then entries of a key and its record, with checksums.
+#ifndef KERAS_SPARSE_OPS_CORE_FILES_ENTRY_FILE_H_
+#define KERAS_SPARSE_OPS_CORE_FILES_ENTRY_FILE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// Where the bytes lie: docs/formats/ssdhash.md and pmem.md.
+struct EntryLayout {
+  static constexpr int64_t kHeaderBytes = 64;
+  static constexpr int64_t kNumberOffset = 16;      // of the file's number in its header
+  static constexpr int64_t kEntryHeaderBytes = 12;  // key, checksum
+
+  int64_t record_bytes;
+
+  int64_t stride() const { return kEntryHeaderBytes + record_bytes; }
+  int64_t offset(int64_t entry) const { return kHeaderBytes + entry * stride(); }
+};
+
+// The header of a file.
+//   magic  8 characters
+std::array<char, EntryLayout::kHeaderBytes> MakeFileHeader(const char* magic, uint32_t version,
+                                                           uint64_t number,
+                                                           const EntryLayout& layout);
+
+// Makes an entry of stride() bytes at `to`.
+void MakeEntry(int64_t key, const char* record, const EntryLayout& layout, char* to);
+
+int64_t KeyOfEntry(const char* bytes);
+
+// DataLoss, with path and offset, unless these bytes are an entry as it was made, and its key is
+// `key`, if that is not null.
+//   entry  its number in the file
+Status CheckEntry(const char* bytes, const int64_t* key, const EntryLayout& layout, int64_t entry,
+                  const std::string& path);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_FILES_ENTRY_FILE_H_

@@ -1,0 +1,205 @@
+#include "ops/core/files/storage_folder.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "ops/core/base/background_pool.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr char kLockName[] = "/keras_sparse.lock";
+// Of the folder of a table, and of the empty file beside it that says that it was made here: a
+// storage path may hold folders of the user's, whatever their names.
+constexpr char kTablePrefix[] = "keras_sparse-table-";
+constexpr char kMarkerPrefix[] = "keras_sparse.own-";
+
+bool IsMarker(const std::string& name) {
+  const std::string prefix = kMarkerPrefix;
+  return name.size() > prefix.size() && name.compare(0, prefix.size(), prefix) == 0 &&
+         name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+}
+
+std::string MarkerOf(std::string folder) {
+  return folder.replace(folder.rfind(kTablePrefix), sizeof(kTablePrefix) - 1, kMarkerPrefix);
+}
+
+Status NoPlaceForFiles(const Status& status) {
+  return Status(status.code(),
+                "`storage_path` must be a folder in which this process, and no other one at the "
+                "same time, can make files. Received: " +
+                    status.message());
+}
+
+// Of all paths in use, and of making and ending their roots.
+std::mutex* Mutex() {
+  static auto* mutex = new std::mutex();
+  return mutex;
+}
+
+}  // namespace
+
+// A storage path that this process has locked.
+struct StorageFolder::Root {
+  Env* const env;
+  const std::string path;
+  const bool is_made;     // and not a folder that was there
+  const int64_t process;  // a child that is forked from it must leave the files alone
+  std::unique_ptr<Env::Lock> lock = nullptr;
+  bool is_clear = false;  // of what others have left, since it was locked
+  bool is_gone = false;
+  int64_t num_made = 0;
+  std::set<std::string> folders = {};  // of the tables
+
+  // Who removes the path under the process lets others have it: then it is taken anew, and what
+  // they have left there goes.
+  Status HoldLock();
+  Status MakeFolder(std::string* folder);
+  // The marker stays with a folder that cannot be removed, for the next process to do it.
+  Status RemoveFolder(const std::string& folder);
+  // Leaves the path to others.
+  void Leave();
+  // Forked children would hold the locks, too, and for longer than this process where it is killed.
+  static void UnlockInChildren();
+
+  static std::map<std::string, std::shared_ptr<Root>>& All() {
+    static auto* roots = new std::map<std::string, std::shared_ptr<Root>>();
+    return *roots;
+  }
+};
+
+namespace {
+
+// Tables that live until the process ends are not always ended by it: their files must go all the
+// same.
+struct RemoveFoldersAtExit {
+  ~RemoveFoldersAtExit() {
+    BackgroundPool::StopAll();  // or it would write between what is being removed
+    StorageFolder::RemoveAll();
+  }
+};
+const RemoveFoldersAtExit kRemoveFoldersAtExit;
+
+}  // namespace
+
+void StorageFolder::RemoveAll() {
+  std::lock_guard<std::mutex> one_at_a_time(*Mutex());
+  for (const auto& [_, root] : Root::All()) {
+    if (root->process != ::getpid()) continue;
+    if (root->HoldLock().ok()) {
+      for (const std::string& folder : root->folders) (void)root->RemoveFolder(folder);
+    }
+    root->is_gone = true;  // what stands there from now on may be another process's
+    root->Leave();
+  }
+}
+
+Status StorageFolder::Root::HoldLock() {
+  if (lock == nullptr || !lock->IsInPlace()) {
+    is_clear = false;
+    lock.reset();
+    KERAS_SPARSE_RETURN_IF_ERROR(env->LockFile(path + kLockName, &lock));
+  }
+  if (is_clear) return Status::Ok();
+  std::vector<std::string> names;
+  KERAS_SPARSE_RETURN_IF_ERROR(env->List(path, &names));
+  for (const std::string& name : names) {
+    if (!IsMarker(name)) continue;
+    const std::string folder = path + "/" + kTablePrefix + name.substr(sizeof(kMarkerPrefix) - 1);
+    if (folders.count(folder) > 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(RemoveFolder(folder));
+  }
+  is_clear = true;
+  return Status::Ok();
+}
+
+Status StorageFolder::Root::MakeFolder(std::string* folder) {
+  KERAS_SPARSE_RETURN_IF_ERROR(HoldLock());
+  std::string taken;
+  do {
+    std::array<char, 48> name;
+    std::snprintf(name.data(), name.size(), "/%s%06lld", kTablePrefix,
+                  static_cast<long long>(num_made++));
+    *folder = path + name.data();
+  } while (env->Resolve(*folder, &taken).ok());
+  std::unique_ptr<File> marker;
+  KERAS_SPARSE_RETURN_IF_ERROR(env->CreateFile(MarkerOf(*folder), &marker));
+  const Status made = env->MakeFolder(*folder);
+  if (!made.ok()) {
+    (void)env->RemoveFile(MarkerOf(*folder));
+    return made;
+  }
+  folders.insert(*folder);
+  return Status::Ok();
+}
+
+Status StorageFolder::Root::RemoveFolder(const std::string& folder) {
+  KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(folder));
+  return env->RemoveFile(MarkerOf(folder));
+}
+
+void StorageFolder::Root::Leave() {
+  if (lock != nullptr) (void)env->RemoveFile(path + kLockName);
+  lock.reset();
+  if (is_made) (void)env->RemoveEmptyFolder(path);
+}
+
+void StorageFolder::Root::UnlockInChildren() {
+  static const int kIsRegistered =
+      ::pthread_atfork([] { Mutex()->lock(); }, [] { Mutex()->unlock(); },
+                       [] {
+                         for (const auto& [_, root] : All()) root->lock.reset();
+                         Mutex()->unlock();
+                       });
+  (void)kIsRegistered;
+}
+
+Status StorageFolder::Make(Env* env, const std::string& storage_path,
+                           std::unique_ptr<StorageFolder>* folder) {
+  Root::UnlockInChildren();
+  std::lock_guard<std::mutex> one_at_a_time(*Mutex());
+  std::string resolved;
+  const bool is_there = env->Resolve(storage_path, &resolved).ok();
+  Status status = env->MakeFolder(storage_path);
+  if (status.ok()) status = env->Resolve(storage_path, &resolved);
+  if (!status.ok()) return NoPlaceForFiles(status);
+  const auto known = Root::All().find(resolved);
+  std::shared_ptr<Root> root = known == Root::All().end() ? nullptr : known->second;
+  if (root != nullptr && root->process != ::getpid()) {
+    return FailedPrecondition(
+        "`storage_path` must be another one than that of the process that "
+        "this one was forked from. Received: '" +
+        resolved + "'");
+  }
+  if (root == nullptr) root.reset(new Root{env, resolved, !is_there, ::getpid()});
+  std::string path;
+  const Status made = root->MakeFolder(&path);
+  if (!made.ok()) {
+    if (root->folders.empty()) root->Leave();
+    return NoPlaceForFiles(made);
+  }
+  Root::All()[resolved] = root;
+  folder->reset(new StorageFolder(std::move(root), path));
+  return Status::Ok();
+}
+
+StorageFolder::~StorageFolder() {
+  std::lock_guard<std::mutex> one_at_a_time(*Mutex());
+  if (root_->process != ::getpid() || root_->is_gone) return;
+  // What cannot be removed now is removed by the next process that locks the path.
+  if (root_->HoldLock().ok()) (void)root_->RemoveFolder(path_);
+  root_->folders.erase(path_);
+  if (!root_->folders.empty()) return;
+  Root::All().erase(root_->path);
+  root_->Leave();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,88 @@
+#include "ops/core/first_tier/cache_strategy.h"
+
+#include <vector>
+
+namespace keras_sparse {
+namespace {
+
+// To exactly so many: what a tier holds is counted.
+template <typename T>
+void ResizeTo(int64_t num_rows, std::vector<T>* rows) {
+  rows->reserve(static_cast<size_t>(num_rows));
+  rows->resize(static_cast<size_t>(num_rows));
+  rows->shrink_to_fit();
+}
+
+// The one whose last use lies furthest back.
+class LeastRecentlyUsed : public RowOrder {
+ public:
+  void Resize(int64_t num_rows) override { ResizeTo(num_rows, &last_); }
+  void Start(uint32_t row, uint32_t now) override { last_[row] = now; }
+  void Use(uint32_t row, uint32_t now) override { last_[row] = now; }
+  void Move(uint32_t from, uint32_t to) override { last_[to] = last_[from]; }
+  uint64_t Score(uint32_t row, uint32_t now) const override {
+    return ~uint32_t{0} - (now - last_[row]);  // of the age, as the clock wraps
+  }
+  int64_t bytes() const override {
+    return static_cast<int64_t>(last_.capacity() * sizeof(last_[0]));
+  }
+
+ private:
+  std::vector<uint32_t> last_;
+};
+
+// The one with the fewest updates since it came in, of these the least recently used. Old uses
+// count less, so that a row that was hot once does not stay for ever: every 1024 updates all uses
+// are halved.
+class LeastFrequentlyUsed : public RowOrder {
+ public:
+  void Resize(int64_t num_rows) override { ResizeTo(num_rows, &rows_); }
+  void Start(uint32_t row, uint32_t now) override { rows_[row] = {1, now}; }
+  void Use(uint32_t row, uint32_t now) override {
+    if (rows_[row].last == now) return;
+    const uint32_t uses = Aged(rows_[row], now);
+    rows_[row] = {uses == ~uint32_t{0} ? uses : uses + 1, now};
+  }
+  void Move(uint32_t from, uint32_t to) override { rows_[to] = rows_[from]; }
+  uint64_t Score(uint32_t row, uint32_t now) const override {
+    const uint32_t recency = ~uint32_t{0} - (now - rows_[row].last);
+    return (uint64_t{Aged(rows_[row], now)} << 32) | recency;
+  }
+  int64_t bytes() const override {
+    return static_cast<int64_t>(rows_.capacity() * sizeof(rows_[0]));
+  }
+
+ private:
+  static constexpr int kHalvingBits = 10;
+  static constexpr uint32_t kHalvings = (uint32_t{1} << (32 - kHalvingBits)) - 1;  // as it wraps
+
+  struct Uses {
+    uint32_t count = 0;
+    uint32_t last = 0;
+  };
+
+  static uint32_t Aged(const Uses& uses, uint32_t now) {
+    const uint32_t halvings = ((now >> kHalvingBits) - (uses.last >> kHalvingBits)) & kHalvings;
+    return halvings > 31 ? 0 : uses.count >> halvings;
+  }
+
+  std::vector<Uses> rows_;
+};
+
+}  // namespace
+
+Status RowOrder::Create(const std::string& strategy, std::unique_ptr<RowOrder>* order) {
+  if (strategy == "LRU") {
+    *order = std::make_unique<LeastRecentlyUsed>();
+  } else if (strategy == "LFU") {
+    *order = std::make_unique<LeastFrequentlyUsed>();
+  } else {
+    return InvalidArgument(
+        "`cache_strategy` must be one of ('LRU', 'LFU'). Received: "
+        "cache_strategy='" +
+        strategy + "'");
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,318 @@
+#include "ops/core/first_tier/hash_tier.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "ops/core/base/bytes.h"
+#include "ops/core/base/hash.h"
+#include "ops/core/math/prefetch.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int kMaxShardBits = 6;
+// A smaller share of a limit would be mostly what a shard is beside its rows.
+constexpr int64_t kLeastShardBytes = int64_t{256} << 10;
+// What leaves a full shard at once, so that it is seldom looked through: a 16th of its rows.
+constexpr int64_t kDemotedShare = 16;
+constexpr int64_t kNanosecondsPerRow = 20;
+
+}  // namespace
+
+Status HashTier::Open(const RowSchema& schema, const TierLimit& limit,
+                      std::unique_ptr<FirstTier>* tier) {
+  std::unique_ptr<RowOrder> order;
+  KERAS_SPARSE_RETURN_IF_ERROR(RowOrder::Create(limit.strategy, &order));
+  tier->reset(new HashTier(schema, limit));
+  return Status::Ok();
+}
+
+HashTier::HashTier(const RowSchema& schema, const TierLimit& limit)
+    : schema_(schema), limit_(limit), shard_bits_(kMaxShardBits) {
+  while (shard_bits_ > 0 && (limit.bytes >> shard_bits_) < kLeastShardBytes) --shard_bits_;
+  MakeShards();
+}
+
+void HashTier::MakeShards() {
+  shards_.clear();
+  arena_ = std::make_unique<Arena>();
+  for (int i = 0; i < (1 << shard_bits_); ++i) {
+    shards_.push_back(std::make_unique<Shard>(arena_.get(), schema_.record_bytes(), shard_bits_));
+    if (is_limited()) (void)RowOrder::Create(limit_.strategy, &shards_.back()->order);
+  }
+}
+
+int64_t HashTier::Shard::bytes() const {
+  return index.bytes() + static_cast<int64_t>(sizeof(Shard) + is_changed.capacity() / 8) +
+         (order == nullptr ? 0 : order->bytes() + overflow.bytes());
+}
+
+void HashTier::PrefetchIndex(const int64_t* keys, int64_t n) const {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t hash = HashKey(keys[i]);
+    ShardOf(hash).index.Prefetch(hash);
+  }
+}
+
+void HashTier::FindRows(const int64_t* keys, int64_t n, Shard** shards, uint32_t* rows) const {
+  // Step by step for all keys, so that what one key waits for another one waits for meanwhile.
+  std::array<HashIndex::Start, kBlockRows> starts;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t hash = HashKey(keys[i]);
+    shards[i] = &ShardOf(hash);
+    starts[static_cast<size_t>(i)] = shards[i]->index.StartOf(hash);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    rows[i] = HashIndex::FindFrom(starts[static_cast<size_t>(i)], keys[i]);
+  }
+}
+
+void HashTier::Find(const int64_t* keys, int64_t n, float** records) const {
+  std::array<Shard*, kBlockRows> shards;
+  std::array<uint32_t, kBlockRows> rows;
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t size = std::min(kBlockRows, n - begin);
+    FindRows(keys + begin, size, shards.data(), rows.data());
+    for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
+      records[begin + static_cast<int64_t>(i)] =
+          rows[i] == HashIndex::kNoRow ? nullptr : shards[i]->rows.Record(rows[i]);
+    }
+  }
+}
+
+Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
+  std::array<Shard*, kBlockRows> shards;
+  std::array<uint32_t, kBlockRows> rows;
+  FindRows(keys, n, shards.data(), rows.data());
+  for (int64_t i = 0; i < n; ++i) {
+    Shard* shard = shards[static_cast<size_t>(i)];
+    uint32_t row = rows[static_cast<size_t>(i)];
+    created[i] = row == HashIndex::kNoRow;
+    if (created[i]) {
+      const Status allocated = Allocate(shard, &row);
+      if (!allocated.ok()) {
+        // No row without content stays behind.
+        for (int64_t j = 0; j < i; ++j) {
+          if (created[j]) Erase(keys[j]);
+        }
+        return allocated;
+      }
+      shard->index.Insert(HashKey(keys[i]), keys[i], row);
+    } else if (shard->order != nullptr) {
+      shard->order->Use(row, now_);
+    }
+    if (tracks_changes_) shard->MarkChanged(row);
+    records[i] = shard->rows.Record(row);
+  }
+  return Status::Ok();
+}
+
+Status HashTier::Allocate(Shard* shard, uint32_t* row) {
+  RowStorage& rows = shard->rows;
+  if (shard->order == nullptr) return rows.Allocate(row);
+  if (rows.is_full() && !rows.is_limited()) {
+    // An index grows and shrinks a little as rows come and go.
+    const int64_t beside = shard->bytes() + shard->index.bytes() / 8;
+    const int64_t rows_bytes = rows.capacity() * schema_.record_bytes() + rows.next_chunk_bytes();
+    if (beside + rows_bytes > limit_.bytes >> shard_bits_) rows.Limit(&shard->overflow);
+  }
+  const int64_t capacity = rows.capacity();
+  KERAS_SPARSE_RETURN_IF_ERROR(rows.Allocate(row));
+  if (rows.capacity() != capacity) shard->order->Resize(rows.capacity());
+  shard->order->Start(*row, now_);
+  ++shard->num_started;
+  return Status::Ok();
+}
+
+void HashTier::BeginUpdate() {
+  if (!is_limited()) return;
+  ++now_;
+  for (const auto& shard : shards_) shard->num_started = 0;
+}
+
+HashTier::Excess HashTier::ExcessOf(const Shard& shard, int64_t number) const {
+  Excess excess;
+  if (!shard.rows.is_limited()) return excess;
+  // Room is left for as many rows as the last update made, but not at the cost of most rows.
+  const int64_t room = std::min(shard.num_started, shard.rows.limit() / 2);
+  const int64_t limit = shard.rows.limit() - room;
+  if (shard.rows.size() <= limit) return excess;
+  // Shards leave different amounts, so that they do not all come to their limit in one update.
+  const int64_t slack = limit / kDemotedShare;
+  const int64_t kept = limit - slack + slack / 2 * number / static_cast<int64_t>(shards_.size());
+  struct Candidate {
+    uint64_t score;
+    int64_t key;
+    uint32_t row;
+  };
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> rows;
+  for (int64_t at = 0; at >= 0;) at = shard.index.AppendSegment(at, &keys, &rows);
+  std::vector<Candidate> candidates;
+  candidates.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    candidates.push_back({shard.order->Score(rows[i], now_), keys[i], rows[i]});
+  }
+  const auto end = candidates.begin() + (shard.rows.size() - kept);
+  std::nth_element(candidates.begin(), end, candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return a.score != b.score ? a.score < b.score : a.key < b.key;
+                   });
+  for (auto each = candidates.begin(); each != end; ++each) {
+    excess.keys.push_back(each->key);
+    excess.rows.push_back(each->row);
+  }
+  return excess;
+}
+
+void HashTier::Drop(const Excess& excess, Shard* shard) {
+  for (size_t i = 0; i < excess.keys.size(); ++i) {
+    (void)shard->index.Erase(HashKey(excess.keys[i]), excess.keys[i]);
+    shard->rows.Free(excess.rows[i]);
+  }
+  RowStorage& rows = shard->rows;
+  if (rows.capacity() <= rows.limit()) return;
+  // The rows that are left beyond the limit move into the room that there is now below it.
+  rows.CloseOverflow();
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> held;
+  for (int64_t at = 0; at >= 0;) at = shard->index.AppendSegment(at, &keys, &held);
+  // The index is made anew: it has room for all the keys that were here.
+  shard->index = HashIndex(shard_bits_, static_cast<int64_t>(keys.size()));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    uint32_t row = held[i];
+    if (row >= rows.limit()) {
+      (void)rows.Allocate(&row);
+      std::memcpy(rows.Record(row), rows.Record(held[i]),
+                  static_cast<size_t>(schema_.record_bytes()));
+      shard->order->Move(held[i], row);
+      if (tracks_changes_) {
+        if (shard->IsChanged(held[i])) {
+          shard->MarkChanged(row);
+        } else if (shard->IsChanged(row)) {
+          shard->is_changed[row] = false;
+        }
+      }
+    }
+    shard->index.Insert(HashKey(keys[i]), keys[i], row);
+  }
+  rows.DropOverflow();
+  shard->overflow.Clear();
+  shard->order->Resize(rows.capacity());
+}
+
+Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
+  if (!is_limited()) return Status::Ok();
+  const auto num_shards = static_cast<int64_t>(shards_.size());
+  const int64_t cost = kNanosecondsPerRow * (1 + num_rows() / num_shards);
+  std::vector<Excess> excess(shards_.size());
+  executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) {
+      excess[static_cast<size_t>(s)] = ExcessOf(*shards_[static_cast<size_t>(s)], s);
+    }
+  });
+  std::vector<int64_t> keys;
+  std::vector<int64_t> begins;
+  for (const Excess& each : excess) {
+    begins.push_back(static_cast<int64_t>(keys.size()));
+    keys.insert(keys.end(), each.keys.begin(), each.keys.end());
+  }
+  const int64_t record_bytes = schema_.record_bytes();
+  std::unique_ptr<char[]> records;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      AllocateBytes(static_cast<int64_t>(keys.size()) * record_bytes, &records));
+  executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
+    for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
+      char* to = records.get() + begins[s] * record_bytes;
+      for (const uint32_t row : excess[s].rows) {
+        std::memcpy(to, shards_[s]->rows.Record(row), static_cast<size_t>(record_bytes));
+        to += record_bytes;
+      }
+    }
+  });
+  if (!keys.empty()) KERAS_SPARSE_RETURN_IF_ERROR(put(keys, std::move(records)));
+  // Also where nothing leaves: rows that were erased have made room for those beyond the limit.
+  executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
+    for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
+      Drop(excess[s], shards_[s].get());
+    }
+  });
+  return Status::Ok();
+}
+
+bool HashTier::Erase(int64_t key) {
+  const uint64_t hash = HashKey(key);
+  Shard& shard = ShardOf(hash);
+  const uint32_t row = shard.index.Erase(hash, key);
+  if (row == HashIndex::kNoRow) return false;
+  shard.rows.Free(row);
+  return true;
+}
+
+Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* executor) {
+  HashTier laid_out(schema, limit_);
+  laid_out.now_ = now_;
+  std::mutex mutex;
+  Status status;
+  executor->ParallelFor(static_cast<int64_t>(shards_.size()), 1000 * (1 + num_rows() / 64),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t s = begin; s < end; ++s) {
+                            const Shard& from = *shards_[static_cast<size_t>(s)];
+                            Shard& to = *laid_out.shards_[static_cast<size_t>(s)];
+                            std::vector<int64_t> keys;
+                            std::vector<uint32_t> rows;
+                            for (int64_t at = 0; at >= 0;)
+                              at = from.index.AppendSegment(at, &keys, &rows);
+                            for (size_t i = 0; i < keys.size(); ++i) {
+                              uint32_t row = 0;
+                              const Status allocated = laid_out.Allocate(&to, &row);
+                              if (!allocated.ok()) {
+                                std::lock_guard<std::mutex> lock(mutex);
+                                status = allocated;
+                                return;
+                              }
+                              to.index.Insert(HashKey(keys[i]), keys[i], row);
+                              schema.LayOut(schema_, from.rows.Record(rows[i]), step,
+                                            to.rows.Record(row));
+                            }
+                          }
+                        });
+  KERAS_SPARSE_RETURN_IF_ERROR(status);
+  for (const auto& shard : laid_out.shards_) shard->num_started = 0;  // they were here before
+  // The shards leave first: they point into the arena they came with.
+  shards_ = std::move(laid_out.shards_);
+  arena_ = std::move(laid_out.arena_);
+  schema_ = schema;
+  return Status::Ok();
+}
+
+Status HashTier::Clear(const Initializer& /*initializer*/, int64_t /*step*/,
+                       Executor* /*executor*/) {
+  MakeShards();
+  return Status::Ok();
+}
+
+int64_t HashTier::num_rows() const {
+  int64_t rows = 0;
+  for (const auto& shard : shards_) rows += shard->index.size();
+  return rows;
+}
+
+int64_t HashTier::free_bytes() const {
+  int64_t rows = 0;
+  for (const auto& shard : shards_) rows += shard->rows.num_free();
+  return rows * schema_.record_bytes();
+}
+
+int64_t HashTier::bytes() const {
+  int64_t bytes = arena_->bytes();
+  for (const auto& shard : shards_) {
+    bytes += shard->bytes();
+  }
+  return bytes;
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,51 @@
+#include "ops/core/gradients/gradient_merger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/gradients/gradient_source.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int kMaxPartBits = 16;
+
+}  // namespace
+
+GradientMerger::GradientMerger() = default;
+GradientMerger::~GradientMerger() = default;
+
+Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Executor* executor,
+                              std::unique_ptr<GradientMerger>* merger) {
+  auto result = std::make_unique<GradientMerger>();
+  result->gradients_ = gradients;
+  std::vector<IdList> lists;
+  for (const OutputGradient& gradient : gradients) {
+    KERAS_SPARSE_RETURN_IF_ERROR(gradient.bags.Check());
+  }
+  result->sources_ = GradientSource::Make(gradients, executor);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    lists.push_back(
+        {gradients[i].ids, gradients[i].bags.num_ids, kMaxPartBits, result->sources_[i].names()});
+  }
+  result->ids_ = std::make_unique<DistinctIds>(lists, executor);
+  *merger = std::move(result);
+  return Status::Ok();
+}
+
+int64_t GradientMerger::num_unique(size_t gradient) const { return ids_->num_unique(gradient); }
+
+void GradientMerger::Write(const std::vector<Result>& results, Executor* executor) const {
+  ids_->ForEachPart(executor, [&](const DistinctIds::Part& part) {
+    const OutputGradient& gradient = gradients_[part.list];
+    const GradientSource& source = sources_[part.list];
+    const Result& result = results[part.list];
+    std::copy_n(part.groups.unique_ids(), part.groups.num_unique(), result.ids + part.first_unique);
+    for (int64_t u = 0; u < part.groups.num_unique(); ++u) {
+      source.Sum(part.groups.occurrences(u), part.groups.num_occurrences(u),
+                 result.values + (part.first_unique + u) * gradient.dim);
+    }
+  });
+}
+
+}  // namespace keras_sparse

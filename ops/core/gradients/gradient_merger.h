@@ -1,0 +1,50 @@
+// Merging: one gradient sum a distinct id.
+#ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_
+#define KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/ids/distinct_ids.h"
+#include "ops/core/base/executor.h"
+#include "ops/core/gradients/output_gradient.h"
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+class GradientSource;
+
+// Merges the gradients of many lookups in three steps, so that the caller can allocate the result
+// when its size is known. No lock, no atomic and no sum whose order depends on the threads: each
+// part of the keys belongs to one thread, which adds an id's gradients in input order.
+class GradientMerger {
+ public:
+  GradientMerger();
+  ~GradientMerger();
+
+  // Finds the distinct ids. `gradients` and what they point to must outlive the merger.
+  static Status Create(const std::vector<OutputGradient>& gradients, Executor* executor,
+                       std::unique_ptr<GradientMerger>* merger);
+
+  int64_t num_unique(size_t gradient) const;
+
+  // Where the result of one gradient goes.
+  //   ids     (num_unique)
+  //   values  (num_unique, dim): the derivative of the loss by the row of each id
+  struct Result {
+    int64_t* ids;
+    float* values;
+  };
+  void Write(const std::vector<Result>& results, Executor* executor) const;
+
+ private:
+  std::vector<OutputGradient> gradients_;
+  std::vector<GradientSource> sources_;
+  std::unique_ptr<DistinctIds> ids_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_

@@ -1,0 +1,55 @@
+#include "ops/core/gradients/partition_gradients.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace keras_sparse {
+namespace {
+
+// A core's second-level cache and some of its share of the third: on a Zen 5, with 1 MiB of the
+// former, steps with sums of 0.8 to 2.1 MiB a table take a tenth to a quarter less than gathered
+// ones, those with 4.2 a twelfth more.
+constexpr int64_t kMaxScatteredBytes = int64_t{2} << 20;
+// Of one id; the gradients of a very frequent one would push the others out of the cache.
+constexpr int64_t kPrefetchedOccurrences = 8;
+
+}  // namespace
+
+void PartGradients::Find(const GradientSource& source, const int64_t* ids, const uint32_t* names,
+                         int64_t n, int64_t num_rows, bool in_order) {
+  source_ = &source;
+  groups_.Number(ids, n, num_rows);
+  const int64_t num_sums = groups_.num_unique() * source.dim();
+  scattered_ = in_order && 4 * num_sums <= kMaxScatteredBytes;
+  if (scattered_) {
+    sums_.assign(static_cast<size_t>(num_sums), source.empty_sum());
+    source.Scatter(names, groups_.numbers(), n, sums_.data());
+  } else {
+    groups_.Sort(names);
+    sums_.resize(static_cast<size_t>(kBlockRows * source.dim()));
+  }
+}
+
+void PartGradients::Prefetch(int64_t u) const {
+  if (scattered_) return;  // the sums are there
+  const int64_t n = std::min(groups_.num_occurrences(u), kPrefetchedOccurrences);
+  for (int64_t i = 0; i < n; ++i) source_->Prefetch(groups_.occurrences(u)[i]);
+}
+
+void PartGradients::Get(const int64_t* uniques, int64_t n, const float** gradients) {
+  const int64_t dim = source_->dim();
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t u = uniques[i];
+    if (scattered_) {
+      gradients[i] = sums_.data() + u * dim;
+    } else if (groups_.num_occurrences(u) == 1 && source_->rows_are_gradients()) {
+      gradients[i] = source_->Row(groups_.occurrences(u)[0]);
+    } else {
+      float* sum = sums_.data() + i * dim;
+      source_->Sum(groups_.occurrences(u), groups_.num_occurrences(u), sum);
+      gradients[i] = sum;
+    }
+  }
+}
+
+}  // namespace keras_sparse

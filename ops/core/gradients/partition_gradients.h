@@ -1,0 +1,53 @@
+// The gradients of a step's distinct ids, part by part.
+#ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_PARTITION_GRADIENTS_H_
+#define KERAS_SPARSE_OPS_CORE_GRADIENTS_PARTITION_GRADIENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/gradients/gradient_source.h"
+#include "ops/core/ids/id_grouper.h"
+
+namespace keras_sparse {
+
+// The gradient of a distinct id is the sum of those of its occurrences, in input order. There are
+// two ways to it, with the same result, bit for bit:
+//
+// - Scattered: each gradient is added to the sum of its id as it comes. Gradients are read once and
+//   in order, but the sums of all distinct ids are written at random: they have to stay in the
+//   processor's caches.
+// - Gathered: the occurrences of an id are found, and added up when its gradient is asked for.
+//   Gradients are read at random, but an id that occurs once needs no sum.
+//
+// Meant to be used again and again by one thread: its memory stays.
+class PartGradients {
+ public:
+  //   ids       (n)
+  //   names     (n) by which `source`, which must outlive the use of this, knows them; null means
+  //             0, 1, 2, ...
+  //   num_rows  see IdGrouper::Number
+  //   in_order  whether these are all ids of the source, whose gradients are then read in order
+  void Find(const GradientSource& source, const int64_t* ids, const uint32_t* names, int64_t n,
+            int64_t num_rows, bool in_order);
+
+  int64_t num_unique() const { return groups_.num_unique(); }
+  const int64_t* unique_ids() const { return groups_.unique_ids(); }
+
+  // Starts bringing the gradient of distinct id `u` towards the processor.
+  void Prefetch(int64_t u) const;
+
+  // Points at the gradients of distinct ids, until the next call.
+  //   uniques, gradients  (n), n <= kBlockRows
+  void Get(const int64_t* uniques, int64_t n, const float** gradients);
+
+ private:
+  const GradientSource* source_ = nullptr;
+  IdGrouper groups_;
+  bool scattered_ = false;
+  // Scattered: of all distinct ids, by number; gathered: of the ids last asked for.
+  std::vector<float> sums_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_GRADIENTS_PARTITION_GRADIENTS_H_

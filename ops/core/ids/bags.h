@@ -1,0 +1,47 @@
+// Bags: ragged lists of ids that a combiner pools into one vector each.
+#ifndef KERAS_SPARSE_OPS_CORE_IDS_BAGS_H_
+#define KERAS_SPARSE_OPS_CORE_IDS_BAGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// With w the weights of a bag's ids (ones if there are none) and r their rows:
+//   kSum   sum(w * r)
+//   kMean  sum(w * r) / sum(w)
+//   kSqrtN sum(w * r) / sqrt(sum(w * w))
+// An empty bag, or one whose divisor is 0, gives zeros. kNone does not pool.
+enum class Combiner { kNone, kSum, kMean, kSqrtN };
+
+Status ParseCombiner(const std::string& name, Combiner* combiner);
+
+struct Bags {
+  Combiner combiner = Combiner::kNone;
+  int64_t num_ids = 0;
+  int64_t num_bags = 0;                 // with kNone: num_ids
+  const int64_t* row_splits = nullptr;  // (num_bags + 1); bag b has ids [splits[b], splits[b + 1])
+  const float* weights = nullptr;       // (num_ids) or null
+
+  // InvalidArgument unless the splits rise from 0 to num_ids and num_ids and num_bags are
+  // below 2^32.
+  Status Check() const;
+
+  // What a pooled sum of bag b is multiplied with.
+  float Scale(int64_t bag) const;
+
+  // The gradient with respect to the weights of the ids of bags [first_bag, last_bag).
+  //   grads  (num_ids) each id's product of its row and the gradient of its bag's output; in place
+  void FinishWeightsGradient(int64_t first_bag, int64_t last_bag, float* grads) const;
+};
+
+// Cuts the bags into runs of similar work: run i is [cuts[i], cuts[i + 1]).
+std::vector<int64_t> CutBags(const Bags& bags, int64_t ids_per_run);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_IDS_BAGS_H_

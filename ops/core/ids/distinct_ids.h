@@ -1,0 +1,44 @@
+// The distinct ids of many lists, and where each of them occurs.
+#ifndef KERAS_SPARSE_OPS_CORE_IDS_DISTINCT_IDS_H_
+#define KERAS_SPARSE_OPS_CORE_IDS_DISTINCT_IDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "ops/core/base/executor.h"
+#include "ops/core/ids/id_grouper.h"
+#include "ops/core/ids/id_partition.h"
+
+namespace keras_sparse {
+
+// Found part by part, where equal ids are in the same part: no lock, no atomic, and an order that
+// does not depend on the threads.
+class DistinctIds {
+ public:
+  // Some of a list's distinct ids: those from number `first_unique` on.
+  struct Part {
+    size_t list;
+    int64_t index;  // of the list's parts
+    int64_t first_unique;
+    IdGrouper groups;
+  };
+
+  // The lists must outlive this.
+  DistinctIds(const std::vector<IdList>& lists, Executor* executor);
+
+  int64_t num_unique(size_t list) const { return num_unique_[list]; }
+
+  // Calls body(part) for every part, on the executor's threads.
+  void ForEachPart(Executor* executor, const std::function<void(const Part&)>& body) const;
+
+ private:
+  std::vector<IdPartition> partitions_;
+  std::vector<Part> parts_;
+  std::vector<int64_t> num_unique_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_IDS_DISTINCT_IDS_H_

@@ -1,0 +1,16 @@
+#include "ops/core/math/prefetch.h"
+
+namespace keras_sparse {
+
+bool HasNarrowFirstLevel() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  // Zen 3 and Zen 4: on a Zen 4, rows of 128 bytes at random come into the second level in half of
+  // the time. On a Zen 5 (family 1Ah) they come into the first level faster.
+  return __builtin_cpu_is("amdfam19h") != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,190 @@
+// Loops over the floats of rows, written so that the compiler keeps sums in vector registers.
+#ifndef KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_
+#define KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+namespace keras_sparse {
+
+// Four and eight floats; the compiler maps them to what the target has.
+using Vector4 = float __attribute__((vector_size(16)));
+using Vector8 = float __attribute__((vector_size(32)));
+
+template <typename Vector = Vector8>
+inline Vector LoadVector(const float* from) {
+  Vector value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+template <typename Vector>
+inline void StoreVector(float* to, Vector value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+// Rows are short: a call of memcpy for each would cost as much as the copy.
+inline void CopyRow(const float* from, int64_t dim, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= dim; i += 8) StoreVector(to + i, LoadVector(from + i));
+  for (; i < dim; ++i) to[i] = from[i];
+}
+
+// Whether a row can be written past the caches: in whole vectors that stand at their alignment.
+inline bool CanStream(int64_t dim, const float* to) {
+  const auto vector_bytes = static_cast<uintptr_t>(dim == 4 ? 16 : 32);
+  return (dim == 4 || dim % 8 == 0) && reinterpret_cast<uintptr_t>(to) % vector_bytes == 0;
+}
+
+// Writes past the caches. Worth it only where the rows that are written exceed the cache: it spares
+// reading the lines that are about to be overwritten. Needs StreamingDone afterwards.
+// REQUIRES: `to` is aligned as the vector.
+template <typename Vector>
+inline void StreamVector(float* to, Vector value) {
+#ifdef __AVX__
+  if constexpr (sizeof(value) == 32) {
+    _mm256_stream_ps(to, value);
+  } else {
+    _mm_stream_ps(to, value);
+  }
+#else
+  StoreVector(to, value);
+#endif
+}
+
+// REQUIRES: CanStream(dim, to).
+inline void StreamRow(const float* from, int64_t dim, float* to) {
+  if (dim == 4) return StreamVector(to, LoadVector<Vector4>(from));
+  for (int64_t i = 0; i < dim; i += 8) StreamVector(to + i, LoadVector(from + i));
+}
+
+// Makes streamed rows visible to other threads in the usual order.
+inline void StreamingDone() {
+#ifdef __AVX__
+  _mm_sfence();
+#endif
+}
+
+// What a sum of rows begins with, and where it goes.
+struct RowSum {
+  const float* begin;   // (dim), or null for zeros
+  float* end;           // (dim), may be `begin`
+  float scale = 1;      // of the whole sum
+  bool stream = false;  // whether it goes past the caches. Requires CanStream(dim, end)
+};
+
+// As many columns as there are in kVectors vectors.
+template <typename Vector, int kVectors, bool kWeighted>
+inline void SumColumns(const float* const* rows, const float* weights, int64_t n, int64_t column,
+                       const RowSum& sum) {
+  constexpr int kFloats = sizeof(Vector) / sizeof(float);
+  Vector total[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] =
+        sum.begin == nullptr ? Vector{} : LoadVector<Vector>(sum.begin + column + kFloats * v);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float* row = rows[i] + column;
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kWeighted) {
+        total[v] += weights[i] * LoadVector<Vector>(row + kFloats * v);
+      } else {
+        total[v] += LoadVector<Vector>(row + kFloats * v);
+      }
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] *= sum.scale;
+    if (sum.stream) {
+      StreamVector(sum.end + column + kFloats * v, total[v]);
+    } else {
+      StoreVector(sum.end + column + kFloats * v, total[v]);
+    }
+  }
+}
+
+template <bool kWeighted>
+inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+                        const RowSum& sum) {
+  int64_t column = 0;
+  const auto do_columns = [&](auto vector, auto num_vectors) {
+    using Vector = decltype(vector);
+    constexpr int kVectors = num_vectors;
+    constexpr int64_t kColumns = kVectors * sizeof(Vector) / sizeof(float);
+    for (; column + kColumns <= dim; column += kColumns) {
+      SumColumns<Vector, kVectors, kWeighted>(rows, weights, n, column, sum);
+    }
+  };
+  do_columns(Vector8(), std::integral_constant<int, 8>());
+  do_columns(Vector8(), std::integral_constant<int, 4>());
+  do_columns(Vector8(), std::integral_constant<int, 2>());
+  do_columns(Vector8(), std::integral_constant<int, 1>());
+  do_columns(Vector4(), std::integral_constant<int, 1>());
+  for (; column < dim; ++column) {
+    float total = sum.begin == nullptr ? 0.0f : sum.begin[column];
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (kWeighted) {
+        total += weights[i] * rows[i][column];
+      } else {
+        total += rows[i][column];
+      }
+    }
+    sum.end[column] = total * sum.scale;
+  }
+}
+
+// sum.end = sum.scale * (sum.begin + weights[0] * rows[0] + weights[1] * rows[1] + ...), one after
+// the other, so that the result does not depend on how a long sum is cut into calls. No weights
+// means ones.
+//   rows  (n) pointers to dim floats    weights  (n) or null
+inline void SumRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+                    const RowSum& sum) {
+  if (weights == nullptr) {
+    SumRowsImpl<false>(rows, weights, n, dim, sum);
+  } else {
+    SumRowsImpl<true>(rows, weights, n, dim, sum);
+  }
+}
+
+// The same on top of what is in `sum`, of shape (dim).
+inline void AddRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+                    float* sum) {
+  SumRows(rows, weights, n, dim, {sum, sum});
+}
+
+// sum += weight * row, both of shape (dim): what AddRows does of one row, without its pointers.
+inline void AddScaled(float weight, const float* row, int64_t dim, float* sum) {
+  int64_t i = 0;
+  for (; i + 8 <= dim; i += 8) {
+    StoreVector(sum + i, LoadVector(sum + i) + weight * LoadVector(row + i));
+  }
+  if (i + 4 <= dim) {
+    StoreVector(sum + i, LoadVector<Vector4>(sum + i) + weight * LoadVector<Vector4>(row + i));
+    i += 4;
+  }
+  for (; i < dim; ++i) sum[i] += weight * row[i];
+}
+
+inline void Scale(float factor, int64_t dim, float* row) {
+  for (int64_t i = 0; i < dim; ++i) row[i] *= factor;
+}
+
+inline float Dot(const float* a, const float* b, int64_t dim) {
+  Vector8 totals = {};
+  int64_t i = 0;
+  for (; i + 8 <= dim; i += 8) totals += LoadVector(a + i) * LoadVector(b + i);
+  float total = 0;
+  for (int lane = 0; lane < 8; ++lane) total += totals[lane];
+  for (; i < dim; ++i) total += a[i] * b[i];
+  return total;
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_

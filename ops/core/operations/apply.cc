@@ -1,0 +1,303 @@
+#include "ops/core/operations/apply.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "ops/core/gradients/gradient_source.h"
+#include "ops/core/ids/id_partition.h"
+#include "ops/core/gradients/partition_gradients.h"
+#include "ops/core/operations/row_access.h"
+
+namespace keras_sparse {
+
+// Has the tables' locks and their friendship.
+class GradientApplier {
+ public:
+  GradientApplier(const std::vector<ApplyRequest>& requests,
+                  const std::vector<GradientSource>& sources, Executor* executor)
+      : requests_(requests), sources_(sources), executor_(executor) {}
+
+  Status Run();
+
+ private:
+  struct Part {
+    size_t request;
+    int64_t index;
+    int64_t cost;  // grows with its time; only compared
+  };
+  class PartUpdate;
+
+  Status Check() const;
+  // For the rows that the step makes. All tables have room for theirs, or none is changed.
+  Status MakeRoom(const std::vector<TableIds>& lists) const;
+  Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
+
+  const std::vector<ApplyRequest>& requests_;
+  const std::vector<GradientSource>& sources_;  // of the requests
+  Executor* executor_;
+};
+
+namespace {
+
+constexpr int64_t kNanosecondsPerPart = 250000;
+constexpr int64_t kNanosecondsPerFinish = 10000;
+
+// One block of distinct ids on its way through Locate, Prepare and Update.
+struct Block {
+  int64_t size = 0;
+  std::array<int64_t, kBlockRows> uniques;  // their numbers in the groups
+  std::array<int64_t, kBlockRows> ids;
+  std::array<float*, kBlockRows> records;
+  std::array<bool, kBlockRows> created;
+};
+
+// Memory that a thread keeps from part to part and from step to step.
+struct Scratch {
+  PartGradients gradients;
+  std::vector<char> skipped;  // of the distinct ids
+};
+
+}  // namespace
+
+// The update of the distinct ids of one part; a thread makes and runs one at a time. Blocks of them
+// are on their way in turn: one is located ahead of the one that is updated, and rows are asked for
+// ahead of their update, across the end of their block.
+class GradientApplier::PartUpdate {
+ public:
+  PartUpdate(EmbeddingTable* table, const GradientSource& source, const FetchedRecords& fetched,
+             const IdPartition& partition, int64_t part)
+      : table_(table), scratch_(OfThread()), writer_(table, fetched) {
+    const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
+    gradients_.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
+                    is_range ? table->input_dim() : 0, partition.num_parts() == 1);
+  }
+
+  Status Run();
+
+ private:
+  static Scratch& OfThread() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
+
+  void FindSkipped();
+  void PrefetchIndex() const {
+    writer_.PrefetchIndex(gradients_.unique_ids() + next_,
+                          std::min(kBlockRows, gradients_.num_unique() - next_));
+  }
+  // Takes the next ids. If it fails, there is nothing in the block.
+  Status Locate(Block* block);
+  // What follows does rows [begin, end) of a block, or those of them that it has.
+  void Prefetch(const Block& block, int64_t begin, int64_t end) const;
+  void Update(const Block& block, int64_t begin, int64_t end);
+
+  EmbeddingTable* const table_;
+  Scratch& scratch_;  // found once: a thread's variable is a call away
+  PartGradients& gradients_ = scratch_.gradients;
+  RowWriter writer_;
+  bool skips_ = false;
+  int64_t next_ = 0;  // of the distinct ids, the first one that has not been located
+};
+
+Status GradientApplier::PartUpdate::Run() {
+  FindSkipped();
+  const int64_t step = writer_.rows_at_once();
+  const int64_t ahead = writer_.rows_ahead();
+  std::array<Block, 2> blocks;
+  PrefetchIndex();
+  KERAS_SPARSE_RETURN_IF_ERROR(Locate(&blocks[0]));
+  Prefetch(blocks[0], 0, ahead);
+  Status status;
+  for (size_t current = 0; blocks[current].size > 0 && status.ok(); current = 1 - current) {
+    status = Locate(&blocks[1 - current]);
+    for (int64_t begin = 0; begin < kBlockRows; begin += step) {
+      const int64_t end = std::min(begin + step, kBlockRows);
+      Prefetch(blocks[current], begin + ahead, end + ahead);
+      Prefetch(blocks[1 - current], std::max(begin + ahead - kBlockRows, int64_t{0}),
+               end + ahead - kBlockRows);
+      Update(blocks[current], begin, end);
+    }
+  }
+  table_->created_rows_.fetch_add(writer_.num_created(), std::memory_order_relaxed);
+  return status;
+}
+
+void GradientApplier::PartUpdate::FindSkipped() {
+  skips_ = writer_.may_skip();
+  if (!skips_) return;
+  const int64_t num_unique = gradients_.num_unique();
+  scratch_.skipped.resize(static_cast<size_t>(num_unique));
+  writer_.FindSkipped(gradients_.unique_ids(), num_unique, scratch_.skipped.data());
+  table_->filtered_ids_.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
+}
+
+Status GradientApplier::PartUpdate::Locate(Block* block) {
+  block->size = 0;
+  int64_t size = 0;
+  const int64_t num_unique = gradients_.num_unique();
+  for (; next_ < num_unique && size < kBlockRows; ++next_) {
+    if (skips_ && scratch_.skipped[static_cast<size_t>(next_)] != 0) continue;
+    block->uniques[static_cast<size_t>(size)] = next_;
+    block->ids[static_cast<size_t>(size)] = gradients_.unique_ids()[next_];
+    ++size;
+  }
+  PrefetchIndex();
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      writer_.Locate(block->ids.data(), size, block->records.data(), block->created.data()));
+  block->size = size;
+  return Status::Ok();
+}
+
+void GradientApplier::PartUpdate::Prefetch(const Block& block, int64_t begin, int64_t end) const {
+  end = std::min(end, block.size);
+  if (begin >= end) return;
+  writer_.PrefetchRecords(block.records.data() + begin, end - begin);
+  for (int64_t i = begin; i < end; ++i) {
+    gradients_.Prefetch(block.uniques[static_cast<size_t>(i)]);
+  }
+}
+
+void GradientApplier::PartUpdate::Update(const Block& block, int64_t begin, int64_t end) {
+  end = std::min(end, block.size);
+  if (begin >= end) return;
+  std::array<const float*, kBlockRows> grads;
+  float* const* records = block.records.data() + begin;
+  writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
+  gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
+  table_->rule_->Update(records, grads.data(), end - begin);
+  if (!table_->options_.keeps_gradient_step) return;
+  for (int64_t i = begin; i < end; ++i) {
+    table_->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
+                                            table_->num_steps_);
+  }
+}
+
+Status GradientApplier::Check() const {
+  for (const ApplyRequest& request : requests_) {
+    const UpdateRule& rule = *request.table->rule_;
+    if (request.table->rule_generation_ == 0) {
+      return FailedPrecondition("table '" + request.table->name() +
+                                "' must be given an update rule before it is updated: build an "
+                                "optimizer of keras_sparse on it");
+    }
+    if (request.rule_generation != request.table->rule_generation_) {
+      return FailedPrecondition("table '" + request.table->name() +
+                                "' must keep the slots of the optimizer that updates it, but "
+                                "another one was built on it since and gave it slots of its own. "
+                                "Use that one, or make a new optimizer. Received: an update for an "
+                                "earlier layout than that of rule '" +
+                                rule.name() + "'");
+    }
+    const Status numbers = rule.CheckNumbers(request.numbers);
+    if (!numbers.ok()) {
+      return Status(numbers.code(), "table '" + request.table->name() + "': " + numbers.message());
+    }
+  }
+  return Status::Ok();
+}
+
+Status GradientApplier::MakeRoom(const std::vector<TableIds>& lists) const {
+  std::vector<LeavingRows> leaving(lists.size());
+  for (size_t i = 0; i < lists.size(); ++i) {
+    const TableIds& list = lists[i];
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        list.table->FindRoom(list.ids, list.num_ids, executor_, &leaving[i]));
+  }
+  for (size_t i = 0; i < lists.size(); ++i) {
+    KERAS_SPARSE_RETURN_IF_ERROR(lists[i].table->EvictRows(leaving[i], executor_));
+  }
+  return Status::Ok();
+}
+
+Status GradientApplier::Run() {
+  KERAS_SPARSE_RETURN_IF_ERROR(Check());
+  std::vector<TableIds> table_ids;
+  for (const ApplyRequest& request : requests_) {
+    table_ids.push_back({request.table, request.gradient.ids, request.gradient.bags.num_ids});
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
+  for (const ApplyRequest& request : requests_) {
+    request.table->is_restoring_ = false;
+    KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(table_ids));
+  std::vector<FetchedRecords> fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
+
+  for (const ApplyRequest& request : requests_) {
+    request.table->rule_->BeginStep(request.numbers);
+    request.table->first_tier_->BeginUpdate();
+    if (request.table->filter_ != nullptr) request.table->filter_->BeginStep();
+    ++request.table->version_;
+    ++request.table->num_steps_;
+  }
+  const Status updated = UpdateRows(fetched);
+  executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t r = begin; r < end; ++r) {
+                             requests_[static_cast<size_t>(r)].table->rule_->FinishStep();
+                           }
+                         });
+  Status status = updated;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const Status erased = fetched[r].EraseBelow(requests_[r].table);
+    if (status.ok()) status = erased;
+    requests_[r].table->FinishChange(executor_);
+  }
+  return status;
+}
+
+Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {
+  std::vector<IdList> lists;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const ApplyRequest& request = requests_[r];
+    lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
+                     request.table->max_part_bits(), sources_[r].names()});
+  }
+  const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
+  std::vector<Part> parts;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    for (int64_t p = 0; p < partitions[r].num_parts(); ++p) {
+      parts.push_back({r, p, partitions[r].num_ids(p) * requests_[r].table->dim()});
+    }
+  }
+  // Large parts first: threads then end together, on small ones.
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.cost > b.cost; });
+  std::mutex mutex;
+  Status status;
+  executor_->ParallelFor(
+      static_cast<int64_t>(parts.size()), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Part& part = parts[static_cast<size_t>(i)];
+          const Status updated =
+              PartUpdate(requests_[part.request].table, sources_[part.request],
+                         fetched[part.request], partitions[part.request], part.index)
+                  .Run();
+          if (updated.ok()) continue;
+          std::lock_guard<std::mutex> lock(mutex);
+          status = updated;
+        }
+      });
+  return status;
+}
+
+Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
+  std::vector<EmbeddingTable*> tables;
+  std::vector<OutputGradient> gradients;
+  for (const ApplyRequest& request : requests) {
+    KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.Check());
+    tables.push_back(request.table);
+    gradients.push_back(request.gradient);
+  }
+  const TableLocks locks(tables, TableLocks::Mode::kExclusive);
+  if (locks.has_repeats()) {
+    return InvalidArgument(
+        "a step must name each table once; merge the gradients of a table first");
+  }
+  const std::vector<GradientSource> sources = GradientSource::Make(gradients, executor);
+  return GradientApplier(requests, sources, executor).Run();
+}
+
+}  // namespace keras_sparse

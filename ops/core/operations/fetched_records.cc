@@ -1,0 +1,143 @@
+#include "ops/core/operations/fetched_records.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ops/core/math/prefetch.h"
+#include "ops/core/base/wait_timer.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kIdsPerTask = 4096;
+constexpr int64_t kNanosecondsPerId = 20;
+
+// Each key once, in the order of its first occurrence: the stores see the same batch however the
+// threads were timed.
+std::vector<int64_t> Distinct(const std::vector<std::vector<int64_t>>& lists) {
+  size_t size = 0;
+  for (const auto& list : lists) size += list.size();
+  HashIndex seen(0, static_cast<int64_t>(size));
+  std::vector<int64_t> distinct;
+  for (const auto& list : lists) {
+    for (const int64_t key : list) {
+      if (seen.Exchange(HashKey(key), key, 0) == HashIndex::kNoRow) distinct.push_back(key);
+    }
+  }
+  return distinct;
+}
+
+// Those of the keys whose record is null.
+std::vector<int64_t> WithoutRecord(const std::vector<int64_t>& keys,
+                                   const std::vector<const float*>& records) {
+  std::vector<int64_t> without;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (records[i] == nullptr) without.push_back(keys[i]);
+  }
+  return without;
+}
+
+}  // namespace
+
+Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* executor,
+                             std::vector<FetchedRecords>* fetched) {
+  fetched->clear();
+  fetched->resize(lists.size());
+  for (size_t l = 0; l < lists.size(); ++l) {
+    const EmbeddingTable& table = *lists[l].table;
+    // The usual case while all rows fit the first tier: then nothing is below, and no id need be
+    // looked up for it.
+    if (!table.HasRowsBelow()) continue;
+    const int64_t num_ids = lists[l].num_ids;
+    const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
+    std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
+    executor->ParallelFor(
+        num_tasks, kIdsPerTask * kNanosecondsPerId, [&](int64_t first, int64_t last) {
+          for (int64_t task = first; task < last; ++task) {
+            const int64_t begin = task * kIdsPerTask;
+            AppendMissing(table, lists[l].ids + begin, std::min(kIdsPerTask, num_ids - begin),
+                          &missing[static_cast<size_t>(task)]);
+          }
+        });
+    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(table, Distinct(missing)));
+  }
+  return Status::Ok();
+}
+
+Status FetchedRecords::FetchAhead(const TableIds& list, StagedRecords::Hold* hold) {
+  const EmbeddingTable& table = *list.table;
+  RowStores stores;
+  std::optional<StagedRecords::Reading> reading;
+  std::vector<std::vector<int64_t>> missing(1);
+  // Piece by piece, so that an update need not wait long for the lock.
+  for (int64_t begin = 0; begin < list.num_ids; begin += kIdsPerTask) {
+    const TableLocks locks({list.table}, TableLocks::Mode::kShared);
+    if (!table.HasRowsBelow()) return Status::Ok();
+    if (!reading.has_value()) {
+      // With the lock: no row is on its way down.
+      reading.emplace(table.staged_.get());
+      stores = table.lower_tiers_;
+    }
+    AppendMissing(table, list.ids + begin, std::min(kIdsPerTask, list.num_ids - begin),
+                  &missing[0]);
+  }
+  const std::vector<int64_t> keys = Distinct(missing);
+  StagedRecords::Batches batches;
+  const std::vector<int64_t> unread = WithoutRecord(keys, table.staged_->Find(keys, &batches));
+  if (unread.empty()) return Status::Ok();
+  std::shared_ptr<const RecordBatch> read;
+  KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(stores, unread, &read));
+  if (read->size() > 0) *hold = table.staged_->Add(std::move(read), *reading);
+  return Status::Ok();
+}
+
+void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
+                                   std::vector<int64_t>* missing) {
+  const auto prefetch = [&](int64_t begin) {
+    table.first_tier_->PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
+  };
+  std::array<float*, kBlockRows> records;
+  prefetch(0);
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t end = std::min(n, begin + kBlockRows);
+    prefetch(end);
+    table.first_tier_->Find(ids + begin, end - begin, records.data());
+    for (int64_t i = begin; i < end; ++i) {
+      if (records[static_cast<size_t>(i - begin)] == nullptr) missing->push_back(ids[i]);
+    }
+  }
+}
+
+Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
+  const std::vector<const float*> staged = table.staged_->Find(keys, &batches_);
+  const std::vector<int64_t> unread = WithoutRecord(keys, staged);
+  if (!unread.empty()) {
+    const WaitTimer timer(&table.waited_ns_);
+    KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(table.lower_tiers_, unread, &read_));
+  }
+  const size_t num_read = read_ == nullptr ? 0 : read_->size();
+  index_.emplace(0, static_cast<int64_t>(keys.size() - unread.size() + num_read));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (staged[i] != nullptr) Add(keys[i], staged[i]);
+  }
+  for (size_t i = 0; i < num_read; ++i) Add(read_->keys()[i], read_->record(i));
+  return Status::Ok();
+}
+
+void FetchedRecords::Add(int64_t key, const float* record) {
+  index_->Insert(HashKey(key), key, static_cast<uint32_t>(keys_.size()));
+  keys_.push_back(key);
+  records_.push_back(record);
+}
+
+void FetchedRecords::Stage(const EmbeddingTable& table) const {
+  if (read_ != nullptr && read_->size() > 0) table.staged_->Add(read_);
+}
+
+Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
+  if (empty()) return Status::Ok();
+  return table->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
+}
+
+}  // namespace keras_sparse

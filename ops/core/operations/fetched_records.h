@@ -1,0 +1,72 @@
+// What an op needs of the lower tiers, read at once.
+#ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_FETCHED_RECORDS_H_
+#define KERAS_SPARSE_OPS_CORE_OPERATIONS_FETCHED_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ops/core/table/embedding_table.h"
+#include "ops/core/base/executor.h"
+#include "ops/core/base/hash.h"
+#include "ops/core/index/hash_index.h"
+#include "ops/core/stores/record_batch.h"
+#include "ops/core/table/staged_records.h"
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// The ids of one table in an op.
+struct TableIds {
+  EmbeddingTable* table;
+  const int64_t* ids;
+  int64_t num_ids;
+};
+
+// The records of an op that are in lower tiers, by key. Empty for a table of one tier.
+class FetchedRecords {
+ public:
+  // Collects the keys that no first tier has, over the whole op, and asks the lower tiers for those
+  // that nothing has staged, in one batch a tier. One result per element of `lists`. The tables'
+  // locks are held.
+  static Status Fetch(const std::vector<TableIds>& lists, Executor* executor,
+                      std::vector<FetchedRecords>* fetched);
+
+  // The same for one table ahead of an op, into the table's staged records, which are held as long
+  // as `hold` lives. While the lower tiers are read the table's lock is free, and what changes
+  // meanwhile is not staged.
+  // REQUIRES: the caller does not have the table's lock
+  static Status FetchAhead(const TableIds& list, StagedRecords::Hold* hold);
+
+  bool empty() const { return keys_.empty(); }
+  // The record of a key, or null if no lower tier has it.
+  // REQUIRES: !empty()
+  const float* Find(int64_t key) const {
+    const uint32_t place = index_->Find(HashKey(key), key);
+    return place == HashIndex::kNoRow ? nullptr : records_[place];
+  }
+  // Keeps what was read for the next update of the table.
+  void Stage(const EmbeddingTable& table) const;
+  // Drops the records from the lower tiers, once the first tier has them.
+  Status EraseBelow(EmbeddingTable* table) const;
+
+ private:
+  // Appends the ids that the first tier does not have.
+  static void AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
+                            std::vector<int64_t>* missing);
+  //   keys  distinct, none of them in the first tier
+  Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
+  void Add(int64_t key, const float* record);
+
+  StagedRecords::Batches batches_;           // that the records are in
+  std::shared_ptr<const RecordBatch> read_;  // the one that this op has read; null if none
+  std::optional<HashIndex> index_;           // key -> its place in what follows
+  std::vector<int64_t> keys_;                // that were found
+  std::vector<const float*> records_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPERATIONS_FETCHED_RECORDS_H_

@@ -1,0 +1,205 @@
+#include "ops/core/operations/lookup.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "ops/core/base/cache_size.h"
+#include "ops/core/operations/row_access.h"
+#include "ops/core/math/vector_math.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kIdsPerRun = 512;
+constexpr int64_t kNanosecondsPerId = 20;
+// Some consecutive bags of one request.
+struct Run {
+  size_t request;
+  int64_t first_bag;
+  int64_t last_bag;
+};
+
+// Run *at and those after it before `end` that go on with its request, as one: a thread that has
+// many to do begins few. Moves *at behind them.
+Run JoinRuns(const std::vector<Run>& runs, int64_t end, int64_t* at) {
+  Run joined = runs[static_cast<size_t>(*at)];
+  for (++*at; *at < end && runs[static_cast<size_t>(*at)].request == joined.request; ++*at) {
+    joined.last_bag = runs[static_cast<size_t>(*at)].last_bag;
+  }
+  return joined;
+}
+
+// The ids of a run's bags are [first, second).
+std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
+  if (bags.combiner == Combiner::kNone) return {run.first_bag, run.last_bag};
+  return {bags.row_splits[run.first_bag], bags.row_splits[run.last_bag]};
+}
+
+// What follows returns false if the table refuses an id.
+
+// Ends a run of lookups.
+bool FinishLookups(const EmbeddingTable& table, const RowReader& reader, int64_t lookups,
+                   bool stream) {
+  if (stream) StreamingDone();
+  if (reader.refused()) return false;
+  AddToStats(table, lookups, reader.counts());
+  return true;
+}
+
+bool CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
+             bool stream) {
+  const int64_t dim = request.table->dim();
+  RowReader reader(*request.table, fetched, request.ids, run.first_bag, run.last_bag);
+  for (int64_t at = run.first_bag; at < run.last_bag;) {
+    const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
+    const float* const* rows = reader.Next(n);
+    for (int64_t i = 0; i < n; ++i, ++at) {
+      float* to = request.rows + at * dim;
+      if (stream) {
+        StreamRow(rows[i], dim, to);
+      } else {
+        CopyRow(rows[i], dim, to);
+      }
+    }
+  }
+  return FinishLookups(*request.table, reader, run.last_bag - run.first_bag, stream);
+}
+
+bool PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
+             bool stream) {
+  const int64_t dim = request.table->dim();
+  const Bags& bags = request.bags;
+  const auto [first, last] = IdsOfRun(bags, run);
+  RowReader reader(*request.table, fetched, request.ids, first, last);
+  std::vector<float> begun;  // the sum of a bag that is too large for one piece
+  int64_t at = first;
+  for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
+    const int64_t end = bags.row_splits[bag + 1];
+    const float* sum_so_far = nullptr;
+    const auto add = [&](int64_t n, RowSum sum) {
+      const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
+      SumRows(reader.Next(n), weights, n, dim, sum);
+      at += n;
+    };
+    while (end - at > RowReader::kMaxRows) {
+      begun.resize(static_cast<size_t>(dim));
+      add(RowReader::kMaxRows, {sum_so_far, begun.data()});
+      sum_so_far = begun.data();
+    }
+    add(end - at, {sum_so_far, request.rows + bag * dim, bags.Scale(bag), stream});
+  }
+  return FinishLookups(*request.table, reader, last - first, stream);
+}
+
+bool WeightsGradientRun(const WeightsGradientRequest& request, const FetchedRecords& fetched,
+                        const Run& run) {
+  const int64_t dim = request.table->dim();
+  const Bags& bags = request.bags;
+  const auto [first, last] = IdsOfRun(bags, run);
+  RowReader reader(*request.table, fetched, request.ids, first, last);
+  // First each id's product of row and output gradient. The forward pass has counted these ids.
+  for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
+    for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
+      request.weight_grads[at] = Dot(*reader.Next(1), request.output_grads + bag * dim, dim);
+    }
+  }
+  bags.FinishWeightsGradient(run.first_bag, run.last_bag, request.weight_grads);
+  return !reader.refused();
+}
+
+Status SeeVersion(const LookupRequest& request) {
+  if (request.version != nullptr) *request.version = request.table->version();
+  if (request.num_updates != nullptr) *request.num_updates = request.table->num_updates();
+  return Status::Ok();
+}
+
+Status SeeVersion(const WeightsGradientRequest& request) {
+  if (request.version == request.table->version()) return Status::Ok();
+  return FailedPrecondition(
+      "the gradient of weights needs the rows as they were looked up. Take "
+      "it before the table is updated. Received: table '" +
+      request.table->name() + "', which has changed since the lookup");
+}
+
+// The frame of both: locks, checks, lower tiers, then runs of all requests on the executor.
+template <typename Request, typename DoRun>
+Status ForEachRun(const std::vector<Request>& requests, Executor* executor, const DoRun& do_run) {
+  std::vector<TableIds> lists;
+  std::vector<EmbeddingTable*> tables;
+  std::vector<Run> runs;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    const Request& request = requests[r];
+    KERAS_SPARSE_RETURN_IF_ERROR(request.bags.Check());
+    lists.push_back({request.table, request.ids, request.bags.num_ids});
+    tables.push_back(request.table);
+    const std::vector<int64_t> cuts = CutBags(request.bags, kIdsPerRun);
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({r, cuts[i], cuts[i + 1]});
+  }
+  const TableLocks locks(tables, TableLocks::Mode::kShared);
+  for (const Request& request : requests) KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(request));
+  std::vector<FetchedRecords> fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
+  for (size_t r = 0; r < requests.size(); ++r) fetched[r].Stage(*requests[r].table);
+  std::atomic<bool> any_refused{false};
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t i = begin; i < end;) {
+                            const Run run = JoinRuns(runs, end, &i);
+                            const Request& request = requests[run.request];
+                            if (!do_run(request, fetched[run.request], run)) {
+                              any_refused.store(true, std::memory_order_relaxed);
+                            }
+                          }
+                        });
+  return any_refused ? CheckIds(lists, executor) : Status::Ok();
+}
+
+// Outputs of more bytes leave the last-level cache before anything reads them: half of it is for
+// the rows that are read. What uses them comes after all lookups of a step as a rule, not after
+// each: a model joins its features before its first layer.
+int64_t MaxCachedBytes() {
+  constexpr int64_t kMost = int64_t{32} << 20;  // a larger cache has other users, too
+  const int64_t cache = ThirdLevelCacheBytes();
+  return cache == 0 ? kMost : std::min(cache / 2, kMost);
+}
+
+}  // namespace
+
+int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
+  int64_t output_bytes = 0;
+  for (const LookupRequest& request : requests) {
+    output_bytes += 4 * request.bags.num_bags * request.table->dim();
+  }
+  const int64_t total = OutputTraffic::Add(output_bytes);
+  int64_t most = output_bytes;  // a table that is looked up twice a step tells of half a step
+  for (const LookupRequest& request : requests) {
+    most = std::max(most, request.table->output_traffic().Since(total));
+  }
+  return most;
+}
+
+Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
+  return ForEachRun(
+      requests, executor,
+      [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
+          const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
+        const bool stream = exceeds_cache && CanStream(request.table->dim(), request.rows);
+        const bool pools = request.bags.combiner != Combiner::kNone;
+        return (pools ? PoolRun : CopyRun)(request, fetched, run, stream);
+      });
+}
+
+void SeeVersions(const std::vector<LookupRequest>& requests) {
+  std::vector<EmbeddingTable*> tables;
+  for (const LookupRequest& request : requests) tables.push_back(request.table);
+  const TableLocks locks(tables, TableLocks::Mode::kShared);
+  for (const LookupRequest& request : requests) (void)SeeVersion(request);
+}
+
+Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,
+                             Executor* executor) {
+  return ForEachRun(requests, executor, WeightsGradientRun);
+}
+
+}  // namespace keras_sparse

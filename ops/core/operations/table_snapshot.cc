@@ -1,0 +1,145 @@
+#include "ops/core/operations/table_snapshot.h"
+
+#include <algorithm>
+#include <memory>
+#include <shared_mutex>
+
+#include "ops/core/table/table_cursor.h"
+
+namespace keras_sparse {
+namespace {
+
+void Append(int64_t key, const char* record, RawRows* rows) {
+  rows->keys.push_back(key);
+  rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
+}
+
+}  // namespace
+
+// Both only grow, so that the sum stays only where both do.
+int64_t TableSnapshot::VersionOf(const EmbeddingTable& table) {
+  return table.version_ + table.num_saves_;
+}
+
+int64_t TableSnapshot::version() const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  return VersionOf(*table_);
+}
+
+bool TableSnapshot::is_everything_changed() const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  return table_->change_log_.is_everything();
+}
+
+Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
+                             RawRows* rows) const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  *rows = RawRows();
+  rows->record_bytes = table_->rule_->schema().record_bytes();
+  if (cursor == -1) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
+  if (selection.only_changed && table_->change_log_.is_everything()) {
+    return FailedPrecondition("table '" + table_->name() +
+                              "' must have been saved before its changes can be told");
+  }
+  if (TierOf(cursor) > 0) return ExportBelow(selection, cursor, max_rows, rows);
+  const FirstTier& tier = *table_->first_tier_;
+  std::vector<int64_t> keys;
+  std::vector<const float*> records;
+  const int64_t next = selection.only_changed
+                           ? tier.WalkChanged(PositionOf(cursor), max_rows, &keys, &records)
+                           : tier.Walk(PositionOf(cursor), max_rows, &keys, &records);
+  rows->records.reserve(keys.size() * static_cast<size_t>(rows->record_bytes));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Append(keys[i], reinterpret_cast<const char*>(records[i]), rows);
+  }
+  const bool has_more = next >= 0 || !table_->lower_tiers_.empty();
+  if (has_more) {
+    rows->next_cursor = MakeCursor(table_->version_, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
+  }
+  return Status::Ok();
+}
+
+Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
+                                  RawRows* rows) const {
+  const auto tier = static_cast<size_t>(TierOf(cursor) - 1);
+  const auto& stores = table_->lower_tiers_;
+  if (tier >= stores.size()) return BadCursor(cursor);
+  const RowStore& store = *stores[tier];
+  std::vector<int64_t> keys;
+  std::vector<char> records;
+  int64_t next = -1;
+  if (selection.only_unlinked && store.links_all()) {
+    // None.
+  } else if (selection.only_changed) {
+    next = table_->change_log_.AppendDemoted(PositionOf(cursor), std::max<int64_t>(1, max_rows),
+                                             &keys);
+    // Those that have come up again need not be read.
+    keys.erase(std::remove_if(keys.begin(), keys.end(),
+                              [this](int64_t key) { return table_->IsInFirstTier(key); }),
+               keys.end());
+    const auto n = static_cast<int64_t>(keys.size());
+    records.resize(keys.size() * static_cast<size_t>(rows->record_bytes));
+    const auto found = std::make_unique<bool[]>(keys.size());
+    KERAS_SPARSE_RETURN_IF_ERROR(store.Get(keys.data(), n, records.data(), found.get()));
+    for (int64_t i = 0; i < n; ++i) {
+      if (found[i]) Append(keys[i], records.data() + i * rows->record_bytes, rows);
+    }
+  } else {
+    const auto walk = selection.only_unlinked ? &RowStore::WalkUnlinked : &RowStore::Walk;
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
+    for (size_t i = 0; i < keys.size(); ++i) {
+      // What an erase that failed has left below is not the row.
+      if (table_->IsInFirstTier(keys[i])) continue;
+      Append(keys[i], records.data() + static_cast<int64_t>(i) * rows->record_bytes, rows);
+    }
+  }
+  if (next >= 0) {
+    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor), next);
+  } else if (tier + 1 < stores.size()) {
+    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor) + 1, 0);
+  }
+  return Status::Ok();
+}
+
+std::vector<int64_t> TableSnapshot::ErasedKeys() const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  std::vector<int64_t> keys;
+  (void)table_->change_log_.AppendErased(0, INT64_MAX, &keys);
+  const std::vector<bool> has_row = table_->AreAbove(table_->lower_tiers_.size(), keys);
+  size_t num_gone = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!has_row[i]) keys[num_gone++] = keys[i];
+  }
+  keys.resize(num_gone);
+  return keys;
+}
+
+Status TableSnapshot::LinkFiles(const std::string& path_prefix,
+                                std::vector<LinkedFile>* files) const {
+  std::shared_lock<TableMutex> lock(table_->mutex_);
+  for (const auto& store : table_->lower_tiers_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(store->LinkFiles(path_prefix, files));
+  }
+  return Status::Ok();
+}
+
+Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
+                                const std::vector<int64_t>& versions) {
+  const TableLocks locks(tables, TableLocks::Mode::kExclusive);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (VersionOf(*tables[i]) == versions[i]) continue;
+    return FailedPrecondition("table '" + tables[i]->name() +
+                              "' must not change while it is saved, nor be saved twice at a time; "
+                              "save again");
+  }
+  for (EmbeddingTable* table : tables) {
+    table->first_tier_->TrackChanges();
+    table->change_log_.Begin();
+    ++table->num_saves_;
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,112 @@
+#include "ops/core/optimizer/update_rule.h"
+
+#include <algorithm>
+
+namespace keras_sparse {
+namespace {
+
+struct Entry {
+  std::vector<std::string> constant_names;
+  UpdateRule::Factory factory;
+};
+
+std::map<std::string, Entry>& Registry() {
+  static auto* registry = new std::map<std::string, Entry>();
+  return *registry;
+}
+
+class NoRule : public UpdateRule {
+ public:
+  NoRule(int64_t dim, bool keeps_gradient_step)
+      : UpdateRule({"none", dim, {}, 0, keeps_gradient_step}, RowSchema(dim, {}, false)) {}
+
+ protected:
+  void UpdateRecords(float* const* /*records*/, const float* const* /*gradients*/,
+                     int64_t /*n*/) const override {}
+};
+
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
+  return "(" + list + ")";
+}
+
+}  // namespace
+
+bool UpdateRule::Register(const std::string& name, std::vector<std::string> constant_names,
+                          Factory factory) {
+  std::sort(constant_names.begin(), constant_names.end());
+  return Registry().emplace(name, Entry{std::move(constant_names), factory}).second;
+}
+
+Status UpdateRule::Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule) {
+  const auto entry = Registry().find(options.rule);
+  if (entry == Registry().end()) {
+    std::vector<std::string> names;
+    for (const auto& known : Registry()) names.push_back(known.first);
+    return InvalidArgument("`rule` must be one of " + Quoted(names) + ". Received: rule='" +
+                           options.rule + "'");
+  }
+  std::vector<std::string> given;
+  for (const auto& constant : options.constants) given.push_back(constant.first);
+  if (given != entry->second.constant_names) {
+    return InvalidArgument("`constants` of rule '" + options.rule + "' must be " +
+                           Quoted(entry->second.constant_names) + ". Received: " + Quoted(given));
+  }
+  *rule = entry->second.factory(options);
+  return Status::Ok();
+}
+
+std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim, bool keeps_gradient_step) {
+  return std::make_unique<NoRule>(dim, keeps_gradient_step);
+}
+
+Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
+  if (static_cast<int>(numbers.size()) != num_numbers()) {
+    return InvalidArgument("`numbers` of rule '" + name() + "' must be " +
+                           std::to_string(num_numbers()) +
+                           ". Received: " + std::to_string(numbers.size()));
+  }
+  if (weight_decay() != 0 && !(weight_decay() * static_cast<double>(numbers[0]) < 1)) {
+    return InvalidArgument(
+        "`weight_decay` times the learning rate must be below 1, or a step would take all of a row "
+        "and more; lower one of them. Received: weight_decay=" +
+        std::to_string(weight_decay()) + ", learning_rate=" + std::to_string(numbers[0]));
+  }
+  return Status::Ok();
+}
+
+Status UpdateRule::ForgottenStep(const float* record, int64_t i) const {
+  return InvalidArgument("the last step of a record must be in [" +
+                         std::to_string(step_ - log_.num_steps()) + ", " + std::to_string(step_) +
+                         "] modulo 2^32, the steps that rule '" + name() +
+                         "' remembers. Received: records[" + std::to_string(i) + "] of step " +
+                         std::to_string(schema_.LastStep(record)));
+}
+
+void UpdateRule::BeginStep(const std::vector<float>& numbers) {
+  learning_rate_ = numbers[0];
+  decay_ = static_cast<float>(weight_decay() * static_cast<double>(learning_rate_));
+  SetNumbers(numbers.data() + 1);
+  if (lazy()) numbers_ = numbers;
+}
+
+void UpdateRule::Update(float* const* records, const float* const* gradients, int64_t n) const {
+  UpdateRecords(records, gradients, n);
+  if (!lazy()) return;
+  for (int64_t i = 0; i < n; ++i) schema_.SetLastStep(records[i], step_ + 1);
+}
+
+void UpdateRule::FinishStep() {
+  RememberStep();
+  if (lazy()) log_.Append(numbers_);
+  ++step_;
+}
+
+RuleHistory UpdateRule::history() const {
+  return {step_ - log_.num_steps(), step_, num_numbers(), log_.run_lengths(), log_.numbers(), 0};
+}
+
+void UpdateRule::Read(const float* record, float* row) const { std::copy_n(record, dim(), row); }
+
+}  // namespace keras_sparse

@@ -1,0 +1,51 @@
+// The initial row of a key: a pure function of (seed, key), so that it needs no storage and does
+// not depend on ranks, threads, order of arrival or on what was evicted.
+#ifndef KERAS_SPARSE_OPS_CORE_RECORD_INITIALIZER_H_
+#define KERAS_SPARSE_OPS_CORE_RECORD_INITIALIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// kind                 a        b        element
+// "constant"           value    unused   value
+// "uniform"            minval   maxval   uniform in [minval, maxval)
+// "normal"             mean     stddev   normal
+// "truncated_normal"   mean     stddev   normal, cut to two stddev either side of the mean
+struct InitializerOptions {
+  std::string kind = "constant";
+  float a = 0;
+  float b = 0;
+  int64_t seed = 0;
+  // A table that holds a part of a whole one gets that part of its rows: the row of `key` here is
+  // the columns from first_column on of the row of key * key_stride + key_offset (modulo 2^64)
+  // there.
+  int64_t first_column = 0;
+  int64_t key_stride = 1;
+  int64_t key_offset = 0;
+};
+
+// Element j of the whole table's row of `key` is made from word j % 4 of
+//   Philox(counter = (j / 4, 0, low word of key, high word of key), key = (low, high word of
+//   seed)).
+// Thread safety: immutable.
+class Initializer {
+ public:
+  // InvalidArgument for an unknown kind, or a part that no table has.
+  static Status Create(const InitializerOptions& options,
+                       std::unique_ptr<Initializer>* initializer);
+
+  virtual ~Initializer() = default;
+
+  // row  (dim)
+  virtual void Fill(int64_t key, int64_t dim, float* row) const = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_RECORD_INITIALIZER_H_

@@ -1,0 +1,103 @@
+// The bytes of one record: everything a table keeps for a key.
+#ifndef KERAS_SPARSE_OPS_CORE_RECORD_RECORD_LAYOUT_H_
+#define KERAS_SPARSE_OPS_CORE_RECORD_RECORD_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace keras_sparse {
+
+// Far above any use, and low enough that the bytes of some records fit 64 bits.
+constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
+
+// An optimizer value kept beside a row.
+struct Slot {
+  std::string name;
+  bool per_row;         // one float a row instead of one an element
+  float initial_value;  // of every float of the slot
+};
+
+//   row (dim floats) | slot 0 | slot 1 | ... | last step | gradient's step
+//
+// Both steps are words of 32 bits: the first is there only if the rule keeps it, and counts the
+// rule's steps; the second only if the table keeps it, and counts the table's. Steps wrap at 2^32,
+// so that only their differences mean something.
+//
+// Embedding and slots stand side by side so that an update costs one trip to memory, and so that
+// they can only move and be saved together.
+class RowSchema {
+ public:
+  RowSchema(int64_t dim, std::vector<Slot> slots, bool keeps_step)
+      : dim_(dim), slots_(std::move(slots)), keeps_step_(keeps_step) {
+    record_floats_ = dim_;
+    for (const Slot& slot : slots_) record_floats_ += slot.per_row ? 1 : dim_;
+  }
+  RowSchema(RowSchema schema, bool keeps_gradient_step) : RowSchema(std::move(schema)) {
+    keeps_gradient_step_ = keeps_gradient_step;
+  }
+
+  int64_t dim() const { return dim_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  bool keeps_step() const { return keeps_step_; }
+  bool keeps_gradient_step() const { return keeps_gradient_step_; }
+  // Row and slots.
+  int64_t record_floats() const { return record_floats_; }
+  int64_t record_bytes() const {
+    return 4 * (record_floats_ + (keeps_step_ ? 1 : 0) + (keeps_gradient_step_ ? 1 : 0));
+  }
+
+  // Fills the slots of a record and marks it as last updated at `step`.
+  void InitializeSlots(float* record, int64_t step) const {
+    float* value = record + dim_;
+    for (const Slot& slot : slots_) {
+      const int64_t width = slot.per_row ? 1 : dim_;
+      for (int64_t i = 0; i < width; ++i) *value++ = slot.initial_value;
+    }
+    SetLastStep(record, step);
+  }
+
+  // Lays a record of another schema of the same dim out for this one: with fresh slots, marked as
+  // last updated at `step`, its gradient as old as it was.
+  void LayOut(const RowSchema& from, const float* record, int64_t step, float* laid_out) const {
+    std::memcpy(laid_out, record, static_cast<size_t>(4 * dim_));
+    InitializeSlots(laid_out, step);
+    SetGradientStep(laid_out, from.GradientStep(record));
+  }
+
+  int64_t LastStep(const float* record) const {
+    return keeps_step_ ? Word(record + record_floats_) : 0;
+  }
+  void SetLastStep(float* record, int64_t step) const {
+    if (keeps_step_) SetWord(record + record_floats_, static_cast<uint32_t>(step));
+  }
+
+  // The step of the table in which the row had its last gradient.
+  uint32_t GradientStep(const float* record) const {
+    return keeps_gradient_step_ ? Word(record + record_floats_ + (keeps_step_ ? 1 : 0)) : 0;
+  }
+  void SetGradientStep(float* record, uint32_t step) const {
+    if (keeps_gradient_step_) SetWord(record + record_floats_ + (keeps_step_ ? 1 : 0), step);
+  }
+
+ private:
+  static uint32_t Word(const float* at) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof(word));
+    return word;
+  }
+  static void SetWord(float* at, uint32_t word) { std::memcpy(at, &word, sizeof(word)); }
+
+  int64_t dim_;
+  std::vector<Slot> slots_;
+  bool keeps_step_;
+  bool keeps_gradient_step_ = false;
+  int64_t record_floats_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_RECORD_RECORD_LAYOUT_H_

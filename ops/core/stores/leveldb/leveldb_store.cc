@@ -1,0 +1,265 @@
+#include "ops/core/stores/leveldb/leveldb_store.h"
+
+#include <leveldb/env.h>
+#include <leveldb/write_batch.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ops/core/base/hash.h"
+#include "ops/core/base/io_pool.h"
+#include "ops/core/stores/leveldb/leveldb_env.h"
+
+namespace keras_sparse {
+namespace {
+
+// Larger than LevelDB's own 4 and 2 MB, for tables of many gigabytes: fewer files and compactions.
+constexpr size_t kWriteBufferBytes = size_t{32} << 20;
+constexpr size_t kFileBytes = size_t{32} << 20;
+constexpr int kFilterBitsPerKey = 10;
+// What is written, and is in memory, at once.
+constexpr int64_t kBatchBytes = int64_t{4} << 20;
+
+const bool kRegistered = RowStore::Register("leveldb", LevelDbStore::Open);
+
+leveldb::Slice SliceOf(const int64_t& key) {
+  return leveldb::Slice(reinterpret_cast<const char*>(&key), sizeof(key));
+}
+
+}  // namespace
+
+Status LevelDbStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
+  std::unique_ptr<LevelDbStore> made(new LevelDbStore(options));
+  KERAS_SPARSE_RETURN_IF_ERROR(made->OpenDatabase(options.folder, &made->database_));
+  *store = std::move(made);
+  return Status::Ok();
+}
+
+LevelDbStore::LevelDbStore(const StoreOptions& options)
+    : options_(options),
+      filter_(leveldb::NewBloomFilterPolicy(kFilterBitsPerKey)),
+      folder_(options.folder) {}
+
+LevelDbStore::~LevelDbStore() {
+  database_.reset();
+  (void)leveldb::DestroyDB(folder_, leveldb::Options());
+}
+
+Status LevelDbStore::OpenDatabase(const std::string& folder,
+                                  std::unique_ptr<leveldb::DB>* database) const {
+  leveldb::Options options;
+  options.env = LevelDbEnv();
+  options.create_if_missing = true;
+  options.error_if_exists = true;
+  options.paranoid_checks = true;  // or a compaction gives damaged rows a new, valid checksum
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_file_size = kFileBytes;
+  options.filter_policy = filter_.get();
+  options.compression = leveldb::kNoCompression;  // trained floats hardly shrink
+  leveldb::DB* opened = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(leveldb::DB::Open(options, folder, &opened)));
+  database->reset(opened);
+  return Status::Ok();
+}
+
+Status LevelDbStore::ToStatus(const leveldb::Status& status) const {
+  if (status.ok()) return Status::Ok();
+  const std::string message = "LevelDB in '" + folder_ + "': " + status.ToString();
+  if (status.IsCorruption()) return Status(StatusCode::kDataLoss, message);
+  for (const int error : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE}) {
+    // LevelDB passes on the words alone.
+    if (message.find(std::strerror(error)) != std::string::npos) return ResourceExhausted(message);
+  }
+  return FailedPrecondition(message);
+}
+
+int64_t LevelDbStore::num_rows() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  return keys_.size();
+}
+
+int64_t LevelDbStore::bytes() const {
+  leveldb::Env* env = leveldb::Env::Default();
+  std::vector<std::string> names;
+  if (!env->GetChildren(folder_, &names).ok()) return 0;
+  int64_t bytes = 0;
+  for (const std::string& name : names) {
+    uint64_t size = 0;
+    // A file may go while we look.
+    if (env->GetFileSize(folder_ + "/" + name, &size).ok()) {
+      bytes += static_cast<int64_t>(size);
+    }
+  }
+  return bytes;
+}
+
+int64_t LevelDbStore::memory_bytes() const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::string used;
+  (void)database_->GetProperty("leveldb.approximate-memory-usage", &used);
+  return keys_.bytes() + (used.empty() ? 0 : std::stoll(used));
+}
+
+void LevelDbStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  keys_.Contains(keys, n, found);
+}
+
+Status LevelDbStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  std::vector<int64_t> held;  // places in `keys`
+  leveldb::ReadOptions options;
+  options.verify_checksums = true;
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  keys_.Contains(keys, n, found);
+  for (int64_t i = 0; i < n; ++i) {
+    if (found[i]) held.push_back(i);
+  }
+  if (held.empty()) return Status::Ok();
+  options.snapshot = database_->GetSnapshot();
+  // In the order of the database, so that one block serves the keys that are in it.
+  std::sort(held.begin(), held.end(), [keys](int64_t a, int64_t b) {
+    return SliceOf(keys[a]).compare(SliceOf(keys[b])) < 0;
+  });
+  const Status status = IoPool::Shared()->Run(
+      held.size(), [&](size_t i) { return Read(options, keys[held[i]], to[held[i]]); });
+  database_->ReleaseSnapshot(options.snapshot);
+  return status;
+}
+
+Status LevelDbStore::Read(const leveldb::ReadOptions& options, int64_t key, char* record) const {
+  static thread_local std::string value;
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(database_->Get(options, SliceOf(key), &value)));
+  if (value.size() != static_cast<size_t>(options_.record_bytes)) {
+    return Status(StatusCode::kDataLoss, "LevelDB in '" + folder_ + "' must hold records of " +
+                                             std::to_string(options_.record_bytes) +
+                                             " bytes. Received: " + std::to_string(value.size()));
+  }
+  std::memcpy(record, value.data(), value.size());
+  return Status::Ok();
+}
+
+Status LevelDbStore::Put(const int64_t* keys, int64_t n, const char* records) {
+  const int64_t record_bytes = options_.record_bytes;
+  const int64_t chunk = std::max<int64_t>(1, kBatchBytes / record_bytes);
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
+  for (int64_t begin = 0; begin < n; begin += chunk) {
+    const int64_t end = std::min(n, begin + chunk);
+    leveldb::WriteBatch batch;
+    for (int64_t i = begin; i < end; ++i) {
+      batch.Put(SliceOf(keys[i]),
+                leveldb::Slice(records + i * record_bytes, static_cast<size_t>(record_bytes)));
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(Write(&batch));
+    most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
+    for (int64_t i = begin; i < end; ++i) (void)keys_.Exchange(HashKey(keys[i]), keys[i], 0);
+  }
+  return Status::Ok();
+}
+
+Status LevelDbStore::Write(leveldb::WriteBatch* batch) {
+  const Status status = ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+  if (status.code() != StatusCode::kResourceExhausted) return status;
+  // A database whose background work has once found the disk full takes nothing any more, and
+  // whether that is so it does not say.
+  const int64_t needed = keys_.size() * (options_.record_bytes + int64_t{sizeof(int64_t)}) +
+                         2 * static_cast<int64_t>(kWriteBufferBytes);
+  std::error_code error;
+  const auto room = std::filesystem::space(folder_, error);
+  if (error || room.available < static_cast<uintmax_t>(needed)) {
+    return ResourceExhausted(status.message() + "; to go on it may need " + std::to_string(needed) +
+                             " bytes, for a new database");
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
+  return ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+}
+
+Status LevelDbStore::CopyDatabase() {
+  const std::string folder = options_.folder + "-copy-" + std::to_string(num_copies_++);
+  std::unique_ptr<leveldb::DB> copy;
+  Status status = OpenDatabase(folder, &copy);
+  const int64_t chunk = std::max<int64_t>(1, kBatchBytes / options_.record_bytes);
+  for (int64_t at = 0; at >= 0 && status.ok();) {
+    std::vector<int64_t> keys;
+    std::vector<uint32_t> unused;
+    at = keys_.AppendSegments(at, chunk, &keys, &unused);
+    leveldb::WriteBatch batch;
+    std::string value;
+    for (const int64_t key : keys) {
+      if (status.ok()) {
+        status = ToStatus(database_->Get(leveldb::ReadOptions(), SliceOf(key), &value));
+      }
+      batch.Put(SliceOf(key), value);
+    }
+    if (status.ok()) status = ToStatus(copy->Write(leveldb::WriteOptions(), &batch));
+  }
+  const std::string left = status.ok() ? folder_ : folder;
+  if (status.ok()) {
+    database_.swap(copy);
+    folder_ = folder;
+  }
+  copy.reset();
+  (void)leveldb::DestroyDB(left, leveldb::Options());
+  most_bytes_ = bytes();
+  return status;
+}
+
+Status LevelDbStore::MakeRoom(int64_t num_records) {
+  const int64_t added = num_records * (options_.record_bytes + int64_t{sizeof(int64_t)});
+  const auto fits = [&] { return most_bytes_ + added <= options_.capacity; };
+  if (fits()) return Status::Ok();
+  most_bytes_ = bytes();
+  if (fits()) return Status::Ok();
+  // Replaced and erased records still take room.
+  database_->CompactRange(nullptr, nullptr);
+  most_bytes_ = bytes();
+  if (fits()) return Status::Ok();
+  return TierIsFull(options_.folder, options_.capacity, most_bytes_ + added);
+}
+
+Status LevelDbStore::Erase(const int64_t* keys, int64_t n) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  EraseLocked(keys, n);
+  return Status::Ok();
+}
+
+void LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
+  leveldb::WriteBatch batch;
+  for (int64_t i = 0; i < n; ++i) {
+    if (keys_.Erase(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow) batch.Delete(SliceOf(keys[i]));
+  }
+  // keys_ says what is held: what the database does not erase takes room, and no more.
+  if (database_->Write(leveldb::WriteOptions(), &batch).ok()) {
+    most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
+  }
+}
+
+Status LevelDbStore::Clear() {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> unused;
+  for (int64_t at = 0; at >= 0;) at = keys_.AppendSegment(at, &keys, &unused);
+  EraseLocked(keys.data(), static_cast<int64_t>(keys.size()));
+  database_->CompactRange(nullptr, nullptr);
+  return Status::Ok();
+}
+
+Status LevelDbStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                          std::vector<char>* records, int64_t* next) const {
+  std::vector<int64_t> walked;
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex_);
+    std::vector<uint32_t> unused;
+    *next = keys_.AppendSegments(cursor, max_rows, &walked, &unused);
+  }
+  return AppendRecords(walked, keys, records);
+}
+
+}  // namespace keras_sparse

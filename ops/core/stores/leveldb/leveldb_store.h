@@ -1,0 +1,69 @@
+// A lower tier on disk in LevelDB.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_STORE_H_
+
+#include <leveldb/db.h>
+#include <leveldb/filter_policy.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+
+#include "ops/core/index/hash_index.h"
+#include "ops/core/stores/row_store.h"
+
+namespace keras_sparse {
+
+// An entry of the database is a key of the table, 8 bytes, and its record. LevelDB checks the
+// checksums of what is read. Which keys there are is kept in memory too: LevelDB would have to read
+// to tell whether a write adds a row or replaces one, and for most keys that it lacks.
+class LevelDbStore : public RowStore {
+ public:
+  static Status Open(const StoreOptions& options, std::unique_ptr<RowStore>* store);
+  ~LevelDbStore() override;
+
+  const char* tier() const override { return "leveldb"; }
+  int64_t record_bytes() const override { return options_.record_bytes; }
+  int64_t num_rows() const override;
+  // Of the files.
+  int64_t bytes() const override;
+  int64_t memory_bytes() const override;
+  void Contains(const int64_t* keys, int64_t n, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
+  Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status Erase(const int64_t* keys, int64_t n) override;
+  Status Clear() override;
+  Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+              std::vector<char>* records, int64_t* next) const override;
+
+ private:
+  explicit LevelDbStore(const StoreOptions& options);
+
+  Status OpenDatabase(const std::string& folder, std::unique_ptr<leveldb::DB>* database) const;
+  // These need mutex_ alone.
+  void EraseLocked(const int64_t* keys, int64_t n);
+  Status MakeRoom(int64_t num_records);
+  Status Write(leveldb::WriteBatch* batch);
+  // Moves to a new database, with all rows; the old one stays where that fails.
+  Status CopyDatabase();
+
+  Status Read(const leveldb::ReadOptions& options, int64_t key, char* record) const;
+  Status ToStatus(const leveldb::Status& status) const;
+
+  const StoreOptions options_;
+  std::unique_ptr<const leveldb::FilterPolicy> filter_;
+  std::string folder_;  // of the database
+  std::unique_ptr<leveldb::DB> database_;
+
+  mutable std::shared_mutex mutex_;
+  HashIndex keys_{0};
+  int64_t num_copies_ = 0;
+  // At most what the files take: what they were found to take, and what was written since.
+  int64_t most_bytes_ = 0;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_STORE_H_

@@ -1,0 +1,110 @@
+// A lower tier on SSD: an index in memory, records in append-only files.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_HASH_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_HASH_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "ops/core/base/background_pool.h"
+#include "ops/core/files/file_system.h"
+#include "ops/core/index/hash_index.h"
+#include "ops/core/stores/row_store.h"
+#include "ops/core/stores/ssd/ssd_segment.h"
+
+namespace keras_sparse {
+
+struct SsdHashOptions {
+  Env* env = nullptr;
+  std::string folder;  // of this store alone; made by Open, removed with the store
+  int64_t record_bytes = 0;
+  // The most that the files may take, but for the segment that a compaction writes before it
+  // removes the old one. ResourceExhausted from Put beyond it.
+  int64_t capacity = INT64_MAX;
+  int64_t segment_bytes = int64_t{64} << 20;
+  BackgroundPool* compaction_pool = nullptr;  // null: Put compacts before it returns
+  bool direct_io = false;                     // past the page cache of the system
+};
+
+// Put appends to the newest segment, by way of a buffer that is written when it is full (group
+// commit). What is written does not change any more, so that it is read without a lock; a segment
+// that is full is sealed and takes nothing more. Entries whose key has moved on are dead;
+// compaction copies what is alive out of sealed segments that are half dead and removes them, at
+// the end of a Put or in the background. docs/formats/ssdhash.md has the bytes.
+//
+// An entry has a checksum, and its key: what is read is what was written, or DataLoss.
+class SsdHashStore : public RowStore {
+ public:
+  static Status Open(const SsdHashOptions& options, std::unique_ptr<RowStore>* store);
+  ~SsdHashStore() override;
+
+  const char* tier() const override { return "ssdhash"; }
+  int64_t record_bytes() const override { return layout_.record_bytes; }
+  int64_t num_rows() const override;
+  // Of the files.
+  int64_t bytes() const override;
+  int64_t memory_bytes() const override;
+  int64_t compacted_bytes() const override;
+  void Contains(const int64_t* keys, int64_t n, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
+  Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status Erase(const int64_t* keys, int64_t n) override;
+  Status Clear() override;
+  Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+              std::vector<char>* records, int64_t* next) const override;
+  // Seals the newest segment, however full it is.
+  Status LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) override;
+  Status WalkUnlinked(int64_t /*cursor*/, int64_t /*max_rows*/, std::vector<int64_t>* /*keys*/,
+                      std::vector<char>* /*records*/, int64_t* next) const override {
+    *next = -1;
+    return Status::Ok();
+  }
+  bool links_all() const override { return true; }
+
+ private:
+  // The place of an entry: number of the segment times entries a segment, plus its number there.
+  using Position = uint32_t;
+  using Segments = std::vector<std::shared_ptr<SsdSegment>>;
+
+  SsdHashStore(const SsdHashOptions& options, const EntryLayout& layout);
+
+  // These need mutex_ alone.
+  Status Append(int64_t key, const char* record, Position* position);
+  Status BeginSegment();
+  void Release(Position position);
+  size_t SegmentOf(Position position) const { return position / entries_; }
+  int64_t EntryOf(Position position) const { return position % entries_; }
+
+  // Compacts what is half dead or more.
+  Status CompactDead();
+  // Compacts what it has to, for so many records more.
+  Status MakeRoom(int64_t num_records);
+  // Copies what is alive in sealed segments that are dead enough, the most dead first, until the
+  // files take no more than `enough_bytes`.
+  // Needs compaction_mutex_, but not mutex_.
+  Status CompactUntil(int64_t least_dead_percent, int64_t enough_bytes);
+  Status CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment);
+
+  const SsdHashOptions options_;
+  const EntryLayout layout_;
+  const uint32_t entries_;  // of a full segment
+
+  std::mutex compaction_mutex_;  // taken before mutex_
+  mutable std::shared_mutex mutex_;
+  HashIndex index_{0};  // key -> Position
+  Segments segments_;   // by number; null where a number is free
+  size_t newest_ = 0;   // the segment that is written, if there is any
+  uint64_t num_begun_ = 0;
+  int64_t num_compacted_ = 0;
+
+  // Last: it ends before what it works with. Null where Put compacts.
+  std::unique_ptr<BackgroundTask> compaction_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_HASH_STORE_H_

@@ -1,0 +1,102 @@
+// One file of an SsdHashStore: entries of a key and its record, appended.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/files/entry_file.h"
+#include "ops/core/files/file_system.h"
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// Thread safety: const methods may overlap, also with Append to entries that they do not read; any
+// other call needs the segment alone. SsdHashStore's lock sees to it.
+class SsdSegment {
+ public:
+  // Makes the file, with its header. With `direct_io`, its bytes go past the page cache.
+  static Status Create(Env* env, const std::string& path, uint64_t number,
+                       const EntryLayout& layout, bool direct_io,
+                       std::shared_ptr<SsdSegment>* segment);
+  // Removes the file.
+  ~SsdSegment();
+
+  // Kept by the store: entries that its index points at, and whether some cannot be read.
+  int64_t num_alive = 0;
+  bool is_damaged = false;
+
+  int64_t num_entries() const { return num_entries_; }
+  int64_t bytes() const { return layout_.offset(num_entries_); }
+  int64_t memory_bytes() const { return static_cast<int64_t>(buffer_.capacity()); }
+
+  // Appends an entry, to a buffer first. After a failure nothing is appended, and nothing of what
+  // was is lost: it stays in the buffer.
+  Status Append(int64_t key, const char* record);
+  // Writes out the buffer and gives its memory back: nothing is appended any more.
+  Status Seal();
+  bool is_sealed() const { return is_sealed_; }
+  // A second name for the file, which stays when this one goes.
+  // REQUIRES: is_sealed()
+  Status Link(const std::string& path) const { return env_->LinkFile(path_, path); }
+  const std::string& path() const { return path_; }
+
+  // Whether an entry is still in the buffer, and its record there.
+  bool IsBuffered(int64_t entry) const { return entry >= num_written_; }
+  const char* BufferedRecord(int64_t entry) const {
+    return buffer_.data() + (entry - num_written_) * layout_.stride() +
+           EntryLayout::kEntryHeaderBytes;
+  }
+
+  // Reads `n` written entries as they are.
+  //   to  (n, stride)
+  Status Read(int64_t entry, int64_t n, char* to) const {
+    return file_->Read(layout_.offset(entry), n * layout_.stride(), to);
+  }
+  // Reads the record of `key`, which is that of a written entry. DataLoss as from Check; then the
+  // entry is remembered as a suspect.
+  Status ReadRecord(int64_t entry, int64_t key, char* record) const;
+  // The error of the first suspect among these entries that still cannot be read.
+  //   alive  a bit an entry, the lowest first: whether it is among them
+  Status CheckSuspects(const std::vector<uint8_t>& alive) const;
+  // DataLoss, with path and offset, unless these bytes are the entry that was written, and its key
+  // is `key`, if that is not null.
+  Status Check(int64_t entry, const char* bytes, const int64_t* key) const {
+    return CheckEntry(bytes, key, layout_, entry, path_);
+  }
+
+ private:
+  SsdSegment(Env* env, std::string path, const EntryLayout& layout)
+      : env_(env), path_(std::move(path)), layout_(layout) {}
+
+  Status Flush();
+
+  Env* env_;
+  std::string path_;
+  EntryLayout layout_;
+  std::unique_ptr<File> file_;
+  int64_t num_entries_ = 0;
+  int64_t num_written_ = 0;
+  bool is_sealed_ = false;
+  std::vector<char> buffer_;  // the entries after those written
+  mutable std::mutex suspects_mutex_;
+  mutable std::set<int64_t> suspects_;  // entries that could not be read
+};
+
+// Reads entries of a segment that was linked.
+//   is_alive       (n), whether each entry, from `first` on, is wanted
+//   keys, records  those of the wanted ones are appended
+// InvalidArgument if the file is none of such records, DataLoss if it is damaged.
+Status ReadSegment(Env* env, const std::string& path, int64_t record_bytes, int64_t first,
+                   const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
+                   std::vector<char>* records);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_

@@ -1,0 +1,46 @@
+// EmbeddingTable: its admission filter.
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/table/embedding_table.h"
+
+namespace keras_sparse {
+
+Status EmbeddingTable::SetFilter(const FilterOptions& options) {
+  if (!is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "an admission filter must be that of a dynamic table: all ids of a static one "
+                  "have rows. Give table '" +
+                      name() +
+                      "' input_dim=None. Received: input_dim=" + std::to_string(input_dim()));
+  }
+  std::unique_ptr<AdmissionFilter> filter;
+  KERAS_SPARSE_RETURN_IF_ERROR(AdmissionFilter::Create(options, &filter));
+  std::unique_ptr<Initializer> default_rows;
+  if (!options.reads_initial_rows) {
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        Initializer::Create({"constant", options.default_value}, &default_rows));
+  }
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  ++version_;
+  filter_ = std::move(filter);
+  default_rows_ = std::move(default_rows);
+  return Status::Ok();
+}
+
+Status EmbeddingTable::ImportFilter(const int64_t* keys, const uint32_t* counts, int64_t n) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (filter_ == nullptr) {
+    return FailedPrecondition("table '" + name() +
+                              "' must have an admission filter to take what one remembers");
+  }
+  ++version_;
+  return filter_->Restore(keys, counts, n);
+}
+
+int EmbeddingTable::max_part_bits() const {
+  const int bits = first_tier_->max_part_bits();
+  return filter_ == nullptr ? bits : std::min(bits, filter_->max_part_bits());
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,33 @@
+// The lock of a table.
+#ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_MUTEX_H_
+#define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_MUTEX_H_
+
+#include <mutex>
+#include <shared_mutex>
+
+namespace keras_sparse {
+
+// A shared mutex that nobody passes: who waits for it holds the turn, so that an update gets in
+// however many lookups overlap. A std::shared_mutex alone lets lookups pass an update that waits.
+class TableMutex {
+ public:
+  void lock() {
+    const std::lock_guard<std::mutex> turn(turn_);
+    mutex_.lock();
+  }
+  void unlock() { mutex_.unlock(); }
+
+  void lock_shared() {
+    const std::lock_guard<std::mutex> turn(turn_);
+    mutex_.lock_shared();
+  }
+  void unlock_shared() { mutex_.unlock_shared(); }
+
+ private:
+  std::mutex turn_;
+  std::shared_mutex mutex_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_TABLE_TABLE_MUTEX_H_

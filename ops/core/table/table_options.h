@@ -1,0 +1,37 @@
+// What an EmbeddingTable is made from.
+#ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_OPTIONS_H_
+#define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/core/record/initializer.h"
+
+namespace keras_sparse {
+
+// The tiers of a dynamic table.
+struct StorageOptions {
+  // Below memory, from the fastest to the slowest; see RowStore::Open. None for memory alone.
+  std::vector<std::string> lower_tiers;
+  // Bytes a tier, memory first. Memory alone may have none, or INT64_MAX: no limit.
+  std::vector<int64_t> sizes;
+  std::string path;  // a folder for the lower tiers' files
+  std::string cache_strategy = "LRU";
+};
+
+struct TableOptions {
+  std::string name;        // as the user knows it, for messages
+  int64_t input_dim = -1;  // rows of a static table, perhaps none; -1 makes a dynamic one
+  int64_t output_dim = 0;
+  InitializerOptions initializer;
+  // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
+  bool out_of_range_is_zero = false;
+  StorageOptions storage;
+  // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
+  bool keeps_gradient_step = false;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_TABLE_TABLE_OPTIONS_H_

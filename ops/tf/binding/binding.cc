@@ -1,0 +1,114 @@
+#include "ops/tf/binding/binding.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+
+namespace keras_sparse {
+
+absl::Status TableList::Read(tf::OpKernelContext* ctx) {
+  tf::OpInputList handles;
+  TF_RETURN_IF_ERROR(ctx->input_list("handles", &handles));
+  for (const tf::Tensor& handle : handles) {
+    tables_.emplace_back();
+    TF_RETURN_IF_ERROR(FindOwned(ctx, handle.scalar<tf::ResourceHandle>()(), &tables_.back()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>* combiners) {
+  std::vector<std::string> names;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("combiners", &names));
+  int n = 0;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
+  if (static_cast<int>(names.size()) != n) {
+    return InvalidInput(
+        absl::StrCat("`combiners` must have one name a table, ", n, ". Received: ", names.size()));
+  }
+  for (const std::string& name : names) {
+    combiners->emplace_back();
+    TF_RETURN_IF_ERROR(ToTf(ParseCombiner(name, &combiners->back())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes) {
+  TF_RETURN_IF_ERROR(ctx->GetAttr("lookup_sizes", sizes));
+  const bool are_positive =
+      std::all_of(sizes->begin(), sizes->end(), [](int64_t size) { return size > 0; });
+  const int64_t sum = std::accumulate(sizes->begin(), sizes->end(), int64_t{0});
+  if (are_positive && sum == static_cast<int64_t>(n)) return absl::OkStatus();
+  return InvalidInput(
+      absl::StrCat("`lookup_sizes` must be above 0 and add up to N. Received: N=", n));
+}
+
+absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch) {
+  const tf::Tensor* input = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("batch", &input));
+  if (!tf::TensorShapeUtils::IsScalar(input->shape())) {
+    return InvalidInput(
+        absl::StrCat("`batch` must be a number. Received: shape=", input->shape().DebugString()));
+  }
+  *batch = input->scalar<int64_t>()();
+  return absl::OkStatus();
+}
+
+absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners) {
+  tf::OpInputList row_splits;
+  tf::OpInputList weights;
+  TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids_));
+  TF_RETURN_IF_ERROR(ctx->input_list("row_splits", &row_splits));
+  TF_RETURN_IF_ERROR(ctx->input_list("weights", &weights));
+  for (int i = 0; i < ids_.size(); ++i) {
+    Bags bags;
+    bags.combiner = combiners[i];
+    bags.num_ids = ids_[i].NumElements();
+    const int64_t num_splits = row_splits[i].NumElements();
+    if ((num_splits == 0) != (bags.combiner == Combiner::kNone)) {
+      return InvalidInput(absl::StrCat(
+          "`row_splits` must be given with a combiner, and only then. Received: ", num_splits,
+          " row splits for table ", i, " of the op"));
+    }
+    const int64_t num_weights = weights[i].NumElements();
+    if (num_weights != 0 && num_weights != bags.num_ids) {
+      return InvalidInput(absl::StrCat("`weights` must have one number an id, ", bags.num_ids,
+                                       ". Received: ", num_weights));
+    }
+    if (num_weights != 0 && bags.combiner == Combiner::kNone) {
+      return InvalidInput("`weights` must come with a combiner. Received: 'none'");
+    }
+    bags.num_bags = num_splits == 0 ? bags.num_ids : num_splits - 1;
+    if (num_splits != 0) bags.row_splits = row_splits[i].flat<int64_t>().data();
+    if (num_weights != 0) bags.weights = weights[i].flat<float>().data();
+    bags_.push_back(bags);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::string>& names,
+                           std::map<std::string, double>* constants) {
+  const tf::Tensor* given = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("constants", &given));
+  const auto n = static_cast<int64_t>(names.size());
+  if (given->NumElements() != n) {
+    return InvalidInput(absl::StrCat("`constants` must have one number a name, ", n,
+                                     ". Received: ", given->NumElements()));
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    (*constants)[names[i]] = given->flat<double>()(static_cast<int64_t>(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs) {
+  for (int i = 0; i < grads.size(); ++i) {
+    if (grads[i].dims() == 2 && grads[i].dim_size(0) == inputs.bags(i).num_bags) continue;
+    return InvalidInput(absl::StrCat("`output_grads` must be (", inputs.bags(i).num_bags,
+                                     ", dim). Received: output_grads[", i,
+                                     "].shape=", grads[i].shape().DebugString()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,130 @@
+// What every op of ops/tf shares: the table resource, the lists of its inputs, and the conversion
+// of errors. An op itself only checks shapes, allocates and makes one core call.
+#ifndef KERAS_SPARSE_OPS_TF_BINDING_BINDING_H_
+#define KERAS_SPARSE_OPS_TF_BINDING_BINDING_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/ids/bags.h"
+#include "ops/core/table/embedding_table.h"
+#include "ops/core/base/status.h"
+#include "ops/tf/binding/error_prefix.h"
+#include "ops/tf/binding/owned_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+
+namespace keras_sparse {
+
+namespace tf = tensorflow;
+
+using TableResource = OwnedResource<EmbeddingTable>;
+
+// Every error of the core comes to TensorFlow through here.
+inline absl::Status ToTf(const Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string message = WithErrorPrefix(status.message());
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+      return absl::InvalidArgumentError(message);
+    case StatusCode::kFailedPrecondition:
+      return absl::FailedPreconditionError(message);
+    case StatusCode::kResourceExhausted:
+      return absl::ResourceExhaustedError(message);
+    case StatusCode::kDataLoss:
+      return absl::DataLossError(message);
+    case StatusCode::kUnimplemented:
+      return absl::UnimplementedError(message);
+    case StatusCode::kOk:
+      break;
+  }
+  return absl::InternalError(message);
+}
+
+// The error of an input that the binding itself checks, before the core is called.
+inline absl::Status InvalidInput(std::string message) {
+  return ToTf(InvalidArgument(std::move(message)));
+}
+
+// An error of TensorFlow's as the core has them, to send to other ranks.
+inline Status FromTf(const absl::Status& status) {
+  if (status.ok()) return Status::Ok();
+  std::string message(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return InvalidArgument(std::move(message));
+    case absl::StatusCode::kResourceExhausted:
+      return ResourceExhausted(std::move(message));
+    default:
+      return FailedPrecondition(std::move(message));
+  }
+}
+
+// Finds what a handle was made for; it lives as long as `object` does.
+template <typename T>
+absl::Status FindOwned(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
+                       std::shared_ptr<T>* object) {
+  tf::core::RefCountPtr<OwnedResource<T>> resource;
+  TF_RETURN_IF_ERROR(tf::LookupResource(ctx, handle, &resource));
+  return ToTf(resource->Find(object));
+}
+
+// The tables of an op's `handles` input, kept alive while this exists.
+class TableList {
+ public:
+  absl::Status Read(tf::OpKernelContext* ctx);
+  size_t size() const { return tables_.size(); }
+  EmbeddingTable* operator[](size_t i) const { return tables_[i].get(); }
+
+ private:
+  std::vector<std::shared_ptr<EmbeddingTable>> tables_;
+};
+
+// Makes element `i` of a list output from a vector.
+template <typename T>
+absl::Status CopyToOutput(const std::vector<T>& values, const tf::TensorShape& shape, int i,
+                          tf::OpOutputList* outputs) {
+  tf::Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(outputs->allocate(i, shape, &output));
+  std::copy(values.begin(), values.end(), output->flat<T>().data());
+  return absl::OkStatus();
+}
+
+// Reads `combiners` in an op's constructor.
+absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>* combiners);
+
+// Reads `lookup_sizes` in an op's constructor: how many of its `n` inputs belong to each lookup.
+absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes);
+
+// Reads the input `constants`: a number for each of these names.
+absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::string>& names,
+                           std::map<std::string, double>* constants);
+
+// Reads the input `batch`: the number of a batch in its data.
+absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch);
+
+// The list inputs `ids`, `row_splits` and `weights` of an op, checked against each other; the core
+// checks what is in them.
+class BagInputs {
+ public:
+  absl::Status Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners);
+  const int64_t* ids(int i) const { return ids_[i].flat<int64_t>().data(); }
+  const Bags& bags(size_t i) const { return bags_[i]; }
+
+ private:
+  tf::OpInputList ids_;
+  std::vector<Bags> bags_;
+};
+
+// The gradients that belong to bags: each (num_bags, dim).
+absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_BINDING_BINDING_H_

@@ -1,0 +1,32 @@
+#include "ops/tf/binding/error_prefix.h"
+
+#include <mutex>
+
+namespace {
+
+std::mutex prefix_mutex;
+
+// Never destroyed: a thread may fail while the process ends.
+std::string& Prefix() {
+  static auto* prefix = new std::string;
+  return *prefix;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void keras_sparse_set_error_prefix(
+    const char* prefix) {
+  std::lock_guard<std::mutex> lock(prefix_mutex);
+  Prefix() = prefix;
+}
+
+namespace keras_sparse {
+
+std::string WithErrorPrefix(const std::string& message) {
+  // What another rank has sent says already whose it is.
+  if (message.rfind("[rank ", 0) == 0) return message;
+  std::lock_guard<std::mutex> lock(prefix_mutex);
+  return Prefix() + message;
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,20 @@
+// What initial rows are made from, as ops take it: attributes `initializers`, `initializer_args`
+// (a and b of each table), `seeds` and `initializer_parts` (first_column, key_stride and key_offset
+// of each).
+#ifndef KERAS_SPARSE_OPS_TF_BINDING_INITIALIZER_ATTRIBUTES_H_
+#define KERAS_SPARSE_OPS_TF_BINDING_INITIALIZER_ATTRIBUTES_H_
+
+#include <vector>
+
+#include "ops/core/record/initializer.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace keras_sparse {
+
+// Reads them in an op's constructor; `N` says of how many tables.
+absl::Status ReadInitializers(tensorflow::OpKernelConstruction* ctx,
+                              std::vector<InitializerOptions>* initializers);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_BINDING_INITIALIZER_ATTRIBUTES_H_

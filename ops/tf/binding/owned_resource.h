@@ -1,0 +1,64 @@
+// Objects of ours as TensorFlow holds them.
+#ifndef KERAS_SPARSE_OPS_TF_BINDING_OWNED_RESOURCE_H_
+#define KERAS_SPARSE_OPS_TF_BINDING_OWNED_RESOURCE_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/core/base/status.h"
+#include "tensorflow/core/framework/resource_base.h"
+
+namespace keras_sparse {
+
+// A resource that can give its object up while handles to it are left. TensorFlow keeps graphs for
+// as long as it likes, and with a graph the handles that it has: those of a gradient that was
+// registered by name until the process ends.
+class DroppableResource : public tensorflow::ResourceBase {
+ public:
+  virtual void Drop() = 0;
+};
+
+// It holds a `T` until it is dropped, or the last handle to it goes. Ops that are at work hold the
+// object too, and end with it as it was.
+//
+// Thread safety: all methods may overlap.
+template <typename T>
+class OwnedResource : public DroppableResource {
+ public:
+  //   name  for messages, such as "table 'users'"
+  OwnedResource(std::string name, std::shared_ptr<T> object)
+      : name_(std::move(name)), object_(std::move(object)) {}
+
+  std::string DebugString() const override { return name_; }
+
+  // FailedPrecondition once it was dropped.
+  Status Find(std::shared_ptr<T>* object) const {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      *object = object_;
+    }
+    if (*object != nullptr) return Status::Ok();
+    return FailedPrecondition(absl::StrCat(
+        "A function must be called while the layers that it uses are alive: what they hold goes "
+        "with them. Keep a reference to the model or the layer. Received: ",
+        name_, ", whose last reference is gone"));
+  }
+
+  void Drop() override {
+    std::shared_ptr<T> object;  // ends outside of the lock, which may take long
+    const std::lock_guard<std::mutex> lock(mutex_);
+    object.swap(object_);
+  }
+
+ private:
+  const std::string name_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<T> object_;  // GUARDED_BY(mutex_)
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_BINDING_OWNED_RESOURCE_H_

@@ -1,0 +1,64 @@
+// KerasSparseExportHistory: what each table's rule was given in the steps that rows may have
+// missed.
+#include <vector>
+
+#include "ops/tf/binding/binding.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseExportHistory")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Output("steps: int64")
+    .Output("first_steps: int64")
+    .Output("table_steps: uint32")
+    .Output("run_lengths: N * int64")
+    .Output("numbers: N * float")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      int n = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(n));
+      for (int i = 0; i < n; ++i) {
+        c->set_output(3 + i, c->Vector(c->UnknownDim()));
+        c->set_output(3 + n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      }
+      return absl::OkStatus();
+    });
+
+class ExportHistoryOp : public tf::OpKernel {
+ public:
+  explicit ExportHistoryOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    const auto n = static_cast<int64_t>(tables.size());
+    tf::Tensor* steps = nullptr;
+    tf::Tensor* first_steps = nullptr;
+    tf::Tensor* table_steps = nullptr;
+    tf::OpOutputList run_lengths;
+    tf::OpOutputList numbers;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output("steps", {n}, &steps));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output("first_steps", {n}, &first_steps));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output("table_steps", {n}, &table_steps));
+    OP_REQUIRES_OK(ctx, ctx->output_list("run_lengths", &run_lengths));
+    OP_REQUIRES_OK(ctx, ctx->output_list("numbers", &numbers));
+    for (int i = 0; i < n; ++i) {
+      const RuleHistory history = tables[static_cast<size_t>(i)]->history();
+      const auto num_runs = static_cast<int64_t>(history.run_lengths.size());
+      steps->flat<int64_t>()(i) = history.step;
+      first_steps->flat<int64_t>()(i) = history.first_step;
+      table_steps->flat<uint32_t>()(i) = history.table_step;
+      OP_REQUIRES_OK(ctx, CopyToOutput(history.run_lengths, {num_runs}, i, &run_lengths));
+      OP_REQUIRES_OK(ctx,
+                     CopyToOutput(history.numbers, {num_runs, history.num_numbers}, i, &numbers));
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseExportHistory").Device(tf::DEVICE_CPU), ExportHistoryOp);
+
+}  // namespace keras_sparse

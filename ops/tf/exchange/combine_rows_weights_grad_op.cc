@@ -1,0 +1,60 @@
+// KerasSparseCombineRowsWeightsGrad: the gradient of KerasSparseCombineRows by its weights.
+#include <vector>
+
+#include "ops/core/exchange/combine_rows.h"
+#include "ops/tf/exchange/exchange_op.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
+    .Attr("N: int >= 1")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
+    .Attr("combiners: list(string)")
+    .Input("output_grads: N * float")
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .Input("reply_rows: int64")
+    .Input("positions: N * int32")
+    .Input("position_splits: N * int64")
+    .Input("scales: N * float")
+    .Input("weights: N * float")
+    .Output("weight_grads: N * float")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      std::vector<tf::shape_inference::ShapeHandle> weights;
+      TF_RETURN_IF_ERROR(c->input("weights", &weights));
+      return c->set_output("weight_grads", weights);
+    });
+
+class CombineRowsWeightsGradOp : public InputsExchangeOp {
+ public:
+  explicit CombineRowsWeightsGradOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    ReceivedFloats replies;
+    CombinedInputs inputs;
+    std::vector<const float*> output_grads;
+    std::vector<float*> weight_grads;
+    OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
+    OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &output_grads));
+    for (size_t i = 0; i < inputs.inputs().size(); ++i) {
+      const Bags& bags = inputs.inputs()[i].bags;
+      OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
+                  InvalidInput("`weights` must be given for every input"));
+      tf::Tensor* grads = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {bags.num_ids}, &grads));
+      weight_grads.push_back(grads->flat<float>().data());
+    }
+    TfExecutor executor(ctx);
+    CombineWeightsGradient(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(),
+                           output_grads, weight_grads, &executor);
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRowsWeightsGrad").Device(tf::DEVICE_CPU),
+                        CombineRowsWeightsGradOp);
+
+}  // namespace keras_sparse

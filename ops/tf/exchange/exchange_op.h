@@ -1,0 +1,59 @@
+// What the kernels of an exchange between ranks begin with: their attributes.
+#ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_OP_H_
+#define KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_OP_H_
+
+#include <vector>
+
+#include "ops/tf/exchange/exchange_inputs.h"
+
+namespace keras_sparse {
+
+// A kernel that sends or receives floats of the tables of a layout.
+//   Kernel  tf::OpKernel or tf::AsyncOpKernel
+template <typename Kernel>
+class ExchangeKernel : public Kernel {
+ protected:
+  explicit ExchangeKernel(tf::OpKernelConstruction* ctx) : Kernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
+  }
+
+  ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
+};
+
+// One of these that looks at the inputs of a lookup.
+template <typename Kernel>
+class InputsExchangeKernel : public ExchangeKernel<Kernel> {
+ protected:
+  explicit InputsExchangeKernel(tf::OpKernelConstruction* ctx) : ExchangeKernel<Kernel>(ctx) {
+    if (!ctx->status().ok()) return;
+    OP_REQUIRES_OK(ctx, ReadInputTables(ctx, &input_tables_));
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+  }
+
+  absl::Status ReadInputs(tf::OpKernelContext* ctx, CombinedInputs* inputs) const {
+    return inputs->Read(ctx, this->layout_, input_tables_, combiners_);
+  }
+
+  // Reads the inputs and the replies of all ranks to them. First of all the error that a rank has
+  // sent in the place of a reply, as the inputs make no sense then.
+  absl::Status ReadReplies(tf::OpKernelContext* ctx, CombinedInputs* inputs,
+                           ReceivedFloats* replies) const {
+    std::vector<Block> blocks;
+    TF_RETURN_IF_ERROR(ReadBlocks(ctx, this->layout_, &blocks));
+    TF_RETURN_IF_ERROR(ToTf(CheckBlocks(this->layout_, blocks)));
+    TF_RETURN_IF_ERROR(ReadInputs(ctx, inputs));
+    return replies->Read(blocks, kHeaderWords, this->wire_type_, inputs->rows().num_floats());
+  }
+
+  std::vector<size_t> input_tables_;
+  std::vector<Combiner> combiners_;
+};
+
+using ExchangeOp = ExchangeKernel<tf::OpKernel>;
+using InputsExchangeOp = InputsExchangeKernel<tf::OpKernel>;
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_OP_H_

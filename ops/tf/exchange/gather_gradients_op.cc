@@ -1,0 +1,71 @@
+// KerasSparseGatherGradients: gradients that ranks sent -> those of each of this rank's tables.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/core/exchange/return_gradients.h"
+#include "ops/tf/exchange/exchange_op.h"
+#include "ops/tf/binding/output_allocator.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseGatherGradients")
+    .Attr("P: int >= 0")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("output_dims: list(int)")
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .Input("served_rows: int64")
+    .Output("grads: P * float")
+    // A rank without tables has no use for it, but the others wait for its gradients.
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      std::vector<int64_t> dims;
+      TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
+      for (size_t p = 0; p < dims.size(); ++p) {
+        c->set_output(static_cast<int>(p), c->Matrix(c->UnknownDim(), c->MakeDim(dims[p])));
+      }
+      return absl::OkStatus();
+    });
+
+class GatherGradientsOp : public ExchangeOp {
+ public:
+  explicit GatherGradientsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    std::vector<Block> blocks;
+    const tf::Tensor* served_rows = nullptr;
+    OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
+    OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks)));
+    OP_REQUIRES_OK(ctx, ctx->input("served_rows", &served_rows));
+    const auto num_parts = static_cast<int64_t>(layout_.own_parts().size());
+    const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
+    OP_REQUIRES(ctx, served_rows->NumElements() == num_parts * num_ranks,
+                InvalidInput("`served_rows` must be of shape (num_parts, num_ranks)"));
+    const int64_t* rows = served_rows->flat<int64_t>().data();
+    std::vector<int64_t> expected(layout_.num_ranks, 0);
+    std::vector<float*> grads;
+    for (int64_t p = 0; p < num_parts; ++p) {
+      const int64_t dim = layout_.slice(layout_.own_parts()[static_cast<size_t>(p)]).num_columns;
+      int64_t num_rows = 0;
+      for (int64_t r = 0; r < num_ranks; ++r) {
+        num_rows += rows[p * num_ranks + r];
+        expected[static_cast<size_t>(r)] += rows[p * num_ranks + r] * dim;
+      }
+      grads.emplace_back();
+      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(p), {num_rows, dim}, &grads.back()));
+    }
+    ReceivedFloats received;
+    OP_REQUIRES_OK(ctx, received.Read(blocks, kHeaderWords, wire_type_, expected));
+    const std::vector<const float*> floats(received.floats().begin(), received.floats().end());
+    TfExecutor executor(ctx);
+    GatherGradients(layout_, floats, rows, grads, &executor);
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU),
+                        GatherGradientsOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,59 @@
+// KerasSparseRequestRows: ids of many inputs -> what to ask each rank for.
+#include <vector>
+
+#include "ops/tf/exchange/exchange_op.h"
+#include "ops/tf/exchange/row_request_tensors.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseRequestRows")
+    .Attr("N: int >= 1")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
+    .Attr("combiners: list(string)")
+    .Input("ids: N * int64")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Output("words: int32")
+    .Output("splits: int32")
+    .Output("own_words: int32")
+    .Output("reply_rows: int64")
+    .Output("positions: N * int32")
+    .Output("position_splits: N * int64")
+    .Output("scales: N * float")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      const int n = (c->num_outputs() - 4) / 3;
+      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        if (i != 3) c->set_output(i, c->Vector(c->UnknownDim()));
+      }
+      std::vector<std::string> combiners;
+      TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
+      for (int i = 0; i < n; ++i) {
+        // The outputs of a lookup get their static shape from these.
+        c->set_output(4 + n + i, c->input(n + i));
+        if (combiners[static_cast<size_t>(i)] == "none") c->set_output(4 + i, c->input(i));
+      }
+      return absl::OkStatus();
+    });
+
+class RequestRowsOp : public InputsExchangeOp {
+ public:
+  explicit RequestRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    std::vector<RequestInput> inputs;
+    MadeRequest request;
+    TfExecutor executor(ctx);
+    Status status = FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, &inputs));
+    if (status.ok()) status = request.Make(layout_, inputs, wire_type_, &executor);
+    if (!status.ok()) OP_REQUIRES_OK(ctx, request.MakeError(layout_, combiners_, status));
+    request.SetOutputs(ctx);
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseRequestRows").Device(tf::DEVICE_CPU), RequestRowsOp);
+
+}  // namespace keras_sparse

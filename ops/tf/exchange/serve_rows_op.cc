@@ -1,0 +1,67 @@
+// KerasSparseServeRows: what ranks ask for -> the rows of this rank's tables.
+#include <memory>
+#include <vector>
+
+#include "ops/tf/exchange/exchange_op.h"
+#include "ops/tf/exchange/served_row_tensors.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseServeRows")
+    .Attr("P: int >= 0")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("pools: list(bool)")
+    .Input("handles: P * resource")
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .Output("reply: int32")
+    .Output("reply_splits: int32")
+    .Output("own_reply: int32")
+    .Output("served_rows: int64")
+    .Output("ids: P * int64")
+    .Output("row_splits: P * int64")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      return absl::OkStatus();
+    });
+
+class ServeRowsOp : public ExchangeOp {
+ public:
+  explicit ServeRowsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
+    if (!ctx->status().ok()) return;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("pools", &pools_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList handles;
+    OwnParts parts{{}, pools_};
+    std::vector<Block> blocks;
+    std::unique_ptr<ServedRows> served;
+    ServedIds ids;
+    OP_REQUIRES_OK(ctx, handles.Read(ctx));
+    OP_REQUIRES_OK(ctx, parts.Check(layout_, handles));
+    OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
+    OP_REQUIRES_OK(ctx, ToTf(ServedRows::Create(layout_, blocks, &served)));
+    OP_REQUIRES_OK(ctx, ids.Make(layout_, *served, pools_));
+    TfExecutor executor(ctx);
+    BlockOutputs reply(layout_);
+    const Status status =
+        MakeReply(layout_, wire_type_, *served, parts, ids, Preparation(), &executor, &reply);
+    // As with ids: the replies carry the error to all ranks.
+    if (!status.ok()) OP_REQUIRES_OK(ctx, reply.SetStatus(status));
+    reply.tensors().SetOutputs(ctx, 0);
+    ids.SetOutputs(ctx, 3);
+  }
+
+ private:
+  std::vector<bool> pools_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseServeRows").Device(tf::DEVICE_CPU), ServeRowsOp);
+
+}  // namespace keras_sparse

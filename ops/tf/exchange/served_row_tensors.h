@@ -1,0 +1,46 @@
+// What a rank serves to those that ask for its rows, as tensors.
+#ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_SERVED_ROW_TENSORS_H_
+#define KERAS_SPARSE_OPS_TF_EXCHANGE_SERVED_ROW_TENSORS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/exchange/served_rows.h"
+#include "ops/core/base/executor.h"
+#include "ops/tf/exchange/exchange_inputs.h"
+
+namespace keras_sparse {
+
+// The own parts of a layout: their tables, and for each whether it has an input with a combiner.
+struct OwnParts {
+  std::vector<EmbeddingTable*> tables;
+  std::vector<bool> pools;
+
+  // InvalidArgument unless `handles` are tables of the layout's own parts.
+  absl::Status Check(const ExchangeLayout& layout, const TableList& handles);
+};
+
+// Which rows were asked for.
+struct ServedIds {
+  tf::Tensor served_rows;  // (num_parts, num_ranks) how many of each
+  // One of each a part.
+  std::vector<tf::Tensor> ids;
+  std::vector<tf::Tensor> row_splits;
+
+  absl::Status Make(const ExchangeLayout& layout, const ServedRows& served,
+                    const std::vector<bool>& pools);
+  std::vector<const int64_t*> id_pointers() const;
+  // Makes them the outputs `served_rows`, `ids` and `row_splits` of KerasSparseServeRows, of which
+  // the first one is `output`.
+  void SetOutputs(tf::OpKernelContext* ctx, int output) const;
+};
+
+// Reads the rows into blocks for the ranks that asked for them.
+//   preparation  what their headers say besides
+Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
+                 const OwnParts& parts, const ServedIds& ids, const Preparation& preparation,
+                 Executor* executor, BlockOutputs* blocks);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_EXCHANGE_SERVED_ROW_TENSORS_H_

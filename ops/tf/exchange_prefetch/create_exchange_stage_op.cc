@@ -1,0 +1,67 @@
+// KerasSparseCreateExchangeStage: options -> handles of a new stage of lookups over ranks: the
+// stage's own, and its courier's.
+#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseCreateExchangeStage")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("number: int >= 0")
+    .Attr("capacity: int")
+    .Attr("reads_rows: bool")
+    .Input("area: resource")
+    .Output("stage: resource")
+    .Output("courier: resource")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      c->set_output(1, c->Scalar());
+      return absl::OkStatus();
+    });
+
+class CreateExchangeStageOp : public tf::OpKernel {
+ public:
+  explicit CreateExchangeStageOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("number", &number_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("capacity", &capacity_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_rows", &reads_rows_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<ExchangeAreaResource> area;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area));
+    const auto exchange = std::make_shared<AheadExchange>(layout_, area->area());
+    exchange->wire_type = wire_type_;
+    exchange->reads_rows = reads_rows_;
+    exchange->number = number_;
+    // One thread, as a rank's lookups have their rounds one after the other.
+    std::shared_ptr<LookupStage> stage;
+    OP_REQUIRES_OK(ctx, ToTf(LookupStage::Open({1, capacity_}, &stage)));
+    exchange->stage = stage;
+    SetHandle(ctx, 0, new ExchangeStageResource(std::move(stage), exchange));
+    SetHandle(ctx, 1, new AheadExchangeResource(exchange));
+  }
+
+ private:
+  template <typename Resource>
+  static void SetHandle(tf::OpKernelContext* ctx, int output, Resource* resource) {
+    tf::Tensor handle(tf::DT_RESOURCE, {});
+    handle.scalar<tf::ResourceHandle>()() =
+        tf::ResourceHandle::MakeRefCountingHandle(resource, ctx->device()->name());
+    ctx->set_output(output, handle);
+  }
+
+  ExchangeLayout layout_;
+  WireType wire_type_ = WireType::kFloat32;
+  int64_t number_ = 0;
+  int64_t capacity_ = 0;
+  bool reads_rows_ = false;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateExchangeStage").Device(tf::DEVICE_CPU),
+                        CreateExchangeStageOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,213 @@
+// What a courier does in a round, op by op: KerasSparseNextRound, an exchange,
+// KerasSparseServeRound, where rows are read one more exchange, and KerasSparseEndRound.
+// KerasSparseFailRounds ends it all.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ops/core/operations/fetched_records.h"
+#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseNextRound")
+    .Input("courier: resource")
+    .Output("words: int32")
+    .Output("splits: int32")
+    .Output("own_words: int32")
+    .Output("is_over: bool")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::UnknownShape);
+
+// Returns when this rank is to take part in the next round, or there are no more.
+class NextRoundOp : public tf::OpKernel {
+ public:
+  explicit NextRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    AheadExchange& exchange = courier->exchange();
+    AheadRounds::Turn turn = exchange.rounds.Next();
+    exchange.content = std::static_pointer_cast<RoundContent>(std::move(turn.lookup));
+    if (exchange.content == nullptr) {
+      exchange.content = std::make_shared<RoundContent>();
+      Preparation header = exchange.header();
+      if (turn.is_leaving) header.kind = Preparation::kLeaving;
+      InlineExecutor executor;
+      OP_REQUIRES_OK(ctx, ToTf(exchange.content->request.Make(
+                              exchange.layout, {}, exchange.wire_type, &executor, header)));
+    }
+    exchange.content->request.blocks.SetOutputs(ctx, 0);
+    ctx->set_output(3, tf::Tensor(turn.is_over));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseNextRound").Device(tf::DEVICE_CPU), NextRoundOp);
+
+REGISTER_OP("KerasSparseServeRound")
+    .Attr("P: int >= 0")
+    .Attr("pools: list(bool)")
+    .Input("courier: resource")
+    .Input("handles: P * resource")
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .Output("reply: int32")
+    .Output("reply_splits: int32")
+    .Output("own_reply: int32")
+    // Whether it was the last one, as the stages of all ranks have ended, or one has failed.
+    .Output("is_last: bool")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+      c->set_output(3, c->Scalar());
+      return absl::OkStatus();
+    });
+
+// Makes the rows ready that other ranks asked this one for.
+class ServeRoundOp : public tf::OpKernel {
+ public:
+  explicit ServeRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("pools", &pools_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    AheadExchange& exchange = courier->exchange();
+    RoundContent& content = *exchange.content;
+    OwnParts parts{{}, pools_};
+    TableList handles;
+    OP_REQUIRES_OK(ctx, handles.Read(ctx));
+    OP_REQUIRES_OK(ctx, parts.Check(exchange.layout, handles));
+    OP_REQUIRES_OK(ctx, content.received.ReadInputs(ctx));
+    OP_REQUIRES_OK(ctx, ReadBlocks(content.received, exchange.layout, &content.asked));
+    // What is wrong with these is seen by all ranks alike.
+    Status status = CheckBlocks(exchange.layout, content.asked);
+    if (status.ok()) status = CheckHeaders(exchange, content.asked);
+    if (!status.ok()) exchange.rounds.Fail(status);
+    const bool is_last = !status.ok() || HaveAllLeft(content.asked);
+    ctx->set_output(3, tf::Tensor(is_last));
+    BlockOutputs reply(exchange.layout);
+    if (is_last) {
+      OP_REQUIRES_OK(ctx, reply.SetStatus(status));
+    } else {
+      OP_REQUIRES_OK(ctx, Serve(exchange, parts, &content, &reply));
+    }
+    reply.tensors().SetOutputs(ctx, 0);
+  }
+
+ private:
+  static Status CheckHeaders(const AheadExchange& exchange, const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) {
+      if (Preparation::Read(block.words).staleness == exchange.header().staleness) continue;
+      return FailedPrecondition(
+          "every rank must call `prefetch_lookups` with the same `mode`. Received: others");
+    }
+    return Status::Ok();
+  }
+
+  static bool HaveAllLeft(const std::vector<Block>& blocks) {
+    return std::all_of(blocks.begin(), blocks.end(), [](const Block& block) {
+      return Preparation::Read(block.words).kind == Preparation::kLeaving;
+    });
+  }
+
+  absl::Status Serve(const AheadExchange& exchange, const OwnParts& parts, RoundContent* content,
+                     BlockOutputs* reply) const {
+    std::unique_ptr<ServedRows> served;
+    ServedIds ids;
+    TF_RETURN_IF_ERROR(ToTf(ServedRows::Create(exchange.layout, content->asked, &served)));
+    TF_RETURN_IF_ERROR(ids.Make(exchange.layout, *served, pools_));
+    Status status = FetchAhead(parts, ids, &content->holds);
+    // Without rows, what cannot be read is the error of the step, which reads it again.
+    if (!exchange.reads_rows) return reply->SetStatus(Status::Ok());
+    SeeTables(parts, &content->versions, &content->num_updates);
+    InlineExecutor executor;
+    if (status.ok()) {
+      status = MakeReply(exchange.layout, exchange.wire_type, *served, parts, ids, Preparation(),
+                         &executor, reply);
+    }
+    // The replies carry the error to all ranks.
+    return status.ok() ? absl::OkStatus() : reply->SetStatus(status);
+  }
+
+  static Status FetchAhead(const OwnParts& parts, const ServedIds& ids,
+                           std::vector<StagedRecords::Hold>* holds) {
+    for (size_t p = 0; p < parts.tables.size(); ++p) {
+      if (!parts.tables[p]->has_lower_tiers()) continue;
+      holds->emplace_back();
+      KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(
+          {parts.tables[p], ids.id_pointers()[p], ids.ids[p].NumElements()}, &holds->back()));
+    }
+    return Status::Ok();
+  }
+
+  std::vector<bool> pools_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseServeRound").Device(tf::DEVICE_CPU), ServeRoundOp);
+
+REGISTER_OP("KerasSparseEndRound")
+    .Input("courier: resource")
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+// Takes the rows that came, if they are read, and ends the round.
+class EndRoundOp : public tf::OpKernel {
+ public:
+  explicit EndRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    AheadExchange& exchange = courier->exchange();
+    if (exchange.reads_rows) OP_REQUIRES_OK(ctx, exchange.content->reply.ReadInputs(ctx));
+    exchange.rounds.End(std::move(exchange.content));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseEndRound").Device(tf::DEVICE_CPU), EndRoundOp);
+
+REGISTER_OP("KerasSparseFailRounds")
+    .Attr("message: string")
+    .Input("courier: resource")
+    // What tells the other ranks of it, in the place of ids or rows.
+    .Output("words: int32")
+    .Output("splits: int32")
+    .Output("own_words: int32")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::UnknownShape);
+
+class FailRoundsOp : public tf::OpKernel {
+ public:
+  explicit FailRoundsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("message", &message_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    AheadExchange& exchange = courier->exchange();
+    const Status status = FailedPrecondition(message_);
+    exchange.rounds.Fail(status);
+    BlockOutputs blocks(exchange.layout);
+    OP_REQUIRES_OK(ctx, blocks.SetStatus(status));
+    blocks.tensors().SetOutputs(ctx, 0);
+  }
+
+ private:
+  std::string message_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseFailRounds").Device(tf::DEVICE_CPU), FailRoundsOp);
+
+}  // namespace keras_sparse

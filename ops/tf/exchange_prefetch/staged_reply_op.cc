@@ -1,0 +1,53 @@
+// KerasSparseStagedReply: a lookup that all ranks have staged -> the rows for it, and what this
+// rank served for others, as KerasSparseServeRows and the exchange after it give them.
+#include <memory>
+#include <vector>
+
+#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseStagedReply")
+    .Attr("P: int >= 0")
+    // For TensorFlow to see whose branch of a `tf.cond` this is: it lets what it takes for nobody's
+    // wait for others of that kind, and ranks with another order would wait for each other.
+    .Input("area: resource")
+    .Input("step: variant")
+    // What came first in the step.
+    .Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .Output("reply: int32")
+    .Output("reply_splits: int32")
+    .Output("own_reply: int32")
+    .Output("served_rows: int64")
+    .Output("ids: P * int64")
+    .Output("row_splits: P * int64")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      return absl::OkStatus();
+    });
+
+class StagedReplyOp : public tf::OpKernel {
+ public:
+  explicit StagedReplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    std::shared_ptr<LookupStep> step;
+    BlockTensors first;
+    OP_REQUIRES_OK(ctx, LookupStepVariant::Read(ctx, &step));
+    OP_REQUIRES_OK(ctx, first.ReadInputs(ctx));
+    OP_REQUIRES(ctx, step->prepared != nullptr,
+                InvalidInput("`step` must be of a lookup that was staged"));
+    const bool has_rows = step->prepared->exchange->reads_rows;
+    (has_rows ? step->prepared->content->reply : first).SetOutputs(ctx, 0);
+    step->served.SetOutputs(ctx, 3);
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedReply").Device(tf::DEVICE_CPU), StagedReplyOp);
+
+}  // namespace keras_sparse

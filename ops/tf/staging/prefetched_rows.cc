@@ -1,0 +1,81 @@
+#include "ops/tf/staging/prefetched_rows.h"
+
+#include <algorithm>
+
+#include "ops/core/operations/fetched_records.h"
+#include "ops/tf/binding/output_allocator.h"
+
+namespace keras_sparse {
+
+Status ReadyRows::FetchAhead(const std::vector<LookupRequest>& requests) {
+  for (const LookupRequest& request : requests) {
+    holds_.emplace_back();
+    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(
+        {request.table, request.ids, request.bags.num_ids}, &holds_.back()));
+  }
+  return Status::Ok();
+}
+
+Status ReadyRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
+  max_staleness_ = max_staleness;
+  num_updates_.resize(requests.size());
+  versions_.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    LookupRequest& request = requests[i];
+    const tf::TensorShape shape({request.bags.num_bags, request.table->dim()});
+    outputs_.emplace_back(OutputAllocator::Get(), tf::DT_FLOAT, shape);
+    if (!outputs_.back().IsInitialized()) {
+      return ResourceExhausted("the output must fit memory. Received: shape=" +
+                               shape.DebugString());
+    }
+    request.rows = outputs_.back().flat<float>().data();
+    request.version = &versions_[i];
+    request.num_updates = &num_updates_[i];
+  }
+  InlineExecutor executor;
+  return LookupRows(requests, &executor);
+}
+
+int64_t ReadyRows::Staleness(const std::vector<LookupRequest>& requests) const {
+  int64_t staleness = 0;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const int64_t missed = *requests[i].num_updates - num_updates_[i];
+    if (*requests[i].version - versions_[i] != missed) return -1;
+    staleness = std::max(staleness, missed);
+  }
+  return staleness <= max_staleness_ ? staleness : -1;
+}
+
+absl::Status TakeReadyRows(std::vector<LookupRequest>* requests,
+                           std::unique_ptr<ReadyRows>* ready) {
+  if (requests->empty()) return absl::OkStatus();
+  StagingArea& area = *requests->front().table->staging_area();
+  if (!area.MayHaveAny()) return absl::OkStatus();
+  const Fingerprint fingerprint = FingerprintOf(*requests);
+  std::vector<uint32_t> num_updates(requests->size());
+  // More than one if batches are alike, or an iterator was left: the oldest first.
+  while (const std::shared_ptr<StagedLookup> lookup = area.Take(fingerprint)) {
+    std::unique_ptr<StagedRows> rows;
+    int64_t waited_ns = 0;
+    const Status used = lookup->Use(&rows, &waited_ns);
+    if (!used.ok()) area.CountDropped();
+    TF_RETURN_IF_ERROR(ToTf(used));
+    if (rows == nullptr) continue;
+    ready->reset(static_cast<ReadyRows*>(rows.release()));
+    for (size_t i = 0; i < requests->size(); ++i) (*requests)[i].num_updates = &num_updates[i];
+    SeeVersions(*requests);
+    const int64_t staleness = (*ready)->Staleness(*requests);
+    for (LookupRequest& request : *requests) request.num_updates = nullptr;
+    if (staleness >= 0) {
+      const int64_t hidden_ns = std::max<int64_t>(0, lookup->work_ns() - waited_ns);
+      area.CountUsed(waited_ns, hidden_ns, staleness);
+      return absl::OkStatus();
+    }
+    area.CountDropped();
+    ready->reset();
+  }
+  area.CountMissed();
+  return absl::OkStatus();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,105 @@
+// KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
+#include <vector>
+
+#include "ops/tf/staging/prefetched_rows.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tsl/profiler/lib/traceme.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseStageLookups")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    // How many of the tables belong to each lookup, one after the other.
+    .Attr("lookup_sizes: list(int)")
+    // Whether to do the lookups, for steps that may use rows that have missed updates.
+    .Attr("reads_rows: bool")
+    .Input("stage: resource")
+    .Input("batch: int64")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+class StageLookupsOp : public tf::OpKernel {
+ public:
+  explicit StageLookupsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ReadLookupSizes(ctx, combiners_.size(), &lookup_sizes_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_rows", &reads_rows_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<LookupStageResource> resource;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
+    int64_t batch = 0;
+    OP_REQUIRES_OK(ctx, ReadBatchNumber(ctx, &batch));
+    const auto inputs = std::make_shared<Inputs>();
+    BagInputs bags;
+    OP_REQUIRES_OK(ctx, inputs->tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, bags.Read(ctx, combiners_));
+    // Not the stage's own handle, with which the stage would keep itself alive.
+    for (const char* name : {"ids", "row_splits", "weights"}) {
+      tf::OpInputList list;
+      OP_REQUIRES_OK(ctx, ctx->input_list(name, &list));
+      inputs->tensors.insert(inputs->tensors.end(), list.begin(), list.end());
+    }
+    std::vector<std::shared_ptr<StagedLookup>> lookups;
+    size_t next = 0;
+    for (const int64_t size : lookup_sizes_) {
+      std::vector<LookupRequest> requests;
+      bool has_lower_tiers = false;
+      for (const size_t end = next + static_cast<size_t>(size); next < end; ++next) {
+        EmbeddingTable* table = inputs->tables[next];
+        requests.push_back({table, bags.ids(static_cast<int>(next)), bags.bags(next), nullptr});
+        has_lower_tiers |= table->has_lower_tiers();
+      }
+      // Of rows in memory alone there is nothing to be made ready but the rows themselves.
+      if (!has_lower_tiers && !reads_rows_) continue;
+      lookups.push_back(MakeLookup(batch, inputs, std::move(requests), resource->stage()));
+    }
+    resource->stage()->Stage(batch, std::move(lookups));
+  }
+
+ private:
+  // What a lookup's pointers point to.
+  struct Inputs {
+    TableList tables;
+    std::vector<tf::Tensor> tensors;
+  };
+
+  std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
+                                           std::vector<LookupRequest> requests,
+                                           std::weak_ptr<LookupStage> stage) const {
+    const Fingerprint fingerprint = FingerprintOf(requests);
+    const std::shared_ptr<StagingArea> area = requests.front().table->staging_area();
+    const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
+                       stage = std::move(stage),
+                       reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
+      // TensorFlow's profiler shows ops; this is none.
+      const tsl::profiler::TraceMe trace(
+          [batch] { return tsl::profiler::TraceMeEncode("StageLookup", {{"batch", batch}}); });
+      auto ready = std::make_unique<ReadyRows>();
+      KERAS_SPARSE_RETURN_IF_ERROR(ready->FetchAhead(requests));
+      if (reads_rows) {
+        const std::shared_ptr<LookupStage> owner = stage.lock();
+        const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
+        KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, max_staleness));
+      }
+      *rows = std::move(ready);
+      return Status::Ok();
+    };
+    return std::make_shared<StagedLookup>(fingerprint, area, work);
+  }
+
+  std::vector<Combiner> combiners_;
+  std::vector<int64_t> lookup_sizes_;
+  bool reads_rows_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStageLookups").Device(tf::DEVICE_CPU), StageLookupsOp);
+
+}  // namespace keras_sparse

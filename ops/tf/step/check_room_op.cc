@@ -1,0 +1,75 @@
+// KerasSparseCheckRoom and KerasSparseRefuseStep: whether a step would exceed a table's limit of
+// rows, on one rank and on all.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/platform/tstring.h"
+
+namespace keras_sparse {
+
+// Any error comes out as text, for the ranks to agree on first; empty if there is room.
+REGISTER_OP("KerasSparseCheckRoom")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .Output("refusal: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape);
+
+class CheckRoomOp : public tf::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    tf::OpInputList ids;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
+    tf::Tensor* refusal = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &refusal));
+    TfExecutor executor(ctx);
+    for (int i = 0; i < ids.size(); ++i) {
+      EmbeddingTable* table = tables[static_cast<size_t>(i)];
+      const Status status =
+          table->CheckRoom(ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
+      if (status.ok()) continue;
+      refusal->scalar<tf::tstring>()() = status.message();
+      return;
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckRoom").Device(tf::DEVICE_CPU), CheckRoomOp);
+
+REGISTER_OP("KerasSparseRefuseStep")
+    .Input("refusal: string")
+    .Input("num_refusals: int32")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+class RefuseStepOp : public tf::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    const auto num_refusals = ctx->input(1).scalar<int32_t>()();
+    if (num_refusals == 0) return;
+    std::string refusal = ctx->input(0).scalar<tf::tstring>()();
+    if (refusal.empty()) {
+      refusal = absl::StrCat(
+          "`max_rows` of the tables of each rank must hold the rows of all its keys. No rank has "
+          "made the step. Received: too many keys on ",
+          num_refusals, " other ranks, whose errors name the tables");
+    }
+    ctx->SetStatus(ToTf(ResourceExhausted(std::move(refusal))));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseRefuseStep").Device(tf::DEVICE_CPU), RefuseStepOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,113 @@
+// KerasSparseLookup: ids -> rows, or pooled rows, of many tables at once.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/core/operations/lookup.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/output_allocator.h"
+#include "ops/tf/staging/prefetched_rows.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+namespace {
+
+absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
+  std::vector<tf::shape_inference::ShapeHandle> ids;
+  std::vector<tf::shape_inference::ShapeHandle> row_splits;
+  std::vector<std::string> combiners;
+  std::vector<int64_t> dims;
+  TF_RETURN_IF_ERROR(c->input("ids", &ids));
+  TF_RETURN_IF_ERROR(c->input("row_splits", &row_splits));
+  TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
+  TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
+  if (combiners.size() != ids.size() || dims.size() != ids.size()) {
+    return InvalidInput("`combiners` and `output_dims` must have one entry a table");
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    tf::shape_inference::ShapeHandle checked;
+    TF_RETURN_IF_ERROR(c->WithRank(ids[i], 1, &checked));
+    TF_RETURN_IF_ERROR(c->WithRank(row_splits[i], 1, &checked));
+    tf::shape_inference::DimensionHandle rows = c->Dim(ids[i], 0);
+    if (combiners[i] != "none") {
+      TF_RETURN_IF_ERROR(c->Subtract(c->Dim(row_splits[i], 0), 1, &rows));
+    }
+    c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
+  }
+  c->set_output(static_cast<int>(ids.size()), c->Vector(static_cast<int64_t>(ids.size())));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// For the gradient alone, which Python registers:
+//   anchors        the variables at which the gradients of the tables `trained` arrive
+//   gradient_rows  rows in the dense shape of each table's gradient
+//   weighted       the tables whose weights have a gradient
+REGISTER_OP("KerasSparseLookup")
+    .Attr("N: int >= 1")
+    .Attr("num_anchors: int >= 0")
+    .Attr("combiners: list(string)")
+    .Attr("output_dims: list(int)")
+    .Attr("gradient_rows: list(int)")
+    .Attr("trained: list(int)")
+    .Attr("weighted: list(int)")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("anchors: num_anchors * resource")
+    .Output("rows: N * float")
+    .Output("versions: int64")
+    .SetIsStateful()
+    .SetShapeFn(LookupShape);
+
+class LookupOp : public tf::OpKernel {
+ public:
+  explicit LookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dims", &output_dims_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    BagInputs inputs;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    tf::Tensor* versions = nullptr;
+    const auto num_tables = static_cast<int64_t>(tables.size());
+    OP_REQUIRES_OK(ctx,
+                   ctx->allocate_output(static_cast<int>(num_tables), {num_tables}, &versions));
+    std::vector<LookupRequest> requests;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      OP_REQUIRES(ctx, tables[i]->dim() == output_dims_[i],
+                  InvalidInput(absl::StrCat(
+                      "`output_dims` must be the tables' own. Received: ", output_dims_[i],
+                      " for table '", tables[i]->name(), "' of ", tables[i]->dim())));
+      requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), nullptr,
+                          versions->flat<int64_t>().data() + i});
+    }
+    std::unique_ptr<ReadyRows> ready;
+    OP_REQUIRES_OK(ctx, TakeReadyRows(&requests, &ready));
+    if (ready != nullptr && ready->has_outputs()) {
+      for (int i = 0; i < num_tables; ++i) ctx->set_output(i, ready->outputs()[i]);
+      return;
+    }
+    for (size_t i = 0; i < tables.size(); ++i) {
+      OP_REQUIRES_OK(
+          ctx, AllocateFloats(ctx, static_cast<int>(i),
+                              {requests[i].bags.num_bags, output_dims_[i]}, &requests[i].rows));
+    }
+    TfExecutor executor(ctx);
+    OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+  std::vector<int64_t> output_dims_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,72 @@
+// KerasSparseLookupWeightsGrad: the gradient of pooled lookups with respect to the weights of ids.
+#include <vector>
+
+#include "ops/core/operations/lookup.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseLookupWeightsGrad")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("output_dims: list(int)")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("output_grads: N * float")
+    .Input("versions: int64")
+    .Output("weight_grads: N * float")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      std::vector<tf::shape_inference::ShapeHandle> ids;
+      TF_RETURN_IF_ERROR(c->input("ids", &ids));
+      for (size_t i = 0; i < ids.size(); ++i) c->set_output(static_cast<int>(i), ids[i]);
+      return absl::OkStatus();
+    });
+
+class LookupWeightsGradOp : public tf::OpKernel {
+ public:
+  explicit LookupWeightsGradOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    BagInputs inputs;
+    tf::OpInputList grads;
+    const tf::Tensor* versions = nullptr;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
+    OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
+    OP_REQUIRES_OK(ctx, ctx->input("versions", &versions));
+    OP_REQUIRES(ctx, versions->NumElements() == grads.size(),
+                InvalidInput("`versions` must have one number a table"));
+    std::vector<WeightsGradientRequest> requests;
+    for (int i = 0; i < grads.size(); ++i) {
+      const Bags& bags = inputs.bags(i);
+      OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
+                  InvalidInput("`weights` must be given to have a gradient"));
+      OP_REQUIRES(ctx, grads[i].dim_size(1) == tables[i]->dim(),
+                  InvalidInput("`output_grads` must be as wide as the table"));
+      tf::Tensor* weight_grads = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, {bags.num_ids}, &weight_grads));
+      requests.push_back({tables[i], inputs.ids(i), bags, grads[i].flat<float>().data(),
+                          weight_grads->flat<float>().data(), versions->flat<int64_t>()(i)});
+    }
+    TfExecutor executor(ctx);
+    OP_REQUIRES_OK(ctx, ToTf(LookupWeightsGradient(requests, &executor)));
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupWeightsGrad").Device(tf::DEVICE_CPU),
+                        LookupWeightsGradOp);
+
+}  // namespace keras_sparse

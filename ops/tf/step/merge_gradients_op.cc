@@ -1,0 +1,78 @@
+// KerasSparseMergeGradients: output gradients of lookups -> one gradient sum a distinct id.
+#include <memory>
+#include <vector>
+
+#include "ops/core/gradients/gradient_merger.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/output_allocator.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseMergeGradients")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Input("ids: N * int64")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("output_grads: N * float")
+    .Output("unique_ids: N * int64")
+    .Output("values: N * float")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      std::vector<tf::shape_inference::ShapeHandle> grads;
+      TF_RETURN_IF_ERROR(c->input("output_grads", &grads));
+      for (size_t i = 0; i < grads.size(); ++i) {
+        tf::shape_inference::ShapeHandle matrix;
+        TF_RETURN_IF_ERROR(c->WithRank(grads[i], 2, &matrix));
+        c->set_output(static_cast<int>(i), c->Vector(c->UnknownDim()));
+        c->set_output(static_cast<int>(grads.size() + i),
+                      c->Matrix(c->UnknownDim(), c->Dim(matrix, 1)));
+      }
+      return absl::OkStatus();
+    });
+
+class MergeGradientsOp : public tf::OpKernel {
+ public:
+  explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    BagInputs inputs;
+    tf::OpInputList grads;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
+    OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
+    std::vector<OutputGradient> gradients;
+    for (int i = 0; i < grads.size(); ++i) {
+      gradients.push_back(
+          {inputs.ids(i), inputs.bags(i), grads[i].flat<float>().data(), grads[i].dim_size(1)});
+    }
+    TfExecutor executor(ctx);
+    std::unique_ptr<GradientMerger> merger;
+    OP_REQUIRES_OK(ctx, ToTf(GradientMerger::Create(gradients, &executor, &merger)));
+
+    tf::OpOutputList unique_ids;
+    OP_REQUIRES_OK(ctx, ctx->output_list("unique_ids", &unique_ids));
+    std::vector<GradientMerger::Result> results;
+    for (int i = 0; i < grads.size(); ++i) {
+      const int64_t n = merger->num_unique(static_cast<size_t>(i));
+      tf::Tensor* ids_out = nullptr;
+      float* values = nullptr;
+      OP_REQUIRES_OK(ctx, unique_ids.allocate(i, {n}, &ids_out));
+      OP_REQUIRES_OK(ctx,
+                     AllocateFloats(ctx, grads.size() + i, {n, grads[i].dim_size(1)}, &values));
+      results.push_back({ids_out->flat<int64_t>().data(), values});
+    }
+    merger->Write(results, &executor);
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseMergeGradients").Device(tf::DEVICE_CPU), MergeGradientsOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,140 @@
+// KerasSparseCreateTables: options -> handles of new tables.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/initializer_attributes.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+// Names and paths are no attributes: TensorFlow takes an eager op for one that it has made before
+// if their beginnings and all the rest are the same, and a table would be in the folder of another
+// one.
+REGISTER_OP("KerasSparseCreateTables")
+    .Input("names: string")
+    .Input("storage_paths: string")
+    .Attr("N: int >= 1")
+    .Attr("input_dims: list(int)")
+    .Attr("output_dims: list(int)")
+    .Attr("initializers: list(string)")
+    .Attr("initializer_args: list(float)")
+    .Attr("seeds: list(int)")
+    .Attr("initializer_parts: list(int)")
+    .Attr("out_of_range: list(string)")
+    // Two entries a table, empty where there are fewer lower tiers; with memory three sizes.
+    .Attr("lower_tiers: list(string)")
+    .Attr("storage_sizes: list(int)")
+    .Attr("cache_strategies: list(string)")
+    .Attr("keeps_gradient_steps: list(bool)")
+    .Output("handles: N * resource")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
+      return absl::OkStatus();
+    });
+
+class CreateTablesOp : public tf::OpKernel {
+ public:
+  explicit CreateTablesOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadOptions(ctx));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TfExecutor executor(ctx);
+    const auto n = static_cast<int64_t>(options_.size());
+    OP_REQUIRES(ctx, ctx->input(0).NumElements() == n && ctx->input(1).NumElements() == n,
+                InvalidInput(absl::StrCat(
+                    "`names` and `storage_paths` must have one entry a table. Received: N=", n)));
+    for (size_t i = 0; i < options_.size(); ++i) {
+      const auto element = static_cast<int64_t>(i);
+      TableOptions options = options_[i];
+      options.name = ctx->input(0).flat<tf::tstring>()(element);
+      options.storage.path = ctx->input(1).flat<tf::tstring>()(element);
+      std::unique_ptr<EmbeddingTable> table;
+      OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options, &executor, &table)));
+      tf::Tensor* handle = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {}, &handle));
+      handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
+          new TableResource(absl::StrCat("table '", options.name, "'"), std::move(table)),
+          ctx->device()->name());
+    }
+  }
+
+ private:
+  absl::Status ReadOptions(tf::OpKernelConstruction* ctx) {
+    int n = 0;
+    std::vector<std::string> out_of_range;
+    std::vector<int64_t> input_dims;
+    std::vector<int64_t> output_dims;
+    std::vector<bool> keeps_gradient_steps;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
+    std::vector<InitializerOptions> initializers;
+    TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
+    std::vector<StorageOptions> storages;
+    TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
+    const auto size = static_cast<size_t>(n);
+    if (input_dims.size() != size || output_dims.size() != size || out_of_range.size() != size ||
+        keeps_gradient_steps.size() != size) {
+      return InvalidInput(
+          absl::StrCat("`input_dims`, `output_dims`, `out_of_range` and "
+                       "`keeps_gradient_steps` must have one entry a table. Received: N=",
+                       n));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
+        return InvalidInput(absl::StrCat(
+            "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
+            out_of_range[i], "'"));
+      }
+      options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
+                          out_of_range[i] == "zero", storages[i], keeps_gradient_steps[i]});
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status ReadStorages(tf::OpKernelConstruction* ctx, int n,
+                                   std::vector<StorageOptions>* storages) {
+    std::vector<std::string> lower_tiers;
+    std::vector<std::string> strategies;
+    std::vector<int64_t> sizes;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("lower_tiers", &lower_tiers));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("storage_sizes", &sizes));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("cache_strategies", &strategies));
+    const auto size = static_cast<size_t>(n);
+    if (lower_tiers.size() != 2 * size || sizes.size() != 3 * size || strategies.size() != size) {
+      return InvalidInput(
+          absl::StrCat("`cache_strategies` must have one entry a table, `lower_tiers` two, "
+                       "`storage_sizes` three. "
+                       "Received: N=",
+                       n));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      StorageOptions storage;
+      for (size_t tier = 2 * i; tier < 2 * i + 2; ++tier) {
+        if (!lower_tiers[tier].empty()) storage.lower_tiers.push_back(lower_tiers[tier]);
+      }
+      const auto first = sizes.begin() + static_cast<std::ptrdiff_t>(3 * i);
+      const auto num_tiers = static_cast<std::ptrdiff_t>(storage.lower_tiers.size()) + 1;
+      storage.sizes.assign(first, first + num_tiers);
+      storage.cache_strategy = strategies[i];
+      storages->push_back(std::move(storage));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<TableOptions> options_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateTables").Device(tf::DEVICE_CPU), CreateTablesOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,80 @@
+// KerasSparseSetRule: lays the records of tables out for an optimizer's rule.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparseSetRule")
+    .Attr("N: int >= 1")
+    .Attr("rule: string")
+    .Attr("constant_names: list(string)")
+    .Input("handles: N * resource")
+    .Input("constants: double")
+    .Input("weight_decays: double")
+    .Output("generations: int64")
+    .Output("record_floats: int64")
+    .Output("slot_names: string")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      int64_t n = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+      c->set_output(0, c->Vector(n));
+      c->set_output(1, c->Vector(n));
+      c->set_output(2, c->Vector(c->UnknownDim()));
+      return absl::OkStatus();
+    });
+
+class SetRuleOp : public tf::OpKernel {
+ public:
+  explicit SetRuleOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("rule", &rule_.rule));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_names", &constant_names_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    const tf::Tensor* weight_decays = nullptr;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, ctx->input("weight_decays", &weight_decays));
+    const auto n = static_cast<int64_t>(tables.size());
+    OP_REQUIRES(ctx, weight_decays->NumElements() == n,
+                InvalidInput(absl::StrCat("`weight_decays` must have one number a table, ", n,
+                                          ". Received: ", weight_decays->NumElements())));
+    tf::Tensor* generations = nullptr;
+    tf::Tensor* record_floats = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output("generations", {n}, &generations));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output("record_floats", {n}, &record_floats));
+    RuleOptions rule = rule_;
+    OP_REQUIRES_OK(ctx, ReadConstants(ctx, constant_names_, &rule.constants));
+    RuleLayout layout;
+    TfExecutor executor(ctx);
+    for (int64_t i = 0; i < n; ++i) {
+      rule.weight_decay = weight_decays->flat<double>()(i);
+      OP_REQUIRES_OK(ctx, ToTf(tables[static_cast<size_t>(i)]->SetRule(rule, &executor, &layout)));
+      generations->flat<int64_t>()(i) = layout.generation;
+      record_floats->flat<int64_t>()(i) = layout.record_floats;
+    }
+    tf::Tensor* slot_names = nullptr;
+    OP_REQUIRES_OK(
+        ctx, ctx->allocate_output("slot_names", {static_cast<int64_t>(layout.slot_names.size())},
+                                  &slot_names));
+    for (size_t i = 0; i < layout.slot_names.size(); ++i) {
+      slot_names->flat<tf::tstring>()(static_cast<int64_t>(i)) = layout.slot_names[i];
+    }
+  }
+
+ private:
+  RuleOptions rule_;
+  std::vector<std::string> constant_names_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRule").Device(tf::DEVICE_CPU), SetRuleOp);
+
+}  // namespace keras_sparse

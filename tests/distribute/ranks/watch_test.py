@@ -1,0 +1,53 @@
+import pytest
+
+from keras_sparse.distribute.ranks import runtime
+from keras_sparse.distribute.ranks.stall_text import stall_text
+from keras_sparse.distribute.ranks.watch import is_stall
+
+
+@pytest.mark.parametrize(
+    ("of_ranks", "expected"),
+    [
+        ([{"a": 1}, {"b": 1}], True),
+        ([{"a": 1}, {"a": 1}, {"b": 1}], True),
+        ([{"a": 1}, {}], False),  # it computes, or stands in a debugger
+        ([{"a": 1}, {"a": 2}], False),  # all are there: it goes on
+        ([{"a": 1, "b": 2}, {"b": 1}], False),
+    ],
+)
+def test_ranks_wait_for_good_where_each_waits_and_no_call_has_all(of_ranks, expected):
+    assert is_stall(of_ranks) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "meaning"),
+    [
+        ("keras_sparse.exchange_0.step.1.ids", "the lookup of a batch"),
+        ("keras_sparse.exchange_12.step.1.gradients", "the gradients of a batch, for tables"),
+        ("keras_sparse.optimizer_0.step.1.dense.float32", "a step of `DistributedOptimizer`"),
+        ("average_metrics.states", "`MetricAverage` or `average_metrics`, after the last batch"),
+        ("keras_sparse.together.save_begins", "saving or loading"),
+        ("mine", "a call"),
+    ],
+)
+def test_says_what_each_rank_waits_for(call, meaning):
+    text = stall_text("[rank 1 of 2] ", 30.0, [{call: 3}, {"other": 4}])
+    assert text.startswith("[rank 1 of 2] This rank ends because all ranks have waited")
+    assert "for 30 s, in different calls. All must call `fit`" in text
+    assert text.endswith(f"Received: rank 0 in {meaning} ('{call}'), rank 1 in a call ('other')")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, 30), ("", 30), ("0", 0), ("2.5", 2.5)])
+def test_the_limit_is_a_number_of_the_environment(text, seconds, monkeypatch):
+    if text is None:
+        monkeypatch.delenv("KERAS_SPARSE_STALL_SECONDS", raising=False)
+    else:
+        monkeypatch.setenv("KERAS_SPARSE_STALL_SECONDS", text)
+    assert runtime.stall_seconds() == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
+def test_another_limit_is_an_error(text, monkeypatch):
+    monkeypatch.setenv("KERAS_SPARSE_STALL_SECONDS", text)
+    with pytest.raises(ValueError, match=f"must be a number of seconds.*Received.*'{text}'"):
+        runtime.stall_seconds()

@@ -1,0 +1,139 @@
+#include "ops/core/gradients/gradient_merger.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/ops/core/support/reference.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+namespace merge_test {
+
+struct Merged {
+  std::vector<int64_t> ids;
+  std::vector<float> values;
+};
+
+std::vector<Merged> Merge(const std::vector<OutputGradient>& gradients, Executor* executor) {
+  std::unique_ptr<GradientMerger> merger;
+  EXPECT_TRUE(IsOk(GradientMerger::Create(gradients, executor, &merger)));
+  std::vector<Merged> merged(gradients.size());
+  std::vector<GradientMerger::Result> results;
+  for (size_t g = 0; g < gradients.size(); ++g) {
+    merged[g].ids.resize(static_cast<size_t>(merger->num_unique(g)));
+    merged[g].values.resize(merged[g].ids.size() * static_cast<size_t>(gradients[g].dim));
+    results.push_back({merged[g].ids.data(), merged[g].values.data()});
+  }
+  merger->Write(results, executor);
+  return merged;
+}
+
+void ExpectMerged(const Merged& merged, const std::vector<int64_t>& ids, const Bags& bags,
+                  const std::vector<float>& grads, int64_t dim) {
+  const auto reference = ReferenceMerge(ids, bags, grads, dim);
+  ASSERT_EQ(merged.ids.size(), reference.size());
+  for (size_t u = 0; u < merged.ids.size(); ++u) {
+    const auto begin = merged.values.begin() + static_cast<std::ptrdiff_t>(u) * dim;
+    ASSERT_TRUE(reference.count(merged.ids[u]));
+    ExpectNear({begin, begin + dim}, reference.at(merged.ids[u]), 2e-5);
+  }
+}
+
+TEST(GradientMerger, SumsEqualIdsByHand) {
+  const std::vector<int64_t> ids = {7, -1, 7};
+  const std::vector<float> grads = {1, 2, 10, 20, 100, 200};
+  const Merged merged = Merge({{ids.data(), NoBags(ids), grads.data(), 2}}, Inline())[0];
+  EXPECT_EQ(merged.ids, (std::vector<int64_t>{7, -1}));
+  EXPECT_EQ(merged.values, (std::vector<float>{101, 202, 10, 20}));
+}
+
+TEST(GradientMerger, AgreesWithADoubleReferenceForEachCombiner) {
+  ThreadExecutor executor(2);
+  for (const int64_t dim : {1, 3, 33, 64}) {
+    const std::vector<int64_t> splits = RandomSplits(3000, 5, 1);
+    const std::vector<int64_t> ids = RandomIds(splits.back(), -500, 500, 2);
+    const std::vector<float> weights = RandomFloats(splits.back(), 3);
+    const std::vector<float> grads = RandomFloats(3000 * dim, 4);
+    for (const Bags& bags :
+         {BagsOf(Combiner::kSum, splits), BagsOf(Combiner::kSum, splits, weights),
+          BagsOf(Combiner::kMean, splits), BagsOf(Combiner::kSqrtN, splits),
+          BagsOf(Combiner::kSqrtN, splits, weights)}) {
+      ExpectMerged(Merge({{ids.data(), bags, grads.data(), dim}}, &executor)[0], ids, bags, grads,
+                   dim);
+    }
+  }
+}
+
+TEST(GradientMerger, MergesManyGradientsInOneCall) {
+  ThreadExecutor executor(3);
+  const std::vector<int64_t> a = RandomIds(20000, 0, 3000, 5);
+  const std::vector<int64_t> b = {4, 4};
+  const std::vector<int64_t> splits = {0, 0, 2};
+  const std::vector<int64_t> none;
+  const std::vector<float> grads_a = RandomFloats(20000 * 5, 6);
+  const std::vector<float> grads_b = {1, 2, 3, 4};
+  const auto merged = Merge({{a.data(), NoBags(a), grads_a.data(), 5},
+                             {none.data(), NoBags(none), nullptr, 3},
+                             {b.data(), BagsOf(Combiner::kMean, splits), grads_b.data(), 2}},
+                            &executor);
+  ExpectMerged(merged[0], a, NoBags(a), grads_a, 5);
+  EXPECT_TRUE(merged[1].ids.empty());
+  EXPECT_EQ(merged[2].ids, (std::vector<int64_t>{4}));
+  EXPECT_EQ(merged[2].values, (std::vector<float>{3, 4}));
+}
+
+TEST(GradientMerger, HasNoNanFromEmptyBagsOrZeroDivisors) {
+  const std::vector<int64_t> ids = {1, 2};
+  const std::vector<int64_t> splits = {0, 0, 2, 2};
+  const std::vector<float> weights = {1, -1};
+  const std::vector<float> grads = {1, 1, 1};
+  const Merged merged =
+      Merge({{ids.data(), BagsOf(Combiner::kMean, splits, weights), grads.data(), 1}}, Inline())[0];
+  EXPECT_EQ(merged.values[0], 0);
+  EXPECT_EQ(merged.values[1], 0);
+}
+
+TEST(GradientMerger, SumsOneIdThatIsRepeatedAMillionTimes) {
+  const std::vector<int64_t> ids(1000000, 3);
+  const std::vector<int64_t> splits = {0, 1000000};
+  const std::vector<float> grads = {0.5f};
+  ThreadExecutor executor(2);
+  const Merged merged =
+      Merge({{ids.data(), BagsOf(Combiner::kSum, splits), grads.data(), 1}}, &executor)[0];
+  EXPECT_EQ(merged.ids, (std::vector<int64_t>{3}));
+  EXPECT_EQ(merged.values, (std::vector<float>{500000}));
+}
+
+TEST(GradientMerger, GivesTheSameBitsOnOneThreadAndMany) {
+  const std::vector<int64_t> splits = RandomSplits(20000, 4, 7);
+  const std::vector<int64_t> ids = RandomIds(splits.back(), 0, 2000, 8);
+  const std::vector<float> weights = RandomFloats(splits.back(), 9);
+  const std::vector<float> grads = RandomFloats(20000 * 5, 10);
+  const Bags bags = BagsOf(Combiner::kSqrtN, splits, weights);
+  const Merged one = Merge({{ids.data(), bags, grads.data(), 5}}, Inline())[0];
+  for (const int threads : {1, 2, 5}) {
+    ThreadExecutor executor(threads);
+    const Merged many = Merge({{ids.data(), bags, grads.data(), 5}}, &executor)[0];
+    EXPECT_EQ(many.ids, one.ids);
+    EXPECT_EQ(Bits(many.values), Bits(one.values));
+  }
+}
+
+TEST(GradientMerger, RefusesBrokenSplits) {
+  const std::vector<int64_t> ids = {1, 2};
+  const std::vector<int64_t> splits = {0, 1};
+  const std::vector<float> grads = {1};
+  Bags bags = BagsOf(Combiner::kSum, splits);
+  bags.num_ids = 2;
+  std::unique_ptr<GradientMerger> merger;
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kInvalidArgument, "`row_splits` must rise",
+                GradientMerger::Create({{ids.data(), bags, grads.data(), 1}}, Inline(), &merger)));
+}
+
+}  // namespace merge_test
+}  // namespace keras_sparse

@@ -1,0 +1,197 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "ops/core/stores/dram_store.h"
+#include "ops/core/table/embedding_table.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+namespace export_import_test {
+
+std::unique_ptr<EmbeddingTable> Trained(const TableOptions& options, int64_t num_ids = 3000) {
+  auto table = OpenWithRule(options, AdagradRule(0.1));
+  const auto ids = RandomIds(num_ids, 0, 1999, 1);
+  EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(num_ids * options.output_dim, 2))));
+  return table;
+}
+
+// Copies all of a table into another, in pieces.
+void Copy(const EmbeddingTable& from, EmbeddingTable* to, int64_t max_rows) {
+  ExportedRows rows;
+  for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
+    ASSERT_TRUE(IsOk(from.Export(cursor, max_rows, &rows)));
+    ASSERT_TRUE(IsOk(to->Import(rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
+                                rows.records.data(), from.record_floats(), Inline())));
+  }
+}
+
+TEST(Export, GivesEachRowOnceInPiecesOfAnySize) {
+  for (const TableOptions& options : {Dynamic(2), Options(2000, 2)}) {
+    const auto table = Trained(options);
+    const Exported all = ExportAll(*table, std::numeric_limits<int64_t>::max());
+    EXPECT_EQ(static_cast<int64_t>(all.size()), table->size());
+    for (const int64_t max_rows : {-1, 0, 1, 100, 5000})
+      EXPECT_EQ(ExportAll(*table, max_rows), all);
+  }
+}
+
+TEST(Export, GivesNothingOfAnEmptyTable) {
+  ExportedRows rows;
+  ASSERT_TRUE(IsOk(Open(Dynamic(2))->Export(0, 10, &rows)));
+  EXPECT_TRUE(rows.keys.empty());
+  EXPECT_TRUE(rows.records.empty());
+  EXPECT_EQ(rows.next_cursor, -1);
+}
+
+TEST(Export, HoldsEveryExtremeKey) {
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
+  ASSERT_TRUE(IsOk(Subtract(table.get(), ExtremeKeys(), {1, 2, 3, 4, 5})));
+  const Exported all = ExportAll(*table, 1);
+  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(all.count(key), 1u);
+}
+
+TEST(Export, RefusesToGoOnOnceTheTableHasChanged) {
+  for (const TableOptions& options : {Dynamic(2), Options(2000, 2)}) {
+    const auto table = Trained(options);
+    const int64_t key = 3;
+    const std::vector<std::function<Status()>> changes = {
+        [&] { return Apply(table.get(), {0.1f}, {3}, {1, 1}); },
+        [&] { return table->Import(&key, 1, std::vector<float>(2).data(), 2, Inline()); },
+        [&] { return table->Clear(Inline()); },
+        [&] { return table->SetRule(AdagradRule(0.1), Inline()); }};
+    for (const auto& change : changes) {
+      ASSERT_TRUE(
+          IsOk(Apply(table.get(), {0.1f}, RandomIds(3000, 0, 1999, 3), std::vector<float>(6000))));
+      ExportedRows rows;
+      ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
+      ASSERT_GT(rows.next_cursor, 0);
+      ASSERT_TRUE(IsOk(change()));
+      EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must not change while it is exported",
+                            table->Export(rows.next_cursor, 10, &rows)));
+    }
+  }
+}
+
+TEST(Export, GoesOnAcrossLookupsAndRefusedChanges) {
+  const auto table = Trained(Options(2000, 2));
+  ExportedRows rows;
+  ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
+  (void)Lookup(table.get(), {1, 2});
+  EXPECT_FALSE(Apply(table.get(), {0.1f}, {2000}, {1, 1}).ok());
+  const int64_t bad_key = -1;
+  EXPECT_FALSE(table->Import(&bad_key, 1, std::vector<float>(2).data(), 2, Inline()).ok());
+  EXPECT_TRUE(IsOk(table->Export(rows.next_cursor, 10, &rows)));
+}
+
+TEST(Export, GivesAnEmptyPieceOnceAllIsOut) {
+  for (const TableOptions& options : {Dynamic(2), Options(3, 2)}) {
+    const auto table = OpenWithRule(options, AdagradRule(0));
+    ExportedRows rows;
+    EXPECT_TRUE(IsOk(table->Export(-1, 10, &rows)));
+    EXPECT_TRUE(rows.keys.empty());
+    EXPECT_EQ(rows.record_floats, 4);
+    EXPECT_EQ(rows.next_cursor, -1);
+  }
+}
+
+TEST(Export, RefusesOrEndsAtACursorItNeverGave) {
+  for (const TableOptions& options : {Dynamic(2), Options(2000, 2)}) {
+    const auto table = Open(options);  // version 0, so that small cursors are of this version
+    ExportedRows rows;
+    for (const int64_t cursor :
+         {int64_t{5000}, int64_t{1} << 40, int64_t{1} << 44, int64_t{9} << 44, int64_t{-1},
+          std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+      if (!table->Export(cursor, 10, &rows).ok()) continue;
+      EXPECT_TRUE(rows.keys.empty());
+      EXPECT_EQ(rows.next_cursor, -1);
+    }
+  }
+}
+
+TEST(Import, BringsBackWhatExportGaveAndTrainsOnAlike) {
+  for (const TableOptions& options : {Dynamic(3), Options(2000, 3)}) {
+    const auto table = Trained(options);
+    const auto copy = OpenWithRule(options, AdagradRule(0.1));
+    Copy(*table, copy.get(), 100);
+    EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
+    const auto ids = RandomIds(500, 0, 1999, 7);
+    for (EmbeddingTable* each : {table.get(), copy.get()}) {
+      ASSERT_TRUE(IsOk(Apply(each, {0.1f}, ids, RandomFloats(1500, 8))));
+    }
+    EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
+  }
+}
+
+TEST(Import, OfRowsAloneKeepsSlotsAndStartsThoseOfNewRows) {
+  const auto table = OpenWithRule(Dynamic(2), AdagradRule(0.5));
+  ASSERT_TRUE(IsOk(Apply(table.get(), {0}, {4}, {1, 2})));
+  const std::vector<int64_t> keys = {4, 9};
+  const std::vector<float> rows = {10, 20, 30, 40};
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, rows.data(), 2, Inline())));
+  EXPECT_EQ(ExportAll(*table).at(4).record, (std::vector<float>{10, 20, 1.5f, 4.5f}));
+  EXPECT_EQ(ExportAll(*table).at(9).record, (std::vector<float>{30, 40, 0.5f, 0.5f}));
+}
+
+TEST(Import, KeepsTheLastRowOfARepeatedKey) {
+  const auto table = Open(Dynamic(1));
+  const std::vector<int64_t> keys = {4, 5, 4};
+  const std::vector<float> rows = {1, 2, 3};
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 1, Inline())));
+  EXPECT_EQ(Lookup(table.get(), {4, 5}), (std::vector<float>{3, 2}));
+  EXPECT_EQ(table->size(), 2);
+}
+
+TEST(Import, RefusesAnotherWidthAndChangesNothing) {
+  const auto table = Trained(Dynamic(2));
+  const Exported before = ExportAll(*table);
+  const std::vector<int64_t> keys = {1};
+  const std::vector<float> records(10, 9.0f);
+  for (const int64_t width : {0, 1, 3, 5, -2}) {
+    EXPECT_TRUE(
+        FailsWith(StatusCode::kInvalidArgument,
+                  "must be 2 wide (rows) or 4 (rows and slots of rule 'adagrad'). Received: " +
+                      std::to_string(width),
+                  table->Import(keys.data(), 1, records.data(), width, Inline())));
+  }
+  EXPECT_EQ(ExportAll(*table), before);
+}
+
+TEST(Import, RefusesKeysOutsideAStaticTableAndChangesNothing) {
+  TableOptions options = Options(2000, 2);
+  options.out_of_range_is_zero = true;  // that is for lookups
+  const auto table = Trained(options);
+  const Exported before = ExportAll(*table);
+  const std::vector<float> records(8, 9.0f);
+  for (const int64_t bad : {int64_t{-1}, int64_t{2000}}) {
+    const std::vector<int64_t> keys = {1, bad};
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "keys[1] = " + std::to_string(bad),
+                          table->Import(keys.data(), 2, records.data(), 2, Inline())));
+  }
+  EXPECT_EQ(ExportAll(*table), before);
+}
+
+TEST(Import, TakesNothing) {
+  const auto table = Open(Dynamic(2));
+  EXPECT_TRUE(IsOk(table->Import(nullptr, 0, nullptr, 2, Inline())));
+  EXPECT_EQ(table->size(), 0);
+}
+
+TEST(Import, FillsATableFromManyThreads) {
+  const auto table = OpenWithRule(Dynamic(2), SgdRule());
+  const auto keys = RandomIds(50000, 0, 1 << 30, 5);
+  ThreadExecutor executor(4);
+  const auto records = RandomFloats(100000, 6);
+  ASSERT_TRUE(IsOk(table->Import(keys.data(), 50000, records.data(), 2, &executor)));
+  for (size_t i = 0; i < keys.size(); i += 501) {
+    EXPECT_EQ(Lookup(table.get(), {keys[i]})[1], records[2 * i + 1]);
+  }
+}
+
+}  // namespace export_import_test
+}  // namespace keras_sparse

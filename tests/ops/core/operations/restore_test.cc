@@ -1,0 +1,161 @@
+// EmbeddingTable::Restore: a table goes on where a saved one was.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/ops/core/support/all_rule_cases.h"
+#include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/temp_folder.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+namespace restore_test {
+
+TableOptions WithAges(int64_t dim) {
+  TableOptions options = Dynamic(dim);
+  options.keeps_gradient_step = true;
+  return options;
+}
+
+// Steps from `first` on, at another rate each, of some keys each.
+void Train(EmbeddingTable* table, const RuleCase& rule, int64_t first, int64_t last) {
+  for (int64_t step = first; step < last; ++step) {
+    std::vector<int64_t> keys;
+    for (int64_t key = 0; key < 60; ++key) {
+      if ((key * 7 + step) % (key % 9 + 1) == 0) keys.push_back(key);
+    }
+    const std::vector<float> grads =
+        RandomFloats(static_cast<int64_t>(keys.size()) * table->dim(), static_cast<uint64_t>(step));
+    const double rate = 0.05 / (1.0 + static_cast<double>(step % 5));
+    ASSERT_TRUE(IsOk(Apply(table, rule.Numbers({step + 1, rate}), keys, grads)));
+  }
+}
+
+// Raw records, in pieces of `piece`.
+void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece) {
+  ThreadExecutor executor(2);
+  std::vector<int64_t> keys;
+  std::vector<float> words;
+  const auto import_piece = [&] {
+    const auto n = static_cast<int64_t>(keys.size());
+    if (n == 0) return;
+    const int64_t width = static_cast<int64_t>(words.size()) / n;
+    ASSERT_TRUE(IsOk(table->Import(keys.data(), n, words.data(), width, &executor)));
+    keys.clear();
+    words.clear();
+  };
+  for (const auto& [key, record] : records) {
+    keys.push_back(key);
+    const size_t begin = words.size();
+    words.resize(begin + record.size() / 4);
+    std::memcpy(words.data() + begin, record.data(), record.size());
+    if (keys.size() == piece) import_piece();
+  }
+  import_piece();
+}
+
+class RestoreOfEachRule : public ::testing::TestWithParam<RuleCase> {};
+
+TEST_P(RestoreOfEachRule, GoesOnBitForBit) {
+  const RuleCase& rule = GetParam();
+  const TempFolder folder;
+  TableOptions tiered = WithAges(4);
+  tiered.storage = {{"ssdhash"}, {1, int64_t{1} << 30}, folder / "rows", "LRU"};
+  const auto saved = OpenWithRule(WithAges(4), rule.options);
+  Train(saved.get(), rule, 0, 40);
+  const StoredRecords old = ExportRaw(saved.get());
+  Train(saved.get(), rule, 40, 50);
+  for (const TableOptions& options : {WithAges(4), tiered}) {
+    const auto restored = OpenWithRule(options, rule.options);
+    Train(restored.get(), rule, 0, 3);
+    ASSERT_TRUE(IsOk(restored->Restore(saved->history(), Inline())));
+    EXPECT_EQ(restored->size(), 0);
+    // As a delta does: what is old first.
+    ImportRaw(restored.get(), old, 7);
+    ImportRaw(restored.get(), ExportRaw(saved.get()), 7);
+    EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
+    const auto going_on = OpenWithRule(WithAges(4), rule.options);
+    Train(going_on.get(), rule, 0, 60);
+    Train(restored.get(), rule, 50, 60);
+    EXPECT_EQ(ExportAll(*restored), ExportAll(*going_on));
+    ExportedRows ages;
+    ASSERT_TRUE(IsOk(restored->Export(0, 1, &ages)));
+    EXPECT_EQ(ages.ages.size(), ages.keys.size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RestoreOfEachRule, ::testing::ValuesIn(AllRuleCases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(Restore, KeepsAHistoryThatIsLargeUntilAllRowsAreThere) {
+  const RuleCase rule = AdamCase("adam", "adam");
+  const auto saved = OpenWithRule(Dynamic(4), rule.options);
+  Train(saved.get(), rule, 0, 1);
+  const StoredRecords old = ExportRaw(saved.get());
+  RuleHistory history = saved->history();
+  for (int64_t i = 1; i < 30000; ++i) {  // more than what a few rows are worth
+    const std::vector<float> numbers = rule.Numbers({i + 1, 0.01 + 1e-6 * static_cast<double>(i)});
+    history.run_lengths.push_back(1);
+    history.numbers.insert(history.numbers.end(), numbers.begin(), numbers.end());
+    ++history.step;
+  }
+  const auto restored = OpenWithRule(Dynamic(4), rule.options);
+  ASSERT_TRUE(IsOk(restored->Restore(history, Inline())));
+  ImportRaw(restored.get(), old, 3);
+  ASSERT_TRUE(IsOk(EraseRows(restored.get(), {1})));
+  ImportRaw(restored.get(), old, 5);
+  EXPECT_EQ(ExportRaw(restored.get()), old);
+  EXPECT_EQ(restored->history().first_step, 0);
+  Train(restored.get(), rule, 30000, 30001);
+  EXPECT_EQ(restored->history().first_step, 30001) << "and not longer";
+}
+
+TEST(Restore, RefusesWhatIsNoHistoryOfTheRuleAndChangesNothing) {
+  const RuleCase rule = AdamCase("adam", "adam");
+  const auto table = OpenWithRule(Dynamic(4), rule.options);
+  Train(table.get(), rule, 0, 5);
+  const StoredRecords before = ExportRaw(table.get());
+  RuleHistory history = table->history();
+  history.run_lengths.push_back(1);
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`run_lengths` must be the steps",
+                        table->Restore(history, Inline())));
+  EXPECT_EQ(ExportRaw(table.get()), before);
+}
+
+TEST(Restore, RefusesRecordsOfStepsThatItDoesNotKnow) {
+  const RuleCase rule = AdamCase("adam", "adam");
+  const auto table = OpenWithRule(Dynamic(4), rule.options);
+  Train(table.get(), rule, 0, 5);
+  RuleHistory history = table->history();
+  history.first_step = history.step = 1000;
+  history.run_lengths.clear();
+  history.numbers.clear();
+  ASSERT_TRUE(IsOk(table->Restore(history, Inline())));
+  std::vector<float> record(13);
+  const uint32_t step = 999;
+  std::memcpy(&record[12], &step, sizeof(step));
+  const int64_t key = 1;
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must be in [1000, 1000] modulo 2^32",
+                        table->Import(&key, 1, record.data(), 13, Inline())));
+  EXPECT_EQ(table->size(), 0);
+}
+
+TEST(Restore, OfATableWithoutARuleKeepsItsAges) {
+  const auto saved = Open(WithAges(4));
+  const auto restored = Open(WithAges(4));
+  const std::vector<int64_t> keys = {1, 2};
+  const std::vector<uint32_t> ages = {5, 0};
+  ASSERT_TRUE(
+      IsOk(saved->Import(keys.data(), 2, RandomFloats(8, 1).data(), 4, Inline(), ages.data())));
+  ASSERT_TRUE(IsOk(restored->Restore(saved->history(), Inline())));
+  ImportRaw(restored.get(), ExportRaw(saved.get()), 9);
+  EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
+}
+
+}  // namespace restore_test
+}  // namespace keras_sparse

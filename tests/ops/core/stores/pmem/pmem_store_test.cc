@@ -1,0 +1,296 @@
+#include "ops/core/stores/pmem/pmem_store.h"
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ops/core/support/check_store.h"
+#include "tests/ops/core/support/check_tiered_table.h"
+#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/temp_folder.h"
+
+namespace keras_sparse {
+namespace pmem_store_test {
+
+constexpr int64_t kStride = 100 + 12;
+constexpr int64_t kExtent = 64 + 20 * kStride;  // 20 entries of 100 bytes
+
+PmemOptions Pmem(const std::string& folder, int64_t record_bytes = 100) {
+  PmemOptions options;
+  options.env = Env::Posix();
+  options.folder = folder;
+  options.record_bytes = record_bytes;
+  options.extent_bytes = kExtent;
+  return options;
+}
+
+std::unique_ptr<RowStore> Open(const PmemOptions& options) {
+  std::unique_ptr<RowStore> store;
+  EXPECT_TRUE(IsOk(PmemStore::Open(options, &store)));
+  return store;
+}
+
+TEST(PmemStore, KeepsTheContractOfAStore) {
+  const TempFolder folder;
+  int64_t number = 0;
+  CheckStore([&](int64_t record_bytes) {
+    PmemOptions options = Pmem(folder / std::to_string(number++), record_bytes);
+    options.extent_bytes = 64 + 100 * (record_bytes + 12);
+    return Open(options);
+  });
+  // As a table opens it, and with the order of its rows.
+  CheckStore([&](int64_t record_bytes) {
+    StoreOptions options{"pmem", folder / std::to_string(number++), record_bytes, 64 << 20, true};
+    std::unique_ptr<RowStore> store;
+    EXPECT_TRUE(IsOk(RowStore::Open(options, &store)));
+    return store;
+  });
+  EXPECT_TRUE(folder.Contents().empty()) << "a store leaves nothing behind";
+}
+
+TEST(PmemStore, TakesAtMost24BytesOfMemoryARow) {
+  const TempFolder folder;
+  PmemOptions options = Pmem(folder / "store", 4);
+  options.extent_bytes = 16 << 20;
+  const auto store = Open(options);
+  for (int64_t first = 0; first < 1000000; first += 100000) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(first, first + 100000), 1)));
+  }
+  EXPECT_LE(store->memory_bytes(), 24 * store->num_rows());
+}
+
+TEST(PmemStore, GrowsByExtentsAndReusesWhatIsErased) {
+  const TempFolder folder;
+  const auto store = Open(Pmem(folder / "store"));
+  EXPECT_EQ(store->bytes(), 0);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20), 1)));
+  EXPECT_EQ(store->bytes(), kExtent);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(20, 90), 1)));
+  EXPECT_EQ(store->bytes(), 5 * kExtent);
+  EXPECT_EQ(folder.Contents().count("store/000004.pmem"), 1u);
+  // 10 free entries, and those of the rows that go.
+  const std::vector<int64_t> some = Range(30, 60);
+  for (int64_t round = 0; round < 50; ++round) {
+    ASSERT_TRUE(IsOk(store->Erase(some.data(), 30)));
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), some, round)));
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 10), round)));
+  }
+  EXPECT_EQ(store->bytes(), 5 * kExtent);
+  EXPECT_EQ(store->num_rows(), 90);
+  ASSERT_TRUE(IsOk(store->Clear()));
+  EXPECT_EQ(store->bytes(), 0);
+  EXPECT_EQ(folder.Contents().size(), 1u) << "the store's folder alone";
+}
+
+TEST(PmemStore, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
+  const TempFolder folder;
+  PmemOptions options = Pmem(folder / "store");
+  // 3 whole extents and one of 4 entries; one entry is for records that replace others.
+  options.capacity = 3 * kExtent + 64 + 5 * kStride - 1;
+  const auto store = Open(options);
+  EXPECT_EQ(store->Room(), 63);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 60), 1)));
+  EXPECT_EQ(store->Room(), 3);
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "the size of the pmem tier must hold",
+                        PutRecords(store.get(), Range(50, 64), 2)));
+  EXPECT_EQ(WalkStore(*store, 7), Records(Range(0, 60), 1, 100));
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(60, 63), 1)));
+  EXPECT_EQ(store->Room(), 0);
+  // All can still be replaced, also in one call, with repeats.
+  std::vector<int64_t> twice = Range(0, 63);
+  for (int64_t key = 62; key >= 0; --key) twice.push_back(key);
+  for (int64_t version = 2; version < 6; ++version) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), twice, version)));
+    ASSERT_EQ(WalkStore(*store, 1000), Records(Range(0, 63), version, 100));
+  }
+  EXPECT_LE(store->bytes(), options.capacity);
+}
+
+TEST(PmemStore, HoldsNoRowWhereItsSizeIsLessThanOne) {
+  const TempFolder folder;
+  for (const int64_t capacity : {int64_t{1}, 64 + kStride - 1, 64 + kStride}) {
+    PmemOptions options = Pmem(folder / "store");
+    options.capacity = capacity;
+    const auto store = Open(options);
+    EXPECT_EQ(store->Room(), 0);
+    EXPECT_EQ(PutRecords(store.get(), {1}, 1).code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(store->num_rows(), 0);
+    EXPECT_EQ(store->bytes(), 0);
+  }
+}
+
+TEST(PmemStore, KnowsTheOrderOfItsRows) {
+  const TempFolder folder;
+  PmemOptions options = Pmem(folder / "store");
+  options.keeps_order = true;
+  const auto store = Open(options);
+  std::vector<int64_t> order;
+  std::mt19937_64 random(3);
+  for (int64_t version = 0; version < 200; ++version) {
+    const auto key = static_cast<int64_t>(random() % 70);
+    order.erase(std::remove(order.begin(), order.end(), key), order.end());
+    if (version % 5 == 4) {
+      ASSERT_TRUE(IsOk(store->Erase(&key, 1)));
+    } else {
+      ASSERT_TRUE(IsOk(PutRecords(store.get(), {key}, version)));
+      order.push_back(key);
+    }
+    const auto n = static_cast<size_t>(random() % 10);
+    std::vector<int64_t> keys;
+    std::vector<char> records;
+    ASSERT_TRUE(IsOk(store->Oldest(static_cast<int64_t>(n), &keys, &records)));
+    const std::vector<int64_t> first(order.begin(), order.begin() + std::min(n, order.size()));
+    ASSERT_EQ(keys, first);
+    ASSERT_EQ(records.size(), keys.size() * 100);
+  }
+  const auto unordered = Open(Pmem(folder / "other"));
+  std::vector<int64_t> keys;
+  EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "pmem does not; make it the last one",
+                        unordered->Oldest(1, &keys, nullptr)));
+}
+
+// Fills the store until it fails, then gives the disk room.
+void CheckFullDisk(RowStore* store, const std::string& folder, const std::function<void()>& grow) {
+  Status status;
+  int64_t end = 0;
+  for (; end < 100000 && status.ok(); end += status.ok() ? 15 : 0) {
+    status = PutRecords(store, Range(end, end + 15), 1);
+  }
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, folder, status));
+  EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, end), 1, store->record_bytes()));
+  // Entries that are free still take rows.
+  const std::vector<int64_t> some = Range(0, 15);
+  ASSERT_TRUE(IsOk(store->Erase(some.data(), 15)));
+  ASSERT_TRUE(IsOk(PutRecords(store, Range(0, 10), 2)));
+  grow();
+  ASSERT_TRUE(IsOk(PutRecords(store, Range(0, end + 15), 3)));
+  EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, end + 15), 3, store->record_bytes()));
+}
+
+TEST(PmemStore, LosesNothingWhenNoFileCanBeMade) {
+  for (int64_t creations = 1; creations < 4; ++creations) {
+    const TempFolder folder;
+    FaultyEnv env;
+    env.creations_left = creations;
+    PmemOptions options = Pmem(folder / "store");
+    options.env = &env;
+    const auto store = Open(options);
+    CheckFullDisk(store.get(), folder / "store", [&] { env.creations_left = INT64_MAX; });
+  }
+}
+
+TEST(PmemStore, LosesNothingWhenTheDiskIsFull) {
+  const TempFolder folder;
+  if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
+    GTEST_SKIP() << "this user may not mount a small disk";
+  }
+  PmemOptions options = Pmem(folder / "store");
+  options.extent_bytes = 50000;
+  auto store = Open(options);
+  CheckFullDisk(store.get(), folder / "store", [&] {
+    ASSERT_EQ(::mount("tmpfs", folder.path().c_str(), "tmpfs", MS_REMOUNT, "size=16m"), 0);
+  });
+  store.reset();
+  EXPECT_TRUE(folder.Contents().empty());
+  EXPECT_EQ(::umount(folder.path().c_str()), 0);
+}
+
+TEST(PmemStore, TellsWhatTheFileHasChanged) {
+  const TempFolder folder;
+  PmemOptions options = Pmem(folder / "store");
+  options.keeps_order = true;
+  const auto store = Open(options);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 70), 1)));
+  const std::string path = folder / "store/000001.pmem";
+  // Key 25 is entry 5 of the second extent: one bit of its key, of its checksum, of its record.
+  const int64_t offset = 64 + 5 * kStride;
+  for (const int64_t byte : {3, 9, 60}) {
+    FlipByte(path, offset + byte);
+    const int64_t keys[] = {24, 25};
+    std::string records(200, '?');
+    bool found[2];
+    EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
+                          "the entry at byte " + std::to_string(offset) + " of '" + path + "'",
+                          store->Get(keys, 2, records.data(), found)));
+    ExpectStored(*store, {24, 26}, Records({24, 26}, 1, 100));
+    std::vector<int64_t> oldest;
+    std::vector<char> read;
+    ASSERT_TRUE(IsOk(store->Oldest(26, &oldest, &read)));
+    EXPECT_EQ(oldest.back(), 26) << "rows that can be read may leave";
+    FlipByte(path, offset + byte);
+    ExpectStored(*store, {25}, Records({25}, 1, 100));
+  }
+  FlipByte(path, offset + 60);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), {25}, 2)));
+  ExpectStored(*store, {25}, Records({25}, 2, 100));
+}
+
+TEST(PmemStore, ServesReadersWhileItIsWritten) {
+  const TempFolder folder;
+  constexpr int64_t kKeys = 300;
+  constexpr int64_t kVersions = 100;
+  PmemOptions options = Pmem(folder / "store");
+  options.keeps_order = true;
+  const auto store = Open(options);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), 0)));
+  // A reader may see any version from the last one finished to the last one begun.
+  std::atomic<int64_t> begun{0};
+  std::atomic<int64_t> finished{0};
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      while (finished < kVersions) {
+        const std::vector<int64_t> keys = RandomIds(20, 0, kKeys - 1, random());
+        std::string records(20 * 100, '?');
+        bool found[20];
+        const int64_t least = finished;
+        ASSERT_TRUE(IsOk(store->Get(keys.data(), 20, records.data(), found)));
+        const int64_t greatest = begun;
+        for (size_t i = 0; i < 20; ++i) {
+          bool is_one = false;
+          for (int64_t v = least; v <= greatest && !is_one; ++v) {
+            is_one = records.substr(100 * i, 100) == MakeRecord(keys[i], v, 100);
+          }
+          ASSERT_TRUE(found[i] && is_one) << "key " << keys[i];
+        }
+      }
+    });
+  }
+  // Others come and go, so that entries are taken over and files are made.
+  threads.emplace_back([&] {
+    for (int64_t round = 0; finished < kVersions; ++round) {
+      const std::vector<int64_t> keys = Range(1000, 1000 + 10 * (round % 40));
+      ASSERT_TRUE(IsOk(PutRecords(store.get(), keys, round)));
+      ExpectStored(*store, keys, Records(keys, round, 100));
+      ASSERT_TRUE(IsOk(store->Erase(keys.data(), static_cast<int64_t>(keys.size()))));
+    }
+  });
+  for (int64_t version = 1; version <= kVersions; ++version) {
+    begun = version;
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), version)));
+    finished = version;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(WalkStore(*store, 50), Records(Range(0, kKeys), kVersions, 100));
+}
+
+TEST(PmemStore, IsATierBelowMemory) {
+  for (const int64_t first_bytes : {1, 40000}) {
+    for (const RuleOptions& rule : {AdagradRule(0.1), AdamRule()}) {
+      CheckTieredTable({{"pmem"}, {first_bytes, 2 << 20}, "", "LRU"}, rule);
+    }
+  }
+}
+
+}  // namespace pmem_store_test
+}  // namespace keras_sparse

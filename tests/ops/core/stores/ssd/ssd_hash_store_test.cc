@@ -1,0 +1,280 @@
+#include "ops/core/stores/ssd/ssd_hash_store.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ops/core/support/check_store.h"
+#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/temp_folder.h"
+
+namespace keras_sparse {
+namespace ssd_hash_store_test {
+
+constexpr int64_t kStride = 12;  // beside the record
+
+// Through the page cache of the system, and past it.
+class SsdHashStoreTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!GetParam()) return;
+    const TempFolder folder;
+    std::unique_ptr<File> file;
+    const Status made = Env::Posix()->CreateDirectFile(folder / "file", &file);
+    if (!made.ok()) GTEST_SKIP() << made.message();
+  }
+
+  // Small segments, so that a few rows fill some.
+  static std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
+                                        int64_t segment_bytes = 4096, Env* env = Env::Posix(),
+                                        int64_t capacity = INT64_MAX) {
+    SsdHashOptions options;
+    options.env = env;
+    options.folder = folder;
+    options.record_bytes = record_bytes;
+    options.segment_bytes = segment_bytes;
+    options.capacity = capacity;
+    options.direct_io = GetParam();
+    std::unique_ptr<RowStore> store;
+    EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+    return store;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(DirectIo, SsdHashStoreTest, testing::Bool(),
+                         [](const auto& each) { return each.param ? "On" : "Off"; });
+
+TEST_P(SsdHashStoreTest, KeepsTheContractOfAStore) {
+  const TempFolder folder;
+  int64_t number = 0;
+  CheckStore(
+      [&](int64_t record_bytes) { return Open(folder / std::to_string(number++), record_bytes); });
+  // In buffers alone, as nothing fills a segment.
+  CheckStore([&](int64_t record_bytes) {
+    return Open(folder / std::to_string(number++), record_bytes, int64_t{64} << 20);
+  });
+  EXPECT_TRUE(folder.Contents().empty()) << "a store leaves nothing behind";
+}
+
+TEST_P(SsdHashStoreTest, ReadsRowsBackFromItsFiles) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 500, int64_t{1} << 20);
+  const std::vector<int64_t> keys = Range(0, 10000);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), keys, 1)));
+  EXPECT_GE(store->bytes(), 10000 * (500 + kStride));
+  EXPECT_LE(store->bytes(), 10000 * (500 + kStride) + 10 * 64);
+  ExpectStored(*store, RandomIds(5000, -100, 10100, 3), Records(keys, 1, 500));
+}
+
+TEST_P(SsdHashStoreTest, TakesAtMost24BytesOfMemoryARow) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 4, int64_t{64} << 20);
+  for (int64_t first = 0; first < 1000000; first += 100000) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(first, first + 100000), 1)));
+  }
+  EXPECT_LE(store->memory_bytes() - (1 << 20), 24 * store->num_rows());
+}
+
+TEST_P(SsdHashStoreTest, GivesTheRoomOfDeadEntriesBack) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 100, 8192);
+  const std::vector<int64_t> keys = Range(0, 1000);
+  std::mt19937_64 random(7);
+  StoredRecords expected = Records(keys, 0, 100);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), keys, 0)));
+  for (int64_t version = 1; version < 400; ++version) {
+    const std::vector<int64_t> some = RandomIds(50, 0, 999, random());
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), some, version)));
+    for (const auto& [key, record] : Records(some, version, 100)) expected[key] = record;
+    // Twice what is alive, and the segments at either end.
+    ASSERT_LE(store->bytes(), 2 * 1000 * (100 + kStride) + 3 * 8192) << version;
+  }
+  EXPECT_EQ(WalkStore(*store, 100), expected);
+  EXPECT_GT(store->compacted_bytes(), 0);
+  ASSERT_TRUE(IsOk(store->Erase(keys.data(), 1000)));
+  EXPECT_LE(store->bytes(), 8192);
+}
+
+TEST_P(SsdHashStoreTest, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
+  const TempFolder folder;
+  const int64_t capacity = 400 * (100 + kStride);
+  const auto store = Open(folder / "store", 100, 2048, Env::Posix(), capacity);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 300), 1)));
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`",
+                        PutRecords(store.get(), Range(300, 500), 1)));
+  EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, 300), 1, 100));
+  // Dead entries make room.
+  for (int64_t version = 2; version < 20; ++version) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 50), version))) << version;
+    ASSERT_LE(store->bytes(), capacity + 2048);
+  }
+}
+
+TEST_P(SsdHashStoreTest, LosesNothingWhenTheDiskIsFull) {
+  for (int64_t writes = 0; writes < 12; ++writes) {
+    const TempFolder folder;
+    FaultyEnv env;
+    const auto store = Open(folder / "store", 3000, 40000, &env);
+    StoredRecords expected = Records(Range(0, 20), 0, 3000);
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20), 0)));
+    env.writes_left = writes;
+    env.creations_left = writes / 2;
+    Status status;
+    for (int64_t version = 1; status.ok() && version < 100; ++version) {
+      const std::vector<int64_t> keys = RandomIds(10, 0, 30, static_cast<uint64_t>(version));
+      status = PutRecords(store.get(), keys, version);
+      // After a failure each key has its old record or its new one.
+      StoredRecords renewed = Records(keys, version, 3000);
+      for (const auto& [key, record] : WalkStore(*store, 100)) {
+        const bool is_new = renewed.count(key) > 0 && renewed[key] == record;
+        if (is_new) expected[key] = record;
+      }
+      ASSERT_EQ(WalkStore(*store, 100), expected);
+      if (status.ok()) {
+        for (const int64_t key : keys) ASSERT_EQ(expected[key], renewed[key]);
+      }
+    }
+    EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, folder / "store", status));
+    // There is room again: it goes on as if nothing had been.
+    env.writes_left = INT64_MAX;
+    env.creations_left = INT64_MAX;
+    for (int64_t version = 100; version < 110; ++version) {
+      ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(5, 25), version)));
+    }
+    for (const auto& [key, record] : Records(Range(5, 25), 109, 3000)) expected[key] = record;
+    EXPECT_EQ(WalkStore(*store, 100), expected);
+  }
+}
+
+TEST_P(SsdHashStoreTest, TellsWhatTheDiskHasChanged) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 100, 100 * (100 + kStride) + 64);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 350), 1)));
+  const std::string path = folder / "store/000001.seg";
+  // Key 142 is entry 42 of the second segment: one bit of its key, of its checksum, of its record.
+  for (const int64_t byte : {3, 9, 60}) {
+    const int64_t offset = 64 + 42 * (100 + kStride);
+    FlipByte(path, offset + byte);
+    const int64_t keys[] = {141, 142};
+    std::string records(200, '?');
+    bool found[2];
+    EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
+                          "the entry at byte " + std::to_string(offset) + " of '" + path + "'",
+                          store->Get(keys, 2, records.data(), found)));
+    ExpectStored(*store, {141, 143}, Records({141, 143}, 1, 100));
+    FlipByte(path, offset + byte);
+    ExpectStored(*store, {142}, Records({142}, 1, 100));
+  }
+  std::filesystem::resize_file(path, 64 + 42 * (100 + kStride) + 5);
+  const int64_t key = 142;
+  std::string record(100, '?');
+  bool found = false;
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kDataLoss,
+                "'" + path + "' must have " + (GetParam() ? "4096" : "112") + " bytes from byte",
+                store->Get(&key, 1, record.data(), &found)));
+}
+
+TEST_P(SsdHashStoreTest, LeavesADamagedEntryWhereItIs) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 100, 100 * (100 + kStride) + 64);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
+  FlipByte(folder / "store/000000.seg", 64 + 42 * (100 + kStride) + 60);
+  // Kills most of the first segment, so that it is compacted.
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 40), 2)));
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(60, 100), 2)));
+  StoredRecords expected = Records(Range(0, 100), 2, 100);
+  for (const auto& [key, record] : Records(Range(40, 60), 1, 100)) expected[key] = record;
+  for (int64_t key = 0; key < 100; ++key) {
+    if (key != 42) ExpectStored(*store, {key}, expected);
+  }
+  const int64_t key = 42;
+  std::string record(100, '?');
+  bool found = false;
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "a wrong checksum",
+                        store->Get(&key, 1, record.data(), &found)));
+  // A new record takes its place.
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), {42}, 3)));
+  ExpectStored(*store, {42}, Records({42}, 3, 100));
+}
+
+TEST_P(SsdHashStoreTest, TakesRecordsWhileOldOnesCannotBeRead) {
+  const TempFolder folder;
+  FaultyEnv env;
+  const auto store = Open(folder / "store", 100, 4096, &env);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 400), 1)));
+  // Half of every segment dies, and none can be compacted.
+  env.reads_left = 0;
+  for (int64_t version = 2; version < 5; ++version) {
+    for (int64_t key = 0; key < 400; key += 2) {
+      ASSERT_TRUE(IsOk(PutRecords(store.get(), {key}, version)));
+    }
+  }
+  env.reads_left = INT64_MAX;
+  for (int64_t key = 0; key < 400; ++key) {
+    ExpectStored(*store, {key}, Records({key}, key % 2 == 0 ? 4 : 1, 100));
+  }
+}
+
+TEST_P(SsdHashStoreTest, FillsItsSizeWithRows) {
+  const TempFolder folder;
+  // All but two segments, which hold what is being written and what compaction copies.
+  constexpr int64_t kSegment = 64 + 20 * (100 + kStride);
+  const auto store = Open(folder / "store", 100, kSegment, Env::Posix(), 50 * kSegment);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20 * 48), 1)));
+  std::mt19937_64 random(1);
+  for (int64_t version = 2; version < 300; ++version) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), RandomIds(15, 0, 20 * 48 - 1, random()), version)));
+  }
+  EXPECT_EQ(store->num_rows(), 20 * 48);
+}
+
+TEST_P(SsdHashStoreTest, ServesReadersWhileItIsWrittenAndCompacted) {
+  const TempFolder folder;
+  constexpr int64_t kKeys = 300;
+  constexpr int64_t kVersions = 120;
+  const auto store = Open(folder / "store", 64, 4096);
+  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), 0)));
+  // A reader may see any version from the last one finished to the last one begun.
+  std::atomic<int64_t> begun{0};
+  std::atomic<int64_t> finished{0};
+  std::vector<std::thread> readers;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    readers.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      while (finished < kVersions) {
+        const std::vector<int64_t> keys = RandomIds(20, 0, kKeys - 1, random());
+        std::string records(20 * 64, '?');
+        bool found[20];
+        const int64_t least = finished;
+        ASSERT_TRUE(IsOk(store->Get(keys.data(), 20, records.data(), found)));
+        const int64_t greatest = begun;
+        for (size_t i = 0; i < 20; ++i) {
+          ASSERT_TRUE(found[i]);
+          const std::string record = records.substr(64 * i, 64);
+          bool is_one = false;
+          for (int64_t v = least; v <= greatest && !is_one; ++v) {
+            is_one = record == MakeRecord(keys[i], v, 64);
+          }
+          ASSERT_TRUE(is_one) << "key " << keys[i];
+        }
+      }
+    });
+  }
+  for (int64_t version = 1; version <= kVersions; ++version) {
+    begun = version;
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), version)));
+    finished = version;
+  }
+  for (std::thread& reader : readers) reader.join();
+}
+
+}  // namespace ssd_hash_store_test
+}  // namespace keras_sparse

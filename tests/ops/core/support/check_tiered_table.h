@@ -1,0 +1,79 @@
+// What every stack of tiers keeps to: a table over it is the table in memory alone, bit for bit.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "ops/core/table/embedding_table.h"
+#include "tests/ops/core/support/eviction_testing.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/temp_folder.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+
+inline std::vector<float> NumbersOf(const RuleOptions& rule, int64_t step) {
+  const float rate = 0.1f / static_cast<float>(step);
+  return rule.rule == "adam" ? std::vector<float>{rate, rate} : std::vector<float>{rate};
+}
+
+//   storage  without a path
+//   numbers  what a step of the rule is given
+inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule,
+                             int64_t num_steps,
+                             const std::function<std::vector<float>(int64_t step)>& numbers) {
+  const TempFolder folder;
+  TableOptions options = Dynamic(7);
+  options.storage = storage;
+  options.storage.path = folder / "rows";
+  const auto tiered = OpenWithRule(options, rule);
+  const auto plain = OpenWithRule(Dynamic(7), rule);
+  ThreadExecutor executor(3);
+  for (int64_t step = 1; step <= num_steps; ++step) {
+    const auto seed = static_cast<uint64_t>(step);
+    const std::vector<int64_t> ids = RandomIds(400, -1500, 1500 + 100 * step, seed);
+    const std::vector<float> grads = RandomFloats(400 * 7, seed);
+    if (step % 3 != 0) {
+      ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
+    }
+    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+      ASSERT_TRUE(IsOk(Apply(table, numbers(step), ids, grads, &executor)));
+    }
+    const std::vector<int64_t> read = RandomIds(300, -2000, 8000, seed + 1);
+    ASSERT_EQ(Bits(Lookup(tiered.get(), read, &executor)), Bits(Lookup(plain.get(), read)));
+    if (step % 20 == 0) {
+      for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+        ASSERT_TRUE(IsOk(
+            table->Import(read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
+      }
+    }
+    if (step % 15 == 0) {
+      const int64_t num_evicted = Evict(plain.get(), WeightBelow(0.5));
+      ASSERT_GT(num_evicted, 0);
+      ASSERT_EQ(Evict(tiered.get(), WeightBelow(0.5), &executor), num_evicted);
+    }
+    ASSERT_EQ(tiered->size(), plain->size());
+    ASSERT_EQ(tiered->stats().created_rows, plain->stats().created_rows);
+    ASSERT_EQ(tiered->stats().hits, plain->stats().hits);
+  }
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+  // Another optimizer: rows stay, in all tiers.
+  for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+    ASSERT_TRUE(IsOk(table->SetRule(AdamRule("lazy_adam"), &executor)));
+  }
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+  ASSERT_TRUE(IsOk(tiered->Clear(&executor)));
+  EXPECT_EQ(tiered->size(), 0);
+}
+
+inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {
+  CheckTieredTable(storage, rule, 60, [&rule](int64_t step) { return NumbersOf(rule, step); });
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_

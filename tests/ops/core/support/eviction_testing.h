@@ -1,0 +1,72 @@
+// Policies in one line, and tables that they empty.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/eviction/eviction_policy.h"
+#include "tests/ops/core/support/table_testing.h"
+
+namespace keras_sparse {
+
+inline EvictionOptions OlderThan(double steps_to_live) {
+  return {"global_step", {{"steps_to_live", steps_to_live}}};
+}
+inline EvictionOptions WeightBelow(double threshold) {
+  return {"l2_weight", {{"l2_weight_threshold", threshold}}};
+}
+
+inline std::unique_ptr<EvictionPolicy> MakePolicy(const EvictionOptions& options) {
+  std::unique_ptr<EvictionPolicy> policy;
+  EXPECT_TRUE(IsOk(EvictionPolicy::Create(options, &policy)));
+  return policy;
+}
+
+inline Status TryToEvict(EmbeddingTable* table, const EvictionOptions& options,
+                         int64_t* num_evicted, Executor* executor = Inline()) {
+  return table->Evict(*MakePolicy(options), executor, num_evicted);
+}
+
+// How many rows went.
+inline int64_t Evict(EmbeddingTable* table, const EvictionOptions& options,
+                     Executor* executor = Inline()) {
+  int64_t num_evicted = -1;
+  EXPECT_TRUE(IsOk(TryToEvict(table, options, &num_evicted, executor)));
+  return num_evicted;
+}
+
+inline TableOptions Aging(TableOptions options) {
+  options.keeps_gradient_step = true;
+  return options;
+}
+
+// The age of each row of a table.
+inline std::map<int64_t, uint32_t> Ages(const EmbeddingTable& table, int64_t max_rows = 1000) {
+  std::map<int64_t, uint32_t> ages;
+  ExportedRows piece;
+  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
+    const Status status = table.Export(cursor, max_rows, &piece);
+    EXPECT_TRUE(IsOk(status));
+    if (!status.ok()) break;
+    EXPECT_EQ(piece.ages.size(), piece.keys.size());
+    for (size_t i = 0; i < piece.ages.size(); ++i) ages[piece.keys[i]] = piece.ages[i];
+  }
+  return ages;
+}
+
+// Half the squared length of a row, in float64.
+inline double WeightOf(EmbeddingTable* table, int64_t key) {
+  double sum = 0;
+  for (const float value : Lookup(table, {key})) sum += static_cast<double>(value) * value;
+  return 0.5 * sum;
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_

@@ -1,0 +1,288 @@
+// Ranks that exchange rows inside one process.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EXCHANGE_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EXCHANGE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/exchange/combine_rows.h"
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/exchange/return_gradients.h"
+#include "ops/core/exchange/row_request.h"
+#include "ops/core/exchange/served_rows.h"
+#include "tests/ops/core/support/table_testing.h"
+
+namespace keras_sparse {
+
+// A table and where it is: `ranks` and `columns` of its slices, or by rows.
+struct PlacedTable {
+  int64_t input_dim;  // -1 for a dynamic one
+  int64_t dim;
+  std::vector<int64_t> ranks;
+  std::vector<int64_t> columns;
+  bool by_rows = false;
+  bool out_of_range_is_zero = false;
+};
+
+inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables, int64_t num_ranks,
+                                          int64_t rank) {
+  std::vector<int64_t> numbers = {num_ranks, rank};
+  for (const PlacedTable& table : tables) {
+    std::vector<std::pair<int64_t, int64_t>> slices;
+    for (int64_t r = 0; table.by_rows && r < num_ranks; ++r) slices.push_back({r, table.dim});
+    for (size_t s = 0; !table.by_rows && s < table.ranks.size(); ++s) {
+      slices.push_back({table.ranks[s], table.columns[s]});
+    }
+    for (const int64_t number : {table.input_dim, table.dim, int64_t{table.out_of_range_is_zero},
+                                 int64_t{table.by_rows}, static_cast<int64_t>(slices.size())}) {
+      numbers.push_back(number);
+    }
+    for (const auto& [slice_rank, num_columns] : slices) {
+      numbers.push_back(slice_rank);
+      numbers.push_back(num_columns);
+    }
+  }
+  return numbers;
+}
+
+inline ExchangeLayout Layout(const std::vector<PlacedTable>& tables, int64_t num_ranks,
+                             int64_t rank, const std::string& exchange = "exchange",
+                             const std::string& table_name = "table") {
+  std::vector<std::string> names;
+  for (size_t t = 0; t < tables.size(); ++t) names.push_back(table_name + std::to_string(t));
+  ExchangeLayout layout;
+  EXPECT_TRUE(
+      IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, exchange, &layout)));
+  return layout;
+}
+
+// The element of a whole table: small integers, so that sums are exact in any order.
+inline float Element(int64_t key, int64_t column) {
+  return static_cast<float>((key * 31 + column * 7) % 64 - 20);
+}
+
+// The ids of one input on one rank. Owned, unlike RequestInput.
+struct Ids {
+  size_t table = 0;
+  std::vector<int64_t> ids;
+  Combiner combiner = Combiner::kNone;
+  std::vector<int64_t> splits;
+  std::vector<float> weights;
+
+  RequestInput request() const {
+    Bags bags;
+    bags.combiner = combiner;
+    bags.num_ids = static_cast<int64_t>(ids.size());
+    bags.num_bags =
+        combiner == Combiner::kNone ? bags.num_ids : static_cast<int64_t>(splits.size()) - 1;
+    if (combiner != Combiner::kNone) bags.row_splits = splits.data();
+    if (!weights.empty()) bags.weights = weights.data();
+    return {table, ids.data(), bags};
+  }
+};
+
+// One rank: its tables, and its state between the steps of a lookup.
+class Rank {
+ public:
+  Rank(const std::vector<PlacedTable>& tables, int64_t num_ranks, int64_t rank,
+       int64_t num_keys = 64)
+      : layout_(Layout(tables, num_ranks, rank)) {
+    for (const ExchangeLayout::Part& part : layout_.own_parts()) {
+      OpenPart(tables[part.table], layout_.slice(part), num_ranks, num_keys);
+    }
+  }
+
+  const ExchangeLayout& layout() const { return layout_; }
+  const ServedRows& served() const { return *served_; }
+  // Of one own part, as ServedRows::WriteIds gives them.
+  const std::vector<int64_t>& served_ids(size_t part) const { return served_ids_[part]; }
+  const std::vector<int64_t>& served_splits(size_t part) const { return served_splits_[part]; }
+
+  // The blocks that go to each rank.
+  Status Request(const std::vector<Ids>& inputs, Executor* executor,
+                 std::vector<std::vector<Word>>* blocks);
+  Status Serve(const std::vector<std::vector<Word>>& blocks, Executor* executor,
+               std::vector<std::vector<float>>* replies);
+  std::vector<std::vector<float>> Combine(std::vector<std::vector<float>> replies,
+                                          Executor* executor);
+  std::vector<std::vector<float>> Return(const std::vector<std::vector<float>>& output_grads,
+                                         float scale, Executor* executor);
+  std::vector<std::vector<float>> Gather(const std::vector<std::vector<float>>& grads,
+                                         Executor* executor);
+  std::vector<CombinedInput> combined() const;
+  const std::vector<int64_t>& reply_rows() const { return reply_rows_; }
+
+ private:
+  void OpenPart(const PlacedTable& table, const ExchangedSlice& slice, int64_t num_ranks,
+                int64_t num_keys);
+
+  ExchangeLayout layout_;
+  std::vector<std::unique_ptr<EmbeddingTable>> tables_;
+  std::vector<Ids> inputs_;
+  std::vector<std::vector<uint32_t>> positions_;
+  std::vector<std::vector<int64_t>> splits_;
+  std::vector<std::vector<float>> scales_;
+  std::vector<int64_t> reply_rows_;
+  std::vector<std::vector<Word>> received_;
+  std::unique_ptr<ServedRows> served_;
+  std::vector<std::vector<int64_t>> served_ids_;
+  std::vector<std::vector<int64_t>> served_splits_;
+};
+
+inline void Rank::OpenPart(const PlacedTable& table, const ExchangedSlice& slice, int64_t num_ranks,
+                           int64_t num_keys) {
+  TableOptions options;
+  options.output_dim = slice.num_columns;
+  options.out_of_range_is_zero = table.out_of_range_is_zero;
+  const bool is_static = table.input_dim >= 0;
+  if (is_static) {
+    options.input_dim = table.by_rows ? (table.input_dim - slice.rank - 1 + num_ranks) / num_ranks
+                                      : table.input_dim;
+  }
+  tables_.push_back(Open(options));
+  for (int64_t key = is_static ? 0 : -num_keys; key < (is_static ? table.input_dim : num_keys);
+       ++key) {
+    if (table.by_rows && (key % num_ranks + num_ranks) % num_ranks != slice.rank) continue;
+    std::vector<float> row;
+    for (int64_t c = 0; c < slice.num_columns; ++c) {
+      row.push_back(Element(key, slice.first_column + c));
+    }
+    const int64_t local = table.by_rows && is_static ? key / num_ranks : key;
+    EXPECT_TRUE(IsOk(tables_.back()->Import(&local, 1, row.data(), slice.num_columns, Inline())));
+  }
+}
+
+inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
+                            std::vector<std::vector<Word>>* blocks) {
+  inputs_ = inputs;
+  std::vector<RequestInput> requests;
+  for (const Ids& ids : inputs_) requests.push_back(ids.request());
+  std::unique_ptr<RowRequest> request;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      RowRequest::Create(layout_, requests, WireType::kFloat32, executor, &request));
+  RowRequest::Result result;
+  for (size_t r = 0; r < layout_.num_ranks; ++r) {
+    blocks->emplace_back(static_cast<size_t>(request->num_words(r)));
+  }
+  for (auto& block : *blocks) result.blocks.push_back(block.data());
+  positions_.assign(inputs.size(), {});
+  splits_.assign(inputs.size(), {});
+  scales_.assign(inputs.size(), {});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Bags& bags = requests[i].bags;
+    positions_[i].resize(static_cast<size_t>(request->num_positions(i)));
+    const bool is_pooled = bags.combiner != Combiner::kNone;
+    if (is_pooled) splits_[i].resize(static_cast<size_t>(bags.num_bags) + 1);
+    if (is_pooled && bags.weights == nullptr) scales_[i].resize(static_cast<size_t>(bags.num_bags));
+    result.inputs.push_back({positions_[i].data(), is_pooled ? splits_[i].data() : nullptr,
+                             scales_[i].empty() ? nullptr : scales_[i].data()});
+  }
+  reply_rows_.assign(layout_.tables.size() * layout_.num_ranks, -1);
+  result.reply_rows = reply_rows_.data();
+  request->Write(result, executor);
+  return Status::Ok();
+}
+
+inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor* executor,
+                          std::vector<std::vector<float>>* replies) {
+  received_ = blocks;
+  std::vector<Block> received;
+  for (const auto& block : received_) {
+    received.push_back({block.data(), static_cast<int64_t>(block.size())});
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(ServedRows::Create(layout_, received, &served_));
+  std::vector<EmbeddingTable*> tables;
+  std::vector<const int64_t*> ids;
+  served_ids_.assign(tables_.size(), {});
+  served_splits_.assign(tables_.size(), {});
+  for (size_t p = 0; p < tables_.size(); ++p) {
+    served_ids_[p].resize(static_cast<size_t>(served_->num_ids(p)));
+    served_splits_[p].resize(static_cast<size_t>(served_->num_rows(p)) + 1);
+    served_->WriteIds(p, served_ids_[p].data(), served_splits_[p].data());
+    EXPECT_EQ(served_splits_[p].back(), served_->num_ids(p));
+    tables.push_back(tables_[p].get());
+    ids.push_back(served_ids_[p].data());
+  }
+  std::vector<float*> floats;
+  for (size_t r = 0; r < layout_.num_ranks; ++r) {
+    replies->emplace_back(static_cast<size_t>(served_->num_floats(r)));
+  }
+  for (auto& reply : *replies) floats.push_back(reply.data());
+  return served_->Reply(tables, ids, floats, executor);
+}
+
+inline std::vector<CombinedInput> Rank::combined() const {
+  std::vector<CombinedInput> inputs;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    CombinedInput input{inputs_[i].table, positions_[i].data(), inputs_[i].request().bags,
+                        scales_[i].empty() ? nullptr : scales_[i].data()};
+    input.bags.num_ids = static_cast<int64_t>(positions_[i].size());
+    if (!splits_[i].empty()) input.bags.row_splits = splits_[i].data();
+    if (input.bags.combiner == Combiner::kNone) input.bags.num_bags = input.bags.num_ids;
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+inline std::vector<float*> Pointers(std::vector<std::vector<float>>* blocks) {
+  std::vector<float*> pointers;
+  for (auto& block : *blocks) pointers.push_back(block.data());
+  return pointers;
+}
+
+inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<float>> replies,
+                                                     Executor* executor) {
+  const ReplyRows rows(layout_, reply_rows_.data());
+  for (size_t r = 0; r < replies.size(); ++r) {
+    EXPECT_EQ(static_cast<int64_t>(replies[r].size()), rows.num_floats()[r]);
+  }
+  const std::vector<CombinedInput> inputs = combined();
+  EXPECT_TRUE(IsOk(CheckInputs(layout_, rows, inputs)));
+  std::vector<std::vector<float>> outputs;
+  for (const CombinedInput& input : inputs) {
+    outputs.emplace_back(static_cast<size_t>(input.bags.num_bags * layout_.tables[input.table].dim),
+                         -99.0f);
+  }
+  CombineRows(layout_, rows.Columns(Pointers(&replies)), inputs, Pointers(&outputs), executor);
+  return outputs;
+}
+
+inline std::vector<std::vector<float>> Rank::Return(
+    const std::vector<std::vector<float>>& output_grads, float scale, Executor* executor) {
+  const ReplyRows rows(layout_, reply_rows_.data());
+  std::vector<std::vector<float>> blocks;
+  for (size_t r = 0; r < layout_.num_ranks; ++r) {
+    blocks.emplace_back(static_cast<size_t>(rows.num_floats()[r]), -99.0f);
+  }
+  std::vector<const float*> grads;
+  for (const auto& each : output_grads) grads.push_back(each.data());
+  ReturnGradients(layout_, rows, combined(), grads, scale, rows.Columns(Pointers(&blocks)),
+                  executor);
+  return blocks;
+}
+
+inline std::vector<std::vector<float>> Rank::Gather(const std::vector<std::vector<float>>& grads,
+                                                    Executor* executor) {
+  std::vector<int64_t> served_rows;
+  std::vector<std::vector<float>> gathered;
+  for (size_t p = 0; p < tables_.size(); ++p) {
+    for (size_t r = 0; r < layout_.num_ranks; ++r) {
+      served_rows.push_back(served_->num_rows(p, r));
+    }
+    gathered.emplace_back(static_cast<size_t>(served_->num_rows(p) * tables_[p]->dim()));
+  }
+  std::vector<const float*> floats;
+  for (const auto& each : grads) floats.push_back(each.data());
+  GatherGradients(layout_, floats, served_rows.data(), Pointers(&gathered), executor);
+  return gathered;
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EXCHANGE_TESTING_H_

@@ -1,0 +1,96 @@
+// Filters and filtered tables in one line.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/admission/admission_filter.h"
+#include "tests/ops/core/support/table_testing.h"
+
+namespace keras_sparse {
+
+inline FilterOptions Counter(double filter_freq) {
+  FilterOptions options;
+  options.filter = "counter";
+  options.constants = {{"filter_freq", filter_freq}};
+  return options;
+}
+
+inline FilterOptions Probability(double p, int64_t seed = 1) {
+  FilterOptions options;
+  options.filter = "probability";
+  options.constants = {{"probability", p}};
+  options.seed = seed;
+  return options;
+}
+
+inline FilterOptions Cbf(double filter_freq, double max_element_size, double probability,
+                         double counter_bits) {
+  FilterOptions options;
+  options.filter = "cbf";
+  options.constants = {{"filter_freq", filter_freq},
+                       {"max_element_size", max_element_size},
+                       {"false_positive_probability", probability},
+                       {"counter_bits", counter_bits}};
+  return options;
+}
+
+inline std::unique_ptr<AdmissionFilter> Make(const FilterOptions& options) {
+  std::unique_ptr<AdmissionFilter> filter;
+  EXPECT_TRUE(IsOk(AdmissionFilter::Create(options, &filter)));
+  return filter;
+}
+
+// All of a filter's entries, in pieces of about max_entries.
+inline FilterEntries Entries(const AdmissionFilter& filter, int64_t max_entries = 1000) {
+  FilterEntries all;
+  for (int64_t cursor = 0; cursor >= 0;) {
+    FilterEntries piece;
+    filter.Walk(cursor, max_entries, &piece);
+    EXPECT_EQ(piece.keys.size(), piece.counts.size());
+    all.keys.insert(all.keys.end(), piece.keys.begin(), piece.keys.end());
+    all.counts.insert(all.counts.end(), piece.counts.begin(), piece.counts.end());
+    cursor = piece.next_cursor;
+  }
+  return all;
+}
+
+inline std::map<int64_t, uint32_t> ByKey(const FilterEntries& entries) {
+  std::map<int64_t, uint32_t> by_key;
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
+    EXPECT_TRUE(by_key.emplace(entries.keys[i], entries.counts[i]).second);
+  }
+  return by_key;
+}
+
+// What a table's filter remembers.
+inline std::map<int64_t, uint32_t> Remembered(const EmbeddingTable& table,
+                                              int64_t max_entries = 1000) {
+  FilterEntries all;
+  FilterEntries piece;
+  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
+    EXPECT_TRUE(IsOk(table.ExportFilter(cursor, max_entries, &piece)));
+    all.keys.insert(all.keys.end(), piece.keys.begin(), piece.keys.end());
+    all.counts.insert(all.counts.end(), piece.counts.begin(), piece.counts.end());
+  }
+  return ByKey(all);
+}
+
+inline std::unique_ptr<EmbeddingTable> OpenFiltered(const TableOptions& options,
+                                                    const RuleOptions& rule,
+                                                    const FilterOptions& filter) {
+  auto table = OpenWithRule(options, rule);
+  EXPECT_TRUE(IsOk(table->SetFilter(filter)));
+  return table;
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_

@@ -1,0 +1,159 @@
+// Tables in one line, and their ops on vectors.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TABLE_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TABLE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/operations/apply.h"
+#include "ops/core/ids/bags.h"
+#include "ops/core/table/embedding_table.h"
+#include "ops/core/base/executor.h"
+#include "ops/core/operations/lookup.h"
+#include "tests/ops/core/support/testing.h"
+
+namespace keras_sparse {
+
+inline Executor* Inline() {
+  static InlineExecutor executor;
+  return &executor;
+}
+
+// Rows uniform in [-1, 1).
+inline TableOptions Options(int64_t input_dim, int64_t output_dim, int64_t seed = 1) {
+  TableOptions options;
+  options.name = "items";
+  options.input_dim = input_dim;
+  options.output_dim = output_dim;
+  options.initializer = {"uniform", -1, 1, seed};
+  return options;
+}
+inline TableOptions Dynamic(int64_t output_dim, int64_t seed = 1) {
+  return Options(-1, output_dim, seed);
+}
+
+inline std::unique_ptr<EmbeddingTable> Open(const TableOptions& options,
+                                            Executor* executor = Inline()) {
+  std::unique_ptr<EmbeddingTable> table;
+  EXPECT_TRUE(IsOk(EmbeddingTable::Open(options, executor, &table)));
+  return table;
+}
+
+inline RuleOptions SgdRule() { return {"sgd", 1, {}}; }
+inline RuleOptions AdagradRule(double initial_accumulator, double epsilon = 1e-7) {
+  return {"adagrad", 1, {{"initial_accumulator", initial_accumulator}, {"epsilon", epsilon}}};
+}
+// "adam", or another rule with its constants.
+inline RuleOptions AdamRule(const std::string& rule = "adam", double beta_1 = 0.9,
+                            double beta_2 = 0.999) {
+  return {rule, 1, {{"beta_1", beta_1}, {"beta_2", beta_2}, {"epsilon", 1e-7}}};
+}
+
+inline std::unique_ptr<EmbeddingTable> OpenWithRule(const TableOptions& options,
+                                                    const RuleOptions& rule) {
+  auto table = Open(options);
+  EXPECT_TRUE(IsOk(table->SetRule(rule, Inline())));
+  return table;
+}
+
+// The initial row of a key of a table with these options.
+inline std::vector<float> InitialRow(const TableOptions& options, int64_t key) {
+  std::unique_ptr<Initializer> initializer;
+  EXPECT_TRUE(IsOk(Initializer::Create(options.initializer, &initializer)));
+  std::vector<float> row(static_cast<size_t>(options.output_dim));
+  initializer->Fill(key, options.output_dim, row.data());
+  return row;
+}
+
+inline Bags NoBags(const std::vector<int64_t>& ids) {
+  Bags bags;
+  bags.num_ids = bags.num_bags = static_cast<int64_t>(ids.size());
+  return bags;
+}
+
+inline Bags BagsOf(Combiner combiner, const std::vector<int64_t>& splits,
+                   const std::vector<float>& weights = {}) {
+  Bags bags;
+  bags.combiner = combiner;
+  bags.num_ids = splits.back();
+  bags.num_bags = static_cast<int64_t>(splits.size()) - 1;
+  bags.row_splits = splits.data();
+  bags.weights = weights.empty() ? nullptr : weights.data();
+  return bags;
+}
+
+inline std::vector<float> Pool(EmbeddingTable* table, const std::vector<int64_t>& ids,
+                               const Bags& bags, Executor* executor = Inline()) {
+  // NaN, so that a value nobody wrote is found.
+  std::vector<float> rows(static_cast<size_t>(bags.num_bags * table->dim()),
+                          std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(IsOk(LookupRows({{table, ids.data(), bags, rows.data()}}, executor)));
+  return rows;
+}
+
+inline std::vector<float> Lookup(EmbeddingTable* table, const std::vector<int64_t>& ids,
+                                 Executor* executor = Inline()) {
+  return Pool(table, ids, NoBags(ids), executor);
+}
+
+inline ApplyRequest Request(EmbeddingTable* table, const std::vector<int64_t>& ids,
+                            const Bags& bags, const std::vector<float>& grads,
+                            const std::vector<float>& numbers = {1}) {
+  EXPECT_EQ(bags.num_bags * table->dim(), static_cast<int64_t>(grads.size()));
+  return {table, {ids.data(), bags, grads.data(), table->dim()}, table->rule_generation(), numbers};
+}
+
+// One step.
+//   numbers  the learning rate, then what else the rule takes
+inline Status Apply(EmbeddingTable* table, const std::vector<float>& numbers,
+                    const std::vector<int64_t>& ids, const std::vector<float>& grads,
+                    Executor* executor = Inline()) {
+  return ApplyGradients({Request(table, ids, NoBags(ids), grads, numbers)}, executor);
+}
+
+// Steps without a gradient.
+inline void PassSteps(EmbeddingTable* table, const std::vector<float>& numbers, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) ASSERT_TRUE(IsOk(Apply(table, numbers, {}, {})));
+}
+
+// A learning rate of 1: a row minus the sum of its gradients.
+inline Status Subtract(EmbeddingTable* table, const std::vector<int64_t>& ids,
+                       const std::vector<float>& grads, Executor* executor = Inline()) {
+  return Apply(table, {1}, ids, grads, executor);
+}
+
+struct ExportedRow {
+  std::vector<float> record;
+  bool operator==(const ExportedRow& other) const { return Bits(record) == Bits(other.record); }
+};
+using Exported = std::map<int64_t, ExportedRow>;
+
+// The whole table by key, in pieces of about max_rows.
+inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) {
+  Exported all;
+  const auto width = static_cast<std::ptrdiff_t>(table.record_floats());
+  ExportedRows piece;
+  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
+    const Status status = table.Export(cursor, max_rows, &piece);
+    EXPECT_TRUE(IsOk(status));
+    if (!status.ok()) break;
+    EXPECT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));
+    for (size_t i = 0; i < piece.keys.size(); ++i) {
+      const auto begin = piece.records.begin() + static_cast<std::ptrdiff_t>(i) * width;
+      EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}}).second)
+          << "key " << piece.keys[i] << " came twice";
+    }
+  }
+  return all;
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TABLE_TESTING_H_

@@ -1,0 +1,226 @@
+// Many threads on shared tables. Meant for the thread sanitizer, but checks values everywhere.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "ops/core/stores/dram_store.h"
+#include "ops/core/table/embedding_table.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+namespace concurrency_test {
+
+constexpr int64_t kDim = 3;
+constexpr int64_t kKeys = 50;
+
+TableOptions FromZero(int64_t input_dim) {
+  TableOptions options = Options(input_dim, kDim);
+  options.initializer = {};
+  return options;
+}
+
+// Three tables that every step moves alike, so that they agree whenever an op sees them together:
+// a dynamic one, a static one, and a dynamic one over a lower tier.
+class Tables {
+ public:
+  Tables() {
+    for (const int64_t input_dim : {int64_t{-1}, kKeys, int64_t{-1}}) {
+      tables_.push_back(OpenWithRule(FromZero(input_dim), SgdRule()));
+    }
+    EXPECT_TRUE(IsOk(tables_[2]->AddLowerTier(std::make_unique<DramStore>(4 * kDim))));
+  }
+
+  EmbeddingTable* operator[](size_t i) const { return tables_[i].get(); }
+
+  // All rows of all tables, asked for in a random order of tables: whole, alike, and legal.
+  void CheckLookup(std::mt19937_64* random, Executor* executor) const {
+    const std::vector<int64_t> ids = AllKeys();
+    std::vector<std::vector<float>> rows(3, std::vector<float>(ids.size() * kDim));
+    std::vector<LookupRequest> requests;
+    for (size_t i = 0; i < 3; ++i) {
+      requests.push_back({tables_[i].get(), ids.data(), NoBags(ids), rows[i].data()});
+    }
+    std::shuffle(requests.begin(), requests.end(), *random);
+    ASSERT_TRUE(IsOk(LookupRows(requests, executor)));
+    for (size_t i = 0; i < rows[0].size(); ++i) {
+      ASSERT_EQ(rows[0][i], rows[0][i / kDim * kDim]) << "half an update";
+      ASSERT_EQ(rows[1][i], rows[0][i]) << "an update of one table and not of another";
+      ASSERT_EQ(rows[2][i], rows[0][i]) << "an update of one table and not of another";
+    }
+  }
+
+  // Adds one to each element of these rows in all tables, which are named in a random order.
+  void Increment(const std::vector<int64_t>& ids, std::mt19937_64* random, Executor* executor) {
+    const std::vector<float> grads(ids.size() * kDim, -1);
+    std::vector<ApplyRequest> requests;
+    for (const auto& table : tables_) {
+      requests.push_back(Request(table.get(), ids, NoBags(ids), grads));
+    }
+    std::shuffle(requests.begin(), requests.end(), *random);
+    ASSERT_TRUE(IsOk(ApplyGradients(requests, executor)));
+  }
+
+  static std::vector<int64_t> AllKeys() {
+    std::vector<int64_t> keys;
+    for (int64_t key = 0; key < kKeys; ++key) keys.push_back(key);
+    return keys;
+  }
+
+ private:
+  std::vector<std::unique_ptr<EmbeddingTable>> tables_;
+};
+
+// A walk over a table that others change: whole rows, no key twice, or an error that says so.
+void CheckExport(const EmbeddingTable& table) {
+  std::vector<int64_t> keys;
+  ExportedRows rows;
+  for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
+    const Status status = table.Export(cursor, 5, &rows);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+      return;
+    }
+    keys.insert(keys.end(), rows.keys.begin(), rows.keys.end());
+    for (size_t i = 0; i < rows.records.size(); ++i) {
+      ASSERT_EQ(rows.records[i], rows.records[i / kDim * kDim]);
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
+}
+
+void RunAll(const std::vector<std::function<void(std::mt19937_64* random)>>& bodies) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    threads.emplace_back([&bodies, i] {
+      std::mt19937_64 random(i);
+      bodies[i](&random);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Concurrency, LosesNoUpdateAndShowsNoHalfOfOne) {
+  Tables tables;
+  std::vector<std::atomic<int>> increments(kKeys);
+  const auto train = [&](std::mt19937_64* random) {
+    ThreadExecutor executor(2);
+    for (int step = 0; step < 150; ++step) {
+      std::vector<int64_t> ids(20);
+      for (int64_t& id : ids) id = static_cast<int64_t>((*random)() % kKeys);
+      tables.Increment(ids, random, &executor);
+      for (const int64_t id : ids) ++increments[static_cast<size_t>(id)];
+    }
+  };
+  const auto read = [&](std::mt19937_64* random) {
+    ThreadExecutor executor(2);
+    for (int i = 0; i < 150; ++i) tables.CheckLookup(random, &executor);
+  };
+  const auto demote = [&](std::mt19937_64* random) {
+    for (int i = 0; i < 300; ++i) {
+      const auto key = static_cast<int64_t>((*random)() % kKeys);
+      ASSERT_TRUE(IsOk(tables[2]->Demote(&key, 1)));
+      std::this_thread::yield();
+    }
+  };
+  const auto watch = [&](std::mt19937_64* random) {
+    for (int i = 0; i < 150; ++i) {
+      CheckExport(*tables[(*random)() % 3]);
+      const TableStats stats = tables[(*random)() % 3]->stats();
+      ASSERT_LE(stats.rows, kKeys);
+      ASSERT_LE(stats.hits, stats.lookups);
+    }
+  };
+  RunAll({train, read, demote, train, read, watch});
+  const std::vector<int64_t> ids = Tables::AllKeys();
+  for (size_t t = 0; t < 3; ++t) {
+    const std::vector<float> rows = Lookup(tables[t], ids);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(rows[i], static_cast<float>(increments[i / kDim])) << "table " << t;
+    }
+  }
+}
+
+TEST(Concurrency, ShowsOnlyRowsThatSomebodyWrote) {
+  for (const int64_t input_dim : {int64_t{-1}, kKeys}) {
+    const auto table = OpenWithRule(FromZero(input_dim), SgdRule());
+    const std::vector<int64_t> ids = Tables::AllKeys();
+    const auto import = [&](std::mt19937_64* random) {
+      ThreadExecutor executor(2);
+      for (int i = 0; i < 100; ++i) {
+        const auto value = static_cast<float>((*random)() % 100);
+        const std::vector<float> rows(ids.size() * kDim, value);
+        ASSERT_TRUE(IsOk(table->Import(ids.data(), kKeys, rows.data(), kDim, &executor)));
+        const Status status = i % 10 == 0   ? table->Clear(&executor)
+                              : i % 30 == 1 ? table->SetRule(AdagradRule(0), &executor)
+                              : i % 30 == 2 ? table->SetRule(SgdRule(), &executor)
+                                            : Status::Ok();
+        ASSERT_TRUE(IsOk(status));
+      }
+    };
+    const auto read = [&](std::mt19937_64* /*random*/) {
+      ThreadExecutor executor(2);
+      for (int i = 0; i < 200; ++i) {
+        const std::vector<float> rows = Lookup(table.get(), ids, &executor);
+        ASSERT_EQ(rows, std::vector<float>(rows.size(), rows[0])) << "half an import";
+        ASSERT_LT(rows[0], 100);
+      }
+    };
+    RunAll({import, read, import, read});
+  }
+}
+
+TEST(Concurrency, LetsNoLookupPassAnUpdateThatWaits) {
+  const auto table = Open(FromZero(-1));
+  const auto lock = [&](TableLocks::Mode mode, std::atomic<bool>* has_locked) {
+    return std::thread([&table, mode, has_locked] {
+      const TableLocks locks({table.get()}, mode);
+      *has_locked = true;
+    });
+  };
+  std::atomic<bool> updated{false};
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<std::atomic<bool>>> looked_up;
+  {
+    const TableLocks lookup({table.get()}, TableLocks::Mode::kShared);
+    threads.push_back(lock(TableLocks::Mode::kExclusive, &updated));
+    // The first lookups may come before the update waits.
+    for (int i = 0; i < 200 && (looked_up.empty() || *looked_up.back()); ++i) {
+      looked_up.push_back(std::make_unique<std::atomic<bool>>(false));
+      threads.push_back(lock(TableLocks::Mode::kShared, looked_up.back().get()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_FALSE(*looked_up.back()) << "200 lookups passed an update";
+    EXPECT_FALSE(updated);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(updated);
+  EXPECT_TRUE(*looked_up.back());
+}
+
+TEST(Concurrency, NeverWaitsInACircle) {
+  Tables tables;
+  const auto work = [&](std::mt19937_64* random) {
+    const std::vector<int64_t> ids = {1};
+    for (int i = 0; i < 400; ++i) {
+      if ((*random)() % 2 == 0) {
+        tables.Increment(ids, random, Inline());
+      } else {
+        tables.CheckLookup(random, Inline());
+      }
+    }
+  };
+  RunAll({work, work, work, work});
+}
+
+}  // namespace concurrency_test
+}  // namespace keras_sparse

@@ -1,0 +1,104 @@
+// What a policy lets go from tiers is what it lets go from memory alone, bit for bit.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/ops/core/support/eviction_testing.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/temp_folder.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+namespace tiered_eviction_test {
+
+// Training with evictions, over the tiers and in memory alone.
+void CheckEviction(const StorageOptions& storage, const std::string& name, bool by_age) {
+  const RuleOptions rule = name == "adagrad" ? AdagradRule(0.1) : AdamRule(name);
+  const TempFolder folder;
+  TableOptions options = Aging(Dynamic(7));
+  const auto plain = OpenWithRule(options, rule);
+  options.storage = storage;
+  options.storage.path = folder / "rows";
+  std::unique_ptr<EmbeddingTable> tiered;
+  const Status opened = EmbeddingTable::Open(options, Inline(), &tiered);
+  if (opened.code() == StatusCode::kInvalidArgument) GTEST_SKIP() << "not in this build";
+  ASSERT_TRUE(IsOk(opened));
+  ASSERT_TRUE(IsOk(tiered->SetRule(rule, Inline())));
+  ThreadExecutor executor(3);
+  for (int64_t step = 1; step <= 40; ++step) {
+    const auto seed = static_cast<uint64_t>(step);
+    const std::vector<int64_t> ids = RandomIds(300, -1000, 1000, seed);
+    (void)Lookup(tiered.get(), ids, &executor);  // stages what is below
+    if (step % 4 == 0) {
+      const EvictionOptions policy = by_age ? OlderThan(8) : WeightBelow(1.2);
+      const int64_t num_evicted = Evict(plain.get(), policy);
+      EXPECT_GT(num_evicted, step < 12 ? -1 : 0);
+      ASSERT_EQ(Evict(tiered.get(), policy, &executor), num_evicted);
+      ASSERT_EQ(tiered->size(), plain->size());
+      ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
+    }
+    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+      ASSERT_TRUE(IsOk(Apply(
+          table, name == "adagrad" ? std::vector<float>{0.1f} : std::vector<float>{0.1f, 0.1f}, ids,
+          RandomFloats(2100, seed), &executor)));
+    }
+    if (step == 20) {
+      for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+        ASSERT_TRUE(IsOk(table->SetRule(rule, &executor)));
+      }
+    }
+    ASSERT_EQ(Ages(*tiered), Ages(*plain));
+  }
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+  EXPECT_EQ(tiered->stats().evicted_rows, plain->stats().evicted_rows);
+  EXPECT_EQ(tiered->stats().created_rows, plain->stats().created_rows);
+}
+
+using Parameters = std::tuple<std::string, int64_t, bool>;  // rule, first tier's bytes, by age
+
+class TieredEviction : public ::testing::TestWithParam<Parameters> {};
+
+TEST_P(TieredEviction, IsThatFromMemoryBitForBit) {
+  const auto& [name, first_bytes, by_age] = GetParam();
+  CheckEviction({{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", "LRU"}, name, by_age);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, TieredEviction,
+                         ::testing::Combine(::testing::Values("adagrad", "adam", "lazy_adam"),
+                                            ::testing::Values(1, 40000), ::testing::Bool()),
+                         [](const auto& param) {
+                           return std::get<0>(param.param) + "_" +
+                                  std::to_string(std::get<1>(param.param)) +
+                                  (std::get<2>(param.param) ? "_ByAge" : "_ByWeight");
+                         });
+
+// Names and sizes of the lower tiers.
+using Stack = std::pair<std::vector<std::string>, std::vector<int64_t>>;
+
+class StackEviction : public ::testing::TestWithParam<Stack> {};
+
+TEST_P(StackEviction, IsThatFromMemoryBitForBit) {
+  StorageOptions storage = {GetParam().first, {8000}, "", "LFU"};
+  for (const int64_t size : GetParam().second) storage.sizes.push_back(size);
+  CheckEviction(storage, "adam", true);
+}
+
+// Middle tiers that hold some of the rows.
+INSTANTIATE_TEST_SUITE_P(Stacks, StackEviction,
+                         ::testing::Values(Stack{{"pmem"}, {4 << 20}},
+                                           Stack{{"leveldb"}, {1 << 30}},
+                                           Stack{{"pmem", "ssdhash"}, {40000, 1 << 30}},
+                                           Stack{{"pmem", "leveldb"}, {40000, 1 << 30}}),
+                         [](const auto& param) {
+                           std::string name;
+                           for (const std::string& tier : param.param.first) name += tier;
+                           return name;
+                         });
+
+}  // namespace tiered_eviction_test
+}  // namespace keras_sparse

@@ -1,0 +1,82 @@
+"""A delta holds what has changed since the last save, and nothing else."""
+
+import numpy as np
+import pytest
+
+import keras_sparse
+from checkpoint_cases import make_model
+from checkpoint_cases import storage
+from checkpoint_cases import STORAGE_TYPES
+from checkpoint_cases import tables
+from checkpoint_cases import train_all_keys
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
+
+
+def keys_of(path):
+    """Sorted keys of the rows that each table has in the folder of a delta, with repeats."""
+    reader = CheckpointReader(path)
+    keys = []
+    for table in range(len(reader.manifest.tables)):
+        parts = [each for each in reader.parts(table) if each[0] == path.resolve()]
+        found = [each for part in parts for each in reader.read_keys(*part)]
+        keys.append(sorted(np.concatenate([*found, np.zeros(0, np.int64)]).tolist()))
+    return keys
+
+
+def erased_in(path, table):
+    reader = CheckpointReader(path)
+    folder, part = reader.parts(table)[-1]
+    return sorted(reader.read_erased(folder, part).tolist())
+
+
+def train_keys(model, keys):
+    keys = np.reshape(keys, (-1, 2))
+    model.train_on_batch(keys, np.ones((len(keys), 1)))
+
+
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_holds_the_keys_updated_since_the_last_save(storage_type, tmp_path):
+    model = make_model(storage(storage_type, tmp_path / "tiers"))
+    train_all_keys(model)
+    save_checkpoint(model, tmp_path / "first")
+    train_keys(model, [7, 2999, 5, 7])
+    train_keys(model, [5, 1500])
+    assert keys_of(save_delta(model, tmp_path / "1")) == [[5, 7, 1500, 2999]] * 2
+    model.predict(np.arange(600).reshape(-1, 2), verbose=0)
+    assert keys_of(save_delta(model, tmp_path / "2")) == [[], []]
+    train_keys(model, [7, 8])
+    assert keys_of(save_delta(model, tmp_path / "3")) == [[7, 8]] * 2
+    train_keys(model, [9, 10])
+    save_checkpoint(model, tmp_path / "whole")
+    train_keys(model, [11, 12])
+    assert keys_of(save_delta(model, tmp_path / "4")) == [[11, 12]] * 2
+    load_checkpoint(loaded := make_model(), tmp_path / "3")
+    train_keys(loaded, [13, 14])
+    assert keys_of(save_delta(loaded, tmp_path / "5")) == [[13, 14]] * 2
+
+
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_holds_new_rows_and_the_keys_of_those_that_have_gone(storage_type, tmp_path):
+    model = make_model(storage(storage_type, tmp_path / "tiers"))
+    train_keys(model, np.arange(1000))
+    save_checkpoint(model, tmp_path / "first")
+    train_keys(model, [2000, 4])
+    keras_sparse.ops.erase_rows([tables(model)[0]], [np.array([3, 999])])
+    path = save_delta(model, tmp_path / "delta")
+    assert keys_of(path) == [[4, 2000]] * 2
+    assert erased_in(path, 0) == [3, 999]
+    assert erased_in(path, 1) == []
+
+
+def test_holds_no_row_that_admission_keeps_out(tmp_path):
+    model = make_model(admission=keras_sparse.CounterFilter(2))
+    for _ in range(2):
+        train_keys(model, np.arange(200))
+    save_checkpoint(model, tmp_path / "first")
+    train_keys(model, [3, 500])
+    assert keys_of(save_delta(model, tmp_path / "1")) == [[3], [3, 500]]
+    train_keys(model, [4, 500])
+    assert keys_of(save_delta(model, tmp_path / "2")) == [[4, 500]] * 2

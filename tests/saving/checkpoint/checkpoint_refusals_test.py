@@ -1,0 +1,213 @@
+"""What cannot be saved or loaded is a clear error, and leaves everything as it was."""
+
+import shutil
+
+import keras
+import pytest
+
+import keras_sparse
+from checkpoint_cases import content
+from checkpoint_cases import make_model
+from checkpoint_cases import tables
+from checkpoint_cases import train
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+from keras_sparse.saving import verify
+from keras_sparse.saving.checkpoint import checkpoint_writer
+from keras_sparse.saving.format import partial_folder
+
+
+@pytest.fixture
+def model():
+    model = make_model()
+    train(model, 0)
+    return model
+
+
+def test_a_path_is_taken_once(model, tmp_path):
+    save_checkpoint(model, tmp_path / "saved")
+    for save in (save_checkpoint, save_delta):
+        with pytest.raises(FileExistsError, match="`path` must be new"):
+            save(model, tmp_path / "saved")
+
+
+def test_a_delta_needs_a_checkpoint(model, tmp_path):
+    with pytest.raises(RuntimeError, match="Call `save_checkpoint` first"):
+        save_delta(model, tmp_path / "delta")
+    path = save_checkpoint(model, tmp_path / "saved")
+    shutil.rmtree(path)
+    with pytest.raises(RuntimeError, match="that is still there"):
+        save_delta(model, tmp_path / "delta")
+
+
+def test_a_delta_of_a_table_that_was_cleared_is_whole(model, tmp_path):
+    save_checkpoint(model, tmp_path / "saved")
+    tables(model)[0].clear()
+    train(model, 7)
+    delta = save_delta(model, tmp_path / "delta")
+    load_checkpoint(loaded := make_model(), delta)
+    assert content(loaded) == content(model)
+
+
+def test_a_delta_finds_what_it_goes_back_to(model, tmp_path):
+    save_checkpoint(model, tmp_path / "here" / "saved")
+    train(model, 1)
+    save_delta(model, tmp_path / "here" / "delta")
+    (tmp_path / "here").rename(tmp_path / "there")
+    load_checkpoint(loaded := make_model(), tmp_path / "there" / "delta")
+    assert content(loaded) == content(model)
+    shutil.rmtree(tmp_path / "there" / "saved")
+    with pytest.raises(FileNotFoundError, match="there is none"):
+        load_checkpoint(loaded, tmp_path / "there" / "delta")
+    save_checkpoint(model, tmp_path / "there" / "saved")
+    with pytest.raises(FileNotFoundError, match="another checkpoint is there"):
+        load_checkpoint(loaded, tmp_path / "there" / "delta")
+
+
+def test_a_delta_needs_all_that_it_goes_back_to(model, tmp_path):
+    first = save_checkpoint(model, tmp_path / "saved")
+    save_delta(model, tmp_path / "delta")
+    shutil.rmtree(first)
+    with pytest.raises(RuntimeError, match="with all that it goes back to"):
+        save_delta(model, tmp_path / "second")
+
+
+def test_tables_of_another_model_are_whole_in_a_delta(model, tmp_path):
+    """Numbers are those of a model: what is not at its place is written anew."""
+    first, second = (layer for layer in model.layers if hasattr(layer, "embeddings"))
+    inputs = keras.Input((2,), dtype="int64")
+    turned = keras.Model(inputs, [second(inputs), first(inputs)])
+    save_checkpoint(model, tmp_path / "saved")
+    train(model, 3)
+    delta = save_delta(turned, tmp_path / "delta")
+    loaded = make_model()
+    other = [layer for layer in loaded.layers if hasattr(layer, "embeddings")]
+    load_checkpoint(keras.Model(inputs, [other[1](inputs), other[0](inputs)]), delta)
+    assert content(loaded)[:2] == content(model)[:2]
+
+
+def test_a_path_may_be_a_symbolic_link(model, tmp_path):
+    (tmp_path / "real" / "run").mkdir(parents=True)
+    (tmp_path / "run").symlink_to(tmp_path / "real" / "run")
+    save_checkpoint(model, tmp_path / "saved")
+    train(model, 1)
+    save_delta(model, tmp_path / "run" / "delta")
+    (tmp_path / "latest").symlink_to(tmp_path / "run" / "delta")
+    load_checkpoint(loaded := make_model(), tmp_path / "latest")
+    assert content(loaded) == content(model)
+
+
+@pytest.mark.parametrize("training", ["x", {1: 2}, {"a": float("nan")}, {"a": object()}])
+def test_training_must_come_back_from_json(training, model, tmp_path):
+    with pytest.raises(ValueError, match="`training` must be a dict that JSON gives back"):
+        save_checkpoint(model, tmp_path / "saved", training)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_must_be_one_and_built(model, tmp_path):
+    with pytest.raises(TypeError, match=r"`model` must be a keras\.Model\. Received: Embedding"):
+        save_checkpoint(model.layers[1], tmp_path / "saved")
+    path = save_checkpoint(model, tmp_path / "saved")
+    with pytest.raises(RuntimeError, match="`model` must be built"):
+        load_checkpoint(keras.Sequential([keras_sparse.layers.Embedding(None, 4)]), path)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping nested container")  # Keras' own
+def test_keras_file_of_a_checkpoint_names_what_loads_it(model, tmp_path):
+    path = save_checkpoint(model, tmp_path / "saved")
+    with pytest.raises(ValueError, match=r"load_checkpoint\(model, folder\)"):
+        model.load_weights(path / "model.weights.h5")
+
+
+def test_there_must_be_a_checkpoint(model, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for name in ("nothing", "file"):
+        with pytest.raises(FileNotFoundError, match="must be a folder with a manifest"):
+            load_checkpoint(model, tmp_path / name)
+    with pytest.raises(NotADirectoryError, match="`path` must be a folder"):
+        save_checkpoint(model, tmp_path / "file" / "saved")
+    with pytest.raises(FileNotFoundError, match="`filepath` must be a weights file, or the folder"):
+        verify(tmp_path / "nothing")
+
+
+def test_training_meanwhile_is_refused(model, tmp_path, monkeypatch):
+    class Training(checkpoint_writer.Progress):
+        def close(self):
+            train(model, 1)
+
+    monkeypatch.setattr(checkpoint_writer, "Progress", Training)
+    with pytest.raises(RuntimeError, match="must not be trained while it is saved"):
+        save_checkpoint(model, tmp_path / "saved")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_of_another_shape_are_refused(model, tmp_path):
+    path = save_checkpoint(model, tmp_path / "saved")
+    inputs = keras.Input((2,), dtype="int64")
+    other = keras.Model(inputs, keras_sparse.layers.Embedding(None, 5, "sum")(inputs))
+    with pytest.raises(ValueError, match="tables of the same shapes"):
+        load_checkpoint(other, path)
+
+
+def named_model(names):
+    inputs = keras.Input((2,), dtype="int64")
+    rows = [keras_sparse.layers.Embedding(None, 4, "sum", name=name)(inputs) for name in names]
+    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(rows))
+    model = keras.Model(inputs, outputs)
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), "mse")
+    train(model, 0)
+    return model
+
+
+@pytest.mark.parametrize("names", [["items", "users"], ["items", "others"]])
+def test_tables_that_would_change_places_are_refused_and_nothing_changes(names, tmp_path):
+    path = save_checkpoint(named_model(["users", "items"]), tmp_path / "saved")
+    model = named_model(names)
+    train(model, 1)
+    before = content(model)
+    words = "table '.*/embeddings' of '.*saved' for '.*/embeddings' of"
+    with pytest.raises(ValueError, match=f"layers come in the order of .* Received: {words}"):
+        load_checkpoint(model, path)
+    assert content(model) == before
+
+
+@pytest.mark.parametrize("names", [["users", "items"], ["a", "b"], ["embedding_1", "embedding"]])
+def test_tables_may_have_other_names(names, tmp_path):
+    saved = named_model(
+        ["embedding", "embedding_1"] if "embedding" in names else ["users", "items"]
+    )
+    path = save_checkpoint(saved, tmp_path / "saved")
+    load_checkpoint(model := named_model(names), path)
+    assert content(model) == content(saved)
+
+
+def test_what_a_killed_process_left_goes_with_the_next_save(model, tmp_path):
+    left = tmp_path / ".saved.0123456789abcdef.partial"
+    left.mkdir()
+    (left / "model.weights.h5").write_text("half")
+    other = tmp_path / ".saved.other.0123456789abcdef.partial"
+    other.mkdir()
+    save_checkpoint(model, tmp_path / "saved")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".saved.other.0123456789abcdef.partial",
+        "saved",
+    ]
+
+
+def test_a_failed_save_leaves_nothing_and_loses_no_change(model, tmp_path, monkeypatch):
+    save_checkpoint(model, tmp_path / "saved")
+    train(model, 1)
+    before = content(model)
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(partial_folder, "sync_files", fail)
+    with pytest.raises(OSError, match="No space left"):
+        save_delta(model, tmp_path / "delta")
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    assert content(model) == before
+    load_checkpoint(loaded := make_model(), save_delta(model, tmp_path / "delta"))
+    assert content(loaded) == before

@@ -1,0 +1,161 @@
+"""A checkpoint from elsewhere reads, links and writes nothing outside of its folder."""
+
+import functools
+import os
+import shutil
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+from checkpoint_cases import content
+from checkpoint_cases import edit_manifest
+from checkpoint_cases import make_model
+from checkpoint_cases import saved_parts
+from checkpoint_cases import storage
+from checkpoint_cases import train
+from checkpoint_cases import train_all_keys
+from keras_sparse.saving import CheckpointDamagedError
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import verify
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    model = make_model(storage("DRAM_SSDHASH", folder / "tiers"))
+    train_all_keys(model)
+    return save_checkpoint(model, folder / "saved", training={"epoch": 1})
+
+
+@pytest.fixture
+def foreign(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "outside")
+    return shutil.copytree(saved, tmp_path / "foreign")
+
+
+def assert_refused(folder, match):
+    model = make_model()
+    before = content(model)
+    for read in (verify, lambda folder: load_checkpoint(model, folder)):
+        with pytest.raises(ValueError, match=match):
+            read(folder)
+    assert content(model) == before
+    with pytest.raises(ValueError, match=match):
+        load_checkpoint(model, folder, verify=False)
+
+
+NAMED_BY = {
+    "rows": lambda fields, name: saved_parts(fields, "rows")[0].update(file=name),
+    "segment": lambda fields, name: saved_parts(fields, "segment")[0].update(file=name),
+    "alive": lambda fields, name: saved_parts(fields, "segment")[0].update(alive_file=name),
+    "sizes": lambda fields, name: fields["file_bytes"].update({name: 1}),
+    "id": lambda fields, name: fields.update(id=f"/../{name}"),
+}
+
+
+@pytest.mark.parametrize("name", ["../outside/x", "/etc/passwd", "a/b", "..", "."])
+@pytest.mark.parametrize("field", NAMED_BY)
+def test_a_manifest_names_files_of_its_folder_alone(field, name, foreign):
+    edit_manifest(foreign, lambda fields: NAMED_BY[field](fields, name))
+    assert_refused(foreign, "name files of its own folder alone")
+
+
+def test_every_file_that_is_named_has_its_size_there(foreign):
+    name = next(foreign.glob("*.seg")).name
+    edit_manifest(foreign, lambda fields: fields["file_bytes"].pop(name))
+    assert_refused(foreign, f"as long as they were.*{name}")
+
+
+@pytest.mark.parametrize("pattern", ["rows-*.h5", "*.seg", "model.weights.h5", "manifest.json"])
+def test_a_link_is_not_followed(pattern, foreign):
+    path = next(foreign.glob(pattern))
+    path.unlink()
+    path.symlink_to(foreign.parent / "outside" / path.name)
+    assert_refused(foreign, f"no links are followed.*{path.name}")
+
+
+@pytest.mark.parametrize("link", [h5py.ExternalLink("../outside/x.h5", "/x"), h5py.SoftLink("/x")])
+@pytest.mark.parametrize("of_group", [True, False])
+def test_links_within_a_file_are_not_followed(of_group, link, foreign):
+    path = next(foreign.glob("rows-*.h5"))
+    with h5py.File(path, "a") as file:
+        name = "0" if of_group else "0/keys_000000"
+        file.move(name, "x")
+        file[name] = link
+    size = path.stat().st_size
+    edit_manifest(foreign, lambda fields: fields["file_bytes"].update({path.name: size}))
+    assert_refused(foreign, "in one file. Received: link")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("0/keys_000000", {}, "must have arrays under the names of its chunks"),
+        ("0/keys_000000", h5py.Empty("int64"), "must have arrays under the names of its chunks"),
+        ("0", np.zeros(3), "must lie in groups"),
+    ],
+    ids=["group", "empty", "path"],
+)
+def test_what_is_no_array_is_damage(name, content, match, foreign):
+    path = next(foreign.glob("rows-*.h5"))
+    with h5py.File(path, "a") as file:
+        del file[name]
+        if isinstance(content, dict):
+            file.create_group(name)
+        else:
+            file[name] = content
+    size = path.stat().st_size
+    edit_manifest(foreign, lambda fields: fields["file_bytes"].update({path.name: size}))
+    with pytest.raises(CheckpointDamagedError, match=f"{match}.*File: {path}"):
+        verify(foreign)
+
+
+@pytest.mark.parametrize("bases", [("foreign",), ("outside", "foreign")])
+def test_deltas_that_go_back_to_themselves_are_refused(bases, foreign):
+    for folder, base in zip(["foreign", *bases], bases, strict=False):
+        named = {"path": base, "id": Manifest.read(foreign).id}
+        edit_manifest(foreign.parent / folder, functools.partial(dict.update, base=named))
+    with pytest.raises(CheckpointDamagedError, match=f"must go back to a checkpoint.*{foreign}'"):
+        verify(foreign)
+
+
+def test_a_file_that_became_a_link_is_not_taken_over(foreign, tmp_path):
+    load_checkpoint(model := make_model(), foreign)
+    path = next(foreign.glob("rows-*.h5"))
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    train(model, 1)
+    saved = save_checkpoint(model, tmp_path / "saved")
+    assert not any(each.is_symlink() or each.stat().st_nlink > 1 for each in saved.glob("*.h5"))
+    load_checkpoint(loaded := make_model(), saved)
+    assert content(loaded) == content(model)
+
+
+def test_a_change_of_the_manifest_goes_through_no_link(foreign, tmp_path):
+    (tmp_path / "precious").write_text("text")
+    os.symlink(tmp_path / "precious", foreign / "manifest.json.new")
+    Manifest.read(foreign).replace_training(foreign, {"epoch": 2})
+    assert (tmp_path / "precious").read_text() == "text"
+    assert Manifest.read(foreign).training == {"epoch": 2}
+
+
+def test_more_entries_than_a_segment_has_take_no_memory(foreign):
+    def claim(fields):
+        segment = saved_parts(fields, "segment")[0]
+        fields["tables"][0]["record_words"] = 2**50
+        segment["num_entries"] = segment["num_rows"] = 8
+        segment["alive_crc32"] = zlib.crc32(np.full(1, 255, np.uint8))
+        with h5py.File(foreign / segment["alive_file"], "a") as file:
+            del file[segment["alive_path"]]
+            file[segment["alive_path"]] = np.full(1, 255, np.uint8)
+        fields["tables"][0]["parts"] = [segment]
+        name = segment["alive_file"]
+        fields["file_bytes"][name] = (foreign / name).stat().st_size
+
+    edit_manifest(foreign, claim)
+    with pytest.raises(ValueError, match="as long as its entries"):
+        verify(foreign)
