@@ -1,8 +1,11 @@
 """Keras embedding tables that live in a native engine."""
 
+# First: others import modules of it, and would then import all of it in the midst of their own.
+from keras_sparse import distribute as distribute
+
+# isort: split
 from keras_sparse import callbacks as callbacks
 from keras_sparse import data as data
-from keras_sparse import distribute as distribute
 from keras_sparse import layers as layers
 from keras_sparse import ops as ops
 from keras_sparse import optimizers as optimizers
@@ -19,3 +22,7 @@ from keras_sparse.storage.storage_type import StorageType as StorageType
 from keras_sparse.tables.embedding_variable import EmbeddingVariable as EmbeddingVariable
 
 __version__ = "0.1.0"
+
+from keras_sparse import _keras_patches
+
+_keras_patches.apply_patches()

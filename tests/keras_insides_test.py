@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse.native import shape_inference
+from keras_sparse import shape_inference
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 

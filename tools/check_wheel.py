@@ -25,8 +25,8 @@ assert keras_sparse.__file__.startswith(sys.argv[1]), keras_sparse.__file__
 layer = keras_sparse.layers.Embedding(4, 2)
 assert layer([[0, 3]]).shape == (1, 2, 2)
 import tempfile
-from keras_sparse.native import library as _native
-for tier in set(_native.LOWER_TIERS) - {"SSDHASH"}:
+from keras_sparse.native import library
+for tier in set(library.LOWER_TIERS) - {"SSDHASH"}:
     with tempfile.TemporaryDirectory() as folder:
         storage = keras_sparse.StorageOption(f"DRAM_{tier}", folder)
         try:

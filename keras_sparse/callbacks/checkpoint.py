@@ -11,6 +11,7 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint
@@ -19,7 +20,6 @@ from keras_sparse.saving.checkpoint.save_delta import find_base
 from keras_sparse.saving.checkpoint.save_delta import save_delta
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
-from keras_sparse.saving.verify import check_checkpoint_together
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 

@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
-from keras_sparse import saving
 from keras_sparse.layers.group_scope_stack import open_group_scopes
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
@@ -14,7 +13,9 @@ from keras_sparse.ragged_form import check_bags
 from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import ragged_form
+from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.load_table import refuse_table
+from keras_sparse.saving.keras_files.save_table import save_table
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
@@ -224,11 +225,11 @@ class Embedding(keras.layers.Layer):
 
     def save_own_variables(self, store):
         if self.built:
-            saving.save_table(self.embeddings, store)
+            save_table(self.embeddings, store)
 
     def load_own_variables(self, store):
         if self.built:
-            saving.load_table(self.embeddings, store)
+            load_table(self.embeddings, store)
         else:
             refuse_table(self, self.name, store)
 

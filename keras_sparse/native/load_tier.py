@@ -1,7 +1,7 @@
 import ctypes
 import pathlib
 
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 # What each library of the system is called in Debian.
 _PACKAGES = {"LEVELDB": "libleveldb1d", "PMEM": "libpmem1"}
@@ -18,7 +18,7 @@ def load_tier(tier):
     """
     if tier not in _PACKAGES:
         return
-    path = pathlib.Path(_native.library_path).with_name(f"_keras_sparse_{tier.lower()}.so")
+    path = pathlib.Path(library.library_path).with_name(f"_keras_sparse_{tier.lower()}.so")
     try:
         ctypes.CDLL(str(path))  # whoever comes first; it registers itself, once
     except OSError as error:

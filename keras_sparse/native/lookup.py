@@ -2,10 +2,10 @@ import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse import checks
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
+from keras_sparse.native.gradients import fill_in_absent
 from keras_sparse.native.lookup_gradient import gradient_rows
-from keras_sparse.native.merge_gradients import fill_in_absent
-from keras_sparse.native.stage_lookups import collected_lookups
+from keras_sparse.native.staging import collected_lookups
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -120,7 +120,7 @@ def _read(variables, ids, row_splits, weights, combiners, weighted):
     for anchor in anchors:
         # What reading its value would tell a tape, without an op for each table.
         resource_variable_ops.variable_accessed(anchor)
-    read = _native.lib.keras_sparse_lookup(
+    read = library.lib.keras_sparse_lookup(
         handles=[variable.native for variable in variables],
         ids=ids,
         row_splits=row_splits,

@@ -7,7 +7,7 @@ does not read.
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 from keras_sparse.native.pooled_slices import PooledSlices
 
 
@@ -90,7 +90,7 @@ class _Lookup:
         def of_weighted(a_list):
             return [a_list[i] for i in self.weighted]
 
-        made = _native.lib.keras_sparse_lookup_weights_grad(
+        made = library.lib.keras_sparse_lookup_weights_grad(
             handles=of_weighted(self.handles),
             ids=of_weighted(self.ids),
             row_splits=of_weighted(self.row_splits),

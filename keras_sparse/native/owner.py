@@ -3,7 +3,7 @@ import weakref
 
 from tensorflow.python.eager import context
 
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 
 class Owner:
@@ -29,4 +29,4 @@ def _drop(handle, process):
     if os.getpid() == process:
         # Wherever garbage is collected: perhaps while a graph is made.
         with context.eager_mode():
-            _native.lib.keras_sparse_drop(handle=handle)
+            library.lib.keras_sparse_drop(handle=handle)

@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse.native.merge_gradients import merge_gradients
+from keras_sparse.native.gradients import merge_gradients
 
 
 class PooledSlices(tf.IndexedSlices):

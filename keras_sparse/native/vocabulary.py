@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 
 def create_vocabulary(max_tokens):
@@ -15,7 +15,7 @@ def create_vocabulary(max_tokens):
         Handle: eager scalar tensor of dtype resource.
     """
     with tf.init_scope():
-        return _native.lib.keras_sparse_create_vocabulary(max_tokens=max_tokens)
+        return library.lib.keras_sparse_create_vocabulary(max_tokens=max_tokens)
 
 
 def find_tokens(vocabulary, keys):
@@ -28,7 +28,7 @@ def find_tokens(vocabulary, keys):
     Returns:
         int64 tensor of the same shape: 0 for a key without a token.
     """
-    return _native.lib.keras_sparse_find_tokens(handle=vocabulary, keys=keys)
+    return library.lib.keras_sparse_find_tokens(handle=vocabulary, keys=keys)
 
 
 def add_tokens(vocabulary, keys, counts=True):
@@ -42,7 +42,7 @@ def add_tokens(vocabulary, keys, counts=True):
     Returns:
         As `find_tokens`.
     """
-    return _native.lib.keras_sparse_add_tokens(handle=vocabulary, keys=keys, counts=counts)
+    return library.lib.keras_sparse_add_tokens(handle=vocabulary, keys=keys, counts=counts)
 
 
 def export_vocabulary(vocabulary):
@@ -55,7 +55,7 @@ def export_vocabulary(vocabulary):
         `(keys, counts)`: int64 tensors of shape `(n,)`, the keys of the tokens from 1 on, and
         `(n + 1,)`, how often each token was counted, from 0 on.
     """
-    return _native.lib.keras_sparse_export_vocabulary(handle=vocabulary)
+    return library.lib.keras_sparse_export_vocabulary(handle=vocabulary)
 
 
 def import_vocabulary(vocabulary, keys, counts):
@@ -72,4 +72,4 @@ def import_vocabulary(vocabulary, keys, counts):
         tf.errors.InvalidArgumentError: There are too many keys, one twice, or counts below 0. The
             vocabulary is then as it was.
     """
-    return _native.lib.keras_sparse_import_vocabulary(handle=vocabulary, keys=keys, counts=counts)
+    return library.lib.keras_sparse_import_vocabulary(handle=vocabulary, keys=keys, counts=counts)

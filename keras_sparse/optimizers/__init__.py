@@ -1,6 +1,5 @@
 """Keras optimizers that also train embedding variables."""
 
-from keras_sparse.optimizers import finite_gradients as _loss_scale  # noqa: F401  (for its effect)
 from keras_sparse.optimizers.adadelta import Adadelta as Adadelta
 from keras_sparse.optimizers.adagrad import Adagrad as Adagrad
 from keras_sparse.optimizers.adagrad_decay import AdagradDecay as AdagradDecay

@@ -20,8 +20,3 @@ def check_finite(self, grads):
         grads = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
     is_finite = _check_finite(self, grads)
     return is_finite if true_on_all_ranks is None else true_on_all_ranks(is_finite)
-
-
-# `compile()` under mixed_float16 wraps the optimizer in Keras' class by itself, so that a class of
-# our own would not be asked.
-keras.optimizers.LossScaleOptimizer.check_finite = check_finite

@@ -1,8 +1,5 @@
 """Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
-from keras_sparse.saving.keras_files import load_weights as _load_weights  # noqa: F401  (for its effect)
-from keras_sparse.saving.keras_files import refuse_backup as _refuse_backup  # noqa: F401
-from keras_sparse.saving.keras_files import save_weights as _save_weights  # noqa: F401
 from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo as CheckpointInfo
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint as load_checkpoint
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint as save_checkpoint

@@ -1,20 +1,11 @@
-import contextlib
-import json
 import pathlib
 
 import h5py
 
 from keras_sparse import checks
-from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
-from keras_sparse.saving.format.progress import Progress
-from keras_sparse.saving.format.read_chunks import check_chunks
-from keras_sparse.saving.format.read_chunks import is_of_system
-from keras_sparse.saving.format.read_dataset import member
-from keras_sparse.saving.format.table_header import TableHeader
-from keras_sparse.saving.keras_files.local_copy import local_copy
+from keras_sparse.saving.keras_files.verify_file import verify_file
 
 
 def verify(filepath):
@@ -35,113 +26,10 @@ def verify(filepath):
         OSError: The file is truncated, or no HDF5 file.
     """
     if isinstance(filepath, h5py.File):
-        return _verify(filepath)
+        return verify_file(filepath)
     path = checks.path(filepath, "filepath")
-    if pathlib.Path(path).is_dir():
-        checkpoint = WholeCheckpoint(path)
-        check_checkpoint(checkpoint, checkpoint.readers)
-        return len(checkpoint.tables)
-    with local_copy(path) as local:
-        if local.suffix == ".json":
-            return _verify_shards(local)
-        with _open(local) as file:
-            return _verify(file)
-
-
-def check_checkpoint(checkpoint, readers, verbose=True):
-    """Checks every byte of a checkpoint.
-
-    Args:
-        checkpoint: `WholeCheckpoint`.
-        readers: Those of its readers whose tables are read.
-        verbose: Boolean. Whether to show a bar if it takes long.
-    """
-    checkpoint.check_weights()
-    progress = Progress(checkpoint.num_records(readers), "thousand rows checked", 1000, verbose)
-    for reader in readers:
-        reader.check(progress)
-    progress.close()
-
-
-def check_checkpoint_together(checkpoint, verbose=True):
-    """As `check_checkpoint` of all tables, of which each rank checks some. All must call it."""
-    with together("check_checkpoint"):
-        check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)
-
-
-def _open(path):
-    try:
-        return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            "`filepath` must be a weights file, or the folder of a checkpoint. Received: "
-            f"filepath='{path}', where nothing is"
-        ) from None
-    except OSError as error:
-        if is_of_system(error):
-            raise
-        raise _not_whole(path, error) from error
-
-
-def _not_whole(path, error):
-    return OSError(
-        "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
-        f"or of another kind. Received: {path}: {error}"
-    )
-
-
-def _verify(file):
-    groups = []
-
-    def collect(name, group):
-        if _is_table(name, group):
-            groups.append(group)
-
-    try:
-        file.visititems(collect)
-    except (RuntimeError, KeyError) as error:  # what h5py says of an object that it cannot read
-        raise _not_whole(file.filename, error) from error
-    for group in groups:
-        _check_table([group], file.filename)
-    return len(groups)
-
-
-def _verify_shards(path):
-    """Checks the files that Keras' map of a sharded save names: a table may lie in several."""
-    num_tables = 0
-    for name, files in json.loads(path.read_text())["weight_map"].items():
-        with contextlib.ExitStack() as stack:
-            opened = [
-                stack.enter_context(_open(path.with_name(each)))
-                for each in ([files] if isinstance(files, str) else files)
-            ]
-            groups = [file[name] for file in opened if name in file]
-            if any(_is_table(name, group) for group in groups):
-                _check_table(groups, path)
-                num_tables += 1
-    return num_tables
-
-
-def _is_table(name, group):
-    is_group = isinstance(group, h5py.Group)
-    return is_group and name.rpartition("/")[2] == "vars" and "header" in group
-
-
-def _check_table(groups, filename):
-    try:
-        table = _Groups(groups)
-        check_chunks(TableHeader.read(table), table)
-    except (ValueError, KeyError, RuntimeError, OSError) as error:
-        if isinstance(error, OSError) and is_of_system(error):
-            raise
-        raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
-
-
-class _Groups:
-    """Groups that belong together, of which each dataset is in one."""
-
-    def __init__(self, groups):
-        self._groups = groups
-
-    def __getitem__(self, name):
-        return member(next((each for each in self._groups if name in each), self._groups[0]), name)
+    if not pathlib.Path(path).is_dir():
+        return verify_file(path)
+    checkpoint = WholeCheckpoint(path)
+    check_checkpoint(checkpoint, checkpoint.readers)
+    return len(checkpoint.tables)

@@ -2,7 +2,7 @@ import keras
 
 from keras_sparse import checks
 from keras_sparse.amounts import parse_bytes
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
 
@@ -70,12 +70,12 @@ class StorageOption:
                 f"storage type without it. Received: storage_type='{self.storage_type}'"
             )
         for tier in self.lower_tiers:
-            if tier in _native.LOWER_TIERS:
+            if tier in library.LOWER_TIERS:
                 continue
             raise NotImplementedError(
                 f"A lower tier must be in this build of keras_sparse, and {tier} is not; install "
                 f"{_NEEDS[tier]} and then keras_sparse again, or take one of "
-                f"{_native.LOWER_TIERS}. Received: storage_type='{self.storage_type}'"
+                f"{library.LOWER_TIERS}. Received: storage_type='{self.storage_type}'"
             )
         if self.lower_tiers and not self.storage_path:
             raise ValueError(

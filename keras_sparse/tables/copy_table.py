@@ -3,8 +3,8 @@ import contextlib
 import keras
 import tensorflow as tf
 
-from keras_sparse import ops
 from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.native.rows import import_filter
 from keras_sparse.tables.available_memory import missing_memory
 
 
@@ -54,7 +54,7 @@ def _copy_content(variable, copy):
         copy.import_(keys, records[:, :width], ages)
     for keys, counts in variable.export_filter(CHUNK_BYTES // 12):
         with tf.init_scope():
-            ops.import_filter([copy], [keys], [counts])
+            import_filter([copy], [keys], [counts])
 
 
 def _check(variable):

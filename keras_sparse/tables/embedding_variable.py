@@ -3,8 +3,21 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse.distribute.ranks.runtime import folder_of_rank
 from keras_sparse.native.lookup import refuse_strategies
+from keras_sparse.native.owner import Owner
+from keras_sparse.native.rows import evict_rows
+from keras_sparse.native.staging import STAGING_STATISTICS
+from keras_sparse.native.staging import staging_stats
+from keras_sparse.native.statistics import STATISTICS
+from keras_sparse.native.statistics import table_stats
+from keras_sparse.native.statistics import TIER_STATISTICS
+from keras_sparse.native.statistics import tier_stats
+from keras_sparse.native.tables import create_tables
+from keras_sparse.native.tables import set_filter
+from keras_sparse.native.tables import set_row_limit
+from keras_sparse.native.tables import set_rule
+from keras_sparse.native.tables import table_sizes
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
@@ -50,9 +63,10 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             `evict` lets go. Defaults to `None`: none.
         trainable: Boolean. Defaults to `True`.
         name: String. Defaults to `"embeddings"`.
-        part: `keras_sparse.tables.table_part.TablePart`, which this variable holds of a table that several
-            ranks share. `input_dim` and `output_dim` are then those of the part; the initializer
-            and the seed make the rows of the whole table, of which this has its part, bit for bit.
+        part: `keras_sparse.tables.table_part.TablePart`, which this variable holds of a table that
+            several ranks share. `input_dim` and `output_dim` are then those of the part; the
+            initializer and the seed make the rows of the whole table, of which this has its part,
+            bit for bit.
             Defaults to `None`: a table of its own.
         max_rows: Integer: the most rows that a dynamic table may have in this process, in all
             tiers. Defaults to `None`: any number. See `keras_sparse.layers.Embedding`.
@@ -124,8 +138,9 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
     # What Keras calls to give a variable its value, once there may be one.
 
     def _initialize_with_initializer(self, initializer):
+        path = self.storage.storage_path
         with tf.init_scope():
-            (self.native,) = ops.create_tables(
+            (self.native,) = create_tables(
                 [self.path],
                 [self.input_dim],
                 [self.output_dim],
@@ -133,12 +148,13 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 [self.out_of_range],
                 [self.storage],
                 [self.keeps_ages],
+                ["" if path is None else folder_of_rank(path)],
             )
-            self._owner = ops.Owner(self.native)
+            self._owner = Owner(self.native)
             if self.admission is not None:
-                ops.set_filter([self], self.admission)
+                set_filter([self], self.admission)
             if self.max_rows is not None:
-                ops.set_row_limit([self], self.max_rows, self.eviction)
+                set_row_limit([self], self.max_rows, self.eviction)
             self._value = make_anchor(self)
             self._import_initial_rows()
 
@@ -170,7 +186,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         if self.native is None:
             return 0
         with tf.init_scope():
-            return int(ops.table_sizes([self])[0])
+            return int(table_sizes([self])[0])
 
     @property
     def shape(self):
@@ -209,17 +225,17 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             updates that the used rows had missed.
         """
         with tf.init_scope():
-            counts = ops.table_stats([self])[0].numpy()
-            tiers, tier_counts = (tensor.numpy() for tensor in ops.tier_stats(self))
-            staging = ops.staging_stats([self])[0].numpy()
-        stats = dict(zip(ops.STATISTICS, counts.tolist(), strict=True))
+            counts = table_stats([self])[0].numpy()
+            tiers, tier_counts = (tensor.numpy() for tensor in tier_stats(self))
+            staging = staging_stats([self])[0].numpy()
+        stats = dict(zip(STATISTICS, counts.tolist(), strict=True))
         stats["waited_seconds"] = stats.pop("waited_ns") / 1e9
         stats["tiers"] = {
-            tier.decode().upper(): dict(zip(ops.TIER_STATISTICS, numbers, strict=True))
+            tier.decode().upper(): dict(zip(TIER_STATISTICS, numbers, strict=True))
             for tier, numbers in zip(tiers, tier_counts.tolist(), strict=True)
         }
-        for tier_stats in stats["tiers"].values():
-            tier_stats["busy_seconds"] = tier_stats.pop("busy_ns") / 1e9
+        for of_tier in stats["tiers"].values():
+            of_tier["busy_seconds"] = of_tier.pop("busy_ns") / 1e9
         stats["prefetch"] = _prefetch_stats(staging.tolist())
         return stats
 
@@ -249,8 +265,8 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 f"use `keras_sparse.ops.evict_rows`. Received: variable '{self.path}'"
             )
         if not with_rows:
-            return int(ops.evict_rows([self], self.eviction)[0])
-        _, keys, records = ops.evict_rows([self], self.eviction, with_rows=True)
+            return int(evict_rows([self], self.eviction)[0])
+        _, keys, records = evict_rows([self], self.eviction, with_rows=True)
         return keys[0].numpy(), records[0].numpy()
 
     def set_rule(self, rule, constants, weight_decay=0.0):
@@ -261,7 +277,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
             constants: Dict of floats: the rule's hyperparameters by name.
             weight_decay: Float. A step takes this part, times the learning rate, of the row.
         """
-        generations, widths, slot_names = ops.set_rule([self], rule, constants, [weight_decay])
+        generations, widths, slot_names = set_rule([self], rule, constants, [weight_decay])
         self.rule = rule
         self.rule_constants = {name: float(constant) for name, constant in constants.items()}
         self.rule_weight_decay = float(weight_decay)
@@ -278,7 +294,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
 
 
 def _prefetch_stats(numbers):
-    stats = dict(zip(ops.STAGING_STATISTICS, numbers, strict=True))
+    stats = dict(zip(STAGING_STATISTICS, numbers, strict=True))
     for name in ("waited", "hidden"):
         stats[f"{name}_seconds"] = stats.pop(f"{name}_ns") / 1e9
     stats["staleness_mean"] = stats.pop("staleness_sum") / max(1, stats["used"])

@@ -5,6 +5,7 @@ import numbers
 import keras
 import numpy as np
 
+from keras_sparse.native.tables import wrapped_seed
 from keras_sparse.tables.available_memory import missing_memory
 
 # What `keras.initializers.VarianceScaling` divides the standard deviation of its truncated normal
@@ -224,8 +225,3 @@ def seeded(initializer, seed):
     if seed is None or _has_given_seed(initializer):
         return initializer
     return with_seed(initializer, wrapped_seed(seed))
-
-
-def wrapped_seed(seed):
-    """Returns the int64 that has the low 64 bits of an integer."""
-    return (seed + 2**63) % 2**64 - 2**63

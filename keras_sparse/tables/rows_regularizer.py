@@ -3,7 +3,7 @@ import contextlib
 import keras
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse.native.lookup import lookup
 
 # Sums over the elements of a table: those of its parts add up to that of the whole.
 _SUMS = (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
@@ -30,7 +30,7 @@ class RowsRegularizer:
     def __call__(self, variable):
         if variable.input_dim == 0:
             return tf.zeros(())
-        (rows,) = ops.lookup([variable], [tf.range(variable.input_dim, dtype=tf.int64)])
+        (rows,) = lookup([variable], [tf.range(variable.input_dim, dtype=tf.int64)])
         loss = self.regularizer(rows)
         if self.num_ranks == 1:
             return loss

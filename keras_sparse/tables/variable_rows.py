@@ -3,8 +3,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import ops
 from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.native.rows import export_filter
+from keras_sparse.native.rows import export_rows
+from keras_sparse.native.rows import import_rows
+from keras_sparse.native.tables import clear_tables
+from keras_sparse.native.tables import set_initial_rows
 from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.table_part import TablePart
@@ -53,7 +57,7 @@ class TableRows:
         cursors = np.zeros(1, np.int64)
         while cursors[0] >= 0:
             with tf.init_scope():
-                keys, records, ages, cursors = ops.export_rows([self], cursors, chunk_rows)
+                keys, records, ages, cursors = export_rows([self], cursors, chunk_rows)
             cursors = cursors.numpy()
             if not len(keys[0]):
                 continue
@@ -69,7 +73,7 @@ class TableRows:
         cursors = np.zeros(1, np.int64)
         while self.admission is not None and cursors[0] >= 0:
             with tf.init_scope():
-                keys, counts, cursors = ops.export_filter([self], cursors, max_entries)
+                keys, counts, cursors = export_filter([self], cursors, max_entries)
             cursors = cursors.numpy()
             if len(keys[0]):
                 yield keys[0].numpy(), counts[0].numpy()
@@ -114,7 +118,7 @@ class TableRows:
 
     def import_local(self, keys, records, ages=None):
         """As `import_`, of rows that are this part's, with the ids of static ones counted here."""
-        ops.import_rows(
+        import_rows(
             [self],
             [tf.convert_to_tensor(keys, tf.int64)],
             [tf.convert_to_tensor(records, tf.float32)],
@@ -147,7 +151,7 @@ class TableRows:
             initial_rows: `keras_sparse.tables.initial_rows.InitialRows` of the whole table.
         """
         if initial_rows != self.initial_rows:
-            ops.set_initial_rows([self], [self._of_part(initial_rows)])
+            set_initial_rows([self], [self._of_part(initial_rows)])
             self.initial_rows = initial_rows
 
     def take_initial_rows(self, other):
@@ -161,7 +165,7 @@ class TableRows:
 
     def clear(self):
         """Takes the table back to before training: no rows, or each row its initial one."""
-        ops.clear_tables([self])
+        clear_tables([self])
         self._import_initial_rows()
 
     def numpy(self):

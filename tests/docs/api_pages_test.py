@@ -5,8 +5,6 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PACKAGES = sorted(path.parent for path in (ROOT / "keras_sparse").rglob("__init__.py"))
-NAMES = [".".join(package.relative_to(ROOT).parts) for package in PACKAGES]
 
 
 def public_names(package):
@@ -19,6 +17,15 @@ def public_names(package):
         for alias in node.names
         if alias.asname == alias.name and not (package / alias.name).is_dir()
     ]
+
+
+# Those without public names are for the package itself.
+PACKAGES = [
+    path.parent
+    for path in sorted((ROOT / "keras_sparse").rglob("__init__.py"))
+    if public_names(path.parent)
+]
+NAMES = [".".join(package.relative_to(ROOT).parts) for package in PACKAGES]
 
 
 def page_of(package):

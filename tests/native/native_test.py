@@ -4,46 +4,46 @@ import keras
 import pytest
 
 import keras_sparse
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 CPUINFO = "processor : 0\nmodel name : x\nflags : fpu sse2 avx2 bmi2 f16c fma\n"
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_another_backend_of_keras_is_an_error_that_says_how_to_choose(backend):
-    _native.check_backend("tensorflow")
+    library.check_backend("tensorflow")
     with pytest.raises(ImportError, match=rf"KERAS_BACKEND=tensorflow.*Received.*'{backend}'"):
-        _native.check_backend(backend)
+        library.check_backend(backend)
 
 
 def test_importing_the_package_checks_the_backend(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     with pytest.raises(ImportError, match="KERAS_BACKEND=tensorflow"):
-        _native._load()
+        library._load()
 
 
 def test_another_patch_release_of_tensorflow_is_fine():
-    _native.check_tensorflow("2.21.0", "2.21.3")
+    library.check_tensorflow("2.21.0", "2.21.3")
 
 
 def test_another_tensorflow_is_an_error_that_names_both():
     with pytest.raises(ImportError, match=r"compiled for tensorflow 2\.21\.0.*tensorflow 2\.22\.0"):
-        _native.check_tensorflow("2.21.0", "2.22.0")
+        library.check_tensorflow("2.21.0", "2.22.0")
 
 
 def test_a_processor_that_has_what_is_needed_is_fine():
-    _native.check_processor("x86-64-v3", CPUINFO)
-    _native.check_processor("x86-64", "flags : sse2")
-    _native.check_processor("x86-64-v3", "no flags in this file")
+    library.check_processor("x86-64-v3", CPUINFO)
+    library.check_processor("x86-64", "flags : sse2")
+    library.check_processor("x86-64-v3", "no flags in this file")
 
 
 def test_a_processor_that_lacks_instructions_is_an_error_that_names_the_option():
     with pytest.raises(ImportError, match=r"processor with avx2, fma.*KERAS_SPARSE_MARCH=x86-64"):
-        _native.check_processor("x86-64-v3", CPUINFO.replace("avx2", "").replace("fma", ""))
+        library.check_processor("x86-64-v3", CPUINFO.replace("avx2", "").replace("fma", ""))
 
 
 def test_sources_without_native_ops_are_an_error_that_says_how_to_install_them(monkeypatch):
     monkeypatch.delattr(keras_sparse.ops, "_build_info")
     monkeypatch.setitem(sys.modules, "keras_sparse.ops._build_info", None)
     with pytest.raises(ImportError, match=r"installed with its native ops. Run `pip install \.`"):
-        _native._load()
+        library._load()

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import StorageOption
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 ROWS = 3000
 SCRIPT = """
@@ -42,7 +42,7 @@ def make_model(storage, optimizer):
 
 def small(path, strategy="LRU", storage_type="DRAM_SSDHASH"):
     tiers = storage_type.split("_")
-    missing = set(tiers[1:]) - set(_native.LOWER_TIERS)
+    missing = set(tiers[1:]) - set(library.LOWER_TIERS)
     if missing:
         pytest.skip(f"this build has no {missing}")
     return StorageOption(storage_type, path, [20_000, 10_000][: len(tiers) - 1], strategy)

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
-KINDS = [f"DRAM_{tier}" for tier in ("SSDHASH", "PMEM", "LEVELDB") if tier in _native.LOWER_TIERS]
+KINDS = [f"DRAM_{tier}" for tier in ("SSDHASH", "PMEM", "LEVELDB") if tier in library.LOWER_TIERS]
 # Every stack of tiers of this build, the second of three being of persistent memory.
 STACKS = [
     *KINDS,
@@ -24,7 +24,7 @@ def small(path, storage_type="DRAM_SSDHASH"):
     The second of three holds some 390.
     """
     tiers = storage_type.split("_")
-    missing = set(tiers[1:]) - set(_native.LOWER_TIERS)
+    missing = set(tiers[1:]) - set(library.LOWER_TIERS)
     if missing:
         pytest.skip(f"this build has no {missing}")
     sizes = [100_000, *[200_000] * (len(tiers) - 2), 4 << 20]

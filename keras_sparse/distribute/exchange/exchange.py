@@ -4,10 +4,10 @@ from keras_sparse.distribute.exchange.exchange_call import ExchangeCall
 from keras_sparse.distribute.exchange.exchange_call import Slices
 from keras_sparse.distribute.exchange.prefetched_call import StagedCall
 from keras_sparse.distribute.ranks.collective_name import call_name
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
+from keras_sparse.native.gradients import fill_in_absent
 from keras_sparse.native.lookup import zero_rows
-from keras_sparse.native.merge_gradients import fill_in_absent
-from keras_sparse.native.stage_lookups import collected_lookups
+from keras_sparse.native.staging import collected_lookups
 
 
 class Exchange:
@@ -82,7 +82,7 @@ class Exchange:
         """
         if self.area is None:
             with tf.init_scope():
-                self.area = _native.lib.keras_sparse_create_exchange_area(
+                self.area = library.lib.keras_sparse_create_exchange_area(
                     handles=[variable.native for variable in self.variables]
                 )
         return self.area

@@ -1,7 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.distribute.ranks.collectives import alltoall
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
 from keras_sparse.native.lookup_gradient import shape_tensor
 from keras_sparse.native.pooled_slices import PooledSlices
@@ -44,7 +44,7 @@ class ExchangeCall:
         def rows_of(*anchors_and_weights):
             request, served, words, splits = self._exchange(name)
             reply = {"words": words, "splits": splits, "own_words": served.own_reply}
-            rows = _native.lib.keras_sparse_combine_rows(
+            rows = library.lib.keras_sparse_combine_rows(
                 **reply,
                 reply_rows=request.reply_rows,
                 output_dims=self.layout.dims_of(self.tables),
@@ -64,7 +64,7 @@ class ExchangeCall:
         """Returns the request, what was served to other ranks, and the words and splits of the rows
         that came.
         """
-        request = _native.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
+        request = library.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
         words, splits = alltoall(request.words, request.splits, f"{name}.ids")
         served = self._serve(words, splits, request.own_words)
         words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
@@ -81,7 +81,7 @@ class ExchangeCall:
         }
 
     def _serve(self, words, splits, own_words):
-        return _native.lib.keras_sparse_serve_rows(
+        return library.lib.keras_sparse_serve_rows(
             handles=self.handles,
             words=words,
             splits=splits,
@@ -106,14 +106,14 @@ class ExchangeCall:
     def _table_grads(self, slices, grads, request, served, name):
         if not slices:
             return []
-        returned = _native.lib.keras_sparse_return_gradients(
+        returned = library.lib.keras_sparse_return_gradients(
             output_grads=grads,
             reply_rows=request.reply_rows,
             scale=1 / self.layout.num_ranks,
             **self._uses(request),
         )
         words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
-        values = _native.lib.keras_sparse_gather_gradients(
+        values = library.lib.keras_sparse_gather_gradients(
             words=words,
             splits=splits,
             own_words=returned.own_words,
@@ -128,7 +128,7 @@ class ExchangeCall:
         if not self.weighted:
             return []
         return list(
-            _native.lib.keras_sparse_combine_rows_weights_grad(
+            library.lib.keras_sparse_combine_rows_weights_grad(
                 output_grads=[grads[i] for i in self.weighted],
                 **reply,
                 reply_rows=request.reply_rows,

@@ -6,9 +6,9 @@ from keras_sparse.distribute.exchange.exchange_call import no_slices
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import call_name
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
-from keras_sparse.native.stage_lookups import collected_lookups
+from keras_sparse.native.staging import collected_lookups
 
 # What a rank sends another one is counted in int32.
 _MOST_WORDS = 2**31 - 1
@@ -169,7 +169,7 @@ class SampleExchange:
         pieces = tf.reshape(tf.stack([of_headers, splits - of_headers], axis=1), (-1,))
         pieces = tf.split(words, pieces, num=2 * self.plan.num_ranks)
         headers = [tf.reshape(each, (_HEADER_WORDS, -1)) for each in pieces[::2]]
-        num_own = _native.lib.keras_sparse_check_whole_batches(
+        num_own = library.lib.keras_sparse_check_whole_batches(
             headers=tf.bitcast(tf.stack(headers), tf.int64),
             rank=rank(),
             table_names=self._table_names,

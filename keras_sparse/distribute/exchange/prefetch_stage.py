@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_sparse.distribute.ranks.exchange_thread import ExchangeThread
 from keras_sparse.distribute.ranks.named_exchange import NamedExchange
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 
 class ExchangeStage:
@@ -28,7 +28,7 @@ class ExchangeStage:
         number = exchange.num_stages
         exchange.num_stages += 1
         with tf.init_scope():
-            handles = _native.lib.keras_sparse_create_exchange_stage(
+            handles = library.lib.keras_sparse_create_exchange_stage(
                 area=area,
                 number=number,
                 capacity=capacity,
@@ -52,7 +52,7 @@ class ExchangeStage:
         inputs = {
             name: [each for lookup in lookups for each in lookup[name]] for name in lookups[0]
         }
-        return _native.lib.keras_sparse_stage_requests(
+        return library.lib.keras_sparse_stage_requests(
             stage=self.handle,
             batch=batch,
             lookup_sizes=[len(lookup["ids"]) for lookup in lookups],
@@ -93,12 +93,12 @@ class _Courier(ExchangeThread):
 
     def _take_part(self):
         """Takes part in one round. Returns whether it was the last one."""
-        ids = _native.lib.keras_sparse_next_round(courier=self.handle)
+        ids = library.lib.keras_sparse_next_round(courier=self.handle)
         if ids.is_over:
             return True
         words, splits = self._exchange_ids(ids.words, ids.splits)
         self._owes_rows = self._reads_rows
-        served = _native.lib.keras_sparse_serve_round(
+        served = library.lib.keras_sparse_serve_round(
             courier=self.handle,
             handles=[variable.native for variable in self._exchange.variables],
             words=words,
@@ -112,7 +112,7 @@ class _Courier(ExchangeThread):
         if self._reads_rows:
             words, splits = self._exchange_rows(words, splits)
         self._owes_rows = False
-        _native.lib.keras_sparse_end_round(
+        library.lib.keras_sparse_end_round(
             courier=self.handle, words=words, splits=splits, own_words=served.own_reply
         )
         return False
@@ -131,4 +131,4 @@ class _Courier(ExchangeThread):
 
 
 def _fail(handle, message):
-    return _native.lib.keras_sparse_fail_rounds(courier=handle, message=message)
+    return library.lib.keras_sparse_fail_rounds(courier=handle, message=message)

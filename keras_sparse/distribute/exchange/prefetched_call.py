@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_sparse.distribute.exchange.exchange_call import ExchangeCall
 from keras_sparse.distribute.ranks.collectives import alltoall
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 # How ranks go on, as KerasSparseAgreeOnLookup gives it.
 _ALL_STAGED = 0
@@ -26,7 +26,7 @@ class StagedCall(ExchangeCall):
     """
 
     def _exchange(self, name):
-        lookup = _native.lib.keras_sparse_begin_lookup(
+        lookup = library.lib.keras_sparse_begin_lookup(
             area=self.area,
             handles=self.handles,
             pools=self.pools,
@@ -36,11 +36,11 @@ class StagedCall(ExchangeCall):
         words, splits = alltoall(lookup.first_words, lookup.first_splits, f"{name}.ids")
         first = {"words": words, "splits": splits, "own_words": lookup.first_own_words}
         layout = {k: v for k, v in self.layout.attributes.items() if k != "wire_dtype"}
-        outcome = _native.lib.keras_sparse_agree_on_lookup(step=lookup.step, **first, **layout)
+        outcome = library.lib.keras_sparse_agree_on_lookup(step=lookup.step, **first, **layout)
 
         def staged():
             num_parts = len(self.handles)
-            reply = _native.lib.keras_sparse_staged_reply(
+            reply = library.lib.keras_sparse_staged_reply(
                 area=self.area, step=lookup.step, **first, P=num_parts
             )
             return _Served(*reply), reply.reply, reply.reply_splits

@@ -1,5 +1,4 @@
 import dataclasses
-import importlib
 
 import numpy as np
 
@@ -117,9 +116,10 @@ class CostModel:
             `CostModel`.
         """
         batch_size = checks.positive(batch_size, "batch_size")
-        # By name, as only this needs TensorFlow: the planner does without.
-        module = importlib.import_module("keras_sparse.distribute.training.measure_speeds")
-        return module.measure_cost_model(batch_size)
+        # Only this needs TensorFlow: the planner does without.
+        from keras_sparse.distribute.training.measure_speeds import measure_speeds
+
+        return cls(batch_size=batch_size, **measure_speeds())
 
     def column_slice(self, table, num_columns, num_ranks):
         """Returns the seconds of every rank, and what the rank of the slice takes beside them.

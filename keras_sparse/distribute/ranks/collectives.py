@@ -16,7 +16,7 @@ from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.watch import keep_watch
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 
 def alltoall(values, splits, name):
@@ -159,11 +159,11 @@ def _wait_in(exchange, tensors, name, **options):
 
 def _begin_wait(tensors, name):
     keep_watch()
-    return _native.lib.keras_sparse_begin_wait(tensors=tensors, call=name)
+    return library.lib.keras_sparse_begin_wait(tensors=tensors, call=name)
 
 
 def _end_wait(tensors, name):
-    return _native.lib.keras_sparse_end_wait(tensors=tensors, call=name)
+    return library.lib.keras_sparse_end_wait(tensors=tensors, call=name)
 
 
 @contextlib.contextmanager

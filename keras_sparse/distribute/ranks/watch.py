@@ -15,7 +15,7 @@ from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import stall_seconds
 from keras_sparse.distribute.ranks.stall_text import stall_text
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 _begun = threading.Lock()  # taken once
 _stalled = threading.Event()
@@ -96,6 +96,6 @@ def is_stall(of_ranks):
 
 def _waits(seconds):
     """The calls that have waited for so long, by name, and which call of this rank each is."""
-    arrays = (each.numpy() for each in _native.lib.keras_sparse_waits())
+    arrays = (each.numpy() for each in library.lib.keras_sparse_waits())
     waits = zip(*arrays, strict=True)
     return {call.decode(): int(number) for call, number, so_far in waits if so_far >= seconds}

@@ -5,14 +5,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import ops
-from keras_sparse.distribute.planner.cost_model import CostModel
-from keras_sparse.distribute.planner.table_spec import FLOAT_BYTES
 from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.optimizers.sgd import SGD
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
+_FLOAT_BYTES = 4
 _REPEATS = 9
 _WIDTH = 32  # two lines of 64 bytes, as a row in the middle of what is usual
 _ROWS = 2**21  # 256 MiB: more than caches hold
@@ -21,19 +20,19 @@ _TABLES = 33  # of one id each
 _SENT_BYTES = 2**24
 
 
-def measure_cost_model(batch_size):
-    """Does what `CostModel.measure` says."""
+def measure_speeds():
+    """Returns what `CostModel.measure` says: a dict of its arguments that were measured."""
     found = {"memory": _memory_bandwidth(), "table": _table_seconds()}
     if size() > 1:
         found["network"] = _network_bandwidth()
     of_ranks = gather_objects(found, "keras_sparse.measure_cost_model")
-    network = min(each.get("network", CostModel.network_bandwidth) for each in of_ranks)
-    return CostModel(
-        memory_bandwidth=min(each["memory"] for each in of_ranks),
-        network_bandwidth=network,
-        batch_size=batch_size,
-        table_seconds=max(each["table"] for each in of_ranks),
-    )
+    slowest = {
+        "memory_bandwidth": min(each["memory"] for each in of_ranks),
+        "table_seconds": max(each["table"] for each in of_ranks),
+    }
+    if size() > 1:
+        slowest["network_bandwidth"] = min(each["network"] for each in of_ranks)
+    return slowest
 
 
 def _memory_bandwidth():
@@ -45,7 +44,7 @@ def _memory_bandwidth():
     random = np.random.default_rng(0)
     batches = [[tf.constant(random.integers(0, _ROWS, _IDS))] for _ in range(_REPEATS)]
     touched = statistics.mean(len(np.unique(ids)) for (ids,) in batches)
-    row = FLOAT_BYTES * _WIDTH
+    row = _FLOAT_BYTES * _WIDTH
     num_bytes = 2 * row * (_IDS + touched)
     return num_bytes / _median_seconds(step, batches)
 
@@ -72,7 +71,7 @@ def _network_bandwidth():
         return alltoall(values, splits, "keras_sparse.measure_cost_model.exchange")[0]
 
     seconds = []
-    for num_floats in (size(), _SENT_BYTES // FLOAT_BYTES // size() * size()):
+    for num_floats in (size(), _SENT_BYTES // _FLOAT_BYTES // size() * size()):
         values = tf.ones([num_floats])
         seconds.append(_median_seconds(exchange, [values] * _REPEATS))
     nothing, much = seconds

@@ -7,7 +7,7 @@ import warnings
 from typing import NamedTuple
 
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
-from keras_sparse.saving.checkpoint.checkpoint_manifest import sync
+from keras_sparse.saving.format.folder_files import sync
 from keras_sparse.saving.format.partial_folder import partial_path
 from keras_sparse.saving.format.partial_folder import remove_partial
 

@@ -1,6 +1,5 @@
 import dataclasses
 import json
-import os
 import pathlib
 import zlib
 
@@ -9,6 +8,7 @@ from keras_sparse.saving.checkpoint.table_entry import SavedTable
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.folder_files import is_plain_name
 from keras_sparse.saving.format.folder_files import refuse_link
+from keras_sparse.saving.format.folder_files import sync
 
 FORMAT = "keras_sparse checkpoint"
 VERSION = 2
@@ -154,12 +154,3 @@ class Manifest:
         fields["tables"] = tuple(SavedTable.from_saved_fields(saved) for saved in fields["tables"])
         fields["ranks"] = as_tuples(fields.get("ranks"))
         return cls(**fields)
-
-
-def sync(path):
-    """Returns when a file, or the names in a folder, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

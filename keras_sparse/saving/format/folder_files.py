@@ -60,3 +60,12 @@ def check_files(folder, manifest):
                 "A checkpoint must have all its files, as long as they were. Received: "
                 f"{folder / name} of {there} bytes, saved with {size}"
             )
+
+
+def sync(path):
+    """Returns when a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,7 @@ import shutil
 import uuid
 
 from keras_sparse import checks
-from keras_sparse.saving.checkpoint.checkpoint_manifest import sync
+from keras_sparse.saving.format.folder_files import sync
 
 _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 

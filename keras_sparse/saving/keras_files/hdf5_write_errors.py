@@ -108,7 +108,8 @@ _open = h5py.File.__init__
 
 
 @functools.wraps(_open)
-def _open_carefully(self, name, mode="r", *args, **kwargs):
+def open_carefully(self, name, mode="r", *args, **kwargs):
+    """`h5py.File.__init__`, which keeps the errors of a new file's disk for `careful_hdf5`."""
     disks = _opened.get()
     is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
     if disks is None or mode != "w" or not is_plain:
@@ -118,7 +119,3 @@ def _open_carefully(self, name, mode="r", *args, **kwargs):
     disks.append(disk)
     _open(self, disk, mode, **kwargs)
     disk.hdf5 = self
-
-
-# Keras opens its files by their paths, so that there is nothing to hand over to it.
-h5py.File.__init__ = _open_carefully

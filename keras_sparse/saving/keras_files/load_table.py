@@ -13,7 +13,7 @@ from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.load_weights import verified
-from keras_sparse.saving.verify import verify
+from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.part_selector import PartCut
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import TablePart
@@ -214,7 +214,7 @@ def _check_whole(header, store, load):
     if not load.is_checked:
         load.is_checked = True
         try:
-            verify(file)
+            verify_file(file)
         except ValueError as error:
             load.damage = error
     if load.damage is not None:

@@ -2,19 +2,17 @@ import contextvars
 import functools
 import pathlib
 
-import keras
-
 from keras_sparse import checks
 from keras_sparse.saving.keras_files.local_copy import local_copy
-from keras_sparse.saving.verify import verify
+from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 # The file that `load_weights` has verified and is loading now.
 verified: contextvars.ContextVar = contextvars.ContextVar("verified", default=None)
 
 
-def _verifying(load_weights):
-    """`load_weights` of Keras that checks the tables of a file before Keras loads a layer.
+def verifying(load_weights):
+    """Makes `load_weights` of Keras check the tables of a file before Keras loads a layer.
 
     Keras loads layer by layer: a table that finds itself damaged is too late for the dense layers
     before it.
@@ -27,7 +25,7 @@ def _verifying(load_weights):
         if not is_ours or not name.endswith((".weights.h5", ".weights.json", ".keras")):
             return load_weights(model, filepath, *args, **kwargs)
         with local_copy(checks.path(filepath, "filepath")) as path:
-            verify(path)
+            verify_file(path)
             token = verified.set(path.resolve())
             try:
                 return load_weights(model, path, *args, **kwargs)
@@ -35,9 +33,3 @@ def _verifying(load_weights):
                 verified.reset(token)
 
     return load_verified
-
-
-# A model is of the user's own class, so that there is no class of ours to put this in. The
-# functions of `keras.saving` are what the method calls, or are called by themselves.
-for _owner in (keras.Model, keras.saving):
-    _owner.load_weights = _verifying(_owner.load_weights)

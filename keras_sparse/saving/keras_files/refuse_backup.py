@@ -23,7 +23,3 @@ def on_train_begin(callback, logs=None):
             f"backup_dir='{callback.backup_dir}' on {size()} ranks"
         )
     _on_train_begin(callback, logs)
-
-
-# Users give `fit` Keras' own class, so that one of ours would not be asked.
-keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin

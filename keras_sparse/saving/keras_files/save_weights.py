@@ -1,10 +1,8 @@
 import functools
-import importlib
 import inspect
 import os
 import pathlib
 
-import keras
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 from keras.src.utils import io_utils
 
@@ -15,12 +13,13 @@ from keras_sparse.distribute.ranks.shared_errors import together
 from keras_sparse.saving.format.external_tables import are_tables_elsewhere
 from keras_sparse.saving.keras_files.hdf5_write_errors import careful_hdf5
 from keras_sparse.saving.keras_files.shared_file import file_of_rank_0
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.saving.keras_files.whole_file import whole_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
-def _carefully(save):
-    """What saves a model, made to say where a disk is full and to leave no half a file.
+def carefully(save):
+    """Makes what saves a model say where a disk is full, and leave no half a file.
 
     On several ranks all of them call it for a model with a `DistributedEmbedding`, and rank 0
     writes the file.
@@ -96,26 +95,8 @@ def is_saved_together(model):
 
     That is the same on all ranks, whatever the placement.
     """
-    from keras_sparse.saving.keras_files.table_holder import (
-        TableHolder,  # which needs this package first
-    )
-
     return any(isinstance(layer, TableHolder) for layer in model._flatten_layers())
 
-
-# What `tf.keras` is: by that name TensorFlow may have the old Keras, or look for it in vain.
-_tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
-
-# As `load_weights`.
-for _owner, _name in (
-    (keras.Model, "save_weights"),
-    (keras.Model, "save"),
-    (keras.saving, "save_weights"),
-    (keras.saving, "save_model"),
-    (keras.models, "save_model"),
-    (_tf_keras_models, "save_model"),
-):
-    setattr(_owner, _name, _carefully(getattr(_owner, _name)))
 
 _is_memory_sufficient = saving_lib.is_memory_sufficient
 
@@ -128,6 +109,3 @@ def is_memory_sufficient(model):
     table has not loaded yet, nor slots.
     """
     return not has_tables(model) and _is_memory_sufficient(model)
-
-
-saving_lib.is_memory_sufficient = is_memory_sufficient

@@ -1,7 +1,8 @@
 import keras
 
-from keras_sparse import saving
+from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.load_table import refuse_table
+from keras_sparse.saving.keras_files.save_table import save_table
 
 
 class TableHolder(keras.layers.Layer):
@@ -13,8 +14,8 @@ class TableHolder(keras.layers.Layer):
         owner: String, name of the layer that holds this one.
 
     Attributes:
-        table: `EmbeddingVariable` or `keras_sparse.distribute.tables.sharded_table.SpreadTable`, or `None`
-            until the owner, which tracks the variable, is built.
+        table: `EmbeddingVariable` or `keras_sparse.distribute.tables.sharded_table.SpreadTable`, or
+            `None` until the owner, which tracks the variable, is built.
     """
 
     def __init__(self, owner, **kwargs):
@@ -33,10 +34,10 @@ class TableHolder(keras.layers.Layer):
 
     def save_own_variables(self, store):
         if self.built:
-            saving.save_table(self.table, store)
+            save_table(self.table, store)
 
     def load_own_variables(self, store):
         if self.built:
-            saving.load_table(self.table, store)
+            load_table(self.table, store)
         else:
             refuse_table(self, self._owner, store)

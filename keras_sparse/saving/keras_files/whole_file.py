@@ -9,7 +9,7 @@ import tempfile
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.saving.checkpoint.checkpoint_manifest import sync
+from keras_sparse.saving.format.folder_files import sync
 from keras_sparse.saving.format.partial_folder import passing_folder
 
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/core/admission/admission_filter.h"
+#include "ops/core/base/cache_line.h"
 #include "ops/core/base/hash.h"
 #include "ops/core/base/huge_buffer.h"
 #include "ops/core/math/prefetch.h"

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/core/admission/admission_filter.h"
+#include "ops/core/base/cache_line.h"
 #include "ops/core/index/key_counts.h"
 
 namespace keras_sparse {

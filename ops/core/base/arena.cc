@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/core/math/prefetch.h"
+#include "ops/core/base/cache_line.h"
 
 namespace keras_sparse {
 namespace {

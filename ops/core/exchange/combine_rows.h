@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/ids/bags.h"
-#include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/reply_rows.h"
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/ids/bags.h"
 
 namespace keras_sparse {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/executor.h"
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
-#include "ops/core/base/executor.h"
 
 namespace keras_sparse {
 

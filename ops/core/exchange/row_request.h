@@ -7,12 +7,12 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/ids/bags.h"
+#include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/wire.h"
 #include "ops/core/exchange/wire_floats.h"
-#include "ops/core/base/executor.h"
-#include "ops/core/base/status.h"
+#include "ops/core/ids/bags.h"
 
 namespace keras_sparse {
 

@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
-#include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/wire.h"
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/wire.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 

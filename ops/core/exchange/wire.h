@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/base/status.h"
+#include "ops/core/exchange/exchange_layout.h"
 
 namespace keras_sparse {
 

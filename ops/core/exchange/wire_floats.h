@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ops/core/exchange/wire.h"
 #include "ops/core/base/status.h"
+#include "ops/core/exchange/wire.h"
 
 namespace keras_sparse {
 

@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "ops/core/files/direct_file.h"
-#include "ops/core/files/file_system.h"
 #include "ops/core/base/io_pool.h"
 #include "ops/core/base/per_process.h"
+#include "ops/core/files/direct_file.h"
+#include "ops/core/files/file_system.h"
 
 namespace keras_sparse {
 namespace {

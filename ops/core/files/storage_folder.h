@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "ops/core/files/file_system.h"
 #include "ops/core/base/status.h"
+#include "ops/core/files/file_system.h"
 
 namespace keras_sparse {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/first_tier/first_tier.h"
 #include "ops/core/base/huge_buffer.h"
+#include "ops/core/first_tier/first_tier.h"
 
 namespace keras_sparse {
 

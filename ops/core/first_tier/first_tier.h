@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ops/core/base/executor.h"
-#include "ops/core/record/record_layout.h"
 #include "ops/core/base/status.h"
+#include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
 

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "ops/core/base/arena.h"
+#include "ops/core/base/cache_line.h"
+#include "ops/core/first_tier/cache_strategy.h"
 #include "ops/core/first_tier/first_tier.h"
 #include "ops/core/index/hash_index.h"
-#include "ops/core/first_tier/cache_strategy.h"
 #include "ops/core/record/record_slabs.h"
 
 namespace keras_sparse {

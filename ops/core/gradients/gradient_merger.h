@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/ids/distinct_ids.h"
 #include "ops/core/base/executor.h"
-#include "ops/core/gradients/output_gradient.h"
 #include "ops/core/base/status.h"
+#include "ops/core/gradients/output_gradient.h"
+#include "ops/core/ids/distinct_ids.h"
 
 namespace keras_sparse {
 

@@ -8,9 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/base/cache_line.h"
 #include "ops/core/base/hash.h"
-#include "ops/core/math/prefetch.h"
 #include "ops/core/base/secret_hash.h"
+#include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
 

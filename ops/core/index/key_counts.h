@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ops/core/base/hash.h"
-#include "ops/core/math/prefetch.h"
 #include "ops/core/base/secret_hash.h"
+#include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
 

@@ -6,8 +6,8 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "ops/core/index/hash_index.h"
 #include "ops/core/base/status.h"
+#include "ops/core/index/hash_index.h"
 
 namespace keras_sparse {
 

@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <numeric>
 
+#include "ops/core/base/cache_line.h"
+
 namespace keras_sparse {
 
-constexpr int64_t kCacheLineBytes = 64;
 // Rows that are found together. While one block is used the next one is on its way from memory.
 constexpr int64_t kBlockRows = 32;
 // The rest of a wider row follows by the processor's own stream prefetcher.

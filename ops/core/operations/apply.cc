@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "ops/core/gradients/gradient_source.h"
-#include "ops/core/ids/id_partition.h"
 #include "ops/core/gradients/partition_gradients.h"
+#include "ops/core/ids/id_partition.h"
 #include "ops/core/operations/row_access.h"
 
 namespace keras_sparse {

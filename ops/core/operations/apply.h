@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/base/executor.h"
-#include "ops/core/gradients/output_gradient.h"
 #include "ops/core/base/status.h"
+#include "ops/core/gradients/output_gradient.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 

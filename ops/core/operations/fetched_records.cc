@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "ops/core/math/prefetch.h"
 #include "ops/core/base/wait_timer.h"
+#include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
 namespace {

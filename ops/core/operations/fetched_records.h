@@ -8,13 +8,13 @@
 #include <optional>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/base/executor.h"
 #include "ops/core/base/hash.h"
+#include "ops/core/base/status.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/stores/record_batch.h"
+#include "ops/core/table/embedding_table.h"
 #include "ops/core/table/staged_records.h"
-#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

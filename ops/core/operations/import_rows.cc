@@ -3,10 +3,10 @@
 #include <mutex>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/ids/id_partition.h"
 #include "ops/core/operations/row_access.h"
 #include "ops/core/optimizer/saved_rule.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 namespace {

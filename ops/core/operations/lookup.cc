@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ops/core/base/cache_size.h"
-#include "ops/core/operations/row_access.h"
 #include "ops/core/math/vector_math.h"
+#include "ops/core/operations/row_access.h"
 
 namespace keras_sparse {
 namespace {

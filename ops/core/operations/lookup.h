@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/ids/bags.h"
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/ids/bags.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 

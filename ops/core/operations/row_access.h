@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
-#include "ops/core/operations/fetched_records.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/operations/fetched_records.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 

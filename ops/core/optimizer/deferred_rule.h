@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/optimizer/missed_moves.h"
 #include "ops/core/math/powers.h"
+#include "ops/core/optimizer/missed_moves.h"
 #include "ops/core/optimizer/step_sums.h"
 #include "ops/core/optimizer/update_rule.h"
 

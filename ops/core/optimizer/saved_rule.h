@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "ops/core/base/executor.h"
-#include "ops/core/record/record_layout.h"
 #include "ops/core/base/status.h"
 #include "ops/core/optimizer/step_log.h"
 #include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
 

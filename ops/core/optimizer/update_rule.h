@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/record/record_layout.h"
 #include "ops/core/base/status.h"
 #include "ops/core/optimizer/step_log.h"
+#include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
 

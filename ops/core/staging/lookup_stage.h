@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/status.h"
 #include "ops/core/staging/fingerprint.h"
 #include "ops/core/staging/staging_area.h"
-#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/stores/row_store.h"
 #include "ops/core/base/status.h"
+#include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {
 

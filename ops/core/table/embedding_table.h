@@ -10,22 +10,21 @@
 #include <vector>
 
 #include "ops/core/admission/admission_filter.h"
-#include "ops/core/table/change_log.h"
-#include "ops/core/stores/counted_store.h"
-#include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
+#include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/files/storage_folder.h"
 #include "ops/core/first_tier/first_tier.h"
+#include "ops/core/optimizer/update_rule.h"
+#include "ops/core/stores/counted_store.h"
+#include "ops/core/stores/row_store.h"
+#include "ops/core/table/change_log.h"
 #include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/output_bytes.h"
-#include "ops/core/stores/row_store.h"
 #include "ops/core/table/staged_records.h"
-#include "ops/core/staging/staging_area.h"
-#include "ops/core/base/status.h"
-#include "ops/core/files/storage_folder.h"
 #include "ops/core/table/table_mutex.h"
 #include "ops/core/table/table_options.h"
 #include "ops/core/table/table_stats.h"
-#include "ops/core/optimizer/update_rule.h"
 
 namespace keras_sparse {
 
@@ -64,7 +63,6 @@ class EmbeddingTable {
   int64_t input_dim() const { return options_.input_dim; }
   bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
   bool has_lower_tiers() const { return !options_.storage.lower_tiers.empty(); }
-  const std::shared_ptr<StagingArea>& staging_area() const { return staging_area_; }
   OutputTraffic& output_traffic() { return output_traffic_; }
   // Another one for each table of the process, ever.
   uint64_t number() const { return number_; }
@@ -252,7 +250,6 @@ class EmbeddingTable {
   int64_t num_rows() const;
 
   TableOptions options_;
-  const std::shared_ptr<StagingArea> staging_area_ = std::make_shared<StagingArea>();
   OutputTraffic output_traffic_;
   const uint64_t number_ = NextNumber();
   std::unique_ptr<Initializer> initializer_;

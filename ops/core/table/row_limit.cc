@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 namespace {

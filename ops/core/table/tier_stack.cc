@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "ops/core/base/background_pool.h"
-#include "ops/core/stores/buffered_store.h"
 #include "ops/core/base/bytes.h"
-#include "ops/core/stores/cascade_store.h"
-#include "ops/core/first_tier/array_tier.h"
-#include "ops/core/table/embedding_table.h"
-#include "ops/core/first_tier/hash_tier.h"
 #include "ops/core/base/wait_timer.h"
+#include "ops/core/first_tier/array_tier.h"
+#include "ops/core/first_tier/hash_tier.h"
+#include "ops/core/stores/buffered_store.h"
+#include "ops/core/stores/cascade_store.h"
+#include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
 namespace {

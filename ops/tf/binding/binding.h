@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/ids/bags.h"
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/base/status.h"
+#include "ops/core/ids/bags.h"
+#include "ops/core/staging/staging_area.h"
+#include "ops/core/table/embedding_table.h"
 #include "ops/tf/binding/error_prefix.h"
 #include "ops/tf/binding/owned_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -24,7 +25,12 @@ namespace keras_sparse {
 
 namespace tf = tensorflow;
 
-using TableResource = OwnedResource<EmbeddingTable>;
+// A table, and where lookups that were staged with it as their first table wait for their steps.
+struct BoundTable {
+  std::unique_ptr<EmbeddingTable> table;
+  std::shared_ptr<StagingArea> staging_area = std::make_shared<StagingArea>();
+};
+using TableResource = OwnedResource<BoundTable>;
 
 // Every error of the core comes to TensorFlow through here.
 inline absl::Status ToTf(const Status& status) {
@@ -80,10 +86,13 @@ class TableList {
  public:
   absl::Status Read(tf::OpKernelContext* ctx);
   size_t size() const { return tables_.size(); }
-  EmbeddingTable* operator[](size_t i) const { return tables_[i].get(); }
+  EmbeddingTable* operator[](size_t i) const { return tables_[i]->table.get(); }
+  const std::shared_ptr<StagingArea>& staging_area(size_t i) const {
+    return tables_[i]->staging_area;
+  }
 
  private:
-  std::vector<std::shared_ptr<EmbeddingTable>> tables_;
+  std::vector<std::shared_ptr<BoundTable>> tables_;
 };
 
 // Makes element `i` of a list output from a vector.

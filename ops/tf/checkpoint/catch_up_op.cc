@@ -2,8 +2,8 @@
 // step.
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/output_allocator.h"
-#include "ops/tf/checkpoint/saved_rule_resource.h"
 #include "ops/tf/binding/tf_executor.h"
+#include "ops/tf/checkpoint/saved_rule_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/binding/output_allocator.h"
 #include "ops/tf/binding/tf_executor.h"
+#include "ops/tf/exchange/exchange_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "ops/core/exchange/row_request.h"
 #include "ops/core/base/executor.h"
+#include "ops/core/exchange/row_request.h"
 #include "ops/tf/exchange/exchange_inputs.h"
 
 namespace keras_sparse {

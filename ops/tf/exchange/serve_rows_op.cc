@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange/served_row_tensors.h"
-#include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

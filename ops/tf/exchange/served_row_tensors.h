@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/exchange/served_rows.h"
 #include "ops/core/base/executor.h"
+#include "ops/core/exchange/served_rows.h"
 #include "ops/tf/exchange/exchange_inputs.h"
 
 namespace keras_sparse {

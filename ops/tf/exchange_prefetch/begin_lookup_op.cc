@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/binding/tf_executor.h"
+#include "ops/tf/exchange/exchange_op.h"
+#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ops/core/exchange/prefetch_rounds.h"
-#include "ops/core/table/staged_records.h"
 #include "ops/core/staging/lookup_stage.h"
+#include "ops/core/table/staged_records.h"
 #include "ops/tf/exchange/row_request_tensors.h"
 #include "ops/tf/exchange/served_row_tensors.h"
 #include "tensorflow/core/framework/resource_base.h"

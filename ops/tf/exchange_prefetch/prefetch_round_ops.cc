@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ops/core/operations/fetched_records.h"
-#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "ops/tf/binding/tf_executor.h"
+#include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

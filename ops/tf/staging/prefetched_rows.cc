@@ -46,19 +46,17 @@ int64_t ReadyRows::Staleness(const std::vector<LookupRequest>& requests) const {
   return staleness <= max_staleness_ ? staleness : -1;
 }
 
-absl::Status TakeReadyRows(std::vector<LookupRequest>* requests,
+absl::Status TakeReadyRows(StagingArea* area, std::vector<LookupRequest>* requests,
                            std::unique_ptr<ReadyRows>* ready) {
-  if (requests->empty()) return absl::OkStatus();
-  StagingArea& area = *requests->front().table->staging_area();
-  if (!area.MayHaveAny()) return absl::OkStatus();
+  if (!area->MayHaveAny()) return absl::OkStatus();
   const Fingerprint fingerprint = FingerprintOf(*requests);
   std::vector<uint32_t> num_updates(requests->size());
   // More than one if batches are alike, or an iterator was left: the oldest first.
-  while (const std::shared_ptr<StagedLookup> lookup = area.Take(fingerprint)) {
+  while (const std::shared_ptr<StagedLookup> lookup = area->Take(fingerprint)) {
     std::unique_ptr<StagedRows> rows;
     int64_t waited_ns = 0;
     const Status used = lookup->Use(&rows, &waited_ns);
-    if (!used.ok()) area.CountDropped();
+    if (!used.ok()) area->CountDropped();
     TF_RETURN_IF_ERROR(ToTf(used));
     if (rows == nullptr) continue;
     ready->reset(static_cast<ReadyRows*>(rows.release()));
@@ -68,13 +66,13 @@ absl::Status TakeReadyRows(std::vector<LookupRequest>* requests,
     for (LookupRequest& request : *requests) request.num_updates = nullptr;
     if (staleness >= 0) {
       const int64_t hidden_ns = std::max<int64_t>(0, lookup->work_ns() - waited_ns);
-      area.CountUsed(waited_ns, hidden_ns, staleness);
+      area->CountUsed(waited_ns, hidden_ns, staleness);
       return absl::OkStatus();
     }
-    area.CountDropped();
+    area->CountDropped();
     ready->reset();
   }
-  area.CountMissed();
+  area->CountMissed();
   return absl::OkStatus();
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ops/core/operations/lookup.h"
-#include "ops/core/table/staged_records.h"
 #include "ops/core/staging/lookup_stage.h"
+#include "ops/core/table/staged_records.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/resource_base.h"
 
@@ -54,7 +54,9 @@ class ReadyRows : public StagedRows {
 
 // Takes what was made ready for a lookup, and counts what became of it. Null if nothing was, or its
 // rows must not be used any more. If it has outputs the requests have the tables' versions.
-absl::Status TakeReadyRows(std::vector<LookupRequest>* requests, std::unique_ptr<ReadyRows>* ready);
+//   area  of the lookup's first table
+absl::Status TakeReadyRows(StagingArea* area, std::vector<LookupRequest>* requests,
+                           std::unique_ptr<ReadyRows>* ready);
 
 }  // namespace keras_sparse
 

@@ -51,6 +51,7 @@ class StageLookupsOp : public tf::OpKernel {
     size_t next = 0;
     for (const int64_t size : lookup_sizes_) {
       std::vector<LookupRequest> requests;
+      const size_t first = next;
       bool has_lower_tiers = false;
       for (const size_t end = next + static_cast<size_t>(size); next < end; ++next) {
         EmbeddingTable* table = inputs->tables[next];
@@ -59,7 +60,7 @@ class StageLookupsOp : public tf::OpKernel {
       }
       // Of rows in memory alone there is nothing to be made ready but the rows themselves.
       if (!has_lower_tiers && !reads_rows_) continue;
-      lookups.push_back(MakeLookup(batch, inputs, std::move(requests), resource->stage()));
+      lookups.push_back(MakeLookup(batch, inputs, first, std::move(requests), resource->stage()));
     }
     resource->stage()->Stage(batch, std::move(lookups));
   }
@@ -71,11 +72,12 @@ class StageLookupsOp : public tf::OpKernel {
     std::vector<tf::Tensor> tensors;
   };
 
+  //   first  the lookup's first table, by its place among the inputs
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
-                                           std::vector<LookupRequest> requests,
+                                           size_t first, std::vector<LookupRequest> requests,
                                            std::weak_ptr<LookupStage> stage) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
-    const std::shared_ptr<StagingArea> area = requests.front().table->staging_area();
+    const std::shared_ptr<StagingArea> area = inputs->tables.staging_area(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
                        stage = std::move(stage),
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {

@@ -5,8 +5,8 @@
 #include "ops/core/operations/lookup.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/output_allocator.h"
-#include "ops/tf/staging/prefetched_rows.h"
 #include "ops/tf/binding/tf_executor.h"
+#include "ops/tf/staging/prefetched_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 
@@ -89,7 +89,9 @@ class LookupOp : public tf::OpKernel {
                           versions->flat<int64_t>().data() + i});
     }
     std::unique_ptr<ReadyRows> ready;
-    OP_REQUIRES_OK(ctx, TakeReadyRows(&requests, &ready));
+    if (!requests.empty()) {
+      OP_REQUIRES_OK(ctx, TakeReadyRows(tables.staging_area(0).get(), &requests, &ready));
+    }
     if (ready != nullptr && ready->has_outputs()) {
       for (int i = 0; i < num_tables; ++i) ctx->set_output(i, ready->outputs()[i]);
       return;

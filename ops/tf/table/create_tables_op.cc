@@ -56,12 +56,12 @@ class CreateTablesOp : public tf::OpKernel {
       TableOptions options = options_[i];
       options.name = ctx->input(0).flat<tf::tstring>()(element);
       options.storage.path = ctx->input(1).flat<tf::tstring>()(element);
-      std::unique_ptr<EmbeddingTable> table;
-      OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options, &executor, &table)));
+      auto bound = std::make_shared<BoundTable>();
+      OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options, &executor, &bound->table)));
       tf::Tensor* handle = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {}, &handle));
       handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-          new TableResource(absl::StrCat("table '", options.name, "'"), std::move(table)),
+          new TableResource(absl::StrCat("table '", options.name, "'"), std::move(bound)),
           ctx->device()->name());
     }
   }

@@ -5,6 +5,8 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[3] / "keras_sparse"
+# What `CostModel.measure` alone imports, when it is called.
+MEASURES = ("cost_model", "keras_sparse.distribute.training.measure_speeds.measure_speeds")
 ALLOWED = {*sys.stdlib_module_names, "numpy", "matplotlib", "keras_sparse"}
 
 
@@ -34,6 +36,8 @@ def test_the_planner_needs_neither_tensorflow_nor_horovod(name):
         seen.add(path)
         for imported in imports_of(path):
             assert imported.partition(".")[0] in ALLOWED, f"{path} imports {imported}"
+            if (path.stem, imported) == MEASURES:
+                continue
             if imported.startswith("keras_sparse"):
                 found = file_of(imported)
                 assert found is not None, f"{path} imports {imported}"

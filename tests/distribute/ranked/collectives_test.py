@@ -5,7 +5,7 @@ import tensorflow as tf
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.runtime import horovod
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 
 def test_every_rank_gets_its_part_from_every_rank():
@@ -81,7 +81,7 @@ def test_broadcasts_from_one_rank():
 def test_what_fails_waits_no_more(call):
     with pytest.raises(tf.errors.OpError):
         call(tf.zeros((1, 2 + ksd.rank())), "fails")
-    assert not _native.lib.keras_sparse_waits().calls.numpy().size
+    assert not library.lib.keras_sparse_waits().calls.numpy().size
 
 
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank calls what it calls")

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse.distribute as ksd
-from keras_sparse import ops
 from keras_sparse.data import prefetch_lookups
 from keras_sparse.distribute.exchange import exchange_call
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.native import library
 from prefetch_on_ranks import make_data
 from prefetch_on_ranks import make_model
 from prefetch_on_ranks import OneOfList
@@ -42,7 +42,7 @@ def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
 @several
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_an_error_of_one_rank_in_a_round_is_that_of_all(mode, monkeypatch):
-    serve = ops._native.lib.keras_sparse_serve_round
+    serve = library.lib.keras_sparse_serve_round
     rounds = collections.Counter()  # by stage: one of a test before may be ending
 
     def serve_or_fail(**kwargs):
@@ -51,7 +51,7 @@ def test_an_error_of_one_rank_in_a_round_is_that_of_all(mode, monkeypatch):
             raise MemoryError("no memory in round 5")
         return serve(**kwargs)
 
-    monkeypatch.setattr(ops._native.lib, "keras_sparse_serve_round", serve_or_fail)
+    monkeypatch.setattr(library.lib, "keras_sparse_serve_round", serve_or_fail)
     model = make_model()
     ahead = prefetch_lookups(make_data(), model, capacity=2, mode=mode)
     words = r"batch \d+ of prefetch_lookups: .*MemoryError: no memory in round 5"
@@ -66,7 +66,7 @@ def test_an_error_of_a_rank_that_serves_in_the_step_is_that_of_all(mode, monkeyp
 
     def serve_an_error(self, *words):
         bad = {**self.inputs(), "ids": [tf.constant([-5], tf.int64) for _ in self.ids]}
-        error = ops._native.lib.keras_sparse_request_rows(**bad, **self.layout.attributes)
+        error = library.lib.keras_sparse_request_rows(**bad, **self.layout.attributes)
         return serve(self, *words)._replace(
             reply=error.words, reply_splits=error.splits, own_reply=error.own_words
         )

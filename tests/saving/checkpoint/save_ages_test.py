@@ -16,12 +16,12 @@ from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
+from keras_sparse import chunk_bytes
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
 from keras_sparse import StorageOption
-from keras_sparse.native import chunk_bytes
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
 from keras_sparse.saving import verify

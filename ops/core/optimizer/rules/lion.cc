@@ -9,9 +9,9 @@
 #include <limits>
 #include <memory>
 
+#include "ops/core/math/vector_functions.h"
 #include "ops/core/optimizer/deferred_rule.h"
 #include "ops/core/optimizer/step_sums.h"
-#include "ops/core/math/vector_functions.h"
 
 namespace keras_sparse {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <memory>
 
-#include "ops/core/optimizer/update_rule.h"
 #include "ops/core/math/vector_math.h"
+#include "ops/core/optimizer/update_rule.h"
 
 namespace keras_sparse {
 namespace {

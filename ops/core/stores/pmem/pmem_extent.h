@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "ops/core/base/status.h"
 #include "ops/core/files/entry_file.h"
 #include "ops/core/files/file_system.h"
-#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/status.h"
 #include "ops/core/files/entry_file.h"
 #include "ops/core/files/file_system.h"
-#include "ops/core/base/status.h"
 
 namespace keras_sparse {
 

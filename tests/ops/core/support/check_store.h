@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/core/files/file_system.h"
 #include "ops/core/base/hash.h"
+#include "ops/core/files/file_system.h"
 #include "ops/core/stores/row_store.h"
 #include "ops/core/stores/ssd/ssd_segment.h"
 #include "tests/ops/core/support/temp_folder.h"

@@ -12,10 +12,10 @@
 #include <set>
 #include <vector>
 
-#include "ops/core/first_tier/first_tier.h"
 #include "ops/core/base/hash.h"
-#include "ops/core/record/initializer.h"
+#include "ops/core/first_tier/first_tier.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/record/initializer.h"
 #include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 

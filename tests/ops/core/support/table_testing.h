@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/operations/apply.h"
-#include "ops/core/ids/bags.h"
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/base/executor.h"
+#include "ops/core/ids/bags.h"
+#include "ops/core/operations/apply.h"
 #include "ops/core/operations/lookup.h"
+#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {

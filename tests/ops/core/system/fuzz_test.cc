@@ -14,9 +14,9 @@
 
 #include "ops/core/exchange/batch_headers.h"
 #include "ops/core/exchange/packed_slices.h"
+#include "ops/core/operations/table_snapshot.h"
 #include "ops/core/optimizer/saved_rule.h"
 #include "ops/core/stores/ssd/ssd_segment.h"
-#include "ops/core/operations/table_snapshot.h"
 #include "tests/ops/core/support/adam_rule_cases.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/exchange_testing.h"

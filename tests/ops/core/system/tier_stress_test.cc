@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/operations/table_snapshot.h"
+#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/core/stores/dram_store.h"
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
+#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_env.h"
 #include "tests/ops/core/support/small_store.h"

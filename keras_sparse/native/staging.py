@@ -3,7 +3,7 @@ import threading
 
 import tensorflow as tf
 
-from keras_sparse.native import library as _native
+from keras_sparse.native import library
 
 # What is staged for a table and what became of it, as `staging_stats` gives it.
 STAGING_STATISTICS = (
@@ -65,14 +65,14 @@ def create_lookup_stage(num_threads=0, capacity=0):
         holds it.
     """
     with tf.init_scope():
-        return _native.lib.keras_sparse_create_lookup_stage(
+        return library.lib.keras_sparse_create_lookup_stage(
             num_threads=num_threads, capacity=capacity
         )
 
 
 def lookup_stage_state(stage):
     """Returns how a stage works now: int64 tensor of `num_threads`, `capacity`, batches staged."""
-    return _native.lib.keras_sparse_lookup_stage_state(stage=stage)
+    return library.lib.keras_sparse_lookup_stage_state(stage=stage)
 
 
 def stage_lookups(stage, batch, lookups, reads_rows):
@@ -99,7 +99,7 @@ def stage_lookups(stage, batch, lookups, reads_rows):
         parts["handles"] += [variable.native for variable in arguments["variables"]]
         for name in ("ids", "row_splits", "weights", "combiners"):
             parts[name] += arguments[name]
-    return _native.lib.keras_sparse_stage_lookups(
+    return library.lib.keras_sparse_stage_lookups(
         stage=stage,
         batch=batch,
         **parts,
@@ -122,6 +122,6 @@ def staging_stats(variables):
         that the used ones took beyond that; updates that the rows of used lookups had missed, over
         all of them and at most.
     """
-    return _native.lib.keras_sparse_staging_stats(
+    return library.lib.keras_sparse_staging_stats(
         handles=[variable.native for variable in variables]
     )

@@ -1,0 +1,273 @@
+"""Ops and reading that checkpoints are made of."""
+
+import ctypes
+import os
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse.native import library
+
+
+def snapshot_versions(variables):
+    """Returns the state that each table is in.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+
+    Returns:
+        `(versions, is_everything_changed)`: int64 and boolean tensors of shape `(num_tables,)`. A
+        version changes with the rows; a table that was never marked as saved, or was cleared since,
+        counts as changed in all its rows.
+    """
+    return library.lib.keras_sparse_snapshot_versions(
+        handles=[variable.native for variable in variables]
+    )
+
+
+def export_raw(variable, cursor, max_rows, only_changed=False, only_unlinked=False):
+    """Reads the next records of a table as they lie in its tiers.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        cursor: Integer: 0 at first, then what the call before returned; -1 is the end.
+        max_rows: Integer. A piece is about this long.
+        only_changed: Boolean. Whether to leave out rows that are as `mark_saved` has found them.
+        only_unlinked: Boolean. Whether to leave out rows that are in the files of `link_files`.
+
+    Returns:
+        `(keys, records, next_cursor)`: an int64 tensor of shape `(n,)`; a float32 tensor of shape
+        `(n, record_words)`: row, slots, then the bits of the record's uint32 step words, with
+        moves that are pending not made; an integer tensor.
+
+    Raises:
+        tf.errors.FailedPreconditionError: The table has changed since the piece before.
+    """
+    return library.lib.keras_sparse_export_raw(
+        handles=[variable.native],
+        cursor=tf.constant(cursor, tf.int64),
+        max_rows=tf.constant(max_rows, tf.int64),
+        only_changed=only_changed,
+        only_unlinked=only_unlinked,
+    )
+
+
+def erased_keys(variables):
+    """Returns the keys whose rows have gone since each table was marked as saved.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+
+    Returns:
+        List of int64 tensors of shape `(n,)`. Keys that have rows again are not there.
+    """
+    return library.lib.keras_sparse_erased_keys(handles=[variable.native for variable in variables])
+
+
+def link_files(variable, path_prefix):
+    """Gives the files that a table's lower tiers keep rows in a second name each.
+
+    Nothing in these files changes any more, so that they need not be copied.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        path_prefix: String. What the second names begin with, folder and all.
+
+    Returns:
+        `(paths, num_entries, alive)`: tensors of the second names and of the entries in each file,
+        `(n,)`; and for all files one after the other, each from a whole byte on, a uint8 tensor
+        with a bit an entry, the lowest first: whether it is a row of the table.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A file cannot be linked; the path may be on another file
+            system than the tier. Some files may have been.
+    """
+    return library.lib.keras_sparse_link_files(handles=[variable.native], path_prefix=path_prefix)
+
+
+def mark_saved(variables, versions):
+    """Lets the changes of all tables count from here.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        versions: int64 tensor of shape `(num_tables,)`: of the tables that were saved.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A table is not as it was saved. Nothing is done then.
+    """
+    return library.lib.keras_sparse_mark_saved(
+        handles=[variable.native for variable in variables], versions=versions
+    )
+
+
+_MESSAGE_BYTES = 4096
+# By the numbers of StatusCode in ops/core/base/status.h.
+_ERRORS = {
+    1: tf.errors.InvalidArgumentError,
+    2: tf.errors.FailedPreconditionError,
+    3: tf.errors.ResourceExhaustedError,
+    4: tf.errors.DataLossError,
+}
+
+
+def read_segment(path, record_words, first, is_alive):
+    """Reads entries of a file that `link_files` has made.
+
+    It starts nothing of TensorFlow: a process that has only checked files may be forked.
+
+    Args:
+        path: Path of the file.
+        record_words: Integer. Width of a record in units of four bytes.
+        first: Integer. The entry to begin with.
+        is_alive: Boolean array of shape `(n,)`: which of the entries from there on to give.
+
+    Returns:
+        `(keys, records)` as arrays: what `export_raw` gives, `n` at most.
+
+    Raises:
+        tf.errors.DataLossError: An entry is damaged.
+        tf.errors.InvalidArgumentError: The file is none of such records.
+    """
+    is_alive = np.ascontiguousarray(is_alive, bool)
+    keys = np.empty(np.count_nonzero(is_alive), np.int64)
+    records = np.empty((len(keys), record_words), np.float32)
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    pointers = (each.ctypes.data_as(ctypes.c_void_p) for each in (is_alive, keys, records))
+    is_alive_pointer, keys_pointer, records_pointer = pointers
+    number = library.read_segment(
+        os.fsencode(path),
+        record_words,
+        first,
+        is_alive_pointer,
+        len(is_alive),
+        keys_pointer,
+        records_pointer,
+        message,
+        _MESSAGE_BYTES,
+    )
+    if number < 0:
+        error = _ERRORS.get(-1 - number, tf.errors.InternalError)
+        raise error(None, None, message.value.decode(errors="replace"))
+    return keys[:number], records[:number]
+
+
+def restore(variable, history):
+    """Clears a table, which then goes on after the steps of a saved one.
+
+    Records of that one can be imported with their steps, and are bit for bit what they were.
+
+    Args:
+        variable: `EmbeddingVariable` with the update rule of the saved table.
+        history: `RuleHistory` of the saved table.
+
+    Raises:
+        tf.errors.InvalidArgumentError: It cannot be one of the rule.
+    """
+    return library.lib.keras_sparse_restore(
+        handles=[variable.native],
+        step=tf.constant(history.step, tf.int64),
+        first_step=tf.constant(history.first_step, tf.int64),
+        table_step=tf.constant(history.table_step, tf.uint32),
+        run_lengths=tf.convert_to_tensor(history.run_lengths, tf.int64),
+        numbers=tf.convert_to_tensor(history.numbers, tf.float32),
+    )
+
+
+class RuleHistory(NamedTuple):
+    """What a table's rule was given in the steps that rows may have missed.
+
+    Attributes:
+        step: int64 scalar: the last step of the rule.
+        first_step: int64 scalar: the step after which the history begins.
+        table_step: uint32 scalar: the last step as the table counts them, for the ages of rows.
+        run_lengths: int64 array of shape `(num_runs,)`: how many steps followed each other with the
+            same numbers.
+        numbers: float32 array of shape `(num_runs, num_numbers)`: these.
+    """
+
+    step: Any
+    first_step: Any
+    table_step: Any
+    run_lengths: Any
+    numbers: Any
+
+
+def export_history(variables):
+    """Reads what each table's rule was given in the steps that rows may have missed.
+
+    A rule with dense semantics lets a row miss steps, and catches it up when it is next used. From
+    its history and its constants `SavedRule` can catch up rows in another process, and `restore`
+    lets a table go on.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+
+    Returns:
+        List of `RuleHistory`. That of a rule that lets no row miss anything has no runs, and begins
+        after the last step.
+    """
+    steps, first_steps, table_steps, run_lengths, numbers = library.lib.keras_sparse_export_history(
+        handles=[variable.native for variable in variables]
+    )
+    return [
+        RuleHistory(steps[i], first_steps[i], table_steps[i], run_lengths[i], numbers[i])
+        for i in range(len(variables))
+    ]
+
+
+class SavedRule:
+    """The update rule of a saved table, which catches up records that were saved as they lay.
+
+    In a table's tiers a record is as of the step of its last update. This object makes the moves
+    that it has missed since, with the bits that the table itself would have given. It takes the
+    steps of the history again once, when it is made: microseconds a step where the learning rate
+    changes, next to nothing where it stays.
+
+    Args:
+        rule: String. Name of the native rule, `EmbeddingVariable.rule`.
+        constants: Dict of floats: `EmbeddingVariable.rule_constants`.
+        weight_decay: Float: `EmbeddingVariable.rule_weight_decay`.
+        output_dim: Integer. Width of a row.
+        history: `RuleHistory`, what `export_history` gave after the last record was saved.
+        keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.
+            Defaults to `False`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: There is no such rule, or the history cannot be one of it.
+    """
+
+    def __init__(
+        self, rule, constants, weight_decay, output_dim, history, keeps_gradient_step=False
+    ):
+        with tf.init_scope():
+            self.native = library.lib.keras_sparse_open_saved_rule(
+                constants=tf.constant([float(c) for c in constants.values()], tf.float64),
+                weight_decay=tf.constant(float(weight_decay), tf.float64),
+                step=tf.constant(history.step, tf.int64),
+                first_step=tf.constant(history.first_step, tf.int64),
+                table_step=tf.constant(history.table_step, tf.uint32),
+                run_lengths=tf.convert_to_tensor(history.run_lengths, tf.int64),
+                numbers=tf.convert_to_tensor(history.numbers, tf.float32),
+                rule=rule,
+                constant_names=list(constants),
+                output_dim=output_dim,
+                keeps_gradient_step=keeps_gradient_step,
+            )
+
+    def catch_up(self, raw):
+        """Returns records as they are after the last step of the history.
+
+        Args:
+            raw: float32 array of shape `(n, record_words)`: records as they lie in the tiers. What
+                comes after row and slots are words of other types, whose bits must be kept.
+
+        Returns:
+            float32 tensor of shape `(n, record_floats)`: the row, then its slots.
+
+        Raises:
+            tf.errors.InvalidArgumentError: The records are not those of the rule, or one was last
+                updated in a step that is not in the history.
+        """
+        return library.lib.keras_sparse_catch_up(saved_rule=self.native, raw=raw)

@@ -1,0 +1,162 @@
+"""Ops from gradients to updated rows."""
+
+import tensorflow as tf
+
+from keras_sparse.native import library
+
+
+def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
+    """Sums the gradients of equal ids, for several tables at once.
+
+    The sums are added in an order that does not depend on the number of threads.
+
+    Args:
+        ids: List of int64 tensors of shape `(num_ids,)`.
+        values: List of float32 tensors: gradients of rows, `(num_ids, output_dim)`; for pooled ids
+            gradients of the bags, `(num_bags, output_dim)`.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where ids were not
+            pooled. Defaults to `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to
+            `None` for all.
+        combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where ids were not pooled.
+            Defaults to `None` for all.
+
+    Returns:
+        `(unique_ids, sums)`: a list of int64 tensors of shape `(num_unique,)` and a list of float32
+        tensors of shape `(num_unique, output_dim)`: the gradient of each row.
+
+    Example:
+    >>> ids, sums = merge_gradients([tf.constant([7, 7], tf.int64)], [tf.ones((2, 3))])
+    >>> sums[0].numpy()
+    array([[2., 2., 2.]], dtype=float32)
+    """
+    row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
+    unique_ids, sums = library.lib.keras_sparse_merge_gradients(
+        ids=ids, row_splits=row_splits, weights=weights, output_grads=values, combiners=combiners
+    )
+    return list(unique_ids), list(sums)
+
+
+@tf.RegisterGradient("KerasSparseMergeGradients")
+def _refuse_second_derivatives(operation, *grads):
+    raise NotImplementedError(
+        "The gradient of pooled rows has no gradient of its own. For second derivatives look rows "
+        "up without a combiner and pool them in TensorFlow. Received: a gradient through "
+        f"{operation.type}"
+    )
+
+
+def fill_in_absent(num_tables, row_splits, weights, combiners):
+    """Puts what the native ops take for what was left out: empty tensors and `"none"`."""
+    no_splits = tf.zeros((0,), tf.int64)
+    no_weights = tf.zeros((0,), tf.float32)
+    row_splits = [None] * num_tables if row_splits is None else row_splits
+    weights = [None] * num_tables if weights is None else weights
+    combiners = [None] * num_tables if combiners is None else combiners
+    return (
+        [no_splits if splits is None else splits for splits in row_splits],
+        [no_weights if weight is None else weight for weight in weights],
+        ["none" if combiner is None else combiner for combiner in combiners],
+    )
+
+
+def pack_slices(ids, values, scale=1.0):
+    """Packs the gradients of several tables in one tensor, which ranks can gather in one exchange.
+
+    Args:
+        ids: List of int64 tensors of shape `(num_ids,)`, one a table.
+        values: List of float32 tensors of shape `(num_ids, output_dim)`.
+        scale: Float. What the values are multiplied by. Defaults to 1.
+
+    Returns:
+        int32 tensor of one axis.
+    """
+    return library.lib.keras_sparse_pack_slices(ids=ids, values=values, scale=scale)
+
+
+def unpack_slices(words, widths, num_ranks):
+    """Takes apart what `num_ranks` ranks have packed, one tensor behind the other.
+
+    Args:
+        words: int32 tensor of one axis.
+        widths: List of integers: `output_dim` of each table.
+        num_ranks: Integer.
+
+    Returns:
+        `(ids, values)`: a list of int64 tensors of shape `(num_ids,)` and a list of float32 tensors
+        of shape `(num_ids, output_dim)`. What the ranks have of a table is in the order of ranks.
+
+    Example:
+    >>> packed = pack_slices([tf.constant([7], tf.int64)], [tf.ones((1, 3))], scale=0.5)
+    >>> ids, values = unpack_slices(tf.concat([packed, packed], axis=0), [3], num_ranks=2)
+    >>> ids[0].numpy()
+    array([7, 7])
+    """
+    ids, values = library.lib.keras_sparse_unpack_slices(
+        words=words, N=len(widths), widths=widths, num_ranks=num_ranks
+    )
+    return list(ids), list(values)
+
+
+def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=None, combiners=None):
+    """Updates rows in place by their gradients, creating the rows that are not there.
+
+    A row moves once, by the sum of its gradients. It is one step of each table's rule, whether it
+    has ids in it or not.
+
+    Args:
+        variables: List of `EmbeddingVariable`, each once.
+        ids, values: As in `merge_gradients`.
+        numbers: float32 tensor of shape `(num_tables, num_numbers)`: the learning rate, then what
+            else the tables' rule takes with a step (`rule_numbers()` of the optimizer).
+        row_splits, weights, combiners: As in `merge_gradients`. Default to `None`: rows were not
+            pooled.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
+            its slots are another optimizer's.
+    """
+    row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
+    return library.lib.keras_sparse_apply(
+        handles=[variable.native for variable in variables],
+        ids=ids,
+        row_splits=row_splits,
+        weights=weights,
+        output_grads=values,
+        numbers=numbers,
+        rule_generations=[variable.rule_generation for variable in variables],
+        combiners=combiners,
+    )
+
+
+def check_room(variables, ids):
+    """Says whether an update with these ids would exceed the limit of rows of a table.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        ids: List of int64 tensors.
+
+    Returns:
+        Scalar string tensor: why the update would be refused, or nothing.
+    """
+    if not variables:
+        return tf.constant("")
+    return library.lib.keras_sparse_check_room(
+        handles=[variable.native for variable in variables], ids=ids
+    )
+
+
+def refuse_step(refusal, num_refusals):
+    """Raises the error of a step that a rank has no room for, on each rank.
+
+    Args:
+        refusal: Scalar string tensor: this rank's, as of `check_room`.
+        num_refusals: Scalar int32 tensor: how many ranks have one.
+
+    Returns:
+        What must have run before anything is changed; `None` where it has run.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: A rank has no room.
+    """
+    return library.lib.keras_sparse_refuse_step(refusal=refusal, num_refusals=num_refusals)

@@ -1,0 +1,124 @@
+"""Ops that put rows and filter entries into tables, read them and take them out."""
+
+import tensorflow as tf
+
+from keras_sparse.native import library
+
+
+def import_rows(variables, keys, records, ages=None):
+    """Writes rows into the tables, creating those that are not there.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        keys: List of int64 tensors of shape `(n,)`.
+        records: List of float32 tensors: rows of shape `(n, output_dim)`, which leaves the slots of
+            existing rows as they are, or whole records of shape `(n, record_floats)`.
+        ages: List of uint32 tensors of shape `(n,)`, as `export_rows` gives them, or of shape
+            `(0,)` for ages of 0. A table that keeps no ages drops them. Defaults to `None`: ages
+            of 0.
+    """
+    if ages is None:
+        ages = [tf.zeros((0,), tf.uint32) for _ in variables]
+    return library.lib.keras_sparse_import(
+        handles=[variable.native for variable in variables], keys=keys, records=records, ages=ages
+    )
+
+
+def export_rows(variables, cursors, max_rows):
+    """Reads the next piece of each table.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then what the call before
+            returned. -1 stands for a table that is all out, which gives an empty piece.
+        max_rows: Integer. A piece is about this long.
+
+    Returns:
+        `(keys, records, ages, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list of
+        float32 tensors of shape `(n, record_floats)`, a record being the row, then its slots, both
+        with the moves of the steps that they have missed; a list of uint32 tensors of shape `(n,)`,
+        how many steps ago each row had its last gradient, or `(0,)` of a table that does not keep
+        it; an int64 tensor of shape `(num_tables,)`.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A table has changed since the piece before.
+    """
+    return library.lib.keras_sparse_export(
+        handles=[variable.native for variable in variables],
+        cursors=cursors,
+        max_rows=tf.constant(max_rows, tf.int64),
+    )
+
+
+def erase_rows(variables, keys):
+    """Drops rows from all tiers of dynamic tables.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        keys: List of int64 tensors of shape `(n,)`. A key without a row is left out.
+    """
+    return library.lib.keras_sparse_erase_rows(
+        handles=[variable.native for variable in variables], keys=keys
+    )
+
+
+def evict_rows(variables, eviction, with_rows=False):
+    """Drops the rows of dynamic tables, in all their tiers, that a policy lets go.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        eviction: A policy of `keras_sparse.storage`. One that asks for ages must be that of the
+            tables, which otherwise do not remember them.
+        with_rows: Boolean. Whether to return the rows too. Defaults to `False`.
+
+    Returns:
+        int64 tensor of shape `(num_tables,)`: how many rows went. With rows `(num_evicted, keys,
+        records)`: also a list of int64 tensors of shape `(n,)`, and one of float32 tensors of shape
+        `(n, record_floats)`, as `export_rows` would have given them.
+    """
+    constants = eviction.constants()
+    num_evicted, keys, records = library.lib.keras_sparse_evict(
+        handles=[variable.native for variable in variables],
+        constants=tf.constant([float(each) for each in constants.values()], tf.float64),
+        policy=eviction.kind,
+        constant_names=list(constants),
+        with_rows=with_rows,
+    )
+    return (num_evicted, keys, records) if with_rows else num_evicted
+
+
+def import_filter(variables, keys, counts):
+    """Writes what `export_filter` has read into filters of the same kind and size.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        keys: List of int64 tensors of shape `(n,)`.
+        counts: List of uint32 tensors of shape `(n,)`.
+    """
+    return library.lib.keras_sparse_import_filter(
+        handles=[variable.native for variable in variables], keys=keys, counts=counts
+    )
+
+
+def export_filter(variables, cursors, max_entries):
+    """Reads the next piece of what each table's admission filter remembers.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then what the call before
+            returned. -1 stands for a filter that is all out, which gives an empty piece.
+        max_entries: Integer. A piece is about this long.
+
+    Returns:
+        `(keys, counts, next_cursors)`: lists of int64 and of uint32 tensors of shape `(n,)`, whose
+        meaning is the filter's own (docs/formats/table.md), both empty for a table without one; an
+        int64 tensor of shape `(num_tables,)`.
+
+    Raises:
+        tf.errors.FailedPreconditionError: A table has changed since the piece before.
+    """
+    return library.lib.keras_sparse_export_filter(
+        handles=[variable.native for variable in variables],
+        cursors=cursors,
+        max_entries=tf.constant(max_entries, tf.int64),
+    )

@@ -1,0 +1,107 @@
+import contextlib
+import json
+
+import h5py
+
+from keras_sparse import checks
+from keras_sparse.saving.format.read_chunks import check_chunks
+from keras_sparse.saving.format.read_chunks import is_of_system
+from keras_sparse.saving.format.read_dataset import member
+from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.keras_files.local_copy import local_copy
+
+
+def verify_file(file):
+    """Checks every byte of the tables in a weights file: see `keras_sparse.saving.verify`.
+
+    Args:
+        file: Path, URL or open `h5py.File`.
+
+    Returns:
+        Integer. The number of tables.
+    """
+    if isinstance(file, h5py.File):
+        return _verify(file)
+    with local_copy(checks.path(file, "filepath")) as local:
+        if local.suffix == ".json":
+            return _verify_shards(local)
+        with _open(local) as opened:
+            return _verify(opened)
+
+
+def _open(path):
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            "`filepath` must be a weights file, or the folder of a checkpoint. Received: "
+            f"filepath='{path}', where nothing is"
+        ) from None
+    except OSError as error:
+        if is_of_system(error):
+            raise
+        raise _not_whole(path, error) from error
+
+
+def _not_whole(path, error):
+    return OSError(
+        "A weights file must be a whole HDF5 file, as `save_weights` writes it. It is damaged, "
+        f"or of another kind. Received: {path}: {error}"
+    )
+
+
+def _verify(file):
+    groups = []
+
+    def collect(name, group):
+        if _is_table(name, group):
+            groups.append(group)
+
+    try:
+        file.visititems(collect)
+    except (RuntimeError, KeyError) as error:  # what h5py says of an object that it cannot read
+        raise _not_whole(file.filename, error) from error
+    for group in groups:
+        _check_table([group], file.filename)
+    return len(groups)
+
+
+def _verify_shards(path):
+    """Checks the files that Keras' map of a sharded save names: a table may lie in several."""
+    num_tables = 0
+    for name, files in json.loads(path.read_text())["weight_map"].items():
+        with contextlib.ExitStack() as stack:
+            opened = [
+                stack.enter_context(_open(path.with_name(each)))
+                for each in ([files] if isinstance(files, str) else files)
+            ]
+            groups = [file[name] for file in opened if name in file]
+            if any(_is_table(name, group) for group in groups):
+                _check_table(groups, path)
+                num_tables += 1
+    return num_tables
+
+
+def _is_table(name, group):
+    is_group = isinstance(group, h5py.Group)
+    return is_group and name.rpartition("/")[2] == "vars" and "header" in group
+
+
+def _check_table(groups, filename):
+    try:
+        table = _Groups(groups)
+        check_chunks(TableHeader.read(table), table)
+    except (ValueError, KeyError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and is_of_system(error):
+            raise
+        raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
+
+
+class _Groups:
+    """Groups that belong together, of which each dataset is in one."""
+
+    def __init__(self, groups):
+        self._groups = groups
+
+    def __getitem__(self, name):
+        return member(next((each for each in self._groups if name in each), self._groups[0]), name)

@@ -1,0 +1,137 @@
+"""Folders have an order, and each takes from those before it alone."""
+
+import ast
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+# A folder may import those in the lines above it. Files on top of the package count as folders.
+PYTHON = """
+    checks shape_inference chunk_bytes plotting
+    amounts ragged_form
+    native
+    storage
+    distribute/ranks
+    tables
+    distribute/exchange
+    saving/format
+    ops
+    optimizers
+    distribute/tables
+    distribute/training
+    saving/keras_files
+    distribute/planner
+    distribute/metrics
+    data
+    saving/checkpoint
+    layers
+    saving
+    distribute
+    callbacks
+    _keras_patches
+    __init__ __main__
+"""
+CORE = """
+    base
+    math
+    index
+    ids
+    gradients
+    record
+    optimizer
+    admission
+    eviction
+    files
+    stores
+    first_tier
+    table
+    operations
+    staging
+    exchange
+"""
+OPS = """
+    binding
+    table vocabulary checkpoint staging exchange
+    step exchange_prefetch
+"""
+
+
+def ranks_of(order):
+    """The number of the line of each folder."""
+    lines = enumerate(order.strip().splitlines())
+    return {name: number for number, line in lines for name in line.split()}
+
+
+def folder_of(path, ranks):
+    """The longest beginning of a path that is one of the folders, or the path."""
+    parts = path.split("/")
+    for length in range(len(parts), 0, -1):
+        if "/".join(parts[:length]) in ranks:
+            return "/".join(parts[:length])
+    return path
+
+
+def modules():
+    """The files of the package by their names in imports."""
+    for path in (ROOT / "keras_sparse").rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), path
+
+
+def imported_names(path, files):
+    """Names that a file imports, wherever in it, and modules that it names in a string."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and node.value in files.keys() - {"keras_sparse"}:
+            yield node.value
+
+
+def python_arrows():
+    files = dict(modules())
+    for path in files.values():
+        for imported in imported_names(path, files):
+            module = imported if imported in files else imported.rpartition(".")[0]
+            if module in files:
+                yield path_of(path), path_of(files[module])
+
+
+def path_of(path):
+    return str(path.relative_to(ROOT / "keras_sparse").with_suffix("")).removesuffix("/__init__")
+
+
+def include_arrows(folder):
+    for path in (ROOT / folder).rglob("*.[ch]*"):
+        for included in re.findall(rf'#include "{folder}/([^"]+)"', path.read_text()):
+            yield str(path.relative_to(ROOT / folder)), included
+
+
+def upward(arrows, order):
+    """Those of the arrows that lead to a later line, or to another folder of the same one."""
+    ranks, found = ranks_of(order), set()
+    for begin, end in arrows:
+        folders = folder_of(begin, ranks), folder_of(end, ranks)
+        assert ranks.keys() >= {*folders}, f"{folders} must be in the list"
+        if folders[0] != folders[1] and ranks[folders[0]] <= ranks[folders[1]]:
+            found.add(f"{begin} -> {end}")
+    return found
+
+
+def test_python_packages_import_those_before_them():
+    assert upward(python_arrows(), PYTHON) == set()
+
+
+def test_folders_of_the_core_include_those_before_them():
+    assert upward(include_arrows("ops/core"), CORE) == set()
+
+
+def test_folders_of_ops_include_those_before_them():
+    assert upward(include_arrows("ops/tf"), OPS) == set()
+
+
+def test_the_core_includes_nothing_of_tensorflow_or_of_the_ops():
+    for path in (ROOT / "ops/core").rglob("*.[ch]*"):
+        assert not re.search(r'#include [<"](tensorflow/|ops/tf/)', path.read_text()), path

@@ -1,0 +1,32 @@
+import ast
+import pathlib
+
+PACKAGE = pathlib.Path(__file__).parents[2] / "keras_sparse"
+
+
+def changed_by(path):
+    """What of other packages a file assigns to, by an assignment or `setattr`."""
+    tree = ast.parse(path.read_text())
+    theirs = {"keras", "h5py", "tensorflow"}
+    names = set()  # that stand for what comes from them
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {a.asname or a.name for a in node.names if a.name.split(".")[0] in theirs}
+        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in theirs:
+            names |= {a.asname or a.name for a in node.names}
+    for node in ast.walk(tree):
+        targets = getattr(node, "targets", []) if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            targets = [ast.Attribute(node.args[0], "")]
+        for target in targets:
+            owner = target
+            while isinstance(owner, ast.Attribute):
+                owner = owner.value
+            if owner is not target and getattr(owner, "id", None) in names:
+                yield ast.unparse(target)
+
+
+def test_one_file_alone_changes_keras_and_h5py():
+    changed = {path.name: set(changed_by(path)) for path in PACKAGE.rglob("*.py")}
+    assert {name for name, found in changed.items() if found} == {"_keras_patches.py"}
+    assert "h5py.File.__init__" in changed["_keras_patches.py"]
