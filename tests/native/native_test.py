@@ -44,6 +44,6 @@ def test_a_processor_that_lacks_instructions_is_an_error_that_names_the_option()
 
 def test_sources_without_native_ops_are_an_error_that_says_how_to_install_them(monkeypatch):
     monkeypatch.delattr(keras_sparse.ops, "_build_info")
-    monkeypatch.setitem(sys.modules, "keras_sparse.ops._build_info", None)
+    monkeypatch.setitem(sys.modules, "keras_sparse.native._build_info", None)
     with pytest.raises(ImportError, match=r"installed with its native ops. Run `pip install \.`"):
         library._load()
