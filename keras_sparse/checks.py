@@ -33,8 +33,10 @@ def not_negative(value, name):
 def integer(value, name):
     """Returns `value` as an int; raises unless it is an integer."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        is_whole = isinstance(value, (float, np.floating)) and value.is_integer()
+        remedy = f": int({value!r})" if is_whole else ""
         raise TypeError(
-            f"`{name}` must be an integer. Received: {name}={value!r} of type "
+            f"`{name}` must be an integer{remedy}. Received: {name}={value!r} of type "
             f"{type(value).__name__}"
         )
     return int(value)
