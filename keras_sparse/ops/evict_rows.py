@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def evict_rows(variables, eviction, with_rows=False):
@@ -19,7 +20,7 @@ def evict_rows(variables, eviction, with_rows=False):
     """
     constants = eviction.constants()
     num_evicted, keys, records = _native.lib.keras_sparse_evict(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         constants=tf.constant([float(each) for each in constants.values()], tf.float64),
         policy=eviction.kind,
         constant_names=list(constants),
