@@ -88,12 +88,13 @@ def fraction(value, name):
     return float(value)
 
 
-def one_of(value, allowed, name):
+def one_of(value, allowed, name, remedy=""):
     """Returns the one of `allowed` that equals `value`; raises if there is none."""
     allowed = tuple(allowed)
     # An array, which is not hashable, equals nothing as a whole.
     if not isinstance(value, collections.abc.Hashable) or value not in allowed:
-        raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+        remedy = remedy and f" {remedy}."
+        raise ValueError(f"`{name}` must be one of {allowed}.{remedy} Received: {name}={value!r}")
     return allowed[allowed.index(value)]
 
 
