@@ -7,6 +7,7 @@ import keras
 
 from keras_sparse import checks
 from keras_sparse import ops
+from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.collectives import broadcast_object
 from keras_sparse.distribute.collectives import gather_objects
 from keras_sparse.distribute.runtime import rank
@@ -88,13 +89,9 @@ class Checkpoint(keras.callbacks.Callback):
                 "Checkpoint must be given to a model with an optimizer, whose steps it counts. "
                 f"Received: model '{self.model.name}' without one"
             )
-        if self.resume and not self.model.built:
-            raise ValueError(
-                "Checkpoint must be given to a built model, so that the same script, run again, "
-                "has variables to load. Call the model on a batch before `fit`, or give a "
-                "Sequential one its `keras.Input`. Received: unbuilt model "
-                f"'{self.model.name}'"
-            )
+        if self.resume:
+            purpose = "the same script, run again, has variables to load"
+            check_built(self.model, "Checkpoint", purpose)
         with together("checkpoint_folder"):
             self._folder = CheckpointFolder(self.path, is_cleaned=rank() == 0)
         saved = broadcast_object(self._folder.list(), 0, "checkpoint_folder.list")

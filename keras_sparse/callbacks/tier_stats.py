@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.runtime import error_prefix
 from keras_sparse.distribute.runtime import folder_of_rank
 from keras_sparse.embedding_variable import EmbeddingVariable
@@ -54,6 +55,7 @@ class TierStats(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         if not self._tables():
+            check_built(self.model, "TierStats", "its tables are known")
             raise ValueError(
                 "TierStats must be given to a model with tables of keras_sparse. Received: model "
                 f"'{self.model.name}' without any"

@@ -217,34 +217,6 @@ def test_evictions_come_at_the_same_steps_after_a_resume(tmp_path):
     assert seen == [8, 16, 24]
 
 
-class OwnModel(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.rows = keras_sparse.layers.Embedding(None, 4, "sum")
-        self.out = keras.layers.Dense(1)
-
-    def call(self, ids):
-        return self.out(self.rows(ids))
-
-
-@pytest.mark.parametrize(
-    "make", [OwnModel, lambda: keras.Sequential([OwnModel().rows, keras.layers.Dense(1)])]
-)
-def test_the_first_run_of_an_unbuilt_model_is_refused_as_the_next_would_be(make, tmp_path):
-    first, again, other = models = [make() for _ in range(3)]
-    for model in models:
-        model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
-    for model in (first, again):
-        words = f"a built model, .* on a batch before `fit`.*unbuilt model '{model.name}'"
-        with pytest.raises(ValueError, match=words):
-            fit(model, [Checkpoint(tmp_path / "run")], epochs=1)
-        model(IDS)
-        fit(model, [Checkpoint(tmp_path / "run")], epochs=1)
-    assert content(again) == content(first)
-    fit(other, [Checkpoint(tmp_path / "other", resume=False)], epochs=1)
-    assert names(tmp_path / "other") == names(tmp_path / "run")
-
-
 def test_bad_arguments_are_refused(tmp_path):
     with pytest.raises(ValueError, match="`delta_every` must be below `every_steps`"):
         Checkpoint(tmp_path, every_steps=5, delta_every=5)
