@@ -12,6 +12,7 @@ ROWS = tf.zeros((1, 2))
 CALLS = [
     lambda tables: ops.clear_tables(tables),
     lambda tables: ops.erase_rows(tables, [KEYS]),
+    lambda tables: ops.evict_rows(tables, None),
     lambda tables: ops.export_rows(tables, [0], 5),
     lambda tables: ops.group_embedding_lookup(tables, [KEYS]),
     lambda tables: ops.import_rows(tables, [KEYS], [ROWS], [KEYS]),
