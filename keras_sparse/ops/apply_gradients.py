@@ -1,4 +1,5 @@
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 from keras_sparse.ops.merge_gradients import fill_in_absent
 
 
@@ -22,7 +23,7 @@ def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=No
     """
     row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
     return _native.lib.keras_sparse_apply(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         ids=ids,
         row_splits=row_splits,
         weights=weights,

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def check_room(variables, ids):
@@ -15,9 +16,7 @@ def check_room(variables, ids):
     """
     if not variables:
         return tf.constant("")
-    return _native.lib.keras_sparse_check_room(
-        handles=[variable.native for variable in variables], ids=ids
-    )
+    return _native.lib.keras_sparse_check_room(handles=handles_of(variables), ids=ids)
 
 
 def refuse_step(refusal, num_refusals):

@@ -1,4 +1,5 @@
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def clear_tables(variables):
@@ -7,4 +8,4 @@ def clear_tables(variables):
     Args:
         variables: List of `EmbeddingVariable`.
     """
-    return _native.lib.keras_sparse_clear(handles=[variable.native for variable in variables])
+    return _native.lib.keras_sparse_clear(handles=handles_of(variables))

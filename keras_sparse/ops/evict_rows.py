@@ -1,6 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
+from keras_sparse.storage.eviction_policy import check_policy
 
 
 def evict_rows(variables, eviction, with_rows=False):
@@ -17,9 +19,11 @@ def evict_rows(variables, eviction, with_rows=False):
         records)`: also a list of int64 tensors of shape `(n,)`, and one of float32 tensors of shape
         `(n, record_floats)`, as `export_rows` would have given them.
     """
+    handles = handles_of(variables)
+    check_policy(eviction)
     constants = eviction.constants()
     num_evicted, keys, records = _native.lib.keras_sparse_evict(
-        handles=[variable.native for variable in variables],
+        handles=handles,
         constants=tf.constant([float(each) for each in constants.values()], tf.float64),
         policy=eviction.kind,
         constant_names=list(constants),

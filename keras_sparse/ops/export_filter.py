@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def export_filter(variables, cursors, max_entries):
@@ -21,7 +22,7 @@ def export_filter(variables, cursors, max_entries):
         tf.errors.FailedPreconditionError: A table has changed since the piece before.
     """
     return _native.lib.keras_sparse_export_filter(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         cursors=cursors,
         max_entries=tf.constant(max_entries, tf.int64),
     )

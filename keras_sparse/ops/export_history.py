@@ -2,6 +2,7 @@ from typing import Any
 from typing import NamedTuple
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 class RuleHistory(NamedTuple):
@@ -38,7 +39,7 @@ def export_history(variables):
         after the last step.
     """
     steps, first_steps, table_steps, run_lengths, numbers = _native.lib.keras_sparse_export_history(
-        handles=[variable.native for variable in variables]
+        handles=handles_of(variables)
     )
     return [
         RuleHistory(steps[i], first_steps[i], table_steps[i], run_lengths[i], numbers[i])

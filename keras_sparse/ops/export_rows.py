@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def export_rows(variables, cursors, max_rows):
@@ -23,7 +24,7 @@ def export_rows(variables, cursors, max_rows):
         tf.errors.FailedPreconditionError: A table has changed since the piece before.
     """
     return _native.lib.keras_sparse_export(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         cursors=cursors,
         max_rows=tf.constant(max_rows, tf.int64),
     )

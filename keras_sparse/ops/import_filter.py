@@ -1,4 +1,5 @@
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def import_filter(variables, keys, counts):
@@ -10,5 +11,5 @@ def import_filter(variables, keys, counts):
         counts: List of uint32 tensors of shape `(n,)`.
     """
     return _native.lib.keras_sparse_import_filter(
-        handles=[variable.native for variable in variables], keys=keys, counts=counts
+        handles=handles_of(variables), keys=keys, counts=counts
     )

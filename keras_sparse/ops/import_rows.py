@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def import_rows(variables, keys, records, ages=None):
@@ -18,5 +19,5 @@ def import_rows(variables, keys, records, ages=None):
     if ages is None:
         ages = [tf.zeros((0,), tf.uint32) for _ in variables]
     return _native.lib.keras_sparse_import(
-        handles=[variable.native for variable in variables], keys=keys, records=records, ages=ages
+        handles=handles_of(variables), keys=keys, records=records, ages=ages
     )

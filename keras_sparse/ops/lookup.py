@@ -3,6 +3,7 @@ from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse import checks
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import check_tables
 from keras_sparse.ops.lookup_gradient import gradient_rows
 from keras_sparse.ops.merge_gradients import fill_in_absent
 from keras_sparse.ops.stage_lookups import collected_lookups
@@ -51,6 +52,7 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     array([2., 1.], dtype=float32)
     """
     refuse_strategies("looked up")
+    check_tables(variables)
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})

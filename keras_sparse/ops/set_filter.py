@@ -2,6 +2,7 @@ import tensorflow as tf
 
 from keras_sparse.initial_rows import wrapped_seed
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def set_filter(variables, admission):
@@ -18,7 +19,7 @@ def set_filter(variables, admission):
     reads_initial_rows = default == "initializer"
     with tf.init_scope():
         _native.lib.keras_sparse_set_filter(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             constants=tf.constant([float(each) for each in constants.values()], tf.float64),
             filter=admission.kind,
             constant_names=list(constants),

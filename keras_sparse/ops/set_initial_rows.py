@@ -2,6 +2,7 @@ import tensorflow as tf
 
 from keras_sparse.ops import _native
 from keras_sparse.ops._initializers import initializer_attributes
+from keras_sparse.ops.check_tables import handles_of
 
 
 def set_initial_rows(variables, initial_rows):
@@ -15,6 +16,6 @@ def set_initial_rows(variables, initial_rows):
     """
     with tf.init_scope():
         _native.lib.keras_sparse_set_initial_rows(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             **initializer_attributes(initial_rows),
         )

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def set_row_limit(variables, max_rows, eviction=None):
@@ -15,7 +16,7 @@ def set_row_limit(variables, max_rows, eviction=None):
     constants = {} if eviction is None else eviction.constants()
     with tf.init_scope():
         _native.lib.keras_sparse_set_row_limit(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             constants=tf.constant([float(each) for each in constants.values()], tf.float64),
             max_rows=max_rows,
             policy="" if eviction is None else eviction.kind,

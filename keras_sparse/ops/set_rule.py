@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def set_rule(variables, rule, constants, weight_decays):
@@ -20,7 +21,7 @@ def set_rule(variables, rule, constants, weight_decays):
     """
     with tf.init_scope():
         outputs = _native.lib.keras_sparse_set_rule(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             constants=tf.constant([float(c) for c in constants.values()], tf.float64),
             weight_decays=tf.constant([float(decay) for decay in weight_decays], tf.float64),
             rule=rule,

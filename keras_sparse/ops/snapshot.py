@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 
 def snapshot_versions(variables):
@@ -14,9 +15,7 @@ def snapshot_versions(variables):
         version changes with the rows; a table that was never marked as saved, or was cleared since,
         counts as changed in all its rows.
     """
-    return _native.lib.keras_sparse_snapshot_versions(
-        handles=[variable.native for variable in variables]
-    )
+    return _native.lib.keras_sparse_snapshot_versions(handles=handles_of(variables))
 
 
 def export_raw(variable, cursor, max_rows, only_changed=False, only_unlinked=False):
@@ -55,7 +54,7 @@ def erased_keys(variables):
     Returns:
         List of int64 tensors of shape `(n,)`. Keys that have rows again are not there.
     """
-    return _native.lib.keras_sparse_erased_keys(handles=[variable.native for variable in variables])
+    return _native.lib.keras_sparse_erased_keys(handles=handles_of(variables))
 
 
 def link_files(variable, path_prefix):
@@ -89,6 +88,4 @@ def mark_saved(variables, versions):
     Raises:
         tf.errors.FailedPreconditionError: A table is not as it was saved. Nothing is done then.
     """
-    return _native.lib.keras_sparse_mark_saved(
-        handles=[variable.native for variable in variables], versions=versions
-    )
+    return _native.lib.keras_sparse_mark_saved(handles=handles_of(variables), versions=versions)

@@ -1,4 +1,5 @@
 from keras_sparse.ops import _native
+from keras_sparse.ops.check_tables import handles_of
 
 STATISTICS = (
     "rows",
@@ -31,4 +32,4 @@ def table_stats(variables):
         by an eviction policy; `peak_first_tier_bytes` is the most that the first tier has held,
         also within an update.
     """
-    return _native.lib.keras_sparse_stats(handles=[variable.native for variable in variables])
+    return _native.lib.keras_sparse_stats(handles=handles_of(variables))
