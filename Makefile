@@ -90,6 +90,7 @@ $(STAMPS)/build: $(STAMPS)/cmake
 # cannot hide the installed library, and an edited Python file needs no new installation.
 $(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
     tools/install_horovod.py $(wildcard cmake/*) $(NATIVE_SOURCES)
+	@echo "Compiling the native ops takes some minutes the first time, and pip says nothing meanwhile."
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.KERAS_SPARSE_WARNINGS_AS_ERRORS=$(NATIVE_WARNINGS_AS_ERRORS)
 	@touch $@

@@ -48,6 +48,6 @@ def parse_bytes(value, name):
     if not 1 <= num_bytes < 2**63:
         raise ValueError(
             f"`{name}` must be a number of bytes above 0, such as 16GB or 64GiB, and below 2**63. "
-            f"Received: {name}={value!r}"
+            f"A unit must be one of {', '.join((*_UNITS, *_BINARY))}. Received: {name}={value!r}"
         )
     return int(num_bytes)

@@ -33,8 +33,10 @@ def not_negative(value, name):
 def integer(value, name):
     """Returns `value` as an int; raises unless it is an integer."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        is_whole = isinstance(value, (float, np.floating)) and value.is_integer()
+        remedy = f": int({value!r})" if is_whole else ""
         raise TypeError(
-            f"`{name}` must be an integer. Received: {name}={value!r} of type "
+            f"`{name}` must be an integer{remedy}. Received: {name}={value!r} of type "
             f"{type(value).__name__}"
         )
     return int(value)
@@ -86,12 +88,13 @@ def fraction(value, name):
     return float(value)
 
 
-def one_of(value, allowed, name):
+def one_of(value, allowed, name, remedy=""):
     """Returns the one of `allowed` that equals `value`; raises if there is none."""
     allowed = tuple(allowed)
     # An array, which is not hashable, equals nothing as a whole.
     if not isinstance(value, collections.abc.Hashable) or value not in allowed:
-        raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+        remedy = remedy and f" {remedy}."
+        raise ValueError(f"`{name}` must be one of {allowed}.{remedy} Received: {name}={value!r}")
     return allowed[allowed.index(value)]
 
 

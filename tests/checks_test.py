@@ -1,4 +1,5 @@
 import pathlib
+import re
 
 import keras
 import numpy as np
@@ -16,10 +17,16 @@ def test_an_integer_above_zero_comes_back_as_an_int(value):
     assert checks.integer_or_none(None, "rows") is None
 
 
-@pytest.mark.parametrize("value", [1.0, "1", True, None])
-def test_what_is_no_integer_is_named_with_its_type(value):
-    words = f"`rows` must be an integer. Received: rows={value!r} of type {type(value).__name__}"
-    with pytest.raises(TypeError, match=words):
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        *[(value, "") for value in ("1", True, None, 1.5, float("inf"), float("nan"), [1.0])],
+        *[(1e9, ": int(1000000000.0)"), (np.float32(2), f": int({np.float32(2)!r})")],
+    ],
+)
+def test_what_is_no_integer_is_named_with_its_type(value, remedy):
+    words = f"`rows` must be an integer{remedy}. Received: rows={value!r} of type "
+    with pytest.raises(TypeError, match=f"^{re.escape(words)}{type(value).__name__}$"):
         checks.positive(value, "rows")
 
 

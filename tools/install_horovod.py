@@ -59,8 +59,8 @@ EDITS = (
         'string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO',
         'string(REPLACE "-O2 -g" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO',
     ),
-    # Where ranks are more than cores, the thread that Gloo waits in asked without a pause for a lock
-    # whose holder waited for that core.
+    # Where ranks are more than cores, the thread in which Gloo waits for messages asked for a lock
+    # without a pause while the lock's holder waited for that core.
     (
         "third_party/gloo/gloo/transport/tcp/pair.cc",
         "  if (!lock) {\n    return;\n",

@@ -1,7 +1,7 @@
 import keras
 
 from keras_sparse import checks
-from keras_sparse.distribute.ranks.runtime import error_prefix
+from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.training.broadcast_variables import broadcast_variables
 from keras_sparse.layers.integer_lookup import IntegerLookup
 
@@ -37,12 +37,8 @@ class BroadcastGlobalVariables(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         if self._is_done:
             return
-        if not self.model.built:
-            raise ValueError(
-                f"{error_prefix()}BroadcastGlobalVariables must be given to a built model, so that "
-                "there are weights before the first step. Call the model on a batch before `fit`. "
-                f"Received: unbuilt model '{self.model.name}'"
-            )
+        purpose = "there are weights before the first step"
+        check_built(self.model, "BroadcastGlobalVariables", purpose)
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:
             # What the first step would do. Tables get their slots here.

@@ -7,6 +7,7 @@ import keras
 
 from keras_sparse import checks
 from keras_sparse import ops
+from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
@@ -31,6 +32,9 @@ class Checkpoint(keras.callbacks.Callback):
     ahead of the model, and begins with the epoch that it was saved in; so the same script, run
     again, goes on where it was cut off. A damaged one is put aside under a name with `.damaged`,
     and the one before it is loaded. Of an epoch that was cut off, all batches come again.
+
+    The model must be built, as a functional one is: call one of your own class on a batch before
+    `fit`, with which a run that goes on has variables to load.
 
     On several ranks each of them has the callback, with a `path` that all see; rank 0 says what is
     loaded, saved and removed. Another number of ranks can go on.
@@ -85,6 +89,9 @@ class Checkpoint(keras.callbacks.Callback):
                 "Checkpoint must be given to a model with an optimizer, whose steps it counts. "
                 f"Received: model '{self.model.name}' without one"
             )
+        if self.resume:
+            purpose = "the same script, run again, has variables to load"
+            check_built(self.model, "Checkpoint", purpose)
         with together("checkpoint_folder"):
             self._folder = CheckpointFolder(self.path, is_cleaned=rank() == 0)
         saved = broadcast_object(self._folder.list(), 0, "checkpoint_folder.list")
@@ -107,11 +114,6 @@ class Checkpoint(keras.callbacks.Callback):
         self._is_first = False
 
     def _resume(self, saved):
-        if not self.model.built:
-            raise ValueError(
-                "Checkpoint must be given to a built model, so that there are variables to load. "
-                f"Call the model once before `fit`. Received: unbuilt model '{self.model.name}'"
-            )
         while saved and saved[-1].step > self._step():
             last = saved.pop()
             try:

@@ -1,6 +1,7 @@
 import keras
 
 from keras_sparse import checks
+from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
@@ -44,6 +45,7 @@ class EvictRows(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         if not self._tables():
+            check_built(self.model, "EvictRows", "its tables are known")
             raise ValueError(
                 "EvictRows must be given to a model with an eviction policy. Give a dynamic layer "
                 "one: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "

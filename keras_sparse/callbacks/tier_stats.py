@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -15,7 +16,7 @@ class TierStats(keras.callbacks.Callback):
     a tier was asked for since the last writing, the part that it had. The axis is training steps.
 
     What became of lookups that `keras_sparse.data.prefetch_lookups` has staged is
-    `<variable path>/prefetch/<name>`, and with `verbose=1` a line at the end of training.
+    `<variable path>/prefetch/<name>`.
 
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
@@ -25,8 +26,9 @@ class TierStats(keras.callbacks.Callback):
         update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
             least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
             `"epoch"`.
-        verbose: 0 or 1. Whether to print, at the end of training, a line for each table whose
-            lookups were staged. Defaults to 0.
+        verbose: 0 or 1. Whether to print, at the end of training, a line for each table with lower
+            tiers, their rows and their hit rates in it, and one for each table whose lookups were
+            staged. Defaults to 0.
 
     Example:
     >>> import tempfile
@@ -49,10 +51,11 @@ class TierStats(keras.callbacks.Callback):
         self._writer = tf.summary.create_noop_writer()
         self._written = None  # the step of the last writing
         self._asked = {}  # by tag: hits and misses then
-        self._prefetched = {}  # by table: its numbers when training began
+        self._began = {}  # by table: its statistics when training began
 
     def on_train_begin(self, logs=None):
         if not self._tables():
+            check_built(self.model, "TierStats", "its tables are known")
             raise ValueError(
                 "TierStats must be given to a model with tables of keras_sparse. Received: model "
                 f"'{self.model.name}' without any"
@@ -60,10 +63,10 @@ class TierStats(keras.callbacks.Callback):
         step = self._step()
         if self._written is None or self._written > step:  # of another optimizer
             self._written = step
-        for table in self._tables():
-            for tier, counts in table.stats()["tiers"].items():
-                self._asked[f"{table.path}/{tier}"] = counts["hits"], counts["misses"]
-        self._prefetched = {table.path: table.stats()["prefetch"] for table in self._tables()}
+        self._began = {table.path: table.stats() for table in self._tables()}
+        for path, stats in self._began.items():
+            for tier, counts in stats["tiers"].items():
+                self._asked[f"{path}/{tier}"] = _asked(counts)
         if self.log_dir is not None:
             folder = folder_of_rank(self.log_dir)
             self._writer = tf.summary.create_file_writer(folder, filename_suffix=".tiers")
@@ -80,29 +83,15 @@ class TierStats(keras.callbacks.Callback):
         self._writer.close()
         if self.verbose:
             for table in self._tables():
-                self._print_prefetched(table)
+                before, after = self._began[table.path], table.stats()
+                _print_tiers(table, before["tiers"], after["tiers"])
+                _print_prefetched(table, before["prefetch"], after["prefetch"])
 
     def _tables(self):
         return [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
 
     def _step(self):
         return int(self.model.optimizer.iterations)
-
-    def _print_prefetched(self, table):
-        before, after = self._prefetched[table.path], table.stats()["prefetch"]
-        both = ((1, after), (-1, before))
-        numbers = {name: after[name] - before[name] for name in after}
-        lookups = numbers["used"] + numbers["missed"]
-        if numbers["staged"] == 0:
-            return
-        missed = sum(sign * each["staleness_mean"] * each["used"] for sign, each in both)
-        print(
-            f"{error_prefix()}prefetch_lookups, {table.path}: {numbers['used']:,} of {lookups:,} "
-            f"lookups were ready; steps waited {numbers['waited_seconds']:.2f} s for them, "
-            f"{numbers['hidden_seconds']:.2f} s were hidden; {numbers['dropped']:,} were dropped; "
-            f"rows missed {missed / max(1, numbers['used']):.2f} updates on average, "
-            f"{after['staleness_max']} at most so far"
-        )
 
     def _write(self):
         self._written = self._step()
@@ -119,13 +108,48 @@ class TierStats(keras.callbacks.Callback):
         self._writer.flush()
 
     def _write_hit_rate(self, path, counts):
-        hits, misses = counts["hits"], counts["misses"]
-        hits_before, misses_before = self._asked.get(path, (0, 0))
-        self._asked[path] = hits, misses
-        asked = hits + misses - hits_before - misses_before
-        # An optimizer that was built in between has let the counts begin anew.
-        if asked > 0 and hits >= hits_before and misses >= misses_before:
-            _write_scalar(f"{path}/hit_rate", (hits - hits_before) / asked)
+        rate = _hit_rate(self._asked.get(path, (0, 0)), _asked(counts))
+        self._asked[path] = _asked(counts)
+        if rate is not None:
+            _write_scalar(f"{path}/hit_rate", rate)
+
+
+def _asked(counts):
+    return counts["hits"], counts["misses"]
+
+
+def _hit_rate(before, after):
+    """The part of what a tier was asked for in between that it had, or `None`."""
+    hits, misses = (now - then for now, then in zip(after, before, strict=True))
+    # An optimizer that was built in between has let the counts begin anew.
+    return hits / (hits + misses) if hits + misses > 0 and min(hits, misses) >= 0 else None
+
+
+def _print_tiers(table, before, after):
+    if len(after) == 1:
+        return
+    tiers = []
+    for name, counts in after.items():
+        rate = _hit_rate(_asked(before[name]), _asked(counts))
+        hits = "" if rate is None else f", {100 * rate:.2f}% hits"
+        tiers.append(f"{name} {counts['rows']:,} rows{hits}")
+    print(f"{error_prefix()}tiers, {table.path}: {'; '.join(tiers)}")
+
+
+def _print_prefetched(table, before, after):
+    both = ((1, after), (-1, before))
+    numbers = {name: after[name] - before[name] for name in after}
+    lookups = numbers["used"] + numbers["missed"]
+    if numbers["staged"] == 0:
+        return
+    missed = sum(sign * each["staleness_mean"] * each["used"] for sign, each in both)
+    print(
+        f"{error_prefix()}prefetch_lookups, {table.path}: {numbers['used']:,} of {lookups:,} "
+        f"lookups were ready; steps waited {numbers['waited_seconds']:.2f} s for them, "
+        f"{numbers['hidden_seconds']:.2f} s were hidden; {numbers['dropped']:,} were dropped; "
+        f"rows missed {missed / max(1, numbers['used']):.2f} updates on average, "
+        f"{after['staleness_max']} at most so far"
+    )
 
 
 def _write_all(path, numbers):

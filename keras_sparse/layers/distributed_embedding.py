@@ -17,6 +17,7 @@ from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
 from keras_sparse.layers.model_parallel_inputs import WholeBatches
 from keras_sparse.layers.refuse_tf_formats import KerasFilesOnly
 from keras_sparse.layers.table_templates import TableTemplates
+from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.saving.keras_files.table_holder import TableHolder
@@ -145,6 +146,13 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
         """List of the places of the inputs that this rank passes; all unless `dp_input=False`."""
         return self._samples.inputs
 
+    @property
+    def tables(self):
+        """List of what this rank has of the tables, once the layer is built."""
+        if self.own_tables is None:
+            raise AttributeError(unbuilt_text(self, "`tables` must be read of"))
+        return self._own_variables
+
     def __call__(self, inputs, weights=None, **kwargs):
         inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
         if weights is not None:
@@ -161,8 +169,8 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
             self.plan, self.templates.layers, self.dp_input, self.wire_dtype
         )
         # For Keras to find them.
-        self.tables = self.own_tables.variables()
-        for variable in self.tables:
+        self._own_variables = self.own_tables.variables()
+        for variable in self._own_variables:
             variable.trainable = variable.trainable and self.trainable
         for holder, table in zip(self.table_holders, self.own_tables.saved_tables(), strict=True):
             holder.hold(table)
@@ -251,10 +259,7 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
 
     def _built_tables(self, method):
         if self.own_tables is None:
-            raise ValueError(
-                f"`{method}` must be called on a built layer. Call the layer or `layer.build()` "
-                f"first. Received: unbuilt layer '{self.name}'"
-            )
+            raise ValueError(unbuilt_text(self, f"`{method}` must be called on"))
         return [holder.table for holder in self.table_holders]
 
     def save_own_variables(self, store):

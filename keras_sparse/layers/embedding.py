@@ -8,6 +8,7 @@ from keras_sparse import ops
 from keras_sparse.layers.group_scope_stack import open_group_scopes
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
+from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import check_bags
 from keras_sparse.ragged_form import check_id_dtype
@@ -21,6 +22,7 @@ from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.initial_rows import check_initializer
 from keras_sparse.tables.rows_regularizer import check_regularizer
 from keras_sparse.tables.rows_regularizer import rows_regularizer
 
@@ -119,7 +121,7 @@ class Embedding(keras.layers.Layer):
         self.input_dim = checks.positive_or_none(input_dim, "input_dim")
         self.output_dim = checks.positive(output_dim, "output_dim")
         self.combiner = checks.one_of(combiner, (None, *ops.COMBINERS), "combiner")
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.embeddings_initializer = check_initializer(embeddings_initializer, input_dim)
         self.seed = checks.integer_or_none(seed, "seed")
         self.mask_zero = checks.boolean(mask_zero, "mask_zero")
         self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
@@ -136,7 +138,7 @@ class Embedding(keras.layers.Layer):
         self.supports_masking = mask_zero
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
-        self.embeddings: Any = None
+        self._embeddings: Any = None
         self.group = None  # name of the layer that has the table, if another one has it
 
     def __call__(self, inputs, weights=None, **kwargs):
@@ -156,10 +158,17 @@ class Embedding(keras.layers.Layer):
                 f"first called in: its table is one of layer '{self.group}'"
             )
 
+    @property
+    def embeddings(self):
+        """The table: an `EmbeddingVariable`, once the layer is built."""
+        if self._embeddings is None:  # the error is that of Keras' layer, for `hasattr`
+            raise AttributeError(unbuilt_text(self, "`embeddings` must be read of"))
+        return self._embeddings
+
     def build(self, input_shape=None):
-        if self.embeddings is not None:
+        if self._embeddings is not None:
             return
-        self.embeddings = EmbeddingVariable(
+        self._embeddings = EmbeddingVariable(
             self.input_dim,
             self.output_dim,
             self.embeddings_initializer,
@@ -217,11 +226,9 @@ class Embedding(keras.layers.Layer):
         return self._built_table("evict").evict(with_rows)
 
     def _built_table(self, method):
-        if self.embeddings is None:
-            raise RuntimeError(
-                f"`{method}` must be called on a built layer. Call the layer once first"
-            )
-        return self.embeddings
+        if self._embeddings is None:
+            raise RuntimeError(unbuilt_text(self, f"`{method}` must be called on"))
+        return self._embeddings
 
     def save_own_variables(self, store):
         if self.built:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import handles_of
 
 
 def snapshot_versions(variables):
@@ -22,9 +23,7 @@ def snapshot_versions(variables):
         version changes with the rows; a table that was never marked as saved, or was cleared since,
         counts as changed in all its rows.
     """
-    return library.lib.keras_sparse_snapshot_versions(
-        handles=[variable.native for variable in variables]
-    )
+    return library.lib.keras_sparse_snapshot_versions(handles=handles_of(variables))
 
 
 def export_raw(variable, cursor, max_rows, only_changed=False, only_unlinked=False):
@@ -63,7 +62,7 @@ def erased_keys(variables):
     Returns:
         List of int64 tensors of shape `(n,)`. Keys that have rows again are not there.
     """
-    return library.lib.keras_sparse_erased_keys(handles=[variable.native for variable in variables])
+    return library.lib.keras_sparse_erased_keys(handles=handles_of(variables))
 
 
 def link_files(variable, path_prefix):
@@ -97,9 +96,7 @@ def mark_saved(variables, versions):
     Raises:
         tf.errors.FailedPreconditionError: A table is not as it was saved. Nothing is done then.
     """
-    return library.lib.keras_sparse_mark_saved(
-        handles=[variable.native for variable in variables], versions=versions
-    )
+    return library.lib.keras_sparse_mark_saved(handles=handles_of(variables), versions=versions)
 
 
 _MESSAGE_BYTES = 4096
@@ -209,7 +206,7 @@ def export_history(variables):
         after the last step.
     """
     steps, first_steps, table_steps, run_lengths, numbers = library.lib.keras_sparse_export_history(
-        handles=[variable.native for variable in variables]
+        handles=handles_of(variables)
     )
     return [
         RuleHistory(steps[i], first_steps[i], table_steps[i], run_lengths[i], numbers[i])

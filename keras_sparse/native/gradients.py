@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import handles_of
 
 
 def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
@@ -118,7 +119,7 @@ def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=No
     """
     row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
     return library.lib.keras_sparse_apply(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         ids=ids,
         row_splits=row_splits,
         weights=weights,
@@ -141,9 +142,7 @@ def check_room(variables, ids):
     """
     if not variables:
         return tf.constant("")
-    return library.lib.keras_sparse_check_room(
-        handles=[variable.native for variable in variables], ids=ids
-    )
+    return library.lib.keras_sparse_check_room(handles=handles_of(variables), ids=ids)
 
 
 def refuse_step(refusal, num_refusals):

@@ -3,6 +3,8 @@ from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse import checks
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import check_tables
+from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.gradients import fill_in_absent
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.staging import collected_lookups
@@ -51,6 +53,7 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     array([2., 1.], dtype=float32)
     """
     refuse_strategies("looked up")
+    check_tables(variables)
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
@@ -121,7 +124,7 @@ def _read(variables, ids, row_splits, weights, combiners, weighted):
         # What reading its value would tell a tape, without an op for each table.
         resource_variable_ops.variable_accessed(anchor)
     read = library.lib.keras_sparse_lookup(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         ids=ids,
         row_splits=row_splits,
         weights=weights,

@@ -2,7 +2,9 @@
 
 import tensorflow as tf
 
+from keras_sparse import checks
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import handles_of
 
 
 def import_rows(variables, keys, records, ages=None):
@@ -20,7 +22,7 @@ def import_rows(variables, keys, records, ages=None):
     if ages is None:
         ages = [tf.zeros((0,), tf.uint32) for _ in variables]
     return library.lib.keras_sparse_import(
-        handles=[variable.native for variable in variables], keys=keys, records=records, ages=ages
+        handles=handles_of(variables), keys=keys, records=records, ages=ages
     )
 
 
@@ -44,7 +46,7 @@ def export_rows(variables, cursors, max_rows):
         tf.errors.FailedPreconditionError: A table has changed since the piece before.
     """
     return library.lib.keras_sparse_export(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         cursors=cursors,
         max_rows=tf.constant(max_rows, tf.int64),
     )
@@ -57,9 +59,9 @@ def erase_rows(variables, keys):
         variables: List of `EmbeddingVariable`.
         keys: List of int64 tensors of shape `(n,)`. A key without a row is left out.
     """
-    return library.lib.keras_sparse_erase_rows(
-        handles=[variable.native for variable in variables], keys=keys
-    )
+    handles = handles_of(variables)
+    checks.same_length({"variables": variables, "keys": keys})
+    return library.lib.keras_sparse_erase_rows(handles=handles, keys=keys)
 
 
 def evict_rows(variables, eviction, with_rows=False):
@@ -76,9 +78,15 @@ def evict_rows(variables, eviction, with_rows=False):
         records)`: also a list of int64 tensors of shape `(n,)`, and one of float32 tensors of shape
         `(n, record_floats)`, as `export_rows` would have given them.
     """
+    handles = handles_of(variables)
+    if not hasattr(eviction, "constants"):
+        raise TypeError(
+            "`eviction` must be a policy of keras_sparse.storage, like "
+            f"keras_sparse.GlobalStepEvict(100_000). Received: eviction={eviction!r}"
+        )
     constants = eviction.constants()
     num_evicted, keys, records = library.lib.keras_sparse_evict(
-        handles=[variable.native for variable in variables],
+        handles=handles,
         constants=tf.constant([float(each) for each in constants.values()], tf.float64),
         policy=eviction.kind,
         constant_names=list(constants),
@@ -96,7 +104,7 @@ def import_filter(variables, keys, counts):
         counts: List of uint32 tensors of shape `(n,)`.
     """
     return library.lib.keras_sparse_import_filter(
-        handles=[variable.native for variable in variables], keys=keys, counts=counts
+        handles=handles_of(variables), keys=keys, counts=counts
     )
 
 
@@ -118,7 +126,7 @@ def export_filter(variables, cursors, max_entries):
         tf.errors.FailedPreconditionError: A table has changed since the piece before.
     """
     return library.lib.keras_sparse_export_filter(
-        handles=[variable.native for variable in variables],
+        handles=handles_of(variables),
         cursors=cursors,
         max_entries=tf.constant(max_entries, tf.int64),
     )

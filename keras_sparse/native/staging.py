@@ -4,6 +4,7 @@ import threading
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import handles_of
 
 # What is staged for a table and what became of it, as `staging_stats` gives it.
 STAGING_STATISTICS = (
@@ -122,6 +123,4 @@ def staging_stats(variables):
         that the used ones took beyond that; updates that the rows of used lookups had missed, over
         all of them and at most.
     """
-    return library.lib.keras_sparse_staging_stats(
-        handles=[variable.native for variable in variables]
-    )
+    return library.lib.keras_sparse_staging_stats(handles=handles_of(variables))

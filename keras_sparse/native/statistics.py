@@ -1,6 +1,7 @@
 """Ops that tell what tables and their tiers have done."""
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import handles_of
 
 STATISTICS = (
     "rows",
@@ -33,7 +34,7 @@ def table_stats(variables):
         by an eviction policy; `peak_first_tier_bytes` is the most that the first tier has held,
         also within an update.
     """
-    return library.lib.keras_sparse_stats(handles=[variable.native for variable in variables])
+    return library.lib.keras_sparse_stats(handles=handles_of(variables))
 
 
 TIER_STATISTICS = (

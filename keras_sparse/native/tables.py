@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.load_tier import load_tier
 
 _MAX_LOWER_TIERS = 2
@@ -103,7 +104,7 @@ def set_rule(variables, rule, constants, weight_decays):
     """
     with tf.init_scope():
         outputs = library.lib.keras_sparse_set_rule(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             constants=tf.constant([float(c) for c in constants.values()], tf.float64),
             weight_decays=tf.constant([float(decay) for decay in weight_decays], tf.float64),
             rule=rule,
@@ -130,7 +131,7 @@ def set_filter(variables, admission):
     reads_initial_rows = default == "initializer"
     with tf.init_scope():
         library.lib.keras_sparse_set_filter(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             constants=tf.constant([float(each) for each in constants.values()], tf.float64),
             filter=admission.kind,
             constant_names=list(constants),
@@ -151,7 +152,7 @@ def set_initial_rows(variables, initial_rows):
     """
     with tf.init_scope():
         library.lib.keras_sparse_set_initial_rows(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             **initializer_attributes(initial_rows),
         )
 
@@ -168,7 +169,7 @@ def set_row_limit(variables, max_rows, eviction=None):
     constants = {} if eviction is None else eviction.constants()
     with tf.init_scope():
         library.lib.keras_sparse_set_row_limit(
-            handles=[variable.native for variable in variables],
+            handles=handles_of(variables),
             constants=tf.constant([float(each) for each in constants.values()], tf.float64),
             max_rows=max_rows,
             policy="" if eviction is None else eviction.kind,
@@ -182,7 +183,7 @@ def clear_tables(variables):
     Args:
         variables: List of `EmbeddingVariable`.
     """
-    return library.lib.keras_sparse_clear(handles=[variable.native for variable in variables])
+    return library.lib.keras_sparse_clear(handles=handles_of(variables))
 
 
 def table_sizes(variables):
@@ -195,4 +196,4 @@ def table_sizes(variables):
         int64 tensor of shape `(num_tables,)`: `input_dim` of a static table, the rows held by a
         dynamic one.
     """
-    return library.lib.keras_sparse_size(handles=[variable.native for variable in variables])
+    return library.lib.keras_sparse_size(handles=handles_of(variables))

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.check_tables import check_table
 from keras_sparse.native.lookup import lookup
 from keras_sparse.shape_inference import is_placeholder
 
@@ -43,29 +44,6 @@ def embedding_lookup(params, ids, max_norm=None):
     ids = ids_tensor(ids, "ids")
     (rows,) = lookup([params], [flat_int64(ids, params.input_dim)])
     return rows_like(limit_norms(rows, max_norm), ids)
-
-
-def check_table(table, name):
-    """Raises unless `table` is an embedding variable."""
-    from keras_sparse.tables.embedding_variable import (
-        EmbeddingVariable,  # which needs this package first
-    )
-
-    if isinstance(table, EmbeddingVariable):
-        return
-    rule = f"`{name}` must be one `keras_sparse.EmbeddingVariable`"
-    if isinstance(table, (list, tuple)):
-        kinds = [type(partition).__name__ for partition in table]
-        raise TypeError(
-            f"{rule}, which holds all rows of its table. Give the variable in place of the "
-            "partitions; `keras_sparse.layers.DistributedEmbedding` spreads a table over ranks. "
-            f"Received: {name}={type(table).__name__} of {kinds}"
-        )
-    raise TypeError(
-        f"{rule}. Make one by `keras_sparse.EmbeddingVariable(input_dim, output_dim)`, or take a "
-        "built layer's: `layer.embeddings`; rows of a tensor are read by "
-        f"`tf.nn`. Received: {name} of type {type(table).__name__}"
-    )
 
 
 def check_integers(ids, name):

@@ -1,17 +1,17 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.check_tables import check_table
 from keras_sparse.native.lookup import COMBINERS
 from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import check_integers
 from keras_sparse.ops.embedding_lookup import check_max_norm
-from keras_sparse.ops.embedding_lookup import check_table
 from keras_sparse.ops.embedding_lookup import limit_norms
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
 @tf.autograph.experimental.do_not_convert
-def embedding_lookup_sparse(params, sp_ids, sp_weights, combiner=None, max_norm=None):
+def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_norm=None):
     """Reads a table's rows and pools those of each sample, as `tf.nn.embedding_lookup_sparse` does.
 
     Unlike there, a sample without ids may come last, and ids may be in any order. Differentiable in
@@ -21,8 +21,8 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights, combiner=None, max_norm=
         params: `EmbeddingVariable`, static or dynamic.
         sp_ids: SparseTensor or RaggedTensor of integers, of shape `(batch_size, hotness)`. A uint64
             names the row of the int64 with its bits.
-        sp_weights: `None` for ones, or numbers of the same kind and structure as `sp_ids`: what
-            each row counts.
+        sp_weights: Numbers of the same kind and structure as `sp_ids`: what each row counts.
+            Defaults to `None`: ones.
         combiner: `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or `"sqrtn"`
             (over the root of the sum of their squares). Defaults to `None`: `"mean"`.
         max_norm: Float. A row with a larger L2 norm is scaled down to it before rows are pooled.
@@ -44,7 +44,7 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights, combiner=None, max_norm=
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
     >>> ids = tf.ragged.constant([[3, 3, 5], []])
-    >>> embedding_lookup_sparse(table, ids, None, combiner="sum").numpy()
+    >>> embedding_lookup_sparse(table, ids, combiner="sum").numpy()
     array([[3., 3., 3., 3.],
            [0., 0., 0., 0.]], dtype=float32)
     """

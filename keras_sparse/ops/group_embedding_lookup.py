@@ -1,8 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.lookup import lookup
-from keras_sparse.ops.embedding_lookup import check_table
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
 from keras_sparse.ops.embedding_lookup import rows_like
@@ -53,6 +53,7 @@ def check_group(params, **lists):
     """Raises unless `params` is a list of tables, and there are as many entries in each other list,
     which may be `None`.
     """
+    check_tables(params, "params")
     given = {name: each for name, each in {"params": params, **lists}.items() if each is not None}
     for name, each in given.items():
         if not isinstance(each, (list, tuple)):
@@ -60,8 +61,6 @@ def check_group(params, **lists):
                 f"`{name}` must be a list with an entry a table. Received: {type(each).__name__}"
             )
     checks.same_length(given)
-    for i, table in enumerate(params):
-        check_table(table, f"params[{i}]")
 
 
 def lookup_in_groups(params_num_per_group, *lists):

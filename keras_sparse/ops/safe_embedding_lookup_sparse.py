@@ -1,8 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.native.check_tables import check_table
 from keras_sparse.ops.embedding_lookup import check_max_norm
-from keras_sparse.ops.embedding_lookup import check_table
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import check_combiner
 from keras_sparse.ops.embedding_lookup_sparse import pooled_rows

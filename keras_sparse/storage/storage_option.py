@@ -54,7 +54,8 @@ class StorageOption:
         names = tuple(str(each) for each in StorageType)
         if storage_type not in names:  # the error names those that this build may have
             names = tuple(name for name in names if not name.startswith("HBM"))
-        self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type"))
+        remedy = "To keep cold rows on an SSD take 'DRAM_SSDHASH'"
+        self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
         self.storage_path = _check_path(storage_path)
         if self.storage_path is not None:
             foreign_paths.remember_own(self.storage_path)
@@ -79,7 +80,8 @@ class StorageOption:
             )
         if self.lower_tiers and not self.storage_path:
             raise ValueError(
-                "`storage_path` must be a folder for the files of the lower tiers. Received: "
+                "`storage_path` must be a folder for the files of the lower tiers, such as "
+                "storage_path='/mnt/nvme/rows'. It is made if it is not there. Received: "
                 f"storage_path={self.storage_path!r} with storage_type='{self.storage_type}'"
             )
         if len(self.storage_size) > len(tiers):

@@ -44,6 +44,6 @@ def refuse_optimizer(path):
         "An embedding variable must be trained by an optimizer of `keras_sparse.optimizers`: they "
         "take the arguments of the Keras optimizer of that name and train the dense variables as "
         "it does (`keras_sparse.optimizers.from_keras` turns one into the other, or names those "
-        "that can be turned). Received: a "
-        f"Keras optimizer for variable '{path}'"
+        "that can be turned). A clone of a compiled model gets its optimizer too: load the model "
+        f"with `compile=False` and clone that. Received: a Keras optimizer for variable '{path}'"
     )

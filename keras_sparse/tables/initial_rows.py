@@ -56,6 +56,19 @@ class InitialRows:
         return {"kind": self.kind, "a": self.a, "b": self.b, "seed": self.seed}
 
 
+def check_initializer(initializer, input_dim):
+    """Returns an initializer as Keras gets it; raises if a table of this kind cannot have it.
+
+    Args:
+        initializer: `keras.initializers.Initializer`, its name, or any callable.
+        input_dim: Integer, or `None` for a dynamic table.
+    """
+    initializer = keras.initializers.get(initializer)
+    if input_dim is None:
+        native_initial_rows(initializer, None, 1, seed=0)
+    return initializer
+
+
 def native_initial_rows(initializer, input_dim, output_dim, seed):
     """Describes a Keras initializer to the native table.
 

@@ -69,6 +69,22 @@ def test_writes_what_the_layer_says_after_each_epoch(tmp_path):
     assert values["items/embeddings/DRAM/hit_rate"][10] < 1
 
 
+def test_prints_what_tiers_have_and_had_of_each_training(tmp_path, capsys):
+    model = make_model(table_twins.small(tmp_path / "ssd"))
+    before = {"DRAM": (0, 0), "SSDHASH": (0, 0)}
+    for _ in range(2):
+        fit(model, TierStats(None, verbose=1), epochs=1)
+        after, texts = {}, []
+        for name, counts in model.get_layer("items").stats()["tiers"].items():
+            after[name] = counts["hits"], counts["misses"]
+            hits, misses = np.subtract(after[name], before[name])
+            texts.append(
+                f"{name} {counts['rows']:,} rows, {100 * hits / (hits + misses):.2f}% hits"
+            )
+        assert capsys.readouterr().out == f"tiers, items/embeddings: {'; '.join(texts)}\n"
+        before = after
+
+
 def test_says_what_became_of_lookups_that_were_staged(capsys):
     model = make_model()
     ids = np.random.default_rng(0).integers(0, 5000, (640, 4))

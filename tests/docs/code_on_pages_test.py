@@ -45,6 +45,8 @@ def check_embedding(names):
     np.testing.assert_array_equal(
         names["ours"].get_weights()[0], names["keras_layer"].get_weights()[0]
     )
+    ids = np.array([[4, 49, 0, 7]])
+    np.testing.assert_array_equal(names["moved"](ids), names["theirs"](ids))
 
 
 def check_storage(names):

@@ -115,6 +115,12 @@ def test_a_table_takes_nothing_else(make):
         L2WeightEvict(1.0, at_save="epoch")
 
 
+@pytest.mark.parametrize("eviction", [None, 3])
+def test_rows_are_evicted_by_a_policy_alone(eviction):
+    with pytest.raises(TypeError, match=rf"`eviction` must be a policy of .*eviction={eviction}"):
+        keras_sparse.ops.evict_rows([EmbeddingVariable(None, 4)], eviction)
+
+
 def test_a_table_without_a_policy_says_what_to_do():
     layer = Embedding(None, 4)
     with pytest.raises(RuntimeError, match="`evict` must be called on a built layer"):

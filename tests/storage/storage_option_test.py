@@ -76,8 +76,16 @@ def test_survives_its_config():
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"storage_type": "SSD"}, ValueError, "`storage_type` must be one of .*'DRAM_SSDHASH'"),
-        ({"storage_type": "DRAM_SSDHASH"}, ValueError, "`storage_path` must be a folder"),
+        (
+            {"storage_type": "SSD"},
+            ValueError,
+            "`storage_type` must be one of .*on an SSD take 'DRAM_SSDHASH'.*='SSD'",
+        ),
+        (
+            {"storage_type": "DRAM_SSDHASH"},
+            ValueError,
+            "`storage_path` must be a folder .* such as storage_path='/.*=None with",
+        ),
         ({"storage_path": "a\0b"}, ValueError, "UTF-8 text without NUL. Received: .*'a.x00b'"),
         ({"storage_path": b"\xff"}, ValueError, "UTF-8 text without NUL. Received: .*'.udcff'"),
         ({"storage_path": 5}, TypeError, "`storage_path` must be a path: .*=5 of type int"),
@@ -96,6 +104,7 @@ def test_survives_its_config():
             "`storage_size\\[0\\]` must be a number of",
         ),
         ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
+        ({"storage_size": [1e9]}, TypeError, "`storage_size\\[0\\]` must be .*: int\\(100000.*"),
         ({"storage_size": 1 << 30}, TypeError, "must be a list of the bytes of each tier"),
         ({"cache_strategy": "FIFO"}, ValueError, "`cache_strategy` must be one of"),
     ],

@@ -83,7 +83,8 @@ Status RowStore::Oldest(int64_t /*n*/, std::vector<int64_t>* /*keys*/,
 Status RowStore::TierIsFull(const std::string& folder, int64_t capacity, int64_t needed) const {
   return ResourceExhausted("the size of the " + std::string(tier()) +
                            " tier must hold all rows that do not fit above it; give it more in "
-                           "`storage_size`, or evict rows. Received: " +
+                           "`storage_size` (1 GiB where that says none), or evict rows. "
+                           "Received: " +
                            std::to_string(capacity) + " bytes where " + std::to_string(needed) +
                            " are needed, in '" + folder + "'");
 }

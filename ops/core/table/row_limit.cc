@@ -66,9 +66,9 @@ std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t
 }
 
 Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const {
-  const std::string leaving = num_leaving == 0 ? ""
-                                               : ", of which its eviction policy lets " +
-                                                     std::to_string(num_leaving) + " go,";
+  const std::string leaving = limit_policy_ == nullptr ? ""
+                                                       : ", of which its eviction policy lets " +
+                                                             std::to_string(num_leaving) + " go,";
   return ResourceExhausted(
       "`max_rows` of table '" + name() +
       "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "

@@ -107,7 +107,8 @@ TEST_P(SsdHashStoreTest, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
   const int64_t capacity = 400 * (100 + kStride);
   const auto store = Open(folder / "store", 100, 2048, Env::Posix(), capacity);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 300), 1)));
-  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`",
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
+                        "give it more in `storage_size` (1 GiB where that says none)",
                         PutRecords(store.get(), Range(300, 500), 1)));
   EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, 300), 1, 100));
   // Dead entries make room.

@@ -1,0 +1,59 @@
+"""What a layer says whose table is asked for before it is built."""
+
+import keras
+import pytest
+
+import keras_sparse
+from keras_sparse import layers
+
+METHODS = ("stats", "evict", "embeddings", "tables", "get_weights")
+
+
+def plain():
+    return layers.Embedding(None, 2, eviction=keras_sparse.GlobalStepEvict(3), name="mine")
+
+
+def distributed(kind):
+    return kind([layers.Embedding(4, 2, name="a")], name="mine")
+
+
+CASES = [
+    *[(plain, name) for name in METHODS[:3]],
+    *[
+        (lambda kind=kind: distributed(kind), name)
+        for kind in (layers.DistributedEmbedding, layers.GroupEmbedding)
+        for name in METHODS
+        if name != "embeddings"
+    ],
+    *[
+        (lambda: layers.All2AllDenseEmbedding(8, 4, 2, 3, name="mine"), name)
+        for name in ("stats", "tables")
+    ],
+]
+
+
+def read(layer, name):
+    value = getattr(layer, name)
+    return value() if callable(value) else value
+
+
+@pytest.mark.parametrize(("make", "name"), CASES)
+def test_names_the_layer_and_how_to_build_it(make, name):
+    layer = make()
+    words = rf"`{name}` must be .* a built layer\. .*`layer\.build\(\)` first\. .* layer 'mine'"
+    with pytest.raises((AttributeError, RuntimeError, ValueError), match=words):
+        read(layer, name)
+    assert not hasattr(layer, "embeddings")
+    layer.build()
+    read(layer, name)
+
+
+@pytest.mark.parametrize("name", METHODS[:3])
+def test_names_the_group_that_has_the_table(name):
+    layer = layers.Embedding(4, 2, name="mine")
+    with layers.group_embedding_scope(name="group"):
+        rows = layer(keras.Input((), dtype="int64"))
+    assert rows.shape == (None, 2)
+    words = rf"`{name}` must .*`model.get_layer\('group'\)`.*'mine', whose table is one of layer"
+    with pytest.raises((AttributeError, RuntimeError), match=words):
+        read(layer, name)

@@ -1,0 +1,46 @@
+"""What functions of `keras_sparse.ops` say where they are not given a list of tables."""
+
+import pytest
+import tensorflow as tf
+
+from keras_sparse import EmbeddingVariable
+from keras_sparse import ops
+from keras_sparse.layers import Embedding
+
+KEYS = tf.constant([3], tf.int64)
+ROWS = tf.zeros((1, 2))
+CALLS = [
+    lambda tables: ops.clear_tables(tables),
+    lambda tables: ops.erase_rows(tables, [KEYS]),
+    lambda tables: ops.evict_rows(tables, None),
+    lambda tables: ops.export_rows(tables, [0], 5),
+    lambda tables: ops.group_embedding_lookup(tables, [KEYS]),
+    lambda tables: ops.import_rows(tables, [KEYS], [ROWS], [KEYS]),
+    lambda tables: ops.lookup(tables, [KEYS]),
+    lambda tables: ops.snapshot_versions(tables),
+    lambda tables: ops.staging_stats(tables),
+    lambda tables: ops.table_sizes(tables),
+    lambda tables: ops.table_stats(tables),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("wrap", "words"),
+    [
+        (lambda table: table, r"` must be a list .*: \[table\], \[\[3, 12\]\]\. .* EmbeddingVari"),
+        (lambda table: [table, Embedding(4, 2)], r"\[1\]` must be one .*`layer\.embeddings`"),
+    ],
+)
+def test_says_that_tables_come_as_a_list(call, wrap, words):
+    with pytest.raises(TypeError, match=f"`(variables|params){words}"):
+        call(wrap(EmbeddingVariable(None, 2)))
+
+
+def test_erases_only_where_each_table_has_its_keys():
+    table = EmbeddingVariable(None, 2)
+    table.import_([3, 4, 5], tf.zeros((3, 2)))
+    with pytest.raises(ValueError, match=r"one element a table.*'variables': 1, 'keys': 2"):
+        ops.erase_rows([table], [3, 4])
+    ops.erase_rows([table], [[3, 4]])
+    assert table.num_rows == 1
