@@ -16,7 +16,7 @@ from benchmarks.peers.dlrm_tensorflow import DensePart
 from benchmarks.peers.keras_layers import make_layers
 from benchmarks.workloads import dense_features_and_labels
 from keras_sparse import distribute
-from keras_sparse.distribute.exchange.exchange import exchange_call
+from keras_sparse.distribute.exchange import exchange_call
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks import runtime
 from keras_sparse.layers import DistributedEmbedding

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_sparse.distribute as ksd
 from keras_sparse.data import prefetch_lookups
-from keras_sparse.distribute.exchange.exchange import exchange_call
+from keras_sparse.distribute.exchange import exchange_call
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.native import library

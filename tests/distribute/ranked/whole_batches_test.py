@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.exchange.exchange import model_parallel_exchange as sample_exchange
+from keras_sparse.distribute.exchange import model_parallel_exchange as sample_exchange
 from keras_sparse.layers import DistributedEmbedding
 
 LAST = ksd.size() - 1
