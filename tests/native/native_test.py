@@ -3,7 +3,7 @@ import sys
 import keras
 import pytest
 
-import keras_sparse
+import keras_sparse.native
 from keras_sparse.native import library
 
 CPUINFO = "processor : 0\nmodel name : x\nflags : fpu sse2 avx2 bmi2 f16c fma\n"
@@ -43,7 +43,7 @@ def test_a_processor_that_lacks_instructions_is_an_error_that_names_the_option()
 
 
 def test_sources_without_native_ops_are_an_error_that_says_how_to_install_them(monkeypatch):
-    monkeypatch.delattr(keras_sparse.ops, "_build_info")
+    monkeypatch.delattr(keras_sparse.native, "_build_info")
     monkeypatch.setitem(sys.modules, "keras_sparse.native._build_info", None)
     with pytest.raises(ImportError, match=r"installed with its native ops. Run `pip install \.`"):
         library._load()
