@@ -4,6 +4,7 @@
 from keras_sparse import distribute as distribute
 
 # isort: split
+from keras_sparse import _keras_patches as _keras_patches  # for its effect
 from keras_sparse import callbacks as callbacks
 from keras_sparse import data as data
 from keras_sparse import layers as layers
@@ -22,7 +23,3 @@ from keras_sparse.storage.storage_type import StorageType as StorageType
 from keras_sparse.tables.embedding_variable import EmbeddingVariable as EmbeddingVariable
 
 __version__ = "0.1.0"
-
-from keras_sparse import _keras_patches
-
-_keras_patches.apply_patches()

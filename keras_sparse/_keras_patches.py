@@ -22,21 +22,19 @@ from keras_sparse.saving.keras_files.save_weights import is_memory_sufficient
 _tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
 
 
-def apply_patches():
-    """Puts ours in place of what it wraps. To be called once."""
-    h5py.File.__init__ = open_carefully
-    saving_lib.is_memory_sufficient = is_memory_sufficient
-    keras.optimizers.LossScaleOptimizer.check_finite = check_finite
-    keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
-    # The functions of `keras.saving` are what the methods call, or are called by themselves.
-    for owner in (keras.Model, keras.saving):
-        owner.load_weights = verifying(owner.load_weights)
-    for owner, name in (
-        (keras.Model, "save_weights"),
-        (keras.Model, "save"),
-        (keras.saving, "save_weights"),
-        (keras.saving, "save_model"),
-        (keras.models, "save_model"),
-        (_tf_keras_models, "save_model"),
-    ):
-        setattr(owner, name, carefully(getattr(owner, name)))
+h5py.File.__init__ = open_carefully
+saving_lib.is_memory_sufficient = is_memory_sufficient
+keras.optimizers.LossScaleOptimizer.check_finite = check_finite
+keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
+# The functions of `keras.saving` are what the methods call, or are called by themselves.
+for _owner in (keras.Model, keras.saving):
+    _owner.load_weights = verifying(_owner.load_weights)
+for _owner, _name in (
+    (keras.Model, "save_weights"),
+    (keras.Model, "save"),
+    (keras.saving, "save_weights"),
+    (keras.saving, "save_model"),
+    (keras.models, "save_model"),
+    (_tf_keras_models, "save_model"),
+):
+    setattr(_owner, _name, carefully(getattr(_owner, _name)))

@@ -17,7 +17,7 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 OF_ROWS = re.compile(r"::((?:UpdateRecords|Move)\w*)[<(]")
 # The accumulator of a row is a scalar.
 PER_ROW = {"row_wise_adagrad.cc.o": {"add", "div", "sqrt"}}
-BASE = "dense_rule.cc.o"  # what rules share
+BASE = "deferred_rule.cc.o"  # what rules share
 COMPUTATION = re.compile(r"\bv(fn?m\w+|add|sub|mul|div|sqrt)\d*([ps])s\b")
 
 
@@ -58,8 +58,11 @@ def main(objdump, objects):
     """Returns the exit status: 1 if a rule computes on scalars."""
     paths = map(pathlib.Path, objects)
     rules = [path for path in paths if path.parent.name == "rules" or path.name == BASE]
-    if not rules:
-        print("the objects must be those of ops/core/rules. Received: none of them")
+    if len(rules) < 2 or all(path.name != BASE for path in rules):
+        print(
+            f"the objects must be those of ops/core/optimizer/rules, and {BASE}, what they share. "
+            f"Received: of these {[path.name for path in rules]}"
+        )
         return 1
     wrong = []
     for path in rules:

@@ -1,4 +1,4 @@
-"""One Python function, and the gradient, of each native op; the only place that names an op.
+"""Loads the native ops; one Python function, and the gradient, of each op of tables.
 
 All take lists: one element a table. The public ones are re-exported by `keras_sparse.ops`.
 """

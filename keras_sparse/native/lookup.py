@@ -4,7 +4,6 @@ from tensorflow.python.ops import resource_variable_ops
 from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
-from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.gradients import fill_in_absent
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.staging import collected_lookups
@@ -124,7 +123,7 @@ def _read(variables, ids, row_splits, weights, combiners, weighted):
         # What reading its value would tell a tape, without an op for each table.
         resource_variable_ops.variable_accessed(anchor)
     read = library.lib.keras_sparse_lookup(
-        handles=handles_of(variables),
+        handles=[variable.native for variable in variables],
         ids=ids,
         row_splits=row_splits,
         weights=weights,

@@ -79,7 +79,7 @@ def evict_rows(variables, eviction, with_rows=False):
         `(n, record_floats)`, as `export_rows` would have given them.
     """
     handles = handles_of(variables)
-    if not hasattr(eviction, "constants"):
+    if not hasattr(eviction, "needs_ages"):
         raise TypeError(
             "`eviction` must be a policy of keras_sparse.storage, like "
             f"keras_sparse.GlobalStepEvict(100_000). Received: eviction={eviction!r}"

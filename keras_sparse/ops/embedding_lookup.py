@@ -3,6 +3,8 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse.native.check_tables import check_table
 from keras_sparse.native.lookup import lookup
+from keras_sparse.ragged_form import ids_as_tensor
+from keras_sparse.ragged_form import to_int64
 from keras_sparse.shape_inference import is_placeholder
 
 
@@ -70,8 +72,6 @@ def ids_tensor(ids, name):
     """Returns integers of any form but a SparseTensor as a tensor or RaggedTensor; raises where
     they are none.
     """
-    from keras_sparse.ragged_form import ids_as_tensor  # which needs this package first
-
     if ids is None or isinstance(ids, tf.SparseTensor):
         raise TypeError(
             f"`{name}` must be a tensor, an array, lists or a RaggedTensor. Pool the rows of a "
@@ -87,8 +87,6 @@ def ids_tensor(ids, name):
 
 def flat_int64(ids, input_dim):
     """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
-    from keras_sparse.ragged_form import to_int64  # which needs this package first
-
     return tf.reshape(to_int64(getattr(ids, "flat_values", ids), input_dim), (-1,))
 
 

@@ -7,6 +7,7 @@ from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import check_integers
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup import limit_norms
+from keras_sparse.ragged_form import ragged_form
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -101,8 +102,6 @@ def ragged_bags(ids, weights):
     Returns:
         RaggedTensor of int64 ids; and of float32 weights, or `None`.
     """
-    from keras_sparse.ragged_form import ragged_form  # which needs this package first
-
     form = ragged_form(ids, weights, "sum", input_dim=None, mask_zero=False)
     row_splits = form.row_splits
     if isinstance(ids, tf.SparseTensor):

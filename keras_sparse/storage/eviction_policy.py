@@ -41,7 +41,11 @@ def check_eviction(eviction, input_dim):
         eviction = keras.saving.deserialize_keras_object(eviction)
     if eviction is None:
         return None
-    check_policy(eviction)
+    if not isinstance(eviction, EvictionPolicy):
+        raise TypeError(
+            "`eviction` must be a policy of keras_sparse.storage, like "
+            f"keras_sparse.GlobalStepEvict(100_000). Received: eviction={eviction!r}"
+        )
     if input_dim is not None:
         raise ValueError(
             "`eviction` must be that of a dynamic table: all ids of a static one keep their rows. "
@@ -49,12 +53,3 @@ def check_eviction(eviction, input_dim):
             f"with eviction={type(eviction).__name__}"
         )
     return eviction
-
-
-def check_policy(eviction):
-    """Raises unless `eviction` is a policy."""
-    if not isinstance(eviction, EvictionPolicy):
-        raise TypeError(
-            "`eviction` must be a policy of keras_sparse.storage, like "
-            f"keras_sparse.GlobalStepEvict(100_000). Received: eviction={eviction!r}"
-        )

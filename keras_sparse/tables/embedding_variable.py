@@ -66,8 +66,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
         part: `keras_sparse.tables.table_part.TablePart`, which this variable holds of a table that
             several ranks share. `input_dim` and `output_dim` are then those of the part; the
             initializer and the seed make the rows of the whole table, of which this has its part,
-            bit for bit.
-            Defaults to `None`: a table of its own.
+            bit for bit. Defaults to `None`: a table of its own.
         max_rows: Integer: the most rows that a dynamic table may have in this process, in all
             tiers. Defaults to `None`: any number. See `keras_sparse.layers.Embedding`.
 

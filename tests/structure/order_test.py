@@ -66,7 +66,8 @@ def include_arrows(folder):
 
 def upward(arrows, heading):
     """Those of the arrows that lead to a later line, or to another folder of the same one."""
-    ranks, found = ranks_of(heading), set()
+    ranks, found, arrows = ranks_of(heading), set(), list(arrows)
+    assert len(arrows) > 100
     for begin, end in arrows:
         folders = folder_of(begin, ranks), folder_of(end, ranks)
         assert ranks.keys() >= {*folders}, f"{folders} must be in the list"
@@ -90,3 +91,9 @@ def test_folders_of_ops_include_those_before_them():
 def test_the_core_includes_nothing_of_tensorflow_or_of_the_ops():
     for path in (ROOT / "ops/core").rglob("*.[ch]*"):
         assert not re.search(r'#include [<"](tensorflow/|ops/tf/)', path.read_text()), path
+
+
+def test_a_cpp_test_has_the_namespace_of_its_file():
+    """Several are compiled as one."""
+    for path in (ROOT / "tests/ops/core").rglob("*_test.cc"):
+        assert f"\nnamespace {path.stem} {{\n" in path.read_text(), path

@@ -1,5 +1,7 @@
 import pathlib
 
+import pytest
+
 import check_vector_code as check
 
 BEGIN = "0000 <keras_sparse::Adam::{}(float* const*, long) const>:\n"
@@ -39,6 +41,9 @@ def test_what_is_one_number_a_row_may_be_scalar():
     assert not complaints(listing, pathlib.Path("rules/row_wise_adagrad.cc.o"))
 
 
-def test_objects_without_rules_are_an_error(capsys):
-    assert check.main("objdump", ["core/lookup.cc.o"]) == 1
-    assert "ops/core/rules" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    "objects", [["core/lookup.cc.o"], ["rules/adam.cc.o", "rules/sgd.cc.o"], [check.BASE]]
+)
+def test_objects_without_rules_or_what_they_share_are_an_error(objects, capsys):
+    assert check.main("objdump", objects) == 1
+    assert "ops/core/optimizer/rules" in capsys.readouterr().out

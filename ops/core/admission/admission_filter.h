@@ -14,7 +14,7 @@
 namespace keras_sparse {
 
 struct FilterOptions {
-  std::string filter;  // one of ops/core/filters
+  std::string filter;  // one of ops/core/admission
   std::map<std::string, double> constants;
   int64_t seed = 0;  // of a filter that draws
   // What a key without a row reads as: its initial row, or this number in all elements.
@@ -42,7 +42,7 @@ struct FilterEntries {
 // other call needs the filter alone.
 class AdmissionFilter {
  public:
-  // Filters register themselves under their name, each in its own file of ops/core/filters.
+  // Filters register themselves under their name, each in its own file of ops/core/admission.
   // A factory may count on all of the constants being there, and checks what they are.
   using Factory = Status (*)(const FilterOptions& options,
                              std::unique_ptr<AdmissionFilter>* filter);

@@ -14,7 +14,7 @@
 namespace keras_sparse {
 
 struct EvictionOptions {
-  std::string policy;  // one of ops/core/policies
+  std::string policy;  // one of ops/core/eviction
   std::map<std::string, double> constants;
 };
 
@@ -24,7 +24,7 @@ struct EvictionOptions {
 // Thread safety: const methods may overlap.
 class EvictionPolicy {
  public:
-  // Policies register themselves under their name, each in its own file of ops/core/policies.
+  // Policies register themselves under their name, each in its own file of ops/core/eviction.
   // A factory may count on all of the constants being there, and checks what they are.
   using Factory = Status (*)(const EvictionOptions& options,
                              std::unique_ptr<EvictionPolicy>* policy);

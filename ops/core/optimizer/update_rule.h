@@ -36,7 +36,7 @@ struct RuleOptions {
 // Thread safety: const methods may overlap; the others need the rule alone.
 class UpdateRule {
  public:
-  // Rules register themselves under their name, each in its own file of ops/core/rules.
+  // Rules register themselves under their name, each in its own file of ops/core/optimizer/rules.
   using Factory = std::unique_ptr<UpdateRule> (*)(const RuleOptions& options);
   static bool Register(const std::string& name, std::vector<std::string> constant_names,
                        Factory factory);

@@ -72,9 +72,9 @@ class EmbeddingTable {
   // table.
   Status AddLowerTier(std::unique_ptr<RowStore> store);
 
-  // Lays the records out for a rule of ops/core/rules. Rows stay, all slots get their initial
-  // values, and the rule's steps begin anew. Lower tiers are written anew beside the old ones,
-  // which takes their room twice. FailedPrecondition after AddLowerTier.
+  // Lays the records out for a rule of ops/core/optimizer/rules. Rows stay, all slots get their
+  // initial values, and the rule's steps begin anew. Lower tiers are written anew beside the old
+  // ones, which takes their room twice. FailedPrecondition after AddLowerTier.
   //   rule    its dim is the table's, whatever it says
   //   layout  may be null
   Status SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout = nullptr);

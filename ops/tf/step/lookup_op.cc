@@ -89,9 +89,7 @@ class LookupOp : public tf::OpKernel {
                           versions->flat<int64_t>().data() + i});
     }
     std::unique_ptr<ReadyRows> ready;
-    if (!requests.empty()) {
-      OP_REQUIRES_OK(ctx, TakeReadyRows(tables.staging_area(0).get(), &requests, &ready));
-    }
+    OP_REQUIRES_OK(ctx, TakeReadyRows(tables.staging_area(0).get(), &requests, &ready));
     if (ready != nullptr && ready->has_outputs()) {
       for (int i = 0; i < num_tables; ++i) ctx->set_output(i, ready->outputs()[i]);
       return;

@@ -8,7 +8,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace whole_batches_test {
+namespace batch_headers_test {
 
 constexpr int64_t kNone = BatchHeader::kNone;
 const std::vector<BatchTable> kTables = {{"users", 9}, {"items", 5}};
@@ -51,5 +51,5 @@ TEST(WholeBatches, AreOfOneExchange) {
                         Check({{7, 4, kNone, 0}, {8, 2, 1, 99}})));
 }
 
-}  // namespace whole_batches_test
+}  // namespace batch_headers_test
 }  // namespace keras_sparse

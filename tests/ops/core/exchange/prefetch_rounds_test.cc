@@ -18,7 +18,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace ahead_rounds_test {
+namespace prefetch_rounds_test {
 
 constexpr int64_t kNothing = -1;
 constexpr size_t kMaxRounds = 100;
@@ -276,5 +276,5 @@ TEST(AheadRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
   EXPECT_GT(num_used, 0);
 }
 
-}  // namespace ahead_rounds_test
+}  // namespace prefetch_rounds_test
 }  // namespace keras_sparse

@@ -18,7 +18,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace posix_env_test {
+namespace posix_file_system_test {
 
 Env* const kEnv = Env::Posix();
 
@@ -206,5 +206,5 @@ TEST(PosixEnv, SaysThatADirectFileMayNotBeLonger) {
   }
 }
 
-}  // namespace posix_env_test
+}  // namespace posix_file_system_test
 }  // namespace keras_sparse

@@ -14,7 +14,7 @@
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
-namespace dense_tier_test {
+namespace array_tier_test {
 
 std::unique_ptr<Initializer> Uniform() {
   std::unique_ptr<Initializer> initializer;
@@ -112,5 +112,5 @@ TEST(DenseTier, RefusesASizeThatNoMachineHas) {
       DenseTier::Open(int64_t{1} << 52, RowSchema(64, {}, false), *Uniform(), &executor, &tier)));
 }
 
-}  // namespace dense_tier_test
+}  // namespace array_tier_test
 }  // namespace keras_sparse

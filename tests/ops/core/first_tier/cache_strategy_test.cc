@@ -11,7 +11,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace row_order_test {
+namespace cache_strategy_test {
 
 std::unique_ptr<RowOrder> Create(const std::string& strategy, int64_t num_rows) {
   std::unique_ptr<RowOrder> order;
@@ -86,5 +86,5 @@ TEST(RowOrder, NamesTheStrategiesThereAre) {
                         RowOrder::Create("FIFO", &order)));
 }
 
-}  // namespace row_order_test
+}  // namespace cache_strategy_test
 }  // namespace keras_sparse

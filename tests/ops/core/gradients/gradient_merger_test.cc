@@ -11,7 +11,7 @@
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
-namespace merge_test {
+namespace gradient_merger_test {
 
 struct Merged {
   std::vector<int64_t> ids;
@@ -135,5 +135,5 @@ TEST(GradientMerger, RefusesBrokenSplits) {
                 GradientMerger::Create({{ids.data(), bags, grads.data(), 1}}, Inline(), &merger)));
 }
 
-}  // namespace merge_test
+}  // namespace gradient_merger_test
 }  // namespace keras_sparse

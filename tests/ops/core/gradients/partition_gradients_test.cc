@@ -13,7 +13,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace part_gradients_test {
+namespace partition_gradients_test {
 
 // Asked for a block at a time, as a step does.
 std::vector<std::vector<float>> Gradients(PartGradients* part, int64_t dim) {
@@ -152,5 +152,5 @@ TEST(PartGradients, AddInInputOrder) {
   }
 }
 
-}  // namespace part_gradients_test
+}  // namespace partition_gradients_test
 }  // namespace keras_sparse

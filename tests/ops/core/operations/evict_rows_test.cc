@@ -12,7 +12,7 @@
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
-namespace table_eviction_test {
+namespace evict_rows_test {
 
 using Row = std::vector<float>;
 using AgeOfKey = std::map<int64_t, uint32_t>;
@@ -252,5 +252,5 @@ TEST(Age, ComesBackWithTheRow) {
   }
 }
 
-}  // namespace table_eviction_test
+}  // namespace evict_rows_test
 }  // namespace keras_sparse

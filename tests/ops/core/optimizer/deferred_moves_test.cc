@@ -11,7 +11,7 @@
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
-namespace lazy_rule_test {
+namespace deferred_moves_test {
 
 const std::vector<int64_t> kIds = {0, 1, 2, 3, 4, 5};
 
@@ -150,5 +150,5 @@ TEST(LazyRule, ChangesNoBitOverALowerTierOrOnManyThreads) {
   EXPECT_EQ(train(true, &executor), expected);
 }
 
-}  // namespace lazy_rule_test
+}  // namespace deferred_moves_test
 }  // namespace keras_sparse

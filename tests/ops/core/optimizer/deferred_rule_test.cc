@@ -16,7 +16,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace dense_rule_test {
+namespace deferred_rule_test {
 
 constexpr float kLeastFloat = std::numeric_limits<float>::min();
 
@@ -180,5 +180,5 @@ TEST(Lion, WithABetaOfZeroMovesOnceOrNever) {
   }
 }
 
-}  // namespace dense_rule_test
+}  // namespace deferred_rule_test
 }  // namespace keras_sparse

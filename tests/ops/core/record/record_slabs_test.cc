@@ -10,7 +10,7 @@
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
-namespace row_storage_test {
+namespace record_slabs_test {
 
 uint32_t Allocate(RowStorage* storage) {
   uint32_t row = 0;
@@ -85,5 +85,5 @@ TEST(RowStorage, IsAsBeforeAfterMemoryRanOut) {
   EXPECT_EQ(storage.size(), 0);
 }
 
-}  // namespace row_storage_test
+}  // namespace record_slabs_test
 }  // namespace keras_sparse

@@ -14,7 +14,7 @@
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
-namespace filtered_table_test {
+namespace admission_gate_test {
 
 using Row = std::vector<float>;
 
@@ -218,5 +218,5 @@ INSTANTIATE_TEST_SUITE_P(Filters, EachFilter,
                            return param.param.filter + "_" + std::to_string(param.index);
                          });
 
-}  // namespace filtered_table_test
+}  // namespace admission_gate_test
 }  // namespace keras_sparse

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 namespace keras_sparse {
-namespace output_traffic_test {
+namespace output_bytes_test {
 
 TEST(OutputTraffic, TellsWhatAllLookupsHaveWrittenSinceATablesLastOne) {
   OutputTraffic users;
@@ -28,5 +28,5 @@ TEST(OutputTraffic, CountsNothingTwiceWhereLookupsOvertakeEachOther) {
   EXPECT_EQ(table.Since(OutputTraffic::Add(1)), 1);
 }
 
-}  // namespace output_traffic_test
+}  // namespace output_bytes_test
 }  // namespace keras_sparse
