@@ -1,18 +1,16 @@
 #include "ops/core/optimizer/update_rule.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "ops/core/base/registry.h"
 
 namespace keras_sparse {
 namespace {
 
-struct Entry {
-  std::vector<std::string> constant_names;
-  UpdateRule::Factory factory;
-};
-
-std::map<std::string, Entry>& Registry() {
-  static auto* registry = new std::map<std::string, Entry>();
-  return *registry;
+Registry<UpdateRule::Factory>& Rules() {
+  static auto* rules = new Registry<UpdateRule::Factory>("`rule`", "`constants` of rule");
+  return *rules;
 }
 
 class NoRule : public UpdateRule {
@@ -25,35 +23,17 @@ class NoRule : public UpdateRule {
                      int64_t /*n*/) const override {}
 };
 
-std::string Quoted(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
-  return "(" + list + ")";
-}
-
 }  // namespace
 
 bool UpdateRule::Register(const std::string& name, std::vector<std::string> constant_names,
                           Factory factory) {
-  std::sort(constant_names.begin(), constant_names.end());
-  return Registry().emplace(name, Entry{std::move(constant_names), factory}).second;
+  return Rules().Add(name, factory, std::move(constant_names));
 }
 
 Status UpdateRule::Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule) {
-  const auto entry = Registry().find(options.rule);
-  if (entry == Registry().end()) {
-    std::vector<std::string> names;
-    for (const auto& known : Registry()) names.push_back(known.first);
-    return InvalidArgument("`rule` must be one of " + Quoted(names) + ". Received: rule='" +
-                           options.rule + "'");
-  }
-  std::vector<std::string> given;
-  for (const auto& constant : options.constants) given.push_back(constant.first);
-  if (given != entry->second.constant_names) {
-    return InvalidArgument("`constants` of rule '" + options.rule + "' must be " +
-                           Quoted(entry->second.constant_names) + ". Received: " + Quoted(given));
-  }
-  *rule = entry->second.factory(options);
+  Factory factory = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(Rules().Find(options.rule, &factory, options.constants));
+  *rule = factory(options);
   return Status::Ok();
 }
 

@@ -1,38 +1,25 @@
 #include "ops/core/stores/row_store.h"
 
-#include <map>
-#include <mutex>
+#include "ops/core/base/registry.h"
 
 namespace keras_sparse {
 namespace {
 
-// A module that is loaded registers its store while tables are made.
-std::mutex registry_mutex;
-
-std::map<std::string, RowStore::Factory>& Registry() {
-  static auto* registry = new std::map<std::string, RowStore::Factory>();
-  return *registry;
+Registry<RowStore::Factory>& Stores() {
+  static auto* stores = new Registry<RowStore::Factory>("a lower tier of this build");
+  return *stores;
 }
 
 }  // namespace
 
 bool RowStore::Register(const std::string& kind, Factory factory) {
-  std::lock_guard<std::mutex> lock(registry_mutex);
-  return Registry().emplace(kind, factory).second;
+  return Stores().Add(kind, factory);
 }
 
 Status RowStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
   Factory factory = nullptr;
-  std::string kinds;
-  {
-    std::lock_guard<std::mutex> lock(registry_mutex);
-    const auto entry = Registry().find(options.kind);
-    if (entry != Registry().end()) factory = entry->second;
-    for (const auto& known : Registry()) kinds += (kinds.empty() ? "'" : ", '") + known.first + "'";
-  }
-  if (factory != nullptr) return factory(options, store);
-  return InvalidArgument("a lower tier must be one of (" + kinds + ") in this build. Received: '" +
-                         options.kind + "'");
+  KERAS_SPARSE_RETURN_IF_ERROR(Stores().Find(options.kind, &factory));
+  return factory(options, store);
 }
 
 Status RowStore::Get(const int64_t* keys, int64_t n, char* records, bool* found) const {

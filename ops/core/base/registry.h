@@ -1,0 +1,85 @@
+// What a table can be made of by name: filters, policies, rules, stores.
+#ifndef KERAS_SPARSE_OPS_CORE_BASE_REGISTRY_H_
+#define KERAS_SPARSE_OPS_CORE_BASE_REGISTRY_H_
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/base/status.h"
+
+namespace keras_sparse {
+
+// Each registers itself from a file of its own, by a static object that nothing names. A registry
+// is made where it is first asked for, as such objects are made in no order, and never ends.
+//
+// Thread safety: all methods may overlap. A module that is loaded registers its store while tables
+// are made.
+template <typename Factory>
+class Registry {
+ public:
+  //   what       for messages, such as "an eviction policy"
+  //   constants  the same, such as "the constants of policy"
+  explicit Registry(std::string what, std::string constants = "")
+      : what_(std::move(what)), constants_(std::move(constants)) {}
+
+  // False if there is one of this name.
+  bool Add(const std::string& name, Factory factory, std::vector<std::string> constant_names = {}) {
+    std::sort(constant_names.begin(), constant_names.end());
+    std::lock_guard<std::mutex> lock(mutex_);
+    return entries_.emplace(name, Entry{factory, std::move(constant_names)}).second;
+  }
+
+  // InvalidArgument if there is none of this name, or the constants are not those it registered.
+  Status Find(const std::string& name, Factory* factory,
+              const std::map<std::string, double>& constants = {}) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) {
+      return InvalidArgument(what_ + " must be one of " + Quoted(entries_) + ". Received: '" +
+                             name + "'");
+    }
+    const auto& names = found->second.constant_names;
+    const auto is_same = [](const auto& given, const std::string& known) {
+      return given.first == known;
+    };
+    if (!std::equal(constants.begin(), constants.end(), names.begin(), names.end(), is_same)) {
+      return InvalidArgument(constants_ + " '" + name + "' must be " + Quoted(names) +
+                             ". Received: " + Quoted(constants));
+    }
+    *factory = found->second.factory;
+    return Status::Ok();
+  }
+
+ private:
+  struct Entry {
+    Factory factory;
+    std::vector<std::string> constant_names;  // in order
+  };
+
+  static const std::string& NameOf(const std::string& name) { return name; }
+  template <typename Pair>
+  static const std::string& NameOf(const Pair& pair) {
+    return pair.first;
+  }
+
+  // The names of a list, or of a map.
+  template <typename Names>
+  static std::string Quoted(const Names& names) {
+    std::string list;
+    for (const auto& each : names) list += (list.empty() ? "'" : ", '") + NameOf(each) + "'";
+    return "(" + list + ")";
+  }
+
+  const std::string what_;
+  const std::string constants_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;  // GUARDED_BY(mutex_)
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BASE_REGISTRY_H_
