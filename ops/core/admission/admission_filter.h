@@ -55,7 +55,7 @@ class AdmissionFilter {
   virtual ~AdmissionFilter() = default;
 
   // The finest cut into parts, in bits.
-  virtual int max_part_bits() const = 0;
+  virtual int max_partition_bits() const = 0;
 
   // Says that a training step begins.
   virtual void BeginStep() {}

@@ -62,7 +62,7 @@ class CountingBloomFilter : public AdmissionFilter {
     return Status::Ok();
   }
 
-  int max_part_bits() const override { return shard_bits_; }
+  int max_partition_bits() const override { return shard_bits_; }
 
   void Prefetch(int64_t key) const override {
     ForEachCounter(key, [](const Count* counter) { PrefetchLine(counter); });

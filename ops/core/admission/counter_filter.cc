@@ -17,7 +17,7 @@ class CounterFilter : public AdmissionFilter {
  public:
   explicit CounterFilter(uint32_t filter_freq) : filter_freq_(filter_freq) { Clear(); }
 
-  int max_part_bits() const override { return kShardBits; }
+  int max_partition_bits() const override { return kShardBits; }
   void Prefetch(int64_t key) const override {
     const uint64_t hash = HashKey(key);
     shards_[TopBits(hash, kShardBits)].counts.Prefetch(hash);

@@ -11,7 +11,7 @@ namespace {
 // Sets these draws apart from those of an initial row, which may have the same seed.
 constexpr uint32_t kSalt = 0x41646D69;
 // Any cut does: no key has anything to do with another one.
-constexpr int kMaxPartBits = 30;
+constexpr int kMaxPartitionBits = 30;
 
 // Entries 0 to 3 are the low and high words of the steps so far and of the seed.
 class ProbabilityFilter : public AdmissionFilter {
@@ -19,7 +19,7 @@ class ProbabilityFilter : public AdmissionFilter {
   ProbabilityFilter(double probability, int64_t seed)
       : probability_(probability), seed_(static_cast<uint64_t>(seed)) {}
 
-  int max_part_bits() const override { return kMaxPartBits; }
+  int max_partition_bits() const override { return kMaxPartitionBits; }
   void BeginStep() override { ++step_; }
 
   bool WouldAdmit(int64_t key) const override { return Draws(key, step_ + 1); }

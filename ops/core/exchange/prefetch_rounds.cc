@@ -35,10 +35,11 @@ bool StepClock::HasWaitedBeyond(std::chrono::milliseconds patience) const {
   return num_waiting_ > 0 && Clock::now() - since_ >= most;
 }
 
-AheadRounds::AheadRounds(size_t num_ranks, size_t rank, std::shared_ptr<const StepClock> clock)
+PrefetchRounds::PrefetchRounds(size_t num_ranks, size_t rank,
+                               std::shared_ptr<const StepClock> clock)
     : rank_(rank), clock_(std::move(clock)), ahead_by_(num_ranks, 0) {}
 
-Status AheadRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round) {
+Status PrefetchRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round) {
   std::unique_lock<std::mutex> lock(mutex_);
   lookup_ = std::move(lookup);
   changed_.notify_all();
@@ -49,7 +50,7 @@ Status AheadRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round) {
   return is_done || is_closed_ ? Status::Ok() : failure_;
 }
 
-void AheadRounds::Close() {
+void PrefetchRounds::Close() {
   std::map<int64_t, std::shared_ptr<Content>> contents;  // go after the lock
   std::lock_guard<std::mutex> lock(mutex_);
   is_closed_ = true;
@@ -57,7 +58,7 @@ void AheadRounds::Close() {
   changed_.notify_all();
 }
 
-AheadRounds::Turn AheadRounds::Next() {
+PrefetchRounds::Turn PrefetchRounds::Next() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     Turn turn;
@@ -74,7 +75,7 @@ AheadRounds::Turn AheadRounds::Next() {
   }
 }
 
-void AheadRounds::End(std::shared_ptr<Content> content) {
+void PrefetchRounds::End(std::shared_ptr<Content> content) {
   std::shared_ptr<Content> dropped;
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t round = next_round_++;
@@ -91,24 +92,24 @@ void AheadRounds::End(std::shared_ptr<Content> content) {
   }
 }
 
-void AheadRounds::Fail(const Status& status) {
+void PrefetchRounds::Fail(const Status& status) {
   std::lock_guard<std::mutex> lock(mutex_);
   failure_ = status;
   changed_.notify_all();
 }
 
-uint32_t AheadRounds::Expectation::checksum() const {
+uint32_t PrefetchRounds::Expectation::checksum() const {
   std::vector<int64_t> beyond_first;
   for (const int64_t round : rounds) beyond_first.push_back(round - rounds.front());
   return Crc32c(beyond_first.data(), beyond_first.size() * sizeof(int64_t));
 }
 
-void AheadRounds::KeepAtLeast(size_t num_rounds) {
+void PrefetchRounds::KeepAtLeast(size_t num_rounds) {
   std::lock_guard<std::mutex> lock(mutex_);
   max_rounds_ = std::max(max_rounds_, num_rounds);
 }
 
-AheadRounds::Expectation AheadRounds::Expect(int64_t round) const {
+PrefetchRounds::Expectation PrefetchRounds::Expect(int64_t round) const {
   std::lock_guard<std::mutex> lock(mutex_);
   Expectation expected;
   for (const int64_t ahead_by : ahead_by_) {
@@ -119,7 +120,7 @@ AheadRounds::Expectation AheadRounds::Expect(int64_t round) const {
   return expected;
 }
 
-void AheadRounds::See(const std::vector<int64_t>& rounds) {
+void PrefetchRounds::MarkUsed(const std::vector<int64_t>& rounds) {
   std::vector<std::shared_ptr<Content>> dropped;
   std::lock_guard<std::mutex> lock(mutex_);
   for (size_t r = 0; r < rounds.size(); ++r) ahead_by_[r] = rounds[r] - rounds[rank_];

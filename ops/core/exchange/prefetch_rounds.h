@@ -59,7 +59,7 @@ class StepClock {
 // behind the others leaves out as many rounds, and then they are the same again.
 //
 // Thread safety: every method may be called from any thread; End belongs to Next.
-class AheadRounds {
+class PrefetchRounds {
  public:
   // What ranks send each other in a round, as who uses this has it.
   class Content {
@@ -77,7 +77,7 @@ class AheadRounds {
   static constexpr std::chrono::milliseconds kPatience{100};
 
   //   clock  of the steps that look the same tables up
-  AheadRounds(size_t num_ranks, size_t rank, std::shared_ptr<const StepClock> clock);
+  PrefetchRounds(size_t num_ranks, size_t rank, std::shared_ptr<const StepClock> clock);
 
   // Hands a lookup in and returns once its round is over. One at a time.
   //   round  gets its number, -1 if the stage ended before
@@ -107,8 +107,8 @@ class AheadRounds {
   // What is expected when this rank's lookup is in `round`.
   Expectation Expect(int64_t round) const;
 
-  // Sees the rounds that it were, and drops what came in them and before.
-  void See(const std::vector<int64_t>& rounds);
+  // Marks these rounds as used by a step, and drops what came in them and in earlier ones.
+  void MarkUsed(const std::vector<int64_t>& rounds);
 
  private:
   const size_t rank_;

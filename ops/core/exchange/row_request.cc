@@ -11,7 +11,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int kMaxPartBits = 16;
+constexpr int kMaxPartitionBits = 16;
 constexpr int64_t kNanosecondsPerTable = 100000;
 constexpr int64_t kCountWords = 4;
 constexpr int64_t kWordsPerId = 2;
@@ -134,7 +134,7 @@ void RowRequest::JoinIds() {
 
 void RowRequest::FindDistinct(Executor* executor) {
   std::vector<IdList> lists;
-  for (const Table& table : tables_) lists.push_back({table.ids, table.num_ids, kMaxPartBits});
+  for (const Table& table : tables_) lists.push_back({table.ids, table.num_ids, kMaxPartitionBits});
   const DistinctIds distinct(lists, executor);
   for (size_t t = 0; t < tables_.size(); ++t) {
     const auto num_unique = static_cast<size_t>(distinct.num_unique(t));

@@ -19,7 +19,7 @@ using Word = int32_t;
 // As many words as keep rows of a multiple of 8 floats aligned to vectors.
 constexpr int64_t kHeaderWords = 8;
 
-// What a stage has made ready for a lookup of a rank: see AheadRounds.
+// What a stage has made ready for a lookup of a rank: see PrefetchRounds.
 struct Preparation {
   enum Kind { kNone, kStaged, kLeaving };
 

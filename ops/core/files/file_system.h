@@ -1,4 +1,4 @@
-// Files, as the stores use them. Tests put an Env that fails in the place of the real one.
+// Files, as the stores use them. Tests put a FileSystem that fails in the place of the real one.
 #ifndef KERAS_SPARSE_OPS_CORE_FILES_FILE_SYSTEM_H_
 #define KERAS_SPARSE_OPS_CORE_FILES_FILE_SYSTEM_H_
 
@@ -30,12 +30,12 @@ class File {
 // Errors name the path and, where there is one, the offset.
 //
 // Thread safety: every method may be called from any thread.
-class Env {
+class FileSystem {
  public:
   // That of the operating system.
-  static Env* Posix();
+  static FileSystem* Posix();
 
-  virtual ~Env() = default;
+  virtual ~FileSystem() = default;
 
   // An empty file. FailedPrecondition if the path is taken.
   virtual Status CreateFile(const std::string& path, std::unique_ptr<File>* file) = 0;

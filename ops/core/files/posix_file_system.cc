@@ -1,4 +1,4 @@
-// Env over the operating system's files.
+// FileSystem over the operating system's files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -85,7 +85,7 @@ class PosixFile : public File {
 };
 
 // flock belongs to the open file, so that it goes with the process however that ends.
-class PosixLock : public Env::Lock {
+class PosixLock : public FileSystem::Lock {
  public:
   PosixLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   ~PosixLock() override { ::close(descriptor_); }
@@ -102,10 +102,10 @@ class PosixLock : public Env::Lock {
   int descriptor_;
 };
 
-class PosixEnv : public Env {
+class PosixFileSystem : public FileSystem {
  public:
   // Each segment of each table is an open file, and what a process may have by default is few.
-  PosixEnv() : process_(::getpid()) {
+  PosixFileSystem() : process_(::getpid()) {
     rlimit files;
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
     files.rlim_cur = files.rlim_max;
@@ -224,9 +224,9 @@ class PosixEnv : public Env {
 
 }  // namespace
 
-Env* Env::Posix() {
+FileSystem* FileSystem::Posix() {
   // Objects that a forked child has not made keep their parent's.
-  return OfThisProcess<PosixEnv>();
+  return OfThisProcess<PosixFileSystem>();
 }
 
 }  // namespace keras_sparse

@@ -49,11 +49,11 @@ std::mutex* Mutex() {
 
 // A storage path that this process has locked.
 struct StorageFolder::Root {
-  Env* const env;
+  FileSystem* const file_system;
   const std::string path;
   const bool is_made;     // and not a folder that was there
   const int64_t process;  // a child that is forked from it must leave the files alone
-  std::unique_ptr<Env::Lock> lock = nullptr;
+  std::unique_ptr<FileSystem::Lock> lock = nullptr;
   bool is_clear = false;  // of what others have left, since it was locked
   bool is_gone = false;
   int64_t num_made = 0;
@@ -106,11 +106,11 @@ Status StorageFolder::Root::HoldLock() {
   if (lock == nullptr || !lock->IsInPlace()) {
     is_clear = false;
     lock.reset();
-    KERAS_SPARSE_RETURN_IF_ERROR(env->LockFile(path + kLockName, &lock));
+    KERAS_SPARSE_RETURN_IF_ERROR(file_system->LockFile(path + kLockName, &lock));
   }
   if (is_clear) return Status::Ok();
   std::vector<std::string> names;
-  KERAS_SPARSE_RETURN_IF_ERROR(env->List(path, &names));
+  KERAS_SPARSE_RETURN_IF_ERROR(file_system->List(path, &names));
   for (const std::string& name : names) {
     if (!IsMarker(name)) continue;
     const std::string folder = path + "/" + kTablePrefix + name.substr(sizeof(kMarkerPrefix) - 1);
@@ -129,12 +129,12 @@ Status StorageFolder::Root::MakeFolder(std::string* folder) {
     std::snprintf(name.data(), name.size(), "/%s%06lld", kTablePrefix,
                   static_cast<long long>(num_made++));
     *folder = path + name.data();
-  } while (env->Resolve(*folder, &taken).ok());
+  } while (file_system->Resolve(*folder, &taken).ok());
   std::unique_ptr<File> marker;
-  KERAS_SPARSE_RETURN_IF_ERROR(env->CreateFile(MarkerOf(*folder), &marker));
-  const Status made = env->MakeFolder(*folder);
+  KERAS_SPARSE_RETURN_IF_ERROR(file_system->CreateFile(MarkerOf(*folder), &marker));
+  const Status made = file_system->MakeFolder(*folder);
   if (!made.ok()) {
-    (void)env->RemoveFile(MarkerOf(*folder));
+    (void)file_system->RemoveFile(MarkerOf(*folder));
     return made;
   }
   folders.insert(*folder);
@@ -142,14 +142,14 @@ Status StorageFolder::Root::MakeFolder(std::string* folder) {
 }
 
 Status StorageFolder::Root::RemoveFolder(const std::string& folder) {
-  KERAS_SPARSE_RETURN_IF_ERROR(env->RemoveFolder(folder));
-  return env->RemoveFile(MarkerOf(folder));
+  KERAS_SPARSE_RETURN_IF_ERROR(file_system->RemoveFolder(folder));
+  return file_system->RemoveFile(MarkerOf(folder));
 }
 
 void StorageFolder::Root::Leave() {
-  if (lock != nullptr) (void)env->RemoveFile(path + kLockName);
+  if (lock != nullptr) (void)file_system->RemoveFile(path + kLockName);
   lock.reset();
-  if (is_made) (void)env->RemoveEmptyFolder(path);
+  if (is_made) (void)file_system->RemoveEmptyFolder(path);
 }
 
 void StorageFolder::Root::UnlockInChildren() {
@@ -162,14 +162,14 @@ void StorageFolder::Root::UnlockInChildren() {
   (void)kIsRegistered;
 }
 
-Status StorageFolder::Make(Env* env, const std::string& storage_path,
+Status StorageFolder::Make(FileSystem* file_system, const std::string& storage_path,
                            std::unique_ptr<StorageFolder>* folder) {
   Root::UnlockInChildren();
   std::lock_guard<std::mutex> one_at_a_time(*Mutex());
   std::string resolved;
-  const bool is_there = env->Resolve(storage_path, &resolved).ok();
-  Status status = env->MakeFolder(storage_path);
-  if (status.ok()) status = env->Resolve(storage_path, &resolved);
+  const bool is_there = file_system->Resolve(storage_path, &resolved).ok();
+  Status status = file_system->MakeFolder(storage_path);
+  if (status.ok()) status = file_system->Resolve(storage_path, &resolved);
   if (!status.ok()) return NoPlaceForFiles(status);
   const auto known = Root::All().find(resolved);
   std::shared_ptr<Root> root = known == Root::All().end() ? nullptr : known->second;
@@ -179,7 +179,7 @@ Status StorageFolder::Make(Env* env, const std::string& storage_path,
         "this one was forked from. Received: '" +
         resolved + "'");
   }
-  if (root == nullptr) root.reset(new Root{env, resolved, !is_there, ::getpid()});
+  if (root == nullptr) root.reset(new Root{file_system, resolved, !is_there, ::getpid()});
   std::string path;
   const Status made = root->MakeFolder(&path);
   if (!made.ok()) {

@@ -25,7 +25,7 @@ namespace keras_sparse {
 class StorageFolder {
  public:
   // FailedPrecondition if another process uses the path, also one that this was forked from.
-  static Status Make(Env* env, const std::string& storage_path,
+  static Status Make(FileSystem* file_system, const std::string& storage_path,
                      std::unique_ptr<StorageFolder>* folder);
   ~StorageFolder();
   StorageFolder(const StorageFolder&) = delete;

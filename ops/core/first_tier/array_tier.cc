@@ -13,29 +13,29 @@ namespace {
 // Large enough that a released range holds whole huge pages.
 constexpr int64_t kRelayoutBytes = int64_t{64} << 20;
 
-Status AllocateRows(int64_t num_rows, const RowSchema& schema, HugeBuffer* buffer) {
-  if (num_rows > std::numeric_limits<int64_t>::max() / schema.record_bytes() / 2) {
+Status AllocateRows(int64_t num_rows, const RecordLayout& layout, HugeBuffer* buffer) {
+  if (num_rows > std::numeric_limits<int64_t>::max() / layout.record_bytes() / 2) {
     return InvalidArgument(
         "`input_dim` times the bytes of a record must fit 62 bits. Received: input_dim=" +
-        std::to_string(num_rows) + ", record bytes=" + std::to_string(schema.record_bytes()));
+        std::to_string(num_rows) + ", record bytes=" + std::to_string(layout.record_bytes()));
   }
-  return HugeBuffer::Allocate(num_rows * schema.record_bytes(), buffer);
+  return HugeBuffer::Allocate(num_rows * layout.record_bytes(), buffer);
 }
 
 }  // namespace
 
-Status DenseTier::Open(int64_t num_rows, const RowSchema& schema, const Initializer& initializer,
+Status ArrayTier::Open(int64_t num_rows, const RecordLayout& layout, const Initializer& initializer,
                        Executor* executor, std::unique_ptr<FirstTier>* tier) {
-  std::unique_ptr<DenseTier> dense(new DenseTier(num_rows, schema));
-  KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows, schema, &dense->buffer_));
+  std::unique_ptr<ArrayTier> dense(new ArrayTier(num_rows, layout));
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows, layout, &dense->buffer_));
   KERAS_SPARSE_RETURN_IF_ERROR(dense->Clear(initializer, 0, executor));
   *tier = std::move(dense);
   return Status::Ok();
 }
 
-void DenseTier::Find(const int64_t* keys, int64_t n, float** records) const {
+void ArrayTier::Find(const int64_t* keys, int64_t n, float** records) const {
   char* const data = buffer_.data();
-  const int64_t record_bytes = schema_.record_bytes();
+  const int64_t record_bytes = layout_.record_bytes();
   const auto num_rows = static_cast<uint64_t>(num_rows_);
   for (int64_t i = 0; i < n; ++i) {
     const bool accepts = static_cast<uint64_t>(keys[i]) < num_rows;
@@ -43,7 +43,7 @@ void DenseTier::Find(const int64_t* keys, int64_t n, float** records) const {
   }
 }
 
-Status DenseTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
+Status ArrayTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) {
   for (int64_t i = 0; i < n; ++i) {
     records[i] = Record(keys[i]);
     created[i] = false;
@@ -53,37 +53,37 @@ Status DenseTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, 
   return Status::Ok();
 }
 
-Status DenseTier::Relayout(const RowSchema& schema, int64_t step, Executor* executor) {
+Status ArrayTier::Relayout(const RecordLayout& layout, int64_t step, Executor* executor) {
   HugeBuffer buffer;
-  KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows_, schema, &buffer));
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows_, layout, &buffer));
   // In pieces, each given back once it is copied, so that the table never needs its size twice.
-  const int64_t piece = std::max<int64_t>(1, kRelayoutBytes / schema_.record_bytes());
+  const int64_t piece = std::max<int64_t>(1, kRelayoutBytes / layout_.record_bytes());
   for (int64_t first = 0; first < num_rows_; first += piece) {
     const int64_t last = std::min(num_rows_, first + piece);
-    executor->ParallelFor(last - first, schema.record_bytes() / 4, [&](int64_t begin, int64_t end) {
+    executor->ParallelFor(last - first, layout.record_bytes() / 4, [&](int64_t begin, int64_t end) {
       for (int64_t row = first + begin; row < first + end; ++row) {
-        auto* record = reinterpret_cast<float*>(buffer.data() + row * schema.record_bytes());
-        schema.LayOut(schema_, Record(row), step, record);
+        auto* record = reinterpret_cast<float*>(buffer.data() + row * layout.record_bytes());
+        layout.LayOut(layout_, Record(row), step, record);
       }
     });
-    buffer_.Discard(0, last * schema_.record_bytes());
+    buffer_.Discard(0, last * layout_.record_bytes());
   }
   buffer_ = std::move(buffer);
-  schema_ = schema;
+  layout_ = layout;
   return Status::Ok();
 }
 
-Status DenseTier::Clear(const Initializer& initializer, int64_t step, Executor* executor) {
-  executor->ParallelFor(num_rows_, schema_.record_bytes(), [&](int64_t begin, int64_t end) {
+Status ArrayTier::Clear(const Initializer& initializer, int64_t step, Executor* executor) {
+  executor->ParallelFor(num_rows_, layout_.record_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      initializer.Fill(row, schema_.dim(), Record(row));
-      schema_.InitializeSlots(Record(row), step);
+      initializer.Fill(row, layout_.dim(), Record(row));
+      layout_.InitializeSlots(Record(row), step);
     }
   });
   return Status::Ok();
 }
 
-int64_t DenseTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+int64_t ArrayTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                         std::vector<const float*>* records) const {
   if (cursor >= num_rows_) return -1;
   const int64_t end = cursor + std::clamp<int64_t>(max_rows, 1, num_rows_ - cursor);
@@ -94,9 +94,9 @@ int64_t DenseTier::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* 
   return end < num_rows_ ? end : -1;
 }
 
-void DenseTier::TrackChanges() { is_changed_.assign(static_cast<size_t>(num_rows_), 0); }
+void ArrayTier::TrackChanges() { is_changed_.assign(static_cast<size_t>(num_rows_), 0); }
 
-int64_t DenseTier::WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+int64_t ArrayTier::WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                                std::vector<const float*>* records) const {
   const auto begin = is_changed_.begin();
   auto at = begin + std::min(cursor, num_rows_);

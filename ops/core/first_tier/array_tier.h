@@ -13,18 +13,18 @@
 namespace keras_sparse {
 
 // All rows exist from the start, each with its initial value.
-class DenseTier : public FirstTier {
+class ArrayTier : public FirstTier {
  public:
-  static Status Open(int64_t num_rows, const RowSchema& schema, const Initializer& initializer,
+  static Status Open(int64_t num_rows, const RecordLayout& layout, const Initializer& initializer,
                      Executor* executor, std::unique_ptr<FirstTier>* tier);
 
-  int max_part_bits() const override { return 6; }
+  int max_partition_bits() const override { return 6; }
   bool Accepts(int64_t key) const override { return key >= 0 && key < num_rows_; }
   void PrefetchIndex(const int64_t* /*keys*/, int64_t /*n*/) const override {}
   void Find(const int64_t* keys, int64_t n, float** records) const override;
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;
   bool Erase(int64_t /*key*/) override { return false; }
-  Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;
+  Status Relayout(const RecordLayout& layout, int64_t step, Executor* executor) override;
   Status Clear(const Initializer& initializer, int64_t step, Executor* executor) override;
   int64_t num_rows() const override { return num_rows_; }
   int64_t bytes() const override {
@@ -38,14 +38,14 @@ class DenseTier : public FirstTier {
                       std::vector<const float*>* records) const override;
 
  private:
-  DenseTier(int64_t num_rows, const RowSchema& schema) : num_rows_(num_rows), schema_(schema) {}
+  ArrayTier(int64_t num_rows, const RecordLayout& layout) : num_rows_(num_rows), layout_(layout) {}
 
   float* Record(int64_t row) const {
-    return reinterpret_cast<float*>(buffer_.data() + row * schema_.record_bytes());
+    return reinterpret_cast<float*>(buffer_.data() + row * layout_.record_bytes());
   }
 
   int64_t num_rows_;
-  RowSchema schema_;
+  RecordLayout layout_;
   HugeBuffer buffer_;
   // (num_rows) once changes are tracked. A byte a row, as rows that stand side by side belong to
   // different parts and threads.

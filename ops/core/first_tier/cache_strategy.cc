@@ -14,7 +14,7 @@ void ResizeTo(int64_t num_rows, std::vector<T>* rows) {
 }
 
 // The one whose last use lies furthest back.
-class LeastRecentlyUsed : public RowOrder {
+class LeastRecentlyUsed : public CacheStrategy {
  public:
   void Resize(int64_t num_rows) override { ResizeTo(num_rows, &last_); }
   void Start(uint32_t row, uint32_t now) override { last_[row] = now; }
@@ -34,7 +34,7 @@ class LeastRecentlyUsed : public RowOrder {
 // The one with the fewest updates since it came in, of these the least recently used. Old uses
 // count less, so that a row that was hot once does not stay for ever: every 1024 updates all uses
 // are halved.
-class LeastFrequentlyUsed : public RowOrder {
+class LeastFrequentlyUsed : public CacheStrategy {
  public:
   void Resize(int64_t num_rows) override { ResizeTo(num_rows, &rows_); }
   void Start(uint32_t row, uint32_t now) override { rows_[row] = {1, now}; }
@@ -71,7 +71,7 @@ class LeastFrequentlyUsed : public RowOrder {
 
 }  // namespace
 
-Status RowOrder::Create(const std::string& strategy, std::unique_ptr<RowOrder>* order) {
+Status CacheStrategy::Create(const std::string& strategy, std::unique_ptr<CacheStrategy>* order) {
   if (strategy == "LRU") {
     *order = std::make_unique<LeastRecentlyUsed>();
   } else if (strategy == "LFU") {

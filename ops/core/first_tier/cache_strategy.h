@@ -15,12 +15,12 @@ namespace keras_sparse {
 // update uses is used at one time, whatever the order of its ids.
 //
 // Thread safety: const methods may overlap; any other call needs the order alone.
-class RowOrder {
+class CacheStrategy {
  public:
   // `strategy` is "LRU" or "LFU". InvalidArgument for another.
-  static Status Create(const std::string& strategy, std::unique_ptr<RowOrder>* order);
+  static Status Create(const std::string& strategy, std::unique_ptr<CacheStrategy>* order);
 
-  virtual ~RowOrder() = default;
+  virtual ~CacheStrategy() = default;
 
   // Makes room for rows 0 to num_rows - 1.
   virtual void Resize(int64_t num_rows) = 0;

@@ -23,7 +23,7 @@ struct TierLimit {
   std::string strategy = "LRU";
 };
 
-// A static table has a DenseTier, a dynamic one a HashTier.
+// A static table has an ArrayTier, a dynamic one a HashTier.
 //
 // Keys fall into parts by the top bits of their hash. Keys of different parts may be created by
 // different threads at once; the caller sees to it that a part has one thread.
@@ -35,7 +35,7 @@ class FirstTier {
   virtual ~FirstTier() = default;
 
   // The finest cut into parts, in bits.
-  virtual int max_part_bits() const = 0;
+  virtual int max_partition_bits() const = 0;
 
   // Whether the table can have a row of this key at all.
   virtual bool Accepts(int64_t key) const = 0;
@@ -67,8 +67,8 @@ class FirstTier {
   // Drops the record of a key. Returns false if there was none, or if the tier keeps all rows.
   virtual bool Erase(int64_t key) = 0;
 
-  // Lays the records out anew for `schema`; see RowSchema::LayOut.
-  virtual Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) = 0;
+  // Lays the records out anew for `layout`; see RecordLayout::LayOut.
+  virtual Status Relayout(const RecordLayout& layout, int64_t step, Executor* executor) = 0;
 
   // Back to a table without training: no rows, or each row its initial one, marked as last updated
   // at `step`.

@@ -22,16 +22,16 @@ constexpr int64_t kNanosecondsPerRow = 20;
 
 }  // namespace
 
-Status HashTier::Open(const RowSchema& schema, const TierLimit& limit,
+Status HashTier::Open(const RecordLayout& layout, const TierLimit& limit,
                       std::unique_ptr<FirstTier>* tier) {
-  std::unique_ptr<RowOrder> order;
-  KERAS_SPARSE_RETURN_IF_ERROR(RowOrder::Create(limit.strategy, &order));
-  tier->reset(new HashTier(schema, limit));
+  std::unique_ptr<CacheStrategy> order;
+  KERAS_SPARSE_RETURN_IF_ERROR(CacheStrategy::Create(limit.strategy, &order));
+  tier->reset(new HashTier(layout, limit));
   return Status::Ok();
 }
 
-HashTier::HashTier(const RowSchema& schema, const TierLimit& limit)
-    : schema_(schema), limit_(limit), shard_bits_(kMaxShardBits) {
+HashTier::HashTier(const RecordLayout& layout, const TierLimit& limit)
+    : layout_(layout), limit_(limit), shard_bits_(kMaxShardBits) {
   while (shard_bits_ > 0 && (limit.bytes >> shard_bits_) < kLeastShardBytes) --shard_bits_;
   MakeShards();
 }
@@ -40,8 +40,8 @@ void HashTier::MakeShards() {
   shards_.clear();
   arena_ = std::make_unique<Arena>();
   for (int i = 0; i < (1 << shard_bits_); ++i) {
-    shards_.push_back(std::make_unique<Shard>(arena_.get(), schema_.record_bytes(), shard_bits_));
-    if (is_limited()) (void)RowOrder::Create(limit_.strategy, &shards_.back()->order);
+    shards_.push_back(std::make_unique<Shard>(arena_.get(), layout_.record_bytes(), shard_bits_));
+    if (is_limited()) (void)CacheStrategy::Create(limit_.strategy, &shards_.back()->order);
   }
 }
 
@@ -111,12 +111,12 @@ Status HashTier::FindOrCreate(const int64_t* keys, int64_t n, float** records, b
 }
 
 Status HashTier::Allocate(Shard* shard, uint32_t* row) {
-  RowStorage& rows = shard->rows;
+  RecordSlabs& rows = shard->rows;
   if (shard->order == nullptr) return rows.Allocate(row);
   if (rows.is_full() && !rows.is_limited()) {
     // An index grows and shrinks a little as rows come and go.
     const int64_t beside = shard->bytes() + shard->index.bytes() / 8;
-    const int64_t rows_bytes = rows.capacity() * schema_.record_bytes() + rows.next_chunk_bytes();
+    const int64_t rows_bytes = rows.capacity() * layout_.record_bytes() + rows.next_chunk_bytes();
     if (beside + rows_bytes > limit_.bytes >> shard_bits_) rows.Limit(&shard->overflow);
   }
   const int64_t capacity = rows.capacity();
@@ -173,7 +173,7 @@ void HashTier::Drop(const Excess& excess, Shard* shard) {
     (void)shard->index.Erase(HashKey(excess.keys[i]), excess.keys[i]);
     shard->rows.Free(excess.rows[i]);
   }
-  RowStorage& rows = shard->rows;
+  RecordSlabs& rows = shard->rows;
   if (rows.capacity() <= rows.limit()) return;
   // The rows that are left beyond the limit move into the room that there is now below it.
   rows.CloseOverflow();
@@ -187,7 +187,7 @@ void HashTier::Drop(const Excess& excess, Shard* shard) {
     if (row >= rows.limit()) {
       (void)rows.Allocate(&row);
       std::memcpy(rows.Record(row), rows.Record(held[i]),
-                  static_cast<size_t>(schema_.record_bytes()));
+                  static_cast<size_t>(layout_.record_bytes()));
       shard->order->Move(held[i], row);
       if (tracks_changes_) {
         if (shard->IsChanged(held[i])) {
@@ -220,7 +220,7 @@ Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
     begins.push_back(static_cast<int64_t>(keys.size()));
     keys.insert(keys.end(), each.keys.begin(), each.keys.end());
   }
-  const int64_t record_bytes = schema_.record_bytes();
+  const int64_t record_bytes = layout_.record_bytes();
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(
       AllocateBytes(static_cast<int64_t>(keys.size()) * record_bytes, &records));
@@ -252,8 +252,8 @@ bool HashTier::Erase(int64_t key) {
   return true;
 }
 
-Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* executor) {
-  HashTier laid_out(schema, limit_);
+Status HashTier::Relayout(const RecordLayout& layout, int64_t step, Executor* executor) {
+  HashTier laid_out(layout, limit_);
   laid_out.now_ = now_;
   std::mutex mutex;
   Status status;
@@ -275,7 +275,7 @@ Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* execu
                                 return;
                               }
                               to.index.Insert(HashKey(keys[i]), keys[i], row);
-                              schema.LayOut(schema_, from.rows.Record(rows[i]), step,
+                              layout.LayOut(layout_, from.rows.Record(rows[i]), step,
                                             to.rows.Record(row));
                             }
                           }
@@ -285,7 +285,7 @@ Status HashTier::Relayout(const RowSchema& schema, int64_t step, Executor* execu
   // The shards leave first: they point into the arena they came with.
   shards_ = std::move(laid_out.shards_);
   arena_ = std::move(laid_out.arena_);
-  schema_ = schema;
+  layout_ = layout;
   return Status::Ok();
 }
 
@@ -304,7 +304,7 @@ int64_t HashTier::num_rows() const {
 int64_t HashTier::free_bytes() const {
   int64_t rows = 0;
   for (const auto& shard : shards_) rows += shard->rows.num_free();
-  return rows * schema_.record_bytes();
+  return rows * layout_.record_bytes();
 }
 
 int64_t HashTier::bytes() const {

@@ -22,12 +22,12 @@ namespace keras_sparse {
 class HashTier : public FirstTier {
  public:
   // InvalidArgument if there is no such strategy.
-  static Status Open(const RowSchema& schema, const TierLimit& limit,
+  static Status Open(const RecordLayout& layout, const TierLimit& limit,
                      std::unique_ptr<FirstTier>* tier);
   // Without a limit.
-  explicit HashTier(const RowSchema& schema) : HashTier(schema, TierLimit()) {}
+  explicit HashTier(const RecordLayout& layout) : HashTier(layout, TierLimit()) {}
 
-  int max_part_bits() const override { return shard_bits_; }
+  int max_partition_bits() const override { return shard_bits_; }
   bool Accepts(int64_t /*key*/) const override { return true; }
   void PrefetchIndex(const int64_t* keys, int64_t n) const override;
   void Find(const int64_t* keys, int64_t n, float** records) const override;
@@ -36,7 +36,7 @@ class HashTier : public FirstTier {
   Status DemoteExcess(Executor* executor, const PutRecords& put) override;
   bool Erase(int64_t key) override;
   // Needs the new records beside the old ones until it returns.
-  Status Relayout(const RowSchema& schema, int64_t step, Executor* executor) override;
+  Status Relayout(const RecordLayout& layout, int64_t step, Executor* executor) override;
   Status Clear(const Initializer& initializer, int64_t step, Executor* executor) override;
   int64_t num_rows() const override;
   int64_t bytes() const override;
@@ -65,11 +65,11 @@ class HashTier : public FirstTier {
     bool IsChanged(uint32_t row) const { return row < is_changed.size() && is_changed[row]; }
 
     HashIndex index;
-    RowStorage rows;
-    std::unique_ptr<RowOrder> order;  // null without a limit
-    Arena overflow;                   // of the rows beyond the limit
-    int64_t num_started = 0;          // rows made in this update
-    std::vector<bool> is_changed;     // by row, as far as it goes; none if changes are not tracked
+    RecordSlabs rows;
+    std::unique_ptr<CacheStrategy> order;  // null without a limit
+    Arena overflow;                        // of the rows beyond the limit
+    int64_t num_started = 0;               // rows made in this update
+    std::vector<bool> is_changed;  // by row, as far as it goes; none if changes are not tracked
   };
   // What leaves a shard.
   struct Excess {
@@ -77,7 +77,7 @@ class HashTier : public FirstTier {
     std::vector<uint32_t> rows;
   };
 
-  HashTier(const RowSchema& schema, const TierLimit& limit);
+  HashTier(const RecordLayout& layout, const TierLimit& limit);
 
   bool is_limited() const { return limit_.bytes != INT64_MAX; }
   Shard& ShardOf(uint64_t hash) const { return *shards_[TopBits(hash, shard_bits_)]; }
@@ -91,7 +91,7 @@ class HashTier : public FirstTier {
   Excess ExcessOf(const Shard& shard, int64_t number) const;
   void Drop(const Excess& excess, Shard* shard);
 
-  RowSchema schema_;
+  RecordLayout layout_;
   TierLimit limit_;
   int shard_bits_;
   uint32_t now_ = 0;  // updates begun

@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int kMaxPartBits = 16;
+constexpr int kMaxPartitionBits = 16;
 
 }  // namespace
 
@@ -25,8 +25,8 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
   }
   result->sources_ = GradientSource::Make(gradients, executor);
   for (size_t i = 0; i < gradients.size(); ++i) {
-    lists.push_back(
-        {gradients[i].ids, gradients[i].bags.num_ids, kMaxPartBits, result->sources_[i].names()});
+    lists.push_back({gradients[i].ids, gradients[i].bags.num_ids, kMaxPartitionBits,
+                     result->sources_[i].names()});
   }
   result->ids_ = std::make_unique<DistinctIds>(lists, executor);
   *merger = std::move(result);

@@ -15,8 +15,8 @@ constexpr int64_t kPrefetchedOccurrences = 8;
 
 }  // namespace
 
-void PartGradients::Find(const GradientSource& source, const int64_t* ids, const uint32_t* names,
-                         int64_t n, int64_t num_rows, bool in_order) {
+void PartitionGradients::Find(const GradientSource& source, const int64_t* ids,
+                              const uint32_t* names, int64_t n, int64_t num_rows, bool in_order) {
   source_ = &source;
   groups_.Number(ids, n, num_rows);
   const int64_t num_sums = groups_.num_unique() * source.dim();
@@ -30,13 +30,13 @@ void PartGradients::Find(const GradientSource& source, const int64_t* ids, const
   }
 }
 
-void PartGradients::Prefetch(int64_t u) const {
+void PartitionGradients::Prefetch(int64_t u) const {
   if (scattered_) return;  // the sums are there
   const int64_t n = std::min(groups_.num_occurrences(u), kPrefetchedOccurrences);
   for (int64_t i = 0; i < n; ++i) source_->Prefetch(groups_.occurrences(u)[i]);
 }
 
-void PartGradients::Get(const int64_t* uniques, int64_t n, const float** gradients) {
+void PartitionGradients::Get(const int64_t* uniques, int64_t n, const float** gradients) {
   const int64_t dim = source_->dim();
   for (int64_t i = 0; i < n; ++i) {
     const int64_t u = uniques[i];

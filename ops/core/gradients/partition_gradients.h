@@ -20,7 +20,7 @@ namespace keras_sparse {
 //   Gradients are read at random, but an id that occurs once needs no sum.
 //
 // Meant to be used again and again by one thread: its memory stays.
-class PartGradients {
+class PartitionGradients {
  public:
   //   ids       (n)
   //   names     (n) by which `source`, which must outlive the use of this, knows them; null means

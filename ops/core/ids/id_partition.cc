@@ -23,9 +23,9 @@ int64_t IdsPerPart(const std::vector<IdList>& lists) {
   return std::clamp(num_ids / kPartsPerOp, kMinIdsPerPart, kMaxIdsPerPart);
 }
 
-int PartBits(const IdList& list, int64_t ids_per_part) {
+int PartitionBits(const IdList& list, int64_t ids_per_part) {
   int bits = 0;
-  while (bits < list.max_part_bits && (list.num_ids >> bits) > ids_per_part) ++bits;
+  while (bits < list.max_partition_bits && (list.num_ids >> bits) > ids_per_part) ++bits;
   return bits;
 }
 
@@ -42,7 +42,7 @@ std::vector<Chunk> CutIntoChunks(const std::vector<IdList>& lists) {
   std::vector<Chunk> chunks;
   const int64_t ids_per_part = IdsPerPart(lists);
   for (size_t l = 0; l < lists.size(); ++l) {
-    const int bits = PartBits(lists[l], ids_per_part);
+    const int bits = PartitionBits(lists[l], ids_per_part);
     if (bits == 0) continue;
     // A chunk's counters are to take no more than its ids do.
     const int64_t ids_per_chunk = std::max(kMinIdsPerChunk, int64_t{1} << bits);

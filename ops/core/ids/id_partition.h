@@ -14,8 +14,8 @@ namespace keras_sparse {
 // The ids of one table in an op.
 struct IdList {
   const int64_t* ids;
-  int64_t num_ids;    // below 2^32
-  int max_part_bits;  // the finest cut the table allows
+  int64_t num_ids;         // below 2^32
+  int max_partition_bits;  // the finest cut the table allows
   // (num_ids) as what an id's occurrence is known; null means by its position, 0, 1, 2, ...
   const uint32_t* names = nullptr;
 };

@@ -26,7 +26,7 @@ class GradientApplier {
     int64_t index;
     int64_t cost;  // grows with its time; only compared
   };
-  class PartUpdate;
+  class PartitionUpdate;
 
   Status Check() const;
   // For the rows that the step makes. All tables have room for theirs, or none is changed.
@@ -54,7 +54,7 @@ struct Block {
 
 // Memory that a thread keeps from part to part and from step to step.
 struct Scratch {
-  PartGradients gradients;
+  PartitionGradients gradients;
   std::vector<char> skipped;  // of the distinct ids
 };
 
@@ -63,10 +63,10 @@ struct Scratch {
 // The update of the distinct ids of one part; a thread makes and runs one at a time. Blocks of them
 // are on their way in turn: one is located ahead of the one that is updated, and rows are asked for
 // ahead of their update, across the end of their block.
-class GradientApplier::PartUpdate {
+class GradientApplier::PartitionUpdate {
  public:
-  PartUpdate(EmbeddingTable* table, const GradientSource& source, const FetchedRecords& fetched,
-             const IdPartition& partition, int64_t part)
+  PartitionUpdate(EmbeddingTable* table, const GradientSource& source,
+                  const FetchedRecords& fetched, const IdPartition& partition, int64_t part)
       : table_(table), scratch_(OfThread()), writer_(table, fetched) {
     const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
     gradients_.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
@@ -94,13 +94,13 @@ class GradientApplier::PartUpdate {
 
   EmbeddingTable* const table_;
   Scratch& scratch_;  // found once: a thread's variable is a call away
-  PartGradients& gradients_ = scratch_.gradients;
+  PartitionGradients& gradients_ = scratch_.gradients;
   RowWriter writer_;
   bool skips_ = false;
   int64_t next_ = 0;  // of the distinct ids, the first one that has not been located
 };
 
-Status GradientApplier::PartUpdate::Run() {
+Status GradientApplier::PartitionUpdate::Run() {
   FindSkipped();
   const int64_t step = writer_.rows_at_once();
   const int64_t ahead = writer_.rows_ahead();
@@ -123,7 +123,7 @@ Status GradientApplier::PartUpdate::Run() {
   return status;
 }
 
-void GradientApplier::PartUpdate::FindSkipped() {
+void GradientApplier::PartitionUpdate::FindSkipped() {
   skips_ = writer_.may_skip();
   if (!skips_) return;
   const int64_t num_unique = gradients_.num_unique();
@@ -132,7 +132,7 @@ void GradientApplier::PartUpdate::FindSkipped() {
   table_->filtered_ids_.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
 }
 
-Status GradientApplier::PartUpdate::Locate(Block* block) {
+Status GradientApplier::PartitionUpdate::Locate(Block* block) {
   block->size = 0;
   int64_t size = 0;
   const int64_t num_unique = gradients_.num_unique();
@@ -149,7 +149,8 @@ Status GradientApplier::PartUpdate::Locate(Block* block) {
   return Status::Ok();
 }
 
-void GradientApplier::PartUpdate::Prefetch(const Block& block, int64_t begin, int64_t end) const {
+void GradientApplier::PartitionUpdate::Prefetch(const Block& block, int64_t begin,
+                                                int64_t end) const {
   end = std::min(end, block.size);
   if (begin >= end) return;
   writer_.PrefetchRecords(block.records.data() + begin, end - begin);
@@ -158,7 +159,7 @@ void GradientApplier::PartUpdate::Prefetch(const Block& block, int64_t begin, in
   }
 }
 
-void GradientApplier::PartUpdate::Update(const Block& block, int64_t begin, int64_t end) {
+void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin, int64_t end) {
   end = std::min(end, block.size);
   if (begin >= end) return;
   std::array<const float*, kBlockRows> grads;
@@ -168,7 +169,7 @@ void GradientApplier::PartUpdate::Update(const Block& block, int64_t begin, int6
   table_->rule_->Update(records, grads.data(), end - begin);
   if (!table_->options_.keeps_gradient_step) return;
   for (int64_t i = begin; i < end; ++i) {
-    table_->rule_->schema().SetGradientStep(block.records[static_cast<size_t>(i)],
+    table_->rule_->layout().SetGradientStep(block.records[static_cast<size_t>(i)],
                                             table_->num_steps_);
   }
 }
@@ -198,7 +199,7 @@ Status GradientApplier::Check() const {
 }
 
 Status GradientApplier::MakeRoom(const std::vector<TableIds>& lists) const {
-  std::vector<LeavingRows> leaving(lists.size());
+  std::vector<EvictionCandidates> leaving(lists.size());
   for (size_t i = 0; i < lists.size(); ++i) {
     const TableIds& list = lists[i];
     KERAS_SPARSE_RETURN_IF_ERROR(
@@ -253,7 +254,7 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   for (size_t r = 0; r < requests_.size(); ++r) {
     const ApplyRequest& request = requests_[r];
     lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
-                     request.table->max_part_bits(), sources_[r].names()});
+                     request.table->max_partition_bits(), sources_[r].names()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;
@@ -272,8 +273,8 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
         for (int64_t i = begin; i < end; ++i) {
           const Part& part = parts[static_cast<size_t>(i)];
           const Status updated =
-              PartUpdate(requests_[part.request].table, sources_[part.request],
-                         fetched[part.request], partitions[part.request], part.index)
+              PartitionUpdate(requests_[part.request].table, sources_[part.request],
+                              fetched[part.request], partitions[part.request], part.index)
                   .Run();
           if (updated.ok()) continue;
           std::lock_guard<std::mutex> lock(mutex);

@@ -21,7 +21,7 @@ class TableEvictor {
         executor_(executor),
         rows_(rows) {}
 
-  Status Run(LeavingRows* leaving);
+  Status Run(EvictionCandidates* leaving);
 
  private:
   void JudgeFirstTier();
@@ -101,7 +101,7 @@ Status TableEvictor::JudgeLowerTier(size_t tier) {
   return Status::Ok();
 }
 
-Status TableEvictor::Run(LeavingRows* leaving) {
+Status TableEvictor::Run(EvictionCandidates* leaving) {
   JudgeFirstTier();
   leaving->num_above = keys_.size();
   for (size_t tier = 0; tier < table_.lower_tiers_.size(); ++tier) {
@@ -112,12 +112,12 @@ Status TableEvictor::Run(LeavingRows* leaving) {
 }
 
 Status EmbeddingTable::FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                                   Executor* executor, LeavingRows* leaving,
+                                   Executor* executor, EvictionCandidates* leaving,
                                    ExportedRows* rows) const {
   return TableEvictor(*this, policy, kept, executor, rows).Run(leaving);
 }
 
-Status EmbeddingTable::EvictRows(const LeavingRows& leaving, Executor* executor) {
+Status EmbeddingTable::EvictRows(const EvictionCandidates& leaving, Executor* executor) {
   if (leaving.keys.empty()) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(EraseEverywhere(leaving.keys, leaving.num_above));
   if (filter_ != nullptr) {
@@ -190,9 +190,9 @@ Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor, i
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   if (rows != nullptr) {
     *rows = ExportedRows();
-    rows->record_floats = rule_->schema().record_floats();
+    rows->record_floats = rule_->layout().record_floats();
   }
-  LeavingRows leaving;
+  EvictionCandidates leaving;
   KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving, rows));
   KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(leaving, executor));
   *num_evicted = static_cast<int64_t>(leaving.keys.size());

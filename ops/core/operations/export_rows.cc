@@ -8,14 +8,14 @@
 namespace keras_sparse {
 
 void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRows* rows) const {
-  const RowSchema& schema = rule_->schema();
+  const RecordLayout& layout = rule_->layout();
   rows->keys.push_back(key);
   const size_t begin = rows->records.size();
   // With the words of steps, which go once the copy has been caught up.
-  rows->records.insert(rows->records.end(), record, record + schema.record_bytes() / 4);
-  if (schema.keeps_gradient_step()) rows->ages.push_back(AgeOf(record));
-  if (rule_->lazy()) rule_->CatchUp(rows->records.data() + begin);
-  rows->records.resize(begin + static_cast<size_t>(schema.record_floats()));
+  rows->records.insert(rows->records.end(), record, record + layout.record_bytes() / 4);
+  if (layout.keeps_gradient_step()) rows->ages.push_back(AgeOf(record));
+  if (rule_->defers_moves()) rule_->CatchUp(rows->records.data() + begin);
+  rows->records.resize(begin + static_cast<size_t>(layout.record_floats()));
 }
 
 Status EmbeddingTable::CheckCursor(int64_t cursor) const {
@@ -41,7 +41,7 @@ Status EmbeddingTable::ExportFilter(int64_t cursor, int64_t max_entries,
 Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
   std::shared_lock<TableMutex> lock(mutex_);
   *rows = ExportedRows();
-  rows->record_floats = rule_->schema().record_floats();
+  rows->record_floats = rule_->layout().record_floats();
   if (cursor == -1) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
   const int64_t tier = TierOf(cursor);
@@ -51,7 +51,7 @@ Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* ro
   std::vector<int64_t> keys;
   std::vector<const float*> records;
   const int64_t next = first_tier_->Walk(position, max_rows, &keys, &records);
-  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rule_->schema().record_floats()));
+  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rule_->layout().record_floats()));
   for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
   if (next >= 0) {
     rows->next_cursor = MakeCursor(version_, 0, next);
@@ -74,7 +74,7 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
   for (size_t i = 0; i < keys.size(); ++i) {
     // What an erase that failed has left below is not the row.
     if (IsInFirstTier(keys[i])) continue;
-    const char* record = records.data() + static_cast<int64_t>(i) * rule_->schema().record_bytes();
+    const char* record = records.data() + static_cast<int64_t>(i) * rule_->layout().record_bytes();
     AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
   }
   if (next >= 0) {

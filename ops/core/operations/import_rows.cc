@@ -26,14 +26,14 @@ Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
 }
 
 Status EmbeddingTable::CheckRecords(const float* records, int64_t n, int64_t width) const {
-  const RowSchema& schema = rule_->schema();
-  const int64_t words = schema.record_bytes() / 4;
-  if (width == dim() || width == schema.record_floats()) return Status::Ok();
+  const RecordLayout& layout = rule_->layout();
+  const int64_t words = layout.record_bytes() / 4;
+  if (width == dim() || width == layout.record_floats()) return Status::Ok();
   if (width != words) {
-    const bool has_steps = words > schema.record_floats();
+    const bool has_steps = words > layout.record_floats();
     return InvalidArgument(
         "`records` of table '" + name() + "' must be " + std::to_string(dim()) +
-        " wide (rows) or " + std::to_string(schema.record_floats()) + " (rows and slots of rule '" +
+        " wide (rows) or " + std::to_string(layout.record_floats()) + " (rows and slots of rule '" +
         rule_->name() + "')" +
         (has_steps ? " or " + std::to_string(words) + " (their steps too)" : "") +
         ". Received: " + std::to_string(width));
@@ -52,20 +52,21 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
         "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
   }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  const RowSchema& schema = rule_->schema();
+  const RecordLayout& layout = rule_->layout();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
   // Whole records need nothing of those they replace, which might not even be readable.
-  const bool replaces = width != dim() || width == schema.record_floats();
-  const bool has_steps = width > schema.record_floats();
+  const bool replaces = width != dim() || width == layout.record_floats();
+  const bool has_steps = width > layout.record_floats();
   std::vector<FetchedRecords> fetched(1);
   if (!replaces) {
     KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
   }
   ++version_;
   first_tier_->BeginUpdate();
-  const std::vector<IdPartition> partitions = PartitionIds({{keys, n, max_part_bits()}}, executor);
+  const std::vector<IdPartition> partitions =
+      PartitionIds({{keys, n, max_partition_bits()}}, executor);
   const IdPartition& partition = partitions[0];
   std::mutex mutex;
   Status status;
@@ -90,7 +91,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
             std::memcpy(record, records + position * width, static_cast<size_t>(4 * width));
             if (has_steps) continue;
             const uint32_t age = ages == nullptr ? 0 : ages[position];
-            schema.SetGradientStep(record, num_steps_ - age);
+            layout.SetGradientStep(record, num_steps_ - age);
           }
         }
       });

@@ -171,10 +171,10 @@ int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
   for (const LookupRequest& request : requests) {
     output_bytes += 4 * request.bags.num_bags * request.table->dim();
   }
-  const int64_t total = OutputTraffic::Add(output_bytes);
+  const int64_t total = OutputBytes::Add(output_bytes);
   int64_t most = output_bytes;  // a table that is looked up twice a step tells of half a step
   for (const LookupRequest& request : requests) {
-    most = std::max(most, request.table->output_traffic().Since(total));
+    most = std::max(most, request.table->output_bytes().Since(total));
   }
   return most;
 }
@@ -190,7 +190,7 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
       });
 }
 
-void SeeVersions(const std::vector<LookupRequest>& requests) {
+void ReadVersions(const std::vector<LookupRequest>& requests) {
   std::vector<EmbeddingTable*> tables;
   for (const LookupRequest& request : requests) tables.push_back(request.table);
   const TableLocks locks(tables, TableLocks::Mode::kShared);

@@ -32,7 +32,7 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
 int64_t CountOutputs(const std::vector<LookupRequest>& requests);
 
 // Fills `version` and `num_updates` of each request, as LookupRows does, without reading rows.
-void SeeVersions(const std::vector<LookupRequest>& requests);
+void ReadVersions(const std::vector<LookupRequest>& requests);
 
 struct WeightsGradientRequest {
   EmbeddingTable* table;

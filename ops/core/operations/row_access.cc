@@ -63,8 +63,8 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
       default_rows_(table.default_rows_ == nullptr ? *table.initializer_ : *table.default_rows_),
       moves_rows_(table.rule_->moves_rows()),
       prefetch_bytes_(
-          BytesToPrefetch(moves_rows_ ? table.rule_->schema().record_bytes() : 4 * table.dim(),
-                          table.rule_->schema().record_bytes())),
+          BytesToPrefetch(moves_rows_ ? table.rule_->layout().record_bytes() : 4 * table.dim(),
+                          table.rule_->layout().record_bytes())),
       level_(LevelOf(prefetch_bytes_)),
       rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
       ids_(ids),
@@ -162,9 +162,9 @@ void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& 
 RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),
-      lazy_(table->rule_->lazy()),
-      prefetch_bytes_(BytesToPrefetch(table->rule_->schema().record_bytes(),
-                                      table->rule_->schema().record_bytes())),
+      defers_moves_(table->rule_->defers_moves()),
+      prefetch_bytes_(BytesToPrefetch(table->rule_->layout().record_bytes(),
+                                      table->rule_->layout().record_bytes())),
       // A record is written back too, and its gradient comes as well.
       prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
 
@@ -211,16 +211,16 @@ void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, co
     if (created[i]) {
       const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
       if (fetched != nullptr) {
-        std::copy_n(reinterpret_cast<const char*>(fetched), rule.schema().record_bytes(),
+        std::copy_n(reinterpret_cast<const char*>(fetched), rule.layout().record_bytes(),
                     reinterpret_cast<char*>(records[i]));
       } else {
         table_->initializer_->Fill(ids[i], table_->dim(), records[i]);
-        rule.schema().InitializeSlots(records[i], rule.step());
+        rule.layout().InitializeSlots(records[i], rule.step());
         if (table_->filter_ != nullptr) table_->filter_->Forget(ids[i]);
         ++num_created_;
       }
     }
-    if (lazy_) rule.CatchUp(records[i]);
+    if (defers_moves_) rule.CatchUp(records[i]);
   }
 }
 

@@ -150,7 +150,7 @@ class RowWriter {
  private:
   EmbeddingTable* table_;
   const FetchedRecords& fetched_;
-  bool lazy_;
+  bool defers_moves_;
   int64_t prefetch_bytes_;
   UpdatePrefetch prefetch_;
   int64_t num_created_ = 0;

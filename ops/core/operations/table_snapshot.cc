@@ -35,7 +35,7 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
                              RawRows* rows) const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
   *rows = RawRows();
-  rows->record_bytes = table_->rule_->schema().record_bytes();
+  rows->record_bytes = table_->rule_->layout().record_bytes();
   if (cursor == -1) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
   if (selection.only_changed && table_->change_log_.is_everything()) {

@@ -22,38 +22,38 @@ std::vector<Slot> SlotsOf(const DecayingSlots& decaying_slots) {
 
 }  // namespace
 
-DenseRule::DenseRule(const RuleOptions& options, Untouched untouched,
-                     const std::vector<DecayingSlot>& slots)
-    : UpdateRule(options, RowSchema(options.dim, SlotsOf(slots), IsLazy(options, untouched))),
+DeferredRule::DeferredRule(const RuleOptions& options, Untouched untouched,
+                           const std::vector<DecayingSlot>& slots)
+    : UpdateRule(options, RecordLayout(options.dim, SlotsOf(slots), IsLazy(options, untouched))),
       untouched_(untouched) {
   for (const DecayingSlot& each : slots) slot_decays_.emplace_back(each.decay);
 }
 
-void DenseRule::RememberStep() {
-  if (!lazy()) return;
+void DeferredRule::RememberStep() {
+  if (!defers_moves()) return;
   const double decay = weight_decay() * static_cast<double>(learning_rate_);
   if (weight_decay() != 0) log_keep_.Append(std::log1p(-decay));
   if (moves_ != nullptr) moves_->Append(move_weight(), move_offset(), 1 - decay);
 }
 
-int64_t DenseRule::history_bytes() const {
+int64_t DeferredRule::history_bytes() const {
   return UpdateRule::history_bytes() + log_keep_.bytes() +
          (moves_ == nullptr ? 0 : moves_->bytes());
 }
 
-void DenseRule::ForgetSteps() {
+void DeferredRule::ForgetSteps() {
   UpdateRule::ForgetSteps();
   log_keep_.Forget();
   if (moves_ != nullptr) moves_->Forget();
 }
 
-void DenseRule::StartAt(int64_t step) {
+void DeferredRule::StartAt(int64_t step) {
   UpdateRule::StartAt(step);
   log_keep_.StartAt(step);
   if (moves_ != nullptr) moves_->StartAt(step);
 }
 
-DenseRule::Missed DenseRule::After(int64_t first, int64_t from) const {
+DeferredRule::Missed DeferredRule::After(int64_t first, int64_t from) const {
   Missed missed = {from, step(), 0, {}};
   if (moves_ != nullptr && from - first < moves_->reach()) {
     missed.moves = moves_->From(from);
@@ -70,7 +70,7 @@ DenseRule::Missed DenseRule::After(int64_t first, int64_t from) const {
   return missed;
 }
 
-void DenseRule::CatchUp(float* record) const {
+void DeferredRule::CatchUp(float* record) const {
   const int64_t first = step() - MissedSteps(record);
   for (int64_t from = first; from < step();) {
     const Missed missed = After(first, from);
@@ -83,10 +83,10 @@ void DenseRule::CatchUp(float* record) const {
     }
     from = missed.to;
   }
-  schema().SetLastStep(record, step());
+  layout().SetLastStep(record, step());
 }
 
-void DenseRule::Read(const float* record, float* row) const {
+void DeferredRule::Read(const float* record, float* row) const {
   const int64_t first = step() - MissedSteps(record);
   if (first == step()) {
     CopyRow(record, dim(), row);
@@ -98,25 +98,25 @@ void DenseRule::Read(const float* record, float* row) const {
     return;
   }
   static thread_local std::vector<float> copy;
-  copy.assign(record, record + schema().record_bytes() / 4);
+  copy.assign(record, record + layout().record_bytes() / 4);
   CatchUp(copy.data());
   CopyRow(copy.data(), dim(), row);
 }
 
-void DenseRule::MoveRow(const Missed& missed, const float* record, float* row) const {
+void DeferredRule::MoveRow(const Missed& missed, const float* record, float* row) const {
   const float decay = missed.decay;
   for (int64_t j = 0; j < dim(); ++j) row[j] = record[j] - decay * record[j];
 }
 
-void DenseRule::MoveBy(const Missed& missed, const float* record, const float* slot,
-                       float* row) const {
+void DeferredRule::MoveBy(const Missed& missed, const float* record, const float* slot,
+                          float* row) const {
   const float decay = missed.decay;
   const float moves = missed.moves.total;
   for (int64_t j = 0; j < dim(); ++j) row[j] = record[j] - (decay * record[j] + moves * slot[j]);
 }
 
-void DenseRule::MoveByMomentum(const Missed& missed, const float* record, float epsilon,
-                               float* row) const {
+void DeferredRule::MoveByMomentum(const Missed& missed, const float* record, float epsilon,
+                                  float* row) const {
   const float decay = missed.decay;
   const MissedMoves::Piece moves = missed.moves;
   const float* momentum = record + dim();

@@ -23,13 +23,13 @@ enum class Untouched {
 };
 
 // A record makes up for the steps it has missed when it is next read or updated. If there is
-// nothing to make up for, the rule is not lazy.
-class DenseRule : public UpdateRule {
+// nothing to make up for, the rule defers none.
+class DeferredRule : public UpdateRule {
  public:
   void CatchUp(float* record) const override;
   void Read(const float* record, float* row) const override;
   bool moves_rows() const override {
-    return lazy() && (untouched_ == Untouched::kMove || weight_decay() != 0);
+    return defers_moves() && (untouched_ == Untouched::kMove || weight_decay() != 0);
   }
   int64_t history_bytes() const override;
   void ForgetSteps() override;
@@ -42,8 +42,8 @@ class DenseRule : public UpdateRule {
     double decay;  // the factor by which it shrinks in a missed step
     float initial_value = 0;
   };
-  DenseRule(const RuleOptions& options, Untouched untouched,
-            const std::vector<DecayingSlot>& slots);
+  DeferredRule(const RuleOptions& options, Untouched untouched,
+               const std::vector<DecayingSlot>& slots);
 
   // Some of the steps that a record has missed, one after the other.
   struct Missed {
@@ -59,7 +59,7 @@ class DenseRule : public UpdateRule {
   static double RoundedDecay(double beta) { return 1 - Rounded(1 - beta); }
 
   // Writes the row as it is after missed steps. Slots stay; they are as of missed.from.
-  //   record  of schema()    row  (dim), may be the record's
+  //   record  of layout()    row  (dim), may be the record's
   virtual void MoveRow(const Missed& missed, const float* record, float* row) const;
   // MoveRow of rules whose rows move by a slot times the missed moves.
   void MoveBy(const Missed& missed, const float* record, const float* slot, float* row) const;

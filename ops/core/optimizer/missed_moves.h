@@ -79,7 +79,7 @@ class MissedMoves {
   }
 
   // Numbers the steps from here on.
-  // REQUIRES: there is none
+  // REQUIRES: no step has been added
   void StartAt(int64_t step) {
     num_steps_ = step;
     Forget();

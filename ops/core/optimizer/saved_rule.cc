@@ -98,7 +98,7 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
                            " words wide, what a record of rule '" + rule_->name() +
                            "' takes. Received: " + std::to_string(width));
   }
-  const int64_t record_floats = schema().record_floats();
+  const int64_t record_floats = layout().record_floats();
   std::atomic<int64_t> wrong{n};  // the first record whose step is
   executor->ParallelFor(n, kNanosecondsPerCatchUp, [&](int64_t begin, int64_t end) {
     std::vector<float> record(static_cast<size_t>(width));

@@ -33,12 +33,12 @@ class SavedRule {
   static Status Replay(const RuleOptions& options, const RuleHistory& history,
                        std::unique_ptr<UpdateRule>* rule);
 
-  const RowSchema& schema() const { return rule_->schema(); }
-  int64_t record_words() const { return schema().record_bytes() / 4; }
+  const RecordLayout& layout() const { return rule_->layout(); }
+  int64_t record_words() const { return layout().record_bytes() / 4; }
 
   // Gives records as they are after the last step.
   //   raw      (n, width)                    words of records as they lie in the tiers
-  //   records  (n, schema().record_floats()) row and slots
+  //   records  (n, layout().record_floats()) row and slots
   // InvalidArgument unless width is record_words(), and for a record whose last step is not one of
   // the history's; `records` then has no meaning.
   Status CatchUp(const float* raw, int64_t n, int64_t width, float* records,

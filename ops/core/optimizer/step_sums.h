@@ -19,7 +19,7 @@ class StepSums {
   }
 
   // Numbers the steps from here on.
-  // REQUIRES: there is none
+  // REQUIRES: no step has been added
   void StartAt(int64_t step) { forgotten_ = step; }
 
   // Forgets the steps so far; they keep their numbers.

@@ -16,7 +16,7 @@ Registry<UpdateRule::Factory>& Rules() {
 class NoRule : public UpdateRule {
  public:
   NoRule(int64_t dim, bool keeps_gradient_step)
-      : UpdateRule({"none", dim, {}, 0, keeps_gradient_step}, RowSchema(dim, {}, false)) {}
+      : UpdateRule({"none", dim, {}, 0, keeps_gradient_step}, RecordLayout(dim, {}, false)) {}
 
  protected:
   void UpdateRecords(float* const* /*records*/, const float* const* /*gradients*/,
@@ -61,25 +61,25 @@ Status UpdateRule::ForgottenStep(const float* record, int64_t i) const {
                          std::to_string(step_ - log_.num_steps()) + ", " + std::to_string(step_) +
                          "] modulo 2^32, the steps that rule '" + name() +
                          "' remembers. Received: records[" + std::to_string(i) + "] of step " +
-                         std::to_string(schema_.LastStep(record)));
+                         std::to_string(layout_.LastStep(record)));
 }
 
 void UpdateRule::BeginStep(const std::vector<float>& numbers) {
   learning_rate_ = numbers[0];
   decay_ = static_cast<float>(weight_decay() * static_cast<double>(learning_rate_));
   SetNumbers(numbers.data() + 1);
-  if (lazy()) numbers_ = numbers;
+  if (defers_moves()) numbers_ = numbers;
 }
 
 void UpdateRule::Update(float* const* records, const float* const* gradients, int64_t n) const {
   UpdateRecords(records, gradients, n);
-  if (!lazy()) return;
-  for (int64_t i = 0; i < n; ++i) schema_.SetLastStep(records[i], step_ + 1);
+  if (!defers_moves()) return;
+  for (int64_t i = 0; i < n; ++i) layout_.SetLastStep(records[i], step_ + 1);
 }
 
 void UpdateRule::FinishStep() {
   RememberStep();
-  if (lazy()) log_.Append(numbers_);
+  if (defers_moves()) log_.Append(numbers_);
   ++step_;
 }
 

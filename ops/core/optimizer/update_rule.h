@@ -22,14 +22,14 @@ struct RuleOptions {
   int64_t dim = 1;
   std::map<std::string, double> constants;  // hyperparameters, by the names the rule asks for
   double weight_decay = 0;                  // a step takes weight_decay * learning_rate of the row
-  bool keeps_gradient_step = false;         // in the records, for the table; see RowSchema
+  bool keeps_gradient_step = false;         // in the records, for the table; see RecordLayout
 };
 
-// One object per table, since a lazy rule remembers the numbers of past steps.
+// One object per table, since a rule that defers moves remembers the numbers of past steps.
 //
-// A rule is *lazy* if a record that no gradient touched for a while still has moves to make (the
-// momentum of dense Adam, say). Such a record is brought to the last finished step before it is
-// updated, and its row reads as if it had been.
+// A rule *defers moves* if a record that no gradient touched for a while still has some to make
+// (the momentum of dense Adam, say). Such a record is brought to the last finished step before it
+// is updated, and its row reads as if it had been.
 //
 // A step is BeginStep, Update for each record that has a gradient, FinishStep.
 //
@@ -58,7 +58,7 @@ class UpdateRule {
 
   const RuleOptions& options() const { return options_; }
   const std::string& name() const { return options_.rule; }
-  const RowSchema& schema() const { return schema_; }
+  const RecordLayout& layout() const { return layout_; }
   // How many steps have been finished.
   int64_t step() const { return step_; }
 
@@ -70,26 +70,26 @@ class UpdateRule {
   // REQUIRES: CheckNumbers
   void BeginStep(const std::vector<float>& numbers);
   // Moves each record by its gradient.
-  //   records    (n) pointers to records of schema(), all different, caught up
+  //   records    (n) pointers to records of layout(), all different, caught up
   //   gradients  (n) pointers to dim floats
   void Update(float* const* records, const float* const* gradients, int64_t n) const;
   void FinishStep();
 
   // Whether records have moves to make after steps without a gradient: CatchUp then does something.
-  bool lazy() const { return schema_.keeps_step(); }
+  bool defers_moves() const { return layout_.keeps_step(); }
   // Whether rows are among what moves: if not, a row can be read as it stands.
-  virtual bool moves_rows() const { return lazy(); }
+  virtual bool moves_rows() const { return defers_moves(); }
   // Whether a record has no moves to make.
   bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
   // Whether it remembers all steps that a record, which may come from anywhere, has missed.
   bool RemembersLastStep(const float* record) const {
-    return !lazy() || MissedSteps(record) <= log_.num_steps();
+    return !defers_moves() || MissedSteps(record) <= log_.num_steps();
   }
   // InvalidArgument that names record `i`, whose last step it does not.
   Status ForgottenStep(const float* record, int64_t i) const;
   // Makes the moves that a record has missed, and marks it so.
   virtual void CatchUp(float* /*record*/) const {}
-  // The bytes that a lazy rule remembers past steps in. They grow with the steps.
+  // The bytes that a rule which defers moves remembers past steps in. They grow with the steps.
   virtual int64_t history_bytes() const { return log_.bytes(); }
   // Lets the steps so far be forgotten.
   // REQUIRES: every record IsCurrent
@@ -97,15 +97,15 @@ class UpdateRule {
   // Counts steps on from those of a rule before it, which it knows nothing of.
   // REQUIRES: no step was begun
   virtual void StartAt(int64_t step) { step_ = step; }
-  // What it was given in the steps that it remembers. A rule that is not lazy remembers none.
+  // What it was given in the steps that it remembers. A rule that defers no moves remembers none.
   RuleHistory history() const;
   // What the row reads as; the record stays as it is.
   //   row  (dim)
   virtual void Read(const float* record, float* row) const;
 
  protected:
-  UpdateRule(RuleOptions options, RowSchema schema)
-      : options_(std::move(options)), schema_(std::move(schema), options_.keeps_gradient_step) {}
+  UpdateRule(RuleOptions options, RecordLayout layout)
+      : options_(std::move(options)), layout_(std::move(layout), options_.keeps_gradient_step) {}
 
   // The numbers of a step after the learning rate.
   virtual void SetNumbers(const float* /*numbers*/) {}
@@ -114,12 +114,12 @@ class UpdateRule {
   // What a rule remembers of the step that ends.
   virtual void RememberStep() {}
 
-  int64_t dim() const { return schema_.dim(); }
+  int64_t dim() const { return layout_.dim(); }
   double constant(const std::string& name) const { return options_.constants.at(name); }
   double weight_decay() const { return options_.weight_decay; }
   // Finished steps that a record has not seen. Steps wrap at 2^32 in a record.
   int64_t MissedSteps(const float* record) const {
-    return lazy() ? static_cast<uint32_t>(step_ - schema_.LastStep(record)) : 0;
+    return defers_moves() ? static_cast<uint32_t>(step_ - layout_.LastStep(record)) : 0;
   }
 
   float learning_rate_ = 0;  // of the step
@@ -129,9 +129,9 @@ class UpdateRule {
 
  private:
   const RuleOptions options_;
-  const RowSchema schema_;
+  const RecordLayout layout_;
   int64_t step_ = 0;
-  std::vector<float> numbers_;  // of the step, if the rule is lazy
+  std::vector<float> numbers_;  // of the step, if the rule defers moves
   StepLog log_;
 };
 

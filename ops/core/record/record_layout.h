@@ -29,14 +29,14 @@ struct Slot {
 //
 // Embedding and slots stand side by side so that an update costs one trip to memory, and so that
 // they can only move and be saved together.
-class RowSchema {
+class RecordLayout {
  public:
-  RowSchema(int64_t dim, std::vector<Slot> slots, bool keeps_step)
+  RecordLayout(int64_t dim, std::vector<Slot> slots, bool keeps_step)
       : dim_(dim), slots_(std::move(slots)), keeps_step_(keeps_step) {
     record_floats_ = dim_;
     for (const Slot& slot : slots_) record_floats_ += slot.per_row ? 1 : dim_;
   }
-  RowSchema(RowSchema schema, bool keeps_gradient_step) : RowSchema(std::move(schema)) {
+  RecordLayout(RecordLayout layout, bool keeps_gradient_step) : RecordLayout(std::move(layout)) {
     keeps_gradient_step_ = keeps_gradient_step;
   }
 
@@ -60,9 +60,9 @@ class RowSchema {
     SetLastStep(record, step);
   }
 
-  // Lays a record of another schema of the same dim out for this one: with fresh slots, marked as
+  // Lays a record of another layout of the same dim out for this one: with fresh slots, marked as
   // last updated at `step`, its gradient as old as it was.
-  void LayOut(const RowSchema& from, const float* record, int64_t step, float* laid_out) const {
+  void LayOut(const RecordLayout& from, const float* record, int64_t step, float* laid_out) const {
     std::memcpy(laid_out, record, static_cast<size_t>(4 * dim_));
     InitializeSlots(laid_out, step);
     SetGradientStep(laid_out, from.GradientStep(record));

@@ -6,7 +6,7 @@
 
 namespace keras_sparse {
 
-Status RowStorage::Allocate(uint32_t* row) {
+Status RecordSlabs::Allocate(uint32_t* row) {
   if (!free_.empty()) {
     *row = free_.back();
     free_.pop_back();
@@ -26,12 +26,12 @@ Status RowStorage::Allocate(uint32_t* row) {
   return Status::Ok();
 }
 
-void RowStorage::CloseOverflow() {
+void RecordSlabs::CloseOverflow() {
   const auto beyond = [this](uint32_t row) { return row >= limit_; };
   free_.erase(std::remove_if(free_.begin(), free_.end(), beyond), free_.end());
 }
 
-void RowStorage::DropOverflow() {
+void RecordSlabs::DropOverflow() {
   CloseOverflow();
   while (capacity_ > limit_) {
     chunks_.pop_back();

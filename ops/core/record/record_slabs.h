@@ -18,10 +18,10 @@ namespace keras_sparse {
 // back once the rows there have been freed.
 //
 // Thread safety: const methods may overlap; any other call needs the storage alone.
-class RowStorage {
+class RecordSlabs {
  public:
   // The arena outlives the storage and may be shared with others.
-  RowStorage(Arena* arena, int64_t record_bytes) : arena_(arena), record_bytes_(record_bytes) {}
+  RecordSlabs(Arena* arena, int64_t record_bytes) : arena_(arena), record_bytes_(record_bytes) {}
 
   // Records in use.
   int64_t size() const { return end_ - num_free(); }

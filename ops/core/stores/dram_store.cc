@@ -12,7 +12,7 @@ DramStore::DramStore(int64_t record_bytes) : record_bytes_(record_bytes) { Reset
 void DramStore::Reset() {
   arena_ = std::make_unique<Arena>();
   index_ = std::make_unique<HashIndex>(0);
-  rows_ = std::make_unique<RowStorage>(arena_.get(), record_bytes_);
+  rows_ = std::make_unique<RecordSlabs>(arena_.get(), record_bytes_);
 }
 
 Status DramStore::Clear() {

@@ -39,7 +39,7 @@ class DramStore : public RowStore {
   mutable std::shared_mutex mutex_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<HashIndex> index_;
-  std::unique_ptr<RowStorage> rows_;
+  std::unique_ptr<RecordSlabs> rows_;
 };
 
 }  // namespace keras_sparse

@@ -38,9 +38,9 @@ Status EmbeddingTable::ImportFilter(const int64_t* keys, const uint32_t* counts,
   return filter_->Restore(keys, counts, n);
 }
 
-int EmbeddingTable::max_part_bits() const {
-  const int bits = first_tier_->max_part_bits();
-  return filter_ == nullptr ? bits : std::min(bits, filter_->max_part_bits());
+int EmbeddingTable::max_partition_bits() const {
+  const int bits = first_tier_->max_partition_bits();
+  return filter_ == nullptr ? bits : std::min(bits, filter_->max_partition_bits());
 }
 
 }  // namespace keras_sparse

@@ -44,14 +44,14 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
                               "' must be set before a lower tier is added to it");
   }
   ++version_;  // records may move even where the rule is refused
-  if (!is_dynamic()) KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(created->schema()));
-  // Rows read as they do now: a lazy rule's pending moves are made first.
+  if (!is_dynamic()) KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(created->layout()));
+  // Rows read as they do now: pending moves of a rule that defers them are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   RowStores stores;
   std::vector<CountedStore*> counted;
-  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->schema().record_bytes(), &stores, &counted));
+  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->layout().record_bytes(), &stores, &counted));
   KERAS_SPARSE_RETURN_IF_ERROR(RelayoutStores(*created, stores));
-  KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->schema(), created->step(), executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->layout(), created->step(), executor));
   lower_tiers_ = std::move(stores);
   counted_ = std::move(counted);
   for (CountedStore* store : counted_) store->CountAnew();
@@ -60,8 +60,8 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   rule_ = std::move(created);
   ++rule_generation_;
   if (layout != nullptr) {
-    *layout = {rule_generation_, {}, rule_->schema().record_floats()};
-    for (const Slot& slot : rule_->schema().slots()) layout->slot_names.push_back(slot.name);
+    *layout = {rule_generation_, {}, rule_->layout().record_floats()};
+    for (const Slot& slot : rule_->layout().slots()) layout->slot_names.push_back(slot.name);
   }
   FinishChange(executor);
   return Status::Ok();
@@ -94,7 +94,7 @@ int64_t EmbeddingTable::size() const {
 
 int64_t EmbeddingTable::record_floats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return rule_->schema().record_floats();
+  return rule_->layout().record_floats();
 }
 
 int64_t EmbeddingTable::rule_generation() const {

@@ -63,7 +63,7 @@ class EmbeddingTable {
   int64_t input_dim() const { return options_.input_dim; }
   bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
   bool has_lower_tiers() const { return !options_.storage.lower_tiers.empty(); }
-  OutputTraffic& output_traffic() { return output_traffic_; }
+  OutputBytes& output_bytes() { return output_bytes_; }
   // Another one for each table of the process, ever.
   uint64_t number() const { return number_; }
 
@@ -127,8 +127,8 @@ class EmbeddingTable {
   // Writes rows, creating those that are not there. Of a repeated key the last row stays.
   //   keys     (n)
   //   records  (n, width): row and slots if width is record_floats, only the row if it is dim;
-  //            slots then stay, or are the initial ones in a new row; with the steps of RowSchema
-  //            if it is all of a record's words
+  //            slots then stay, or are the initial ones in a new row; with the steps of
+  //            RecordLayout if it is all of a record's words
   //   ages     (n), or null for ages of 0; nothing to a table that does not keep them
   // InvalidArgument for another width, a key outside a static table, or steps that the rule does
   // not remember; nothing is changed then.
@@ -193,7 +193,7 @@ class EmbeddingTable {
   // ResourceExhausted if a table in memory alone is larger than its size; a static one, with such
   // records, is asked before it is made.
   Status CheckMemory() const;
-  Status CheckStaticSize(const RowSchema& schema) const;
+  Status CheckStaticSize(const RecordLayout& layout) const;
   // Opens the lower tiers of the options for records of this size, as one store.
   Status OpenStores(int64_t record_bytes, RowStores* stores, std::vector<CountedStore*>* counted);
   // Fills such stores from those there are.
@@ -209,14 +209,16 @@ class EmbeddingTable {
   void FinishChange(Executor* executor);
   // Which rows have to go for the table to stay within its limit when an update has made those
   // that these keys lack. ResourceExhausted if it cannot. Changes nothing.
-  Status FindRoom(const int64_t* keys, int64_t n, Executor* executor, LeavingRows* leaving) const;
+  Status FindRoom(const int64_t* keys, int64_t n, Executor* executor,
+                  EvictionCandidates* leaving) const;
   // The distinct ones of these keys that have no row, sorted.
   std::vector<int64_t> KeysWithoutRow(const int64_t* keys, int64_t n, Executor* executor) const;
   Status RowLimitError(int64_t num_new, int64_t num_leaving) const;
   // The rows that a policy lets go, but for those of some keys, which are sorted.
   Status FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                     Executor* executor, LeavingRows* leaving, ExportedRows* rows = nullptr) const;
-  Status EvictRows(const LeavingRows& leaving, Executor* executor);
+                     Executor* executor, EvictionCandidates* leaving,
+                     ExportedRows* rows = nullptr) const;
+  Status EvictRows(const EvictionCandidates& leaving, Executor* executor);
   Status CheckEviction(const EvictionPolicy& policy) const;
   // Keeps which of these rows have changed, before they leave the first tier.
   void LogDemoted(const std::vector<int64_t>& keys);
@@ -230,10 +232,10 @@ class EmbeddingTable {
   Status EraseBelow(const int64_t* keys, int64_t n);
   // Steps of the table since the row had a gradient.
   uint32_t AgeOf(const float* record) const {
-    return num_steps_ - rule_->schema().GradientStep(record);
+    return num_steps_ - rule_->layout().GradientStep(record);
   }
   // The finest cut of an update into parts.
-  int max_part_bits() const;
+  int max_partition_bits() const;
   Status CheckCursor(int64_t cursor) const;
   // Drops the rows of these keys, of which the first `num_above` may be in the first tier.
   Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
@@ -250,7 +252,7 @@ class EmbeddingTable {
   int64_t num_rows() const;
 
   TableOptions options_;
-  OutputTraffic output_traffic_;
+  OutputBytes output_bytes_;
   const uint64_t number_ = NextNumber();
   std::unique_ptr<Initializer> initializer_;
   // What a key without a row reads as; null for its initial row.

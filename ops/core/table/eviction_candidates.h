@@ -1,4 +1,4 @@
-// LeavingRows: rows that an eviction lets go, before they do.
+// EvictionCandidates: rows that an eviction lets go, before they do.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_EVICTION_CANDIDATES_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_EVICTION_CANDIDATES_H_
 
@@ -8,7 +8,7 @@
 
 namespace keras_sparse {
 
-struct LeavingRows {
+struct EvictionCandidates {
   std::vector<int64_t> keys;  // first those of the first tier
   size_t num_above = 0;       // how many these are
 };

@@ -11,7 +11,7 @@ namespace keras_sparse {
 // whatever ops and layers they are spread over. A hint, for what gives the same result either way:
 // all models of a process count together, and so does the time in which a table is not looked up.
 // Thread-safe.
-class OutputTraffic {
+class OutputBytes {
  public:
   // Counts `bytes` that a lookup writes. Returns all bytes that lookups of the process have
   // written.

@@ -79,7 +79,7 @@ Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const
 }
 
 Status EmbeddingTable::FindRoom(const int64_t* keys, int64_t n, Executor* executor,
-                                LeavingRows* leaving) const {
+                                EvictionCandidates* leaving) const {
   if (max_rows_ == INT64_MAX || n <= max_rows_ - num_rows()) return Status::Ok();
   std::vector<int64_t> without = KeysWithoutRow(keys, n, executor);
   if (filter_ != nullptr) {
@@ -107,7 +107,7 @@ Status EmbeddingTable::FindRoom(const int64_t* keys, int64_t n, Executor* execut
 
 Status EmbeddingTable::CheckRoom(const int64_t* ids, int64_t n, Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  LeavingRows leaving;
+  EvictionCandidates leaving;
   return FindRoom(ids, n, executor, &leaving);
 }
 

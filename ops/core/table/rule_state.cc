@@ -16,7 +16,7 @@ constexpr int64_t kHistoryShare = 100;
 }  // namespace
 
 Status EmbeddingTable::CatchUpAll(Executor* executor) {
-  if (!rule_->lazy()) return Status::Ok();
+  if (!rule_->defers_moves()) return Status::Ok();
   staged_->Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
@@ -65,7 +65,7 @@ Status EmbeddingTable::BoundHistory(Executor* executor) {
   const int64_t history_bytes = rule_->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.
-  const int64_t row_bytes = num_rows() * rule_->schema().record_bytes();
+  const int64_t row_bytes = num_rows() * rule_->layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   // Records of a checkpoint lie further back than what the rule knows now.

@@ -23,13 +23,13 @@ constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 }  // namespace
 
 Status EmbeddingTable::OpenTiers(Executor* executor) {
-  const RowSchema& schema = rule_->schema();
+  const RecordLayout& layout = rule_->layout();
   const StorageOptions& storage = options_.storage;
   const TierLimit limit = {first_tier_size(), storage.cache_strategy};
   if (storage.lower_tiers.empty()) {
-    if (is_dynamic()) return HashTier::Open(schema, TierLimit(), &first_tier_);
-    KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(schema));
-    return DenseTier::Open(input_dim(), schema, *initializer_, executor, &first_tier_);
+    if (is_dynamic()) return HashTier::Open(layout, TierLimit(), &first_tier_);
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
+    return ArrayTier::Open(input_dim(), layout, *initializer_, executor, &first_tier_);
   }
   if (!is_dynamic()) {
     return Status(
@@ -44,22 +44,22 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
                            std::to_string(storage.lower_tiers.size() + 1) + " tiers of table '" +
                            name() + "'");
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(schema, limit, &first_tier_));
-  KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(Env::Posix(), storage.path, &folder_));
-  return OpenStores(schema.record_bytes(), &lower_tiers_, &counted_);
+  KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(layout, limit, &first_tier_));
+  KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(FileSystem::Posix(), storage.path, &folder_));
+  return OpenStores(layout.record_bytes(), &lower_tiers_, &counted_);
 }
 
 int64_t EmbeddingTable::first_tier_size() const {
   return options_.storage.sizes.empty() ? INT64_MAX : options_.storage.sizes[0];
 }
 
-Status EmbeddingTable::CheckStaticSize(const RowSchema& schema) const {
-  if (input_dim() <= first_tier_size() / schema.record_bytes()) return Status::Ok();
+Status EmbeddingTable::CheckStaticSize(const RecordLayout& layout) const {
+  if (input_dim() <= first_tier_size() / layout.record_bytes()) return Status::Ok();
   return ResourceExhausted(
       "`storage_size` must hold all rows of static table '" + name() +
       "' with their slots; give it more. Received: " + std::to_string(first_tier_size()) +
       " bytes for " + std::to_string(input_dim()) + " rows of " +
-      std::to_string(schema.record_bytes()) + " bytes");
+      std::to_string(layout.record_bytes()) + " bytes");
 }
 
 Status EmbeddingTable::OpenStores(int64_t record_bytes, RowStores* stores,
@@ -96,19 +96,19 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes, RowStores* stores,
 }
 
 Status EmbeddingTable::RelayoutStores(const UpdateRule& rule, const RowStores& stores) const {
-  const RowSchema& schema = rule.schema();
+  const RecordLayout& layout = rule.layout();
   for (size_t i = 0; i < stores.size(); ++i) {
     const RowStore& from = *lower_tiers_[i];
     for (int64_t cursor = 0; cursor >= 0;) {
       std::vector<int64_t> keys;
       std::vector<char> records;
       KERAS_SPARSE_RETURN_IF_ERROR(from.Walk(cursor, kChunkRows, &keys, &records, &cursor));
-      std::vector<char> laid_out(keys.size() * static_cast<size_t>(schema.record_bytes()));
+      std::vector<char> laid_out(keys.size() * static_cast<size_t>(layout.record_bytes()));
       for (size_t k = 0; k < keys.size(); ++k) {
         const char* record = records.data() + static_cast<int64_t>(k) * from.record_bytes();
         auto* to = reinterpret_cast<float*>(laid_out.data() +
-                                            static_cast<int64_t>(k) * schema.record_bytes());
-        schema.LayOut(rule_->schema(), reinterpret_cast<const float*>(record), rule.step(), to);
+                                            static_cast<int64_t>(k) * layout.record_bytes());
+        layout.LayOut(rule_->layout(), reinterpret_cast<const float*>(record), rule.step(), to);
       }
       KERAS_SPARSE_RETURN_IF_ERROR(
           stores[i]->Put(keys.data(), static_cast<int64_t>(keys.size()), laid_out.data()));
@@ -233,9 +233,9 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
     return Status(StatusCode::kUnimplemented, "lower tiers are for dynamic tables; static table '" +
                                                   name() + "' keeps all its rows in memory");
   }
-  if (store->record_bytes() != rule_->schema().record_bytes()) {
+  if (store->record_bytes() != rule_->layout().record_bytes()) {
     return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
-                              std::to_string(rule_->schema().record_bytes()) +
+                              std::to_string(rule_->layout().record_bytes()) +
                               " bytes. Received: " + std::to_string(store->record_bytes()));
   }
   counted_.push_back(new CountedStore(std::move(store)));
@@ -248,7 +248,7 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   if (lower_tiers_.empty()) {
     return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
   }
-  const auto record_bytes = static_cast<size_t>(rule_->schema().record_bytes());
+  const auto record_bytes = static_cast<size_t>(rule_->layout().record_bytes());
   std::vector<int64_t> held;
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * static_cast<int64_t>(record_bytes), &records));

@@ -35,7 +35,7 @@ class CatchUpOp : public tf::OpKernel {
                              raw.shape().DebugString()));
     const int64_t n = raw.dim_size(0);
     float* records = nullptr;
-    OP_REQUIRES_OK(ctx, AllocateFloats(ctx, 0, {n, rule.schema().record_floats()}, &records));
+    OP_REQUIRES_OK(ctx, AllocateFloats(ctx, 0, {n, rule.layout().record_floats()}, &records));
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(
         ctx, ToTf(rule.CatchUp(raw.flat<float>().data(), n, raw.dim_size(1), records, &executor)));

@@ -22,7 +22,7 @@ extern "C" __attribute__((visibility("default"))) int64_t keras_sparse_read_segm
   using namespace keras_sparse;
   std::vector<int64_t> read_keys;
   std::vector<char> read_records;
-  const Status status = ReadSegment(Env::Posix(), path, 4 * record_words, first, is_alive, n,
+  const Status status = ReadSegment(FileSystem::Posix(), path, 4 * record_words, first, is_alive, n,
                                     &read_keys, &read_records);
   if (!status.ok()) {
     const std::string words = WithErrorPrefix(status.message());

@@ -45,7 +45,7 @@ class RequestRowsOp : public InputsExchangeOp {
 
   void Compute(tf::OpKernelContext* ctx) override {
     std::vector<RequestInput> inputs;
-    MadeRequest request;
+    RowRequestTensors request;
     TfExecutor executor(ctx);
     Status status = FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, &inputs));
     if (status.ok()) status = request.Make(layout_, inputs, wire_type_, &executor);

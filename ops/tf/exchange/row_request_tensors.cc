@@ -18,8 +18,9 @@ absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_
   return absl::OkStatus();
 }
 
-Status MadeRequest::Make(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-                         WireType wire_type, Executor* executor, const Preparation& preparation) {
+Status RowRequestTensors::Make(const ExchangeLayout& layout,
+                               const std::vector<RequestInput>& inputs, WireType wire_type,
+                               Executor* executor, const Preparation& preparation) {
   std::unique_ptr<RowRequest> request;
   KERAS_SPARSE_RETURN_IF_ERROR(RowRequest::Create(layout, inputs, wire_type, executor, &request));
   std::vector<int64_t> num_words;
@@ -44,9 +45,10 @@ Status MadeRequest::Make(const ExchangeLayout& layout, const std::vector<Request
   return Status::Ok();
 }
 
-absl::Status MadeRequest::MakeError(const ExchangeLayout& layout,
-                                    const std::vector<Combiner>& combiners, const Status& status) {
-  *this = MadeRequest();
+absl::Status RowRequestTensors::MakeError(const ExchangeLayout& layout,
+                                          const std::vector<Combiner>& combiners,
+                                          const Status& status) {
+  *this = RowRequestTensors();
   BlockOutputs outputs(layout);
   TF_RETURN_IF_ERROR(outputs.SetStatus(status));
   blocks = outputs.tensors();
@@ -59,7 +61,7 @@ absl::Status MadeRequest::MakeError(const ExchangeLayout& layout,
   return absl::OkStatus();
 }
 
-void MadeRequest::SetOutputs(tf::OpKernelContext* ctx) const {
+void RowRequestTensors::SetOutputs(tf::OpKernelContext* ctx) const {
   blocks.SetOutputs(ctx, 0);
   ctx->set_output(3, reply_rows);
   int output = 4;
@@ -68,7 +70,7 @@ void MadeRequest::SetOutputs(tf::OpKernelContext* ctx) const {
   }
 }
 
-absl::Status MadeRequest::AllocateReplyRows(const ExchangeLayout& layout) {
+absl::Status RowRequestTensors::AllocateReplyRows(const ExchangeLayout& layout) {
   const tf::TensorShape shape(
       {static_cast<int64_t>(layout.tables.size()), static_cast<int64_t>(layout.num_ranks)});
   TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT64, shape, &reply_rows));
@@ -76,7 +78,7 @@ absl::Status MadeRequest::AllocateReplyRows(const ExchangeLayout& layout) {
   return absl::OkStatus();
 }
 
-absl::Status MadeRequest::AllocateInput(const Bags& bags, int64_t num_positions) {
+absl::Status RowRequestTensors::AllocateInput(const Bags& bags, int64_t num_positions) {
   const bool is_pooled = bags.combiner != Combiner::kNone;
   const int64_t num_splits = is_pooled ? bags.num_bags + 1 : 0;
   const int64_t num_scales = is_pooled && bags.weights == nullptr ? bags.num_bags : 0;

@@ -15,7 +15,7 @@ absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_
                                const std::vector<Combiner>& combiners,
                                std::vector<RequestInput>* inputs);
 
-struct MadeRequest {
+struct RowRequestTensors {
   BlockTensors blocks;
   tf::Tensor reply_rows;
   // One of each an input.

@@ -39,7 +39,7 @@ class ServeRowsOp : public ExchangeOp {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList handles;
-    OwnParts parts{{}, pools_};
+    LocalSlices parts{{}, pools_};
     std::vector<Block> blocks;
     std::unique_ptr<ServedRows> served;
     ServedIds ids;

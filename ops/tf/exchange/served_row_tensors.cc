@@ -5,7 +5,7 @@
 
 namespace keras_sparse {
 
-absl::Status OwnParts::Check(const ExchangeLayout& layout, const TableList& handles) {
+absl::Status LocalSlices::Check(const ExchangeLayout& layout, const TableList& handles) {
   const size_t num_parts = layout.own_parts().size();
   if (pools.size() != num_parts || handles.size() != num_parts) {
     return InvalidInput(absl::StrCat("`pools` and `handles` must have one entry a part, ",
@@ -57,7 +57,7 @@ void ServedIds::SetOutputs(tf::OpKernelContext* ctx, int output) const {
 }
 
 Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
-                 const OwnParts& parts, const ServedIds& ids, const Preparation& preparation,
+                 const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
                  Executor* executor, BlockOutputs* blocks) {
   for (size_t p = 0; p < parts.pools.size(); ++p) {
     if (!served.has_bags(p) || parts.pools[p]) continue;

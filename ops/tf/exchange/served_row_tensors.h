@@ -12,7 +12,7 @@
 namespace keras_sparse {
 
 // The own parts of a layout: their tables, and for each whether it has an input with a combiner.
-struct OwnParts {
+struct LocalSlices {
   std::vector<EmbeddingTable*> tables;
   std::vector<bool> pools;
 
@@ -38,7 +38,7 @@ struct ServedIds {
 // Reads the rows into blocks for the ranks that asked for them.
 //   preparation  what their headers say besides
 Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
-                 const OwnParts& parts, const ServedIds& ids, const Preparation& preparation,
+                 const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
                  Executor* executor, BlockOutputs* blocks);
 
 }  // namespace keras_sparse

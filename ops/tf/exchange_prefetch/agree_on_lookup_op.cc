@@ -67,7 +67,7 @@ class AgreeOnLookupOp : public tf::OpKernel {
     if (!are_of_one_stage) return Outcome::kNeither;
     std::vector<int64_t> rounds;
     for (const Preparation& each : all) rounds.push_back(each.round);
-    step->prepared->exchange->rounds.See(rounds);
+    step->prepared->exchange->rounds.MarkUsed(rounds);
     const bool are_as_expected = is_all([&first](const auto& each) {
       return each.staleness >= 0 && each.expectation == first.expectation;
     });

@@ -77,7 +77,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
       done();
     };
     if (may_be_staged) {
-      ctx->env()->SchedClosure(begin);  // a thread of its own
+      ctx->file_system()->SchedClosure(begin);  // a thread of its own
     } else {
       begin();
     }
@@ -87,13 +87,13 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
   absl::Status BeginStep(tf::OpKernelContext* ctx, const ExchangeArea& area,
                          bool may_be_staged) const {
     TableList handles;
-    OwnParts parts{{}, pools_};
+    LocalSlices parts{{}, pools_};
     TF_RETURN_IF_ERROR(handles.Read(ctx));
     TF_RETURN_IF_ERROR(parts.Check(layout_, handles));
     const auto step = std::make_shared<LookupStep>();
     step->area = area;
     step->waiting = std::make_unique<StepClock::Waiting>(area.clock);
-    MadeRequest request;
+    RowRequestTensors request;
     BlockTensors first;
     const Status status = Begin(ctx, parts, may_be_staged, step.get(), &request, &first);
     if (!status.ok()) {
@@ -109,8 +109,8 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     return absl::OkStatus();
   }
 
-  Status Begin(tf::OpKernelContext* ctx, const OwnParts& parts, bool may_be_staged,
-               LookupStep* step, MadeRequest* request, BlockTensors* first) const {
+  Status Begin(tf::OpKernelContext* ctx, const LocalSlices& parts, bool may_be_staged,
+               LookupStep* step, RowRequestTensors* request, BlockTensors* first) const {
     std::vector<RequestInput> inputs;
     KERAS_SPARSE_RETURN_IF_ERROR(
         FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, &inputs)));
@@ -144,9 +144,9 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
   }
 
   // Makes the first blocks of a request that has had its round: what others get for theirs.
-  Status Serve(const OwnParts& parts, LookupStep* step, Executor* executor,
+  Status Serve(const LocalSlices& parts, LookupStep* step, Executor* executor,
                BlockTensors* first) const {
-    AheadExchange& exchange = *step->prepared->exchange;
+    PrefetchExchange& exchange = *step->prepared->exchange;
     step->expected = exchange.rounds.Expect(step->prepared->round);
     Preparation preparation;
     preparation.kind = Preparation::kStaged;
@@ -175,7 +175,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
 
   // What each rank has asked for in the round where it is expected. Returns how many updates the
   // rows that were read for them have missed; -1 if they must not be used, or there is nothing.
-  static int64_t FindAsked(const OwnParts& parts, const AheadExchange& exchange,
+  static int64_t FindAsked(const LocalSlices& parts, const PrefetchExchange& exchange,
                            const LookupStep& step, std::vector<Block>* asked) {
     std::vector<int64_t> versions;
     std::vector<uint32_t> num_updates;

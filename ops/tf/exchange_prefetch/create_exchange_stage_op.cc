@@ -33,7 +33,7 @@ class CreateExchangeStageOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     tf::core::RefCountPtr<ExchangeAreaResource> area;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area));
-    const auto exchange = std::make_shared<AheadExchange>(layout_, area->area());
+    const auto exchange = std::make_shared<PrefetchExchange>(layout_, area->area());
     exchange->wire_type = wire_type_;
     exchange->reads_rows = reads_rows_;
     exchange->number = number_;
@@ -42,7 +42,7 @@ class CreateExchangeStageOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ToTf(LookupStage::Open({1, capacity_}, &stage)));
     exchange->stage = stage;
     SetHandle(ctx, 0, new ExchangeStageResource(std::move(stage), exchange));
-    SetHandle(ctx, 1, new AheadExchangeResource(exchange));
+    SetHandle(ctx, 1, new PrefetchExchangeResource(exchange));
   }
 
  private:

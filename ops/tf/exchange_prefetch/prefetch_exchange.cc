@@ -21,13 +21,13 @@ tf::Tensor LookupStepVariant::ToTensor() const {
   return tensor;
 }
 
-Preparation AheadExchange::header() const {
+Preparation PrefetchExchange::header() const {
   Preparation header;
   header.staleness = reads_rows ? 1 : 0;
   return header;
 }
 
-int64_t AheadExchange::max_staleness() const {
+int64_t PrefetchExchange::max_staleness() const {
   const std::shared_ptr<LookupStage> owner = stage.lock();
   return owner == nullptr ? 0 : owner->max_staleness();
 }
@@ -40,7 +40,7 @@ Fingerprint FingerprintOf(const ExchangeLayout& layout, const std::vector<Reques
   return result;
 }
 
-void SeeTables(const OwnParts& parts, std::vector<int64_t>* versions,
+void SeeTables(const LocalSlices& parts, std::vector<int64_t>* versions,
                std::vector<uint32_t>* num_updates) {
   versions->resize(parts.tables.size());
   num_updates->resize(parts.tables.size());
@@ -49,7 +49,7 @@ void SeeTables(const OwnParts& parts, std::vector<int64_t>* versions,
     requests.push_back(
         {parts.tables[p], nullptr, Bags(), nullptr, &(*versions)[p], &(*num_updates)[p]});
   }
-  SeeVersions(requests);
+  ReadVersions(requests);
 }
 
 }  // namespace keras_sparse

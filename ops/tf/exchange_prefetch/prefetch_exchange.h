@@ -26,9 +26,9 @@ struct ExchangeArea {
 };
 
 // What ranks sent each other in a round.
-class RoundContent : public AheadRounds::Content {
+class RoundContent : public PrefetchRounds::Content {
  public:
-  MadeRequest request;  // this rank's; nothing if it has no lookup in the round
+  RowRequestTensors request;  // this rank's; nothing if it has no lookup in the round
   BlockTensors received;
   std::vector<Block> asked;  // of each rank, in `received`
   std::vector<StagedRecords::Hold> holds;
@@ -39,8 +39,8 @@ class RoundContent : public AheadRounds::Content {
 };
 
 // Rounds, and what is done in them.
-struct AheadExchange {
-  AheadExchange(const ExchangeLayout& the_layout, ExchangeArea the_area)
+struct PrefetchExchange {
+  PrefetchExchange(const ExchangeLayout& the_layout, ExchangeArea the_area)
       : layout(the_layout),
         area(std::move(the_area)),
         rounds(layout.num_ranks, layout.rank, area.clock) {}
@@ -51,7 +51,7 @@ struct AheadExchange {
   bool reads_rows = false;
   int64_t number = 0;  // among the stages of its exchange, the same on all ranks
   std::weak_ptr<LookupStage> stage;
-  AheadRounds rounds;
+  PrefetchRounds rounds;
   std::shared_ptr<RoundContent> content;  // the courier's alone: of the round it is in
 
   // What the headers of a round's requests say, so that ranks see that their modes are the same.
@@ -64,7 +64,7 @@ struct AheadExchange {
 // A lookup that has had its round.
 class PreparedRequest : public StagedRows {
  public:
-  std::shared_ptr<AheadExchange> exchange;
+  std::shared_ptr<PrefetchExchange> exchange;
   int64_t round = 0;
   std::shared_ptr<RoundContent> content;
 };
@@ -74,7 +74,7 @@ struct LookupStep {
   std::unique_ptr<StepClock::Waiting> waiting;
   ExchangeArea area;
   std::unique_ptr<PreparedRequest> prepared;  // null if nothing is
-  AheadRounds::Expectation expected;
+  PrefetchRounds::Expectation expected;
   ServedIds served;  // that ranks asked for in the rounds that are expected
   int64_t waited_ns = 0;
   int64_t hidden_ns = 0;
@@ -104,21 +104,22 @@ class ExchangeAreaResource : public tf::ResourceBase {
 };
 
 // The courier's, which takes part in rounds until all ranks' stages have ended.
-class AheadExchangeResource : public tf::ResourceBase {
+class PrefetchExchangeResource : public tf::ResourceBase {
  public:
-  explicit AheadExchangeResource(std::shared_ptr<AheadExchange> exchange)
+  explicit PrefetchExchangeResource(std::shared_ptr<PrefetchExchange> exchange)
       : exchange_(std::move(exchange)) {}
-  std::string DebugString() const override { return "AheadExchange"; }
-  AheadExchange& exchange() const { return *exchange_; }
+  std::string DebugString() const override { return "PrefetchExchange"; }
+  PrefetchExchange& exchange() const { return *exchange_; }
 
  private:
-  std::shared_ptr<AheadExchange> exchange_;
+  std::shared_ptr<PrefetchExchange> exchange_;
 };
 
 // The stage's own: it ends with the last handle to it.
 class ExchangeStageResource : public tf::ResourceBase {
  public:
-  ExchangeStageResource(std::shared_ptr<LookupStage> stage, std::shared_ptr<AheadExchange> exchange)
+  ExchangeStageResource(std::shared_ptr<LookupStage> stage,
+                        std::shared_ptr<PrefetchExchange> exchange)
       : stage_(std::move(stage)), exchange_(std::move(exchange)) {}
   ~ExchangeStageResource() override {
     exchange_->rounds.Close();  // its worker may be waiting for a round
@@ -126,18 +127,18 @@ class ExchangeStageResource : public tf::ResourceBase {
   }
   std::string DebugString() const override { return "ExchangeStage"; }
   const std::shared_ptr<LookupStage>& stage() const { return stage_; }
-  const std::shared_ptr<AheadExchange>& exchange() const { return exchange_; }
+  const std::shared_ptr<PrefetchExchange>& exchange() const { return exchange_; }
 
  private:
   std::shared_ptr<LookupStage> stage_;
-  std::shared_ptr<AheadExchange> exchange_;
+  std::shared_ptr<PrefetchExchange> exchange_;
 };
 
 // Of the inputs of a lookup over ranks.
 Fingerprint FingerprintOf(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs);
 
 // Notes what own tables are now.
-void SeeTables(const OwnParts& parts, std::vector<int64_t>* versions,
+void SeeTables(const LocalSlices& parts, std::vector<int64_t>* versions,
                std::vector<uint32_t>* num_updates);
 
 }  // namespace keras_sparse

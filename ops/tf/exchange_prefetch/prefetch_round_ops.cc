@@ -29,10 +29,10 @@ class NextRoundOp : public tf::OpKernel {
   explicit NextRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    AheadExchange& exchange = courier->exchange();
-    AheadRounds::Turn turn = exchange.rounds.Next();
+    PrefetchExchange& exchange = courier->exchange();
+    PrefetchRounds::Turn turn = exchange.rounds.Next();
     exchange.content = std::static_pointer_cast<RoundContent>(std::move(turn.lookup));
     if (exchange.content == nullptr) {
       exchange.content = std::make_shared<RoundContent>();
@@ -77,11 +77,11 @@ class ServeRoundOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    AheadExchange& exchange = courier->exchange();
+    PrefetchExchange& exchange = courier->exchange();
     RoundContent& content = *exchange.content;
-    OwnParts parts{{}, pools_};
+    LocalSlices parts{{}, pools_};
     TableList handles;
     OP_REQUIRES_OK(ctx, handles.Read(ctx));
     OP_REQUIRES_OK(ctx, parts.Check(exchange.layout, handles));
@@ -103,7 +103,7 @@ class ServeRoundOp : public tf::OpKernel {
   }
 
  private:
-  static Status CheckHeaders(const AheadExchange& exchange, const std::vector<Block>& blocks) {
+  static Status CheckHeaders(const PrefetchExchange& exchange, const std::vector<Block>& blocks) {
     for (const Block& block : blocks) {
       if (Preparation::Read(block.words).staleness == exchange.header().staleness) continue;
       return FailedPrecondition(
@@ -118,8 +118,8 @@ class ServeRoundOp : public tf::OpKernel {
     });
   }
 
-  absl::Status Serve(const AheadExchange& exchange, const OwnParts& parts, RoundContent* content,
-                     BlockOutputs* reply) const {
+  absl::Status Serve(const PrefetchExchange& exchange, const LocalSlices& parts,
+                     RoundContent* content, BlockOutputs* reply) const {
     std::unique_ptr<ServedRows> served;
     ServedIds ids;
     TF_RETURN_IF_ERROR(ToTf(ServedRows::Create(exchange.layout, content->asked, &served)));
@@ -137,7 +137,7 @@ class ServeRoundOp : public tf::OpKernel {
     return status.ok() ? absl::OkStatus() : reply->SetStatus(status);
   }
 
-  static Status FetchAhead(const OwnParts& parts, const ServedIds& ids,
+  static Status FetchAhead(const LocalSlices& parts, const ServedIds& ids,
                            std::vector<StagedRecords::Hold>* holds) {
     for (size_t p = 0; p < parts.tables.size(); ++p) {
       if (!parts.tables[p]->has_lower_tiers()) continue;
@@ -167,9 +167,9 @@ class EndRoundOp : public tf::OpKernel {
   explicit EndRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    AheadExchange& exchange = courier->exchange();
+    PrefetchExchange& exchange = courier->exchange();
     if (exchange.reads_rows) OP_REQUIRES_OK(ctx, exchange.content->reply.ReadInputs(ctx));
     exchange.rounds.End(std::move(exchange.content));
   }
@@ -194,9 +194,9 @@ class FailRoundsOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<AheadExchangeResource> courier;
+    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    AheadExchange& exchange = courier->exchange();
+    PrefetchExchange& exchange = courier->exchange();
     const Status status = FailedPrecondition(message_);
     exchange.rounds.Fail(status);
     BlockOutputs blocks(exchange.layout);

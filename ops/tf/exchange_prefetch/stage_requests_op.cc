@@ -57,7 +57,7 @@ class StageRequestsOp : public tf::OpKernel {
  private:
   static std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::vector<RequestInput> inputs,
                                                   std::shared_ptr<std::vector<tf::Tensor>> tensors,
-                                                  std::shared_ptr<AheadExchange> exchange) {
+                                                  std::shared_ptr<PrefetchExchange> exchange) {
     const Fingerprint fingerprint = FingerprintOf(exchange->layout, inputs);
     const std::shared_ptr<StagingArea> area = exchange->area.area;
     const auto work = [batch, inputs = std::move(inputs), tensors = std::move(tensors),
@@ -70,7 +70,7 @@ class StageRequestsOp : public tf::OpKernel {
   }
 
   static Status Prepare(const std::vector<RequestInput>& inputs,
-                        const std::shared_ptr<AheadExchange>& exchange,
+                        const std::shared_ptr<PrefetchExchange>& exchange,
                         std::unique_ptr<StagedRows>* rows) {
     auto prepared = std::make_unique<PreparedRequest>();
     prepared->exchange = exchange;

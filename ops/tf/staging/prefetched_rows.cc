@@ -7,7 +7,7 @@
 
 namespace keras_sparse {
 
-Status ReadyRows::FetchAhead(const std::vector<LookupRequest>& requests) {
+Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
   for (const LookupRequest& request : requests) {
     holds_.emplace_back();
     KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(
@@ -16,7 +16,7 @@ Status ReadyRows::FetchAhead(const std::vector<LookupRequest>& requests) {
   return Status::Ok();
 }
 
-Status ReadyRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
+Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
   max_staleness_ = max_staleness;
   num_updates_.resize(requests.size());
   versions_.resize(requests.size());
@@ -36,7 +36,7 @@ Status ReadyRows::Read(std::vector<LookupRequest> requests, int64_t max_stalenes
   return LookupRows(requests, &executor);
 }
 
-int64_t ReadyRows::Staleness(const std::vector<LookupRequest>& requests) const {
+int64_t PrefetchedRows::Staleness(const std::vector<LookupRequest>& requests) const {
   int64_t staleness = 0;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const int64_t missed = *requests[i].num_updates - num_updates_[i];
@@ -46,8 +46,8 @@ int64_t ReadyRows::Staleness(const std::vector<LookupRequest>& requests) const {
   return staleness <= max_staleness_ ? staleness : -1;
 }
 
-absl::Status TakeReadyRows(StagingArea* area, std::vector<LookupRequest>* requests,
-                           std::unique_ptr<ReadyRows>* ready) {
+absl::Status TakePrefetchedRows(StagingArea* area, std::vector<LookupRequest>* requests,
+                                std::unique_ptr<PrefetchedRows>* ready) {
   if (!area->MayHaveAny()) return absl::OkStatus();
   const Fingerprint fingerprint = FingerprintOf(*requests);
   std::vector<uint32_t> num_updates(requests->size());
@@ -59,9 +59,9 @@ absl::Status TakeReadyRows(StagingArea* area, std::vector<LookupRequest>* reques
     if (!used.ok()) area->CountDropped();
     TF_RETURN_IF_ERROR(ToTf(used));
     if (rows == nullptr) continue;
-    ready->reset(static_cast<ReadyRows*>(rows.release()));
+    ready->reset(static_cast<PrefetchedRows*>(rows.release()));
     for (size_t i = 0; i < requests->size(); ++i) (*requests)[i].num_updates = &num_updates[i];
-    SeeVersions(*requests);
+    ReadVersions(*requests);
     const int64_t staleness = (*ready)->Staleness(*requests);
     for (LookupRequest& request : *requests) request.num_updates = nullptr;
     if (staleness >= 0) {

@@ -29,7 +29,7 @@ class LookupStageResource : public tf::ResourceBase {
 
 // Of the records below the first tier, that they are staged; and, where a step may use rows that
 // have missed updates, the output of the lookup.
-class ReadyRows : public StagedRows {
+class PrefetchedRows : public StagedRows {
  public:
   // Stages the records of a lookup that are in lower tiers.
   Status FetchAhead(const std::vector<LookupRequest>& requests);
@@ -55,8 +55,8 @@ class ReadyRows : public StagedRows {
 // Takes what was made ready for a lookup, and counts what became of it. Null if nothing was, or its
 // rows must not be used any more. If it has outputs the requests have the tables' versions.
 //   area  of the lookup's first table
-absl::Status TakeReadyRows(StagingArea* area, std::vector<LookupRequest>* requests,
-                           std::unique_ptr<ReadyRows>* ready);
+absl::Status TakePrefetchedRows(StagingArea* area, std::vector<LookupRequest>* requests,
+                                std::unique_ptr<PrefetchedRows>* ready);
 
 }  // namespace keras_sparse
 

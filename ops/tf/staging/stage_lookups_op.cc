@@ -84,7 +84,7 @@ class StageLookupsOp : public tf::OpKernel {
       // TensorFlow's profiler shows ops; this is none.
       const tsl::profiler::TraceMe trace(
           [batch] { return tsl::profiler::TraceMeEncode("StageLookup", {{"batch", batch}}); });
-      auto ready = std::make_unique<ReadyRows>();
+      auto ready = std::make_unique<PrefetchedRows>();
       KERAS_SPARSE_RETURN_IF_ERROR(ready->FetchAhead(requests));
       if (reads_rows) {
         const std::shared_ptr<LookupStage> owner = stage.lock();

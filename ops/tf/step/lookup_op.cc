@@ -88,8 +88,8 @@ class LookupOp : public tf::OpKernel {
       requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), nullptr,
                           versions->flat<int64_t>().data() + i});
     }
-    std::unique_ptr<ReadyRows> ready;
-    OP_REQUIRES_OK(ctx, TakeReadyRows(tables.staging_area(0).get(), &requests, &ready));
+    std::unique_ptr<PrefetchedRows> ready;
+    OP_REQUIRES_OK(ctx, TakePrefetchedRows(tables.staging_area(0).get(), &requests, &ready));
     if (ready != nullptr && ready->has_outputs()) {
       for (int i = 0; i < num_tables; ++i) ctx->set_output(i, ready->outputs()[i]);
       return;

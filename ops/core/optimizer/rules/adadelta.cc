@@ -10,12 +10,12 @@
 namespace keras_sparse {
 namespace {
 
-class Adadelta : public DenseRule {
+class Adadelta : public DeferredRule {
  public:
   explicit Adadelta(const RuleOptions& options)
-      : DenseRule(options, Untouched::kShrink,
-                  {{"accumulated_grad", Rounded(options.constants.at("rho"))},
-                   {"accumulated_delta_var", Rounded(options.constants.at("rho"))}}),
+      : DeferredRule(options, Untouched::kShrink,
+                     {{"accumulated_grad", Rounded(options.constants.at("rho"))},
+                      {"accumulated_delta_var", Rounded(options.constants.at("rho"))}}),
         rho_(static_cast<float>(constant("rho"))),
         one_minus_rho_(static_cast<float>(1 - constant("rho"))),
         epsilon_(static_cast<float>(constant("epsilon"))) {}

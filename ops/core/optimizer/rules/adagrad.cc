@@ -8,10 +8,10 @@
 namespace keras_sparse {
 namespace {
 
-class Adagrad : public DenseRule {
+class Adagrad : public DeferredRule {
  public:
   explicit Adagrad(const RuleOptions& options)
-      : DenseRule(
+      : DeferredRule(
             options, Untouched::kDecay,
             {{"accumulator", 1, static_cast<float>(options.constants.at("initial_accumulator"))}}),
         epsilon_(static_cast<float>(constant("epsilon"))) {}

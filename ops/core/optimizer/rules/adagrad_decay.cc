@@ -18,11 +18,11 @@ class AdagradDecay : public UpdateRule {
  public:
   explicit AdagradDecay(const RuleOptions& options)
       : UpdateRule(options,
-                   RowSchema(options.dim,
-                             {{"accumulator", false,
-                               static_cast<float>(options.constants.at("initial_accumulator"))},
-                              {"num_decays", true, 0}},
-                             false)),
+                   RecordLayout(options.dim,
+                                {{"accumulator", false,
+                                  static_cast<float>(options.constants.at("initial_accumulator"))},
+                                 {"num_decays", true, 0}},
+                                false)),
         initial_accumulator_(static_cast<float>(constant("initial_accumulator"))),
         epsilon_(static_cast<float>(constant("epsilon"))) {}
 

@@ -12,16 +12,16 @@
 namespace keras_sparse {
 namespace {
 
-class Adam : public DenseRule {
+class Adam : public DeferredRule {
  public:
   Adam(const RuleOptions& options, Untouched untouched)
-      : DenseRule(options, untouched,
-                  {{"momentum", RoundedDecay(options.constants.at("beta_1"))},
-                   {"velocity", RoundedDecay(options.constants.at("beta_2"))}}),
+      : DeferredRule(options, untouched,
+                     {{"momentum", RoundedDecay(options.constants.at("beta_1"))},
+                      {"velocity", RoundedDecay(options.constants.at("beta_2"))}}),
         one_minus_beta_1_(static_cast<float>(1 - constant("beta_1"))),
         one_minus_beta_2_(static_cast<float>(1 - constant("beta_2"))),
         epsilon_(static_cast<float>(constant("epsilon"))) {
-    if (lazy())
+    if (defers_moves())
       TrackMoves(RoundedDecay(options.constants.at("beta_1")),
                  std::sqrt(RoundedDecay(options.constants.at("beta_2"))), epsilon_);
   }

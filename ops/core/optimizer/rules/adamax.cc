@@ -12,12 +12,12 @@
 namespace keras_sparse {
 namespace {
 
-class Adamax : public DenseRule {
+class Adamax : public DeferredRule {
  public:
   explicit Adamax(const RuleOptions& options)
-      : DenseRule(options, Untouched::kMove,
-                  {{"momentum", RoundedDecay(options.constants.at("beta_1"))},
-                   {"norm", Rounded(options.constants.at("beta_2"))}}),
+      : DeferredRule(options, Untouched::kMove,
+                     {{"momentum", RoundedDecay(options.constants.at("beta_1"))},
+                      {"norm", Rounded(options.constants.at("beta_2"))}}),
         one_minus_beta_1_(static_cast<float>(1 - constant("beta_1"))),
         beta_2_(static_cast<float>(constant("beta_2"))),
         epsilon_(static_cast<float>(constant("epsilon"))) {

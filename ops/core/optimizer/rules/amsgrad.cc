@@ -14,13 +14,13 @@
 namespace keras_sparse {
 namespace {
 
-class Amsgrad : public DenseRule {
+class Amsgrad : public DeferredRule {
  public:
   explicit Amsgrad(const RuleOptions& options)
-      : DenseRule(options, Untouched::kMove,
-                  {{"momentum", RoundedDecay(options.constants.at("beta_1"))},
-                   {"velocity", RoundedDecay(options.constants.at("beta_2"))},
-                   {"velocity_hat", 1}}),
+      : DeferredRule(options, Untouched::kMove,
+                     {{"momentum", RoundedDecay(options.constants.at("beta_1"))},
+                      {"velocity", RoundedDecay(options.constants.at("beta_2"))},
+                      {"velocity_hat", 1}}),
         one_minus_beta_1_(static_cast<float>(1 - constant("beta_1"))),
         one_minus_beta_2_(static_cast<float>(1 - constant("beta_2"))),
         epsilon_(static_cast<float>(constant("epsilon"))) {

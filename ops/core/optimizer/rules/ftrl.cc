@@ -25,11 +25,11 @@ class Ftrl : public UpdateRule {
  public:
   explicit Ftrl(const RuleOptions& options)
       : UpdateRule(options,
-                   RowSchema(options.dim,
-                             {{"accumulator", false,
-                               static_cast<float>(options.constants.at("initial_accumulator"))},
-                              {"linear", false, 0}},
-                             false)),
+                   RecordLayout(options.dim,
+                                {{"accumulator", false,
+                                  static_cast<float>(options.constants.at("initial_accumulator"))},
+                                 {"linear", false, 0}},
+                                false)),
         power_(static_cast<float>(-constant("learning_rate_power"))),
         l1_(static_cast<float>(constant("l1"))),
         l2_(static_cast<float>(constant("l2"))),

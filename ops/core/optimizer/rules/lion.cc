@@ -21,21 +21,21 @@ float Sign(float x) {
   return x == x ? sign : x;  // NaN shows
 }
 
-class Lion : public DenseRule {
+class Lion : public DeferredRule {
  public:
   explicit Lion(const RuleOptions& options)
-      : DenseRule(options, Untouched::kMove,
-                  {{"momentum", Rounded(options.constants.at("beta_2"))}}),
+      : DeferredRule(options, Untouched::kMove,
+                     {{"momentum", Rounded(options.constants.at("beta_2"))}}),
         beta_1_(static_cast<float>(constant("beta_1"))),
         beta_2_(Rounded(options.constants.at("beta_2"))) {}
 
-  int64_t history_bytes() const override { return DenseRule::history_bytes() + rates_.bytes(); }
+  int64_t history_bytes() const override { return DeferredRule::history_bytes() + rates_.bytes(); }
   void ForgetSteps() override {
-    DenseRule::ForgetSteps();
+    DeferredRule::ForgetSteps();
     rates_.Forget();
   }
   void StartAt(int64_t step) override {
-    DenseRule::StartAt(step);
+    DeferredRule::StartAt(step);
     rates_.StartAt(step);
   }
 
@@ -62,7 +62,7 @@ class Lion : public DenseRule {
   }
 
   void RememberStep() override {
-    DenseRule::RememberStep();
+    DeferredRule::RememberStep();
     rates_.Append(learning_rate_);
   }
 

@@ -8,11 +8,11 @@
 namespace keras_sparse {
 namespace {
 
-class Momentum : public DenseRule {
+class Momentum : public DeferredRule {
  public:
   explicit Momentum(const RuleOptions& options)
-      : DenseRule(options, Untouched::kMove,
-                  {{"momentum", Rounded(options.constants.at("momentum"))}}),
+      : DeferredRule(options, Untouched::kMove,
+                     {{"momentum", Rounded(options.constants.at("momentum"))}}),
         momentum_(static_cast<float>(constant("momentum"))),
         nesterov_(constant("nesterov") != 0) {
     TrackMoves(momentum_, 1, 0);

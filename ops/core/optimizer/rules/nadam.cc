@@ -14,12 +14,12 @@
 namespace keras_sparse {
 namespace {
 
-class Nadam : public DenseRule {
+class Nadam : public DeferredRule {
  public:
   explicit Nadam(const RuleOptions& options)
-      : DenseRule(options, Untouched::kMove,
-                  {{"momentum", Rounded(options.constants.at("beta_1"))},
-                   {"velocity", Rounded(options.constants.at("beta_2"))}}),
+      : DeferredRule(options, Untouched::kMove,
+                     {{"momentum", Rounded(options.constants.at("beta_1"))},
+                      {"velocity", Rounded(options.constants.at("beta_2"))}}),
         one_minus_beta_1_(1 - static_cast<float>(constant("beta_1"))),
         one_minus_beta_2_(1 - static_cast<float>(constant("beta_2"))),
         epsilon_(static_cast<float>(constant("epsilon"))) {

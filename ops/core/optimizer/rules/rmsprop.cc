@@ -14,16 +14,16 @@
 namespace keras_sparse {
 namespace {
 
-class RmsProp : public DenseRule {
+class RmsProp : public DeferredRule {
  public:
   RmsProp(const RuleOptions& options, bool dense)
-      : DenseRule(options, UntouchedOf(options, dense), SlotsOf(options)),
+      : DeferredRule(options, UntouchedOf(options, dense), SlotsOf(options)),
         momentum_(static_cast<float>(constant("momentum"))),
         rho_(static_cast<float>(constant("rho"))),
         one_minus_rho_(static_cast<float>(1 - constant("rho"))),
         epsilon_(static_cast<float>(constant("epsilon"))),
         centered_(constant("centered") != 0) {
-    if (lazy() && momentum_ > 0) TrackMoves(momentum_, 1, 0);
+    if (defers_moves() && momentum_ > 0) TrackMoves(momentum_, 1, 0);
   }
 
  protected:
@@ -44,7 +44,7 @@ class RmsProp : public DenseRule {
     if (momentum_ > 0) {
       MoveBy(missed, record, record + 2 * dim(), row);
     } else {
-      DenseRule::MoveRow(missed, record, row);
+      DeferredRule::MoveRow(missed, record, row);
     }
   }
 

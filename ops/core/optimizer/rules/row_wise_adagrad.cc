@@ -15,10 +15,10 @@ class RowWiseAdagrad : public UpdateRule {
  public:
   explicit RowWiseAdagrad(const RuleOptions& options)
       : UpdateRule(options,
-                   RowSchema(options.dim,
-                             {{"row_accumulator", true,
-                               static_cast<float>(options.constants.at("initial_accumulator"))}},
-                             false)),
+                   RecordLayout(options.dim,
+                                {{"row_accumulator", true,
+                                  static_cast<float>(options.constants.at("initial_accumulator"))}},
+                                false)),
         epsilon_(static_cast<float>(constant("epsilon"))) {}
 
  protected:

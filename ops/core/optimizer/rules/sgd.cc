@@ -6,9 +6,9 @@
 namespace keras_sparse {
 namespace {
 
-class Sgd : public DenseRule {
+class Sgd : public DeferredRule {
  public:
-  explicit Sgd(const RuleOptions& options) : DenseRule(options, Untouched::kDecay, {}) {}
+  explicit Sgd(const RuleOptions& options) : DeferredRule(options, Untouched::kDecay, {}) {}
 
  protected:
   void UpdateRecords(float* const* records, const float* const* gradients,

@@ -22,12 +22,12 @@ Status Failure(const std::string& what, const std::string& path, int error) {
 
 }  // namespace
 
-Status PmemExtent::Create(Env* env, const std::string& path, uint64_t number,
+Status PmemExtent::Create(FileSystem* file_system, const std::string& path, uint64_t number,
                           const EntryLayout& layout, int64_t num_entries,
                           std::unique_ptr<PmemExtent>* extent) {
-  std::unique_ptr<PmemExtent> made(new PmemExtent(env, path, layout));
+  std::unique_ptr<PmemExtent> made(new PmemExtent(file_system, path, layout));
   std::unique_ptr<File> file;
-  KERAS_SPARSE_RETURN_IF_ERROR(env->CreateFile(path, &file));
+  KERAS_SPARSE_RETURN_IF_ERROR(file_system->CreateFile(path, &file));
   made->has_file_ = true;
   KERAS_SPARSE_RETURN_IF_ERROR(made->Map(layout.offset(num_entries)));
   const auto header = MakeFileHeader(kMagic, kVersion, number, layout);
@@ -39,7 +39,7 @@ Status PmemExtent::Create(Env* env, const std::string& path, uint64_t number,
 PmemExtent::~PmemExtent() {
   if (data_ != nullptr) pmem_unmap(data_, mapped_bytes_);
   // It can be no more than a file too many, which the next process clears away.
-  if (has_file_) (void)env_->RemoveFile(path_);
+  if (has_file_) (void)file_system_->RemoveFile(path_);
 }
 
 Status PmemExtent::Map(int64_t bytes) {

@@ -21,7 +21,7 @@ class PmemExtent {
   // Makes the file and maps it. Its blocks are taken from the disk here, so that no later write
   // finds it full, which in a mapping would end the process. ResourceExhausted where there is not
   // the room; no file is left then.
-  static Status Create(Env* env, const std::string& path, uint64_t number,
+  static Status Create(FileSystem* file_system, const std::string& path, uint64_t number,
                        const EntryLayout& layout, int64_t num_entries,
                        std::unique_ptr<PmemExtent>* extent);
   // Removes the file.
@@ -44,8 +44,8 @@ class PmemExtent {
   Status Sync();
 
  private:
-  PmemExtent(Env* env, std::string path, const EntryLayout& layout)
-      : env_(env),
+  PmemExtent(FileSystem* file_system, std::string path, const EntryLayout& layout)
+      : file_system_(file_system),
         path_(std::move(path)),
         layout_(layout),
         stride_(static_cast<size_t>(layout.stride())) {}
@@ -53,7 +53,7 @@ class PmemExtent {
   Status Map(int64_t bytes);
   void Copy(int64_t offset, const char* bytes, size_t num_bytes);
 
-  Env* env_;
+  FileSystem* file_system_;
   std::string path_;
   EntryLayout layout_;
   size_t stride_;

@@ -22,7 +22,7 @@ constexpr int64_t kSpareShare = 64;
 
 Status OpenPmem(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
   PmemOptions pmem;
-  pmem.env = Env::Posix();
+  pmem.file_system = FileSystem::Posix();
   pmem.folder = options.folder;
   pmem.record_bytes = options.record_bytes;
   pmem.capacity = options.capacity;
@@ -49,7 +49,7 @@ int64_t MaxEntries(int64_t capacity, int64_t entries, const EntryLayout& layout)
 }  // namespace
 
 Status PmemStore::Open(const PmemOptions& options, std::unique_ptr<RowStore>* store) {
-  KERAS_SPARSE_RETURN_IF_ERROR(options.env->MakeFolder(options.folder));
+  KERAS_SPARSE_RETURN_IF_ERROR(options.file_system->MakeFolder(options.folder));
   store->reset(new PmemStore(options));
   return Status::Ok();
 }
@@ -67,7 +67,7 @@ PmemStore::PmemStore(const PmemOptions& options)
 
 PmemStore::~PmemStore() {
   extents_.clear();
-  (void)options_.env->RemoveFolder(options_.folder);
+  (void)options_.file_system->RemoveFolder(options_.folder);
 }
 
 int64_t PmemStore::num_rows() const {
@@ -145,8 +145,8 @@ Status PmemStore::AddExtent() {
   std::snprintf(name.data(), name.size(), "/%06llu.pmem", static_cast<unsigned long long>(number));
   const int64_t num_entries = std::min<int64_t>(entries_, max_entries_ - num_entries_);
   std::unique_ptr<PmemExtent> extent;
-  KERAS_SPARSE_RETURN_IF_ERROR(PmemExtent::Create(options_.env, options_.folder + name.data(),
-                                                  number, layout_, num_entries, &extent));
+  KERAS_SPARSE_RETURN_IF_ERROR(PmemExtent::Create(
+      options_.file_system, options_.folder + name.data(), number, layout_, num_entries, &extent));
   std::unique_lock<std::shared_mutex> lock(mutex_);
   extents_.push_back(std::move(extent));
   num_entries_ += num_entries;

@@ -20,7 +20,7 @@
 namespace keras_sparse {
 
 struct PmemOptions {
-  Env* env = nullptr;
+  FileSystem* file_system = nullptr;
   std::string folder;  // of this store alone; made by Open, removed with the store
   int64_t record_bytes = 0;
   // The most that the files may take. ResourceExhausted from Put beyond it.

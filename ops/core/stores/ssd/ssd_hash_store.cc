@@ -21,7 +21,7 @@ constexpr int64_t kRecordsPerLock = 256;
 
 Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
   SsdHashOptions ssd;
-  ssd.env = Env::Posix();
+  ssd.file_system = FileSystem::Posix();
   ssd.folder = options.folder;
   ssd.record_bytes = options.record_bytes;
   ssd.capacity = options.capacity;
@@ -35,12 +35,12 @@ Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store
 }
 
 // Some file systems refuse direct I/O as a file is made, others as it is written.
-Status TryDirectIo(Env* env, const std::string& folder) {
+Status TryDirectIo(FileSystem* file_system, const std::string& folder) {
   const std::string path = folder + "/direct";
   std::unique_ptr<File> file;
-  Status status = env->CreateDirectFile(path, &file);
+  Status status = file_system->CreateDirectFile(path, &file);
   if (status.ok()) status = file->Write(0, "tried", 5);
-  if (status.ok()) return env->RemoveFile(path);
+  if (status.ok()) return file_system->RemoveFile(path);
   return Status(status.code(),
                 "`storage_path` must be on a file system with direct I/O; take another one, or "
                 "unset KERAS_SPARSE_SSDHASH_DIRECT_IO. Received: " +
@@ -52,11 +52,11 @@ const bool kRegistered = RowStore::Register("ssdhash", OpenSsdHash);
 }  // namespace
 
 Status SsdHashStore::Open(const SsdHashOptions& options, std::unique_ptr<RowStore>* store) {
-  KERAS_SPARSE_RETURN_IF_ERROR(options.env->MakeFolder(options.folder));
+  KERAS_SPARSE_RETURN_IF_ERROR(options.file_system->MakeFolder(options.folder));
   if (options.direct_io) {
-    const Status tried = TryDirectIo(options.env, options.folder);
+    const Status tried = TryDirectIo(options.file_system, options.folder);
     if (!tried.ok()) {
-      (void)options.env->RemoveFolder(options.folder);
+      (void)options.file_system->RemoveFolder(options.folder);
       return tried;
     }
   }
@@ -79,7 +79,7 @@ SsdHashStore::SsdHashStore(const SsdHashOptions& options, const EntryLayout& lay
 SsdHashStore::~SsdHashStore() {
   compaction_ = nullptr;
   segments_.clear();
-  (void)options_.env->RemoveFolder(options_.folder);
+  (void)options_.file_system->RemoveFolder(options_.folder);
 }
 
 int64_t SsdHashStore::num_rows() const {
@@ -139,7 +139,7 @@ Status SsdHashStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
   // By position, so that the disk is asked in the order of its files.
   std::sort(located.begin(), located.end(),
             [](const Located& a, const Located& b) { return a.position < b.position; });
-  return options_.env->ReadMany(located.size(), [&](size_t i) {
+  return options_.file_system->ReadMany(located.size(), [&](size_t i) {
     const auto [position, place] = located[i];
     return segments[SegmentOf(position)]->ReadRecord(EntryOf(position), keys[place], to[place]);
   });
@@ -191,9 +191,9 @@ Status SsdHashStore::BeginSegment() {
   std::snprintf(name.data(), name.size(), "/%06llu.seg",
                 static_cast<unsigned long long>(num_begun_));
   std::shared_ptr<SsdSegment> segment;
-  KERAS_SPARSE_RETURN_IF_ERROR(SsdSegment::Create(options_.env, options_.folder + name.data(),
-                                                  num_begun_, layout_, options_.direct_io,
-                                                  &segment));
+  KERAS_SPARSE_RETURN_IF_ERROR(SsdSegment::Create(options_.file_system,
+                                                  options_.folder + name.data(), num_begun_,
+                                                  layout_, options_.direct_io, &segment));
   ++num_begun_;
   if (number == segments_.size()) segments_.emplace_back();
   segments_[number] = std::move(segment);

@@ -19,7 +19,7 @@
 namespace keras_sparse {
 
 struct SsdHashOptions {
-  Env* env = nullptr;
+  FileSystem* file_system = nullptr;
   std::string folder;  // of this store alone; made by Open, removed with the store
   int64_t record_bytes = 0;
   // The most that the files may take, but for the segment that a compaction writes before it

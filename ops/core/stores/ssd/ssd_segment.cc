@@ -15,13 +15,13 @@ constexpr int64_t kBufferBytes = int64_t{1} << 20;
 
 }  // namespace
 
-Status SsdSegment::Create(Env* env, const std::string& path, uint64_t number,
+Status SsdSegment::Create(FileSystem* file_system, const std::string& path, uint64_t number,
                           const EntryLayout& layout, bool direct_io,
                           std::shared_ptr<SsdSegment>* segment) {
   const auto header = MakeFileHeader(kMagic, kVersion, number, layout);
-  std::shared_ptr<SsdSegment> made(new SsdSegment(env, path, layout));
-  KERAS_SPARSE_RETURN_IF_ERROR(direct_io ? env->CreateDirectFile(path, &made->file_)
-                                         : env->CreateFile(path, &made->file_));
+  std::shared_ptr<SsdSegment> made(new SsdSegment(file_system, path, layout));
+  KERAS_SPARSE_RETURN_IF_ERROR(direct_io ? file_system->CreateDirectFile(path, &made->file_)
+                                         : file_system->CreateFile(path, &made->file_));
   KERAS_SPARSE_RETURN_IF_ERROR(made->file_->Write(0, header.data(), header.size()));
   *segment = std::move(made);
   return Status::Ok();
@@ -31,7 +31,7 @@ SsdSegment::~SsdSegment() {
   if (file_ == nullptr) return;
   file_.reset();
   // It can be no more than a file too many, which the next process clears away.
-  (void)env_->RemoveFile(path_);
+  (void)file_system_->RemoveFile(path_);
 }
 
 Status SsdSegment::Append(int64_t key, const char* record) {
@@ -95,12 +95,12 @@ Status SsdSegment::Seal() {
   return Status::Ok();
 }
 
-Status ReadSegment(Env* env, const std::string& path, int64_t record_bytes, int64_t first,
-                   const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
+Status ReadSegment(FileSystem* file_system, const std::string& path, int64_t record_bytes,
+                   int64_t first, const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
                    std::vector<char>* records) {
   const EntryLayout layout{record_bytes};
   std::unique_ptr<File> file;
-  KERAS_SPARSE_RETURN_IF_ERROR(env->OpenFile(path, &file));
+  KERAS_SPARSE_RETURN_IF_ERROR(file_system->OpenFile(path, &file));
   std::array<char, EntryLayout::kHeaderBytes> header;
   KERAS_SPARSE_RETURN_IF_ERROR(file->Read(0, EntryLayout::kHeaderBytes, header.data()));
   uint64_t number;

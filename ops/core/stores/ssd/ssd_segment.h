@@ -22,7 +22,7 @@ namespace keras_sparse {
 class SsdSegment {
  public:
   // Makes the file, with its header. With `direct_io`, its bytes go past the page cache.
-  static Status Create(Env* env, const std::string& path, uint64_t number,
+  static Status Create(FileSystem* file_system, const std::string& path, uint64_t number,
                        const EntryLayout& layout, bool direct_io,
                        std::shared_ptr<SsdSegment>* segment);
   // Removes the file.
@@ -44,7 +44,7 @@ class SsdSegment {
   bool is_sealed() const { return is_sealed_; }
   // A second name for the file, which stays when this one goes.
   // REQUIRES: is_sealed()
-  Status Link(const std::string& path) const { return env_->LinkFile(path_, path); }
+  Status Link(const std::string& path) const { return file_system_->LinkFile(path_, path); }
   const std::string& path() const { return path_; }
 
   // Whether an entry is still in the buffer, and its record there.
@@ -72,12 +72,12 @@ class SsdSegment {
   }
 
  private:
-  SsdSegment(Env* env, std::string path, const EntryLayout& layout)
-      : env_(env), path_(std::move(path)), layout_(layout) {}
+  SsdSegment(FileSystem* file_system, std::string path, const EntryLayout& layout)
+      : file_system_(file_system), path_(std::move(path)), layout_(layout) {}
 
   Status Flush();
 
-  Env* env_;
+  FileSystem* file_system_;
   std::string path_;
   EntryLayout layout_;
   std::unique_ptr<File> file_;
@@ -93,8 +93,8 @@ class SsdSegment {
 //   is_alive       (n), whether each entry, from `first` on, is wanted
 //   keys, records  those of the wanted ones are appended
 // InvalidArgument if the file is none of such records, DataLoss if it is damaged.
-Status ReadSegment(Env* env, const std::string& path, int64_t record_bytes, int64_t first,
-                   const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
+Status ReadSegment(FileSystem* file_system, const std::string& path, int64_t record_bytes,
+                   int64_t first, const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
                    std::vector<char>* records);
 
 }  // namespace keras_sparse

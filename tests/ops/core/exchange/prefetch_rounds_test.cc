@@ -24,7 +24,7 @@ constexpr int64_t kNothing = -1;
 constexpr size_t kMaxRounds = 100;
 
 // What every rank sent in a round: the numbers of their lookups.
-class Numbers : public AheadRounds::Content {
+class Numbers : public PrefetchRounds::Content {
  public:
   explicit Numbers(int64_t own) : own_number(own) {}
   const int64_t own_number;
@@ -37,7 +37,7 @@ class Ranks {
   explicit Ranks(size_t num_ranks) : sent_(num_ranks, kNothing), leaves_(num_ranks) {
     for (size_t r = 0; r < num_ranks; ++r) {
       clocks.push_back(std::make_shared<StepClock>());
-      rounds.push_back(std::make_unique<AheadRounds>(num_ranks, r, clocks.back()));
+      rounds.push_back(std::make_unique<PrefetchRounds>(num_ranks, r, clocks.back()));
       rounds.back()->KeepAtLeast(kMaxRounds);
     }
     for (size_t r = 0; r < num_ranks; ++r) {
@@ -61,7 +61,7 @@ class Ranks {
 
   // The lookup of each rank that this one expects, when its own is in `round`.
   std::vector<int64_t> Expected(size_t rank, int64_t round) const {
-    const AheadRounds::Expectation expected = rounds[rank]->Expect(round);
+    const PrefetchRounds::Expectation expected = rounds[rank]->Expect(round);
     std::vector<int64_t> numbers;
     for (size_t r = 0; r < expected.contents.size(); ++r) {
       const auto* content = static_cast<const Numbers*>(expected.contents[r].get());
@@ -71,13 +71,13 @@ class Ranks {
   }
 
   std::vector<std::shared_ptr<StepClock>> clocks;
-  std::vector<std::unique_ptr<AheadRounds>> rounds;
+  std::vector<std::unique_ptr<PrefetchRounds>> rounds;
 
  private:
   void Carry(size_t rank) {
     bool is_last = false;
     while (!is_last) {
-      const AheadRounds::Turn turn = rounds[rank]->Next();
+      const PrefetchRounds::Turn turn = rounds[rank]->Next();
       auto content = std::static_pointer_cast<Numbers>(turn.lookup);
       if (content == nullptr) content = std::make_shared<Numbers>(kNothing);
       content->all = Exchange(rank, content->own_number, turn.is_leaving, &is_last);
@@ -139,7 +139,7 @@ TEST(AheadRoundsTest, WhatStepsHaveSeenIsDropped) {
   OnAll(2, [&](size_t r) {
     for (int64_t batch = 0; batch < 4; ++batch) ranks.HandIn(r, batch);
   });
-  ranks.rounds[0]->See({1, 1});
+  ranks.rounds[0]->MarkUsed({1, 1});
   EXPECT_EQ(ranks.Expected(0, 1), (std::vector<int64_t>{kNothing, kNothing}));
   EXPECT_EQ(ranks.Expected(0, 2), (std::vector<int64_t>{2, 2}));
 }
@@ -153,7 +153,7 @@ TEST(AheadRoundsTest, ADifferenceBetweenRanksIsExpectedFromThenOn) {
   const uint32_t before = ranks.rounds[0]->Expect(1).checksum();
   EXPECT_EQ(before, ranks.rounds[1]->Expect(2).checksum());
   EXPECT_EQ(ranks.Expected(0, 1), (std::vector<int64_t>{1, 0}));
-  for (size_t r = 0; r < 2; ++r) ranks.rounds[r]->See({1, 2});
+  for (size_t r = 0; r < 2; ++r) ranks.rounds[r]->MarkUsed({1, 2});
   EXPECT_EQ(ranks.Expected(0, 2), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(ranks.Expected(1, 3), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(ranks.rounds[0]->Expect(2).checksum(), ranks.rounds[1]->Expect(3).checksum());
@@ -168,7 +168,7 @@ TEST(AheadRoundsTest, ARankThatIsBehindLeavesRoundsOutOnce) {
   });
   // Several steps see it before the next round.
   for (int64_t batch = 0; batch < 2; ++batch) {
-    for (size_t r = 0; r < 2; ++r) ranks.rounds[r]->See({batch, batch + 1});
+    for (size_t r = 0; r < 2; ++r) ranks.rounds[r]->MarkUsed({batch, batch + 1});
   }
   std::vector<int64_t> rounds(2);
   OnAll(2, [&](size_t r) {
@@ -201,7 +201,7 @@ TEST(AheadRoundsTest, ARankThatHasEndedTakesPartUntilAllHave) {
 }
 
 TEST(AheadRoundsTest, AFailureIsThatOfLookupsAndOfTheCourier) {
-  AheadRounds rounds(2, 0, std::make_shared<StepClock>());
+  PrefetchRounds rounds(2, 0, std::make_shared<StepClock>());
   std::thread courier([&] {
     EXPECT_FALSE(rounds.Next().is_over);
     rounds.Fail(FailedPrecondition("no network"));
@@ -257,7 +257,7 @@ TEST(AheadRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
     for (const auto& each : round_of) rounds.push_back(each[static_cast<size_t>(step)]);
     if (std::count(rounds.begin(), rounds.end(), kNothing) > 0) continue;
     bool are_expected = true;
-    std::vector<AheadRounds::Expectation> expected;
+    std::vector<PrefetchRounds::Expectation> expected;
     for (size_t r = 0; r < kRanks; ++r) {
       expected.push_back(ranks.rounds[r]->Expect(rounds[r]));
       are_expected &= expected[r].rounds == rounds;
@@ -270,7 +270,7 @@ TEST(AheadRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
         num_used += number == step ? 1 : 0;
       }
     }
-    for (size_t r = 0; r < kRanks; ++r) ranks.rounds[r]->See(rounds);
+    for (size_t r = 0; r < kRanks; ++r) ranks.rounds[r]->MarkUsed(rounds);
   }
   for (std::thread& worker : workers) worker.join();
   EXPECT_GT(num_used, 0);

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/testing.h"
 
@@ -37,9 +37,9 @@ class BlockFile : public File {
   std::unique_ptr<File> file_;
 };
 
-std::unique_ptr<File> Create(Env* env, const std::string& path) {
+std::unique_ptr<File> Create(FileSystem* file_system, const std::string& path) {
   std::unique_ptr<File> blocks;
-  EXPECT_TRUE(IsOk(env->CreateFile(path, &blocks)));
+  EXPECT_TRUE(IsOk(file_system->CreateFile(path, &blocks)));
   return std::make_unique<DirectFile>(std::make_unique<BlockFile>(std::move(blocks)));
 }
 
@@ -61,7 +61,7 @@ void ExpectHolds(const File& file, const std::string& bytes, std::mt19937* rando
 
 TEST(DirectFile, HoldsWhatIsAppendedInPiecesOfAnySize) {
   const TempFolder folder;
-  const auto file = Create(Env::Posix(), folder / "file");
+  const auto file = Create(FileSystem::Posix(), folder / "file");
   std::mt19937 random(1);
   std::string written;
   for (const size_t n : {64, 1, 4031, 4096, 4095, 2, 100000, 8192, 7, 5000}) {
@@ -75,17 +75,17 @@ TEST(DirectFile, HoldsWhatIsAppendedInPiecesOfAnySize) {
 
 TEST(DirectFile, HoldsAPieceThatIsWrittenAgainAfterAFailure) {
   const TempFolder folder;
-  FaultyEnv env;
-  const auto file = Create(&env, folder / "file");
+  FaultyFileSystem file_system;
+  const auto file = Create(&file_system, folder / "file");
   std::mt19937 random(2);
   std::string written;
   for (int i = 0; i < 20; ++i) {
     const std::string piece = RandomBytes(random() % 9000, &random);
     const auto offset = static_cast<int64_t>(written.size());
-    env.writes_left = 0;
+    file_system.writes_left = 0;
     EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
                           file->Write(offset, piece.data(), static_cast<int64_t>(piece.size()))));
-    env.writes_left = INT64_MAX;
+    file_system.writes_left = INT64_MAX;
     if (!written.empty()) ExpectHolds(*file, written, &random);
     ASSERT_TRUE(IsOk(file->Write(offset, piece.data(), static_cast<int64_t>(piece.size()))));
     written += piece;
@@ -95,7 +95,7 @@ TEST(DirectFile, HoldsAPieceThatIsWrittenAgainAfterAFailure) {
 
 TEST(DirectFile, TakesAnEarlierPieceAgain) {
   const TempFolder folder;
-  const auto file = Create(Env::Posix(), folder / "file");
+  const auto file = Create(FileSystem::Posix(), folder / "file");
   std::mt19937 random(3);
   std::string written = RandomBytes(30000, &random);
   ASSERT_TRUE(IsOk(file->Write(0, written.data(), 30000)));
@@ -110,7 +110,7 @@ TEST(DirectFile, TakesAnEarlierPieceAgain) {
 
 TEST(DirectFile, SaysWhereItEnds) {
   const TempFolder folder;
-  const auto file = Create(Env::Posix(), folder / "file");
+  const auto file = Create(FileSystem::Posix(), folder / "file");
   ASSERT_TRUE(IsOk(file->Write(0, "abc", 3)));
   std::string read(10000, '?');
   EXPECT_TRUE(IsOk(file->Read(0, 3, read.data())));
@@ -120,7 +120,7 @@ TEST(DirectFile, SaysWhereItEnds) {
 TEST(DirectFile, ReadsAndWritesNothingWithoutMemory) {
   const TempFolder folder;
   std::unique_ptr<File> file;
-  ASSERT_TRUE(IsOk(Env::Posix()->CreateFile(folder / "file", &file)));
+  ASSERT_TRUE(IsOk(FileSystem::Posix()->CreateFile(folder / "file", &file)));
   DirectFile direct(std::move(file));
   std::thread([&] {  // which has had no blocks yet
     EXPECT_TRUE(IsOk(direct.Write(0, nullptr, 0)));

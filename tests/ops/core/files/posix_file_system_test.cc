@@ -20,7 +20,7 @@
 namespace keras_sparse {
 namespace posix_file_system_test {
 
-Env* const kEnv = Env::Posix();
+FileSystem* const kEnv = FileSystem::Posix();
 
 std::unique_ptr<File> Create(const std::string& path) {
   std::unique_ptr<File> file;
@@ -28,7 +28,7 @@ std::unique_ptr<File> Create(const std::string& path) {
   return file;
 }
 
-TEST(PosixEnv, ReadsWhatWasWritten) {
+TEST(PosixFileSystem, ReadsWhatWasWritten) {
   const TempFolder folder;
   const auto file = Create(folder / "a");
   ASSERT_TRUE(IsOk(file->Write(0, "hello world", 11)));
@@ -39,7 +39,7 @@ TEST(PosixEnv, ReadsWhatWasWritten) {
   ASSERT_TRUE(IsOk(file->Read(11, 0, text.data())));
 }
 
-TEST(PosixEnv, SaysWhereAFileEnds) {
+TEST(PosixFileSystem, SaysWhereAFileEnds) {
   const TempFolder folder;
   const auto file = Create(folder / "short");
   ASSERT_TRUE(IsOk(file->Write(0, "12345", 5)));
@@ -49,7 +49,7 @@ TEST(PosixEnv, SaysWhereAFileEnds) {
                         file->Read(3, 8, text.data())));
 }
 
-TEST(PosixEnv, GivesAFileASecondName) {
+TEST(PosixFileSystem, GivesAFileASecondName) {
   const TempFolder folder;
   const auto file = Create(folder / "a");
   ASSERT_TRUE(IsOk(file->Write(0, "12345", 5)));
@@ -75,7 +75,7 @@ TEST(PosixEnv, GivesAFileASecondName) {
                         kEnv->OpenFile(folder / "a", &linked)));
 }
 
-TEST(PosixEnv, NamesThePathOfWhatFails) {
+TEST(PosixFileSystem, NamesThePathOfWhatFails) {
   const TempFolder folder;
   std::unique_ptr<File> file;
   const std::string missing = folder / "no/such/folder/file";
@@ -94,7 +94,7 @@ TEST(PosixEnv, NamesThePathOfWhatFails) {
                         kEnv->RemoveFile(folder / "missing")));
 }
 
-TEST(PosixEnv, MakesAndRemovesFolders) {
+TEST(PosixFileSystem, MakesAndRemovesFolders) {
   const TempFolder folder;
   ASSERT_TRUE(IsOk(kEnv->MakeFolder(folder / "a/b/c")));
   ASSERT_TRUE(IsOk(kEnv->MakeFolder(folder / "a/b/c")));
@@ -108,7 +108,7 @@ TEST(PosixEnv, MakesAndRemovesFolders) {
   EXPECT_TRUE(folder.Contents().empty());
 }
 
-TEST(PosixEnv, ReadsThousandsAtOnceFromSeveralThreads) {
+TEST(PosixFileSystem, ReadsThousandsAtOnceFromSeveralThreads) {
   const TempFolder folder;
   const auto file = Create(folder / "numbers");
   std::vector<int64_t> numbers(20000);
@@ -130,7 +130,7 @@ TEST(PosixEnv, ReadsThousandsAtOnceFromSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(PosixEnv, ReportsTheFirstOfManyReadsThatFails) {
+TEST(PosixFileSystem, ReportsTheFirstOfManyReadsThatFails) {
   const TempFolder folder;
   const auto file = Create(folder / "file");
   ASSERT_TRUE(IsOk(file->Write(0, std::string(1000, 'x').data(), 1000)));
@@ -145,7 +145,7 @@ TEST(PosixEnv, ReportsTheFirstOfManyReadsThatFails) {
   EXPECT_EQ(std::count(to.begin(), to.end(), 'x'), 998) << "the others are read all the same";
 }
 
-TEST(PosixEnv, DoesNotTakeALockOnAFileThatIsGone) {
+TEST(PosixFileSystem, DoesNotTakeALockOnAFileThatIsGone) {
   // Threads stand for processes: a lock belongs to the open file.
   const TempFolder folder;
   const std::string path = folder / "lock";
@@ -154,7 +154,7 @@ TEST(PosixEnv, DoesNotTakeALockOnAFileThatIsGone) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 3000; ++i) {
-        std::unique_ptr<Env::Lock> lock;
+        std::unique_ptr<FileSystem::Lock> lock;
         if (!kEnv->LockFile(path, &lock).ok()) continue;
         EXPECT_EQ(holders.fetch_add(1), 0);
         holders.fetch_sub(1);
@@ -165,16 +165,16 @@ TEST(PosixEnv, DoesNotTakeALockOnAFileThatIsGone) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(PosixEnv, LocksAFileAgainstOtherProcesses) {
+TEST(PosixFileSystem, LocksAFileAgainstOtherProcesses) {
   const TempFolder folder;
   const std::string path = folder / "lock";
-  std::unique_ptr<Env::Lock> lock;
+  std::unique_ptr<FileSystem::Lock> lock;
   ASSERT_TRUE(IsOk(kEnv->LockFile(path, &lock)));
   const auto other_process_gets_it = [&path] {
     const pid_t child = ::fork();
     if (child == 0) {
-      std::unique_ptr<Env::Lock> theirs;
-      const Status status = Env::Posix()->LockFile(path, &theirs);
+      std::unique_ptr<FileSystem::Lock> theirs;
+      const Status status = FileSystem::Posix()->LockFile(path, &theirs);
       const bool is_told = status.message().find("another has it") != std::string::npos;
       ::_exit(status.ok() ? 1 : is_told ? 0 : 2);
     }
@@ -187,7 +187,7 @@ TEST(PosixEnv, LocksAFileAgainstOtherProcesses) {
   EXPECT_EQ(other_process_gets_it(), 1);
 }
 
-TEST(PosixEnv, SaysThatADirectFileMayNotBeLonger) {
+TEST(PosixFileSystem, SaysThatADirectFileMayNotBeLonger) {
   const TempFolder folder;
   std::unique_ptr<File> file;
   const Status made = kEnv->CreateDirectFile(folder / "file", &file);

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/testing.h"
 
@@ -22,7 +22,7 @@ namespace storage_folder_test {
 using Contents = std::set<std::string>;
 
 Status Make(const std::string& path, std::unique_ptr<StorageFolder>* folder) {
-  return StorageFolder::Make(Env::Posix(), path, folder);
+  return StorageFolder::Make(FileSystem::Posix(), path, folder);
 }
 
 // What is there while a path has one table.
@@ -89,19 +89,19 @@ TEST(StorageFolder, RefusesAPathThatAnotherProcessUses) {
   const TempFolder temp;
   std::unique_ptr<StorageFolder> folder;
   ASSERT_TRUE(IsOk(Make(temp.path(), &folder)));
-  Env* const env = Env::Posix();  // what the objects hold that the child ends
+  FileSystem* const file_system = FileSystem::Posix();  // what the objects hold that the child ends
   const pid_t child = ::fork();
   if (child == 0) {
     // As a process that begins anew: it knows nothing of the lock.
-    std::unique_ptr<Env::Lock> lock;
-    const Status status = Env::Posix()->LockFile(temp / "keras_sparse.lock", &lock);
+    std::unique_ptr<FileSystem::Lock> lock;
+    const Status status = FileSystem::Posix()->LockFile(temp / "keras_sparse.lock", &lock);
     if (status.message().find("another has it") == std::string::npos) ::_exit(1);
     // And as what it is.
     std::unique_ptr<StorageFolder> theirs;
     const Status made = Make(temp.path(), &theirs);
     if (made.message().find("forked") == std::string::npos) ::_exit(2);
     folder.reset();
-    (void)env->RemoveFolder(temp.path());
+    (void)file_system->RemoveFolder(temp.path());
     ::_exit(0);
   }
   int state = 0;
@@ -147,8 +147,8 @@ TEST(StorageFolder, LeavesThePathToWhomeverHasItSince) {
   // Another open file stands for another process.
   std::filesystem::create_directories(path + "/keras_sparse-table-000000");
   std::ofstream(path + "/keras_sparse.own-000000");
-  std::unique_ptr<Env::Lock> theirs;
-  ASSERT_TRUE(IsOk(Env::Posix()->LockFile(path + "/keras_sparse.lock", &theirs)));
+  std::unique_ptr<FileSystem::Lock> theirs;
+  ASSERT_TRUE(IsOk(FileSystem::Posix()->LockFile(path + "/keras_sparse.lock", &theirs)));
   first.reset();
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "another has it", Make(path, &first)));
   Contents expected = OneTable("ssd/", "000000");
@@ -179,39 +179,39 @@ TEST(StorageFolder, LeavesNothingWhereItCannotBeMade) {
 
 // Each call of the file system in its turn.
 struct FailingCall {
-  std::atomic<int64_t> FaultyEnv::* calls_left;
+  std::atomic<int64_t> FaultyFileSystem::* calls_left;
   int64_t succeed;
   std::string error;
 };
 
-const FailingCall kFailingCalls[] = {{&FaultyEnv::folders_left, 0, "could not make folder"},
-                                     {&FaultyEnv::folders_left, 1, "could not make folder"},
-                                     {&FaultyEnv::locks_left, 0, "could not lock"},
-                                     {&FaultyEnv::lists_left, 0, "could not list"}};
+const FailingCall kFailingCalls[] = {{&FaultyFileSystem::folders_left, 0, "could not make folder"},
+                                     {&FaultyFileSystem::folders_left, 1, "could not make folder"},
+                                     {&FaultyFileSystem::locks_left, 0, "could not lock"},
+                                     {&FaultyFileSystem::lists_left, 0, "could not list"}};
 
 TEST(StorageFolder, LeavesNothingWhereTheFileSystemFails) {
   for (const FailingCall& call : kFailingCalls) {
     const TempFolder temp;
     const std::string path = temp / "rows";
-    FaultyEnv env;
+    FaultyFileSystem file_system;
     std::unique_ptr<StorageFolder> folder;
-    env.*call.calls_left = call.succeed;
-    const Status status = StorageFolder::Make(&env, path, &folder);
+    file_system.*call.calls_left = call.succeed;
+    const Status status = StorageFolder::Make(&file_system, path, &folder);
     EXPECT_FALSE(status.ok());
     EXPECT_TRUE(FailsWith(status.code(), "`storage_path` must be a folder in which", status));
     EXPECT_TRUE(FailsWith(status.code(), call.error + " '" + path, status));
     EXPECT_EQ(temp.Contents(), Contents{});
-    env.*call.calls_left = INT64_MAX;
-    ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &folder)));
+    file_system.*call.calls_left = INT64_MAX;
+    ASSERT_TRUE(IsOk(StorageFolder::Make(&file_system, path, &folder)));
     // Another table: the first one has its folder whatever becomes of the second.
     std::ofstream(folder->path() + "/file") << "rows";
     const Contents before = temp.Contents();
     std::unique_ptr<StorageFolder> second;
-    env.folders_left = 1;
-    EXPECT_FALSE(StorageFolder::Make(&env, path, &second).ok());
+    file_system.folders_left = 1;
+    EXPECT_FALSE(StorageFolder::Make(&file_system, path, &second).ok());
     EXPECT_EQ(temp.Contents(), before);
-    env.folders_left = INT64_MAX;
-    EXPECT_TRUE(IsOk(StorageFolder::Make(&env, path, &second)));
+    file_system.folders_left = INT64_MAX;
+    EXPECT_TRUE(IsOk(StorageFolder::Make(&file_system, path, &second)));
     folder.reset();
     second.reset();
     EXPECT_EQ(temp.Contents(), Contents{});
@@ -221,19 +221,19 @@ TEST(StorageFolder, LeavesNothingWhereTheFileSystemFails) {
 TEST(StorageFolder, IsClearOfWhatOthersLeftOnceItCouldBeListed) {
   const TempFolder temp;
   const std::string path = temp / "rows";
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   std::unique_ptr<StorageFolder> first;
   std::unique_ptr<StorageFolder> second;
-  ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &first)));
+  ASSERT_TRUE(IsOk(StorageFolder::Make(&file_system, path, &first)));
   // Another process has had the path, and was killed.
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path + "/keras_sparse-table-000001/ssdhash-0");
   std::ofstream(path + "/keras_sparse.own-000001");
-  env.lists_left = 0;
-  EXPECT_TRUE(
-      FailsWith(StatusCode::kDataLoss, "could not list", StorageFolder::Make(&env, path, &second)));
-  env.lists_left = INT64_MAX;
-  ASSERT_TRUE(IsOk(StorageFolder::Make(&env, path, &second)));
+  file_system.lists_left = 0;
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "could not list",
+                        StorageFolder::Make(&file_system, path, &second)));
+  file_system.lists_left = INT64_MAX;
+  ASSERT_TRUE(IsOk(StorageFolder::Make(&file_system, path, &second)));
   Contents expected = OneTable("rows/", "000001");
   expected.insert("rows");
   EXPECT_EQ(temp.Contents(), expected);

@@ -22,44 +22,44 @@ std::unique_ptr<Initializer> Uniform() {
   return initializer;
 }
 
-std::unique_ptr<FirstTier> Open(int64_t num_rows, const RowSchema& schema) {
+std::unique_ptr<FirstTier> Open(int64_t num_rows, const RecordLayout& layout) {
   std::unique_ptr<FirstTier> tier;
   ThreadExecutor executor(2, 7);
-  EXPECT_TRUE(IsOk(DenseTier::Open(num_rows, schema, *Uniform(), &executor, &tier)));
+  EXPECT_TRUE(IsOk(ArrayTier::Open(num_rows, layout, *Uniform(), &executor, &tier)));
   return tier;
 }
 
-TEST(DenseTier, KeepsTheContractOfAFirstTier) {
+TEST(ArrayTier, KeepsTheContractOfAFirstTier) {
   std::vector<int64_t> keys(10000);
   std::iota(keys.begin(), keys.end(), 0);
-  CheckTier([](const RowSchema& schema) { return Open(10000, schema); }, keys, 10000);
+  CheckTier([](const RecordLayout& layout) { return Open(10000, layout); }, keys, 10000);
 }
 
-TEST(DenseTier, StartsWithTheInitialRowsAndSlots) {
-  const RowSchema schema(5, {{"accumulator", false, 0.1f}}, true);
-  const auto tier = Open(300, schema);
+TEST(ArrayTier, StartsWithTheInitialRowsAndSlots) {
+  const RecordLayout layout(5, {{"accumulator", false, 0.1f}}, true);
+  const auto tier = Open(300, layout);
   for (int64_t row = 0; row < 300; ++row) {
     std::vector<float> expected(10, 0.1f);
     Uniform()->Fill(row, 5, expected.data());
     const float* record = Find(*tier, row);
     EXPECT_EQ(std::vector<float>(record, record + 10), expected);
-    EXPECT_EQ(schema.LastStep(record), 0);
+    EXPECT_EQ(layout.LastStep(record), 0);
   }
 }
 
-TEST(DenseTier, ClearBringsTheInitialRowsBackAsOfItsStep) {
-  const RowSchema schema(2, {{"accumulator", false, 0.1f}}, true);
-  const auto tier = Open(100, schema);
+TEST(ArrayTier, ClearBringsTheInitialRowsBackAsOfItsStep) {
+  const RecordLayout layout(2, {{"accumulator", false, 0.1f}}, true);
+  const auto tier = Open(100, layout);
   const std::vector<float> before(Find(*tier, 42), Find(*tier, 42) + 4);
   std::fill_n(Find(*tier, 42), 4, 7.0f);
   ThreadExecutor executor(2);
   ASSERT_TRUE(IsOk(tier->Clear(*Uniform(), 7, &executor)));
   EXPECT_EQ(std::vector<float>(Find(*tier, 42), Find(*tier, 42) + 4), before);
-  EXPECT_EQ(schema.LastStep(Find(*tier, 42)), 7);
+  EXPECT_EQ(layout.LastStep(Find(*tier, 42)), 7);
 }
 
-TEST(DenseTier, HasNoRowOutsideItsRange) {
-  const auto tier = Open(10, RowSchema(1, {}, false));
+TEST(ArrayTier, HasNoRowOutsideItsRange) {
+  const auto tier = Open(10, RecordLayout(1, {}, false));
   for (const int64_t key : {int64_t{-1}, int64_t{10}, std::numeric_limits<int64_t>::min(),
                             std::numeric_limits<int64_t>::max()}) {
     EXPECT_FALSE(tier->Accepts(key));
@@ -67,31 +67,31 @@ TEST(DenseTier, HasNoRowOutsideItsRange) {
   }
 }
 
-TEST(DenseTier, EndsAWalkFromACursorItDoesNotHave) {
+TEST(ArrayTier, EndsAWalkFromACursorItDoesNotHave) {
   std::vector<int64_t> keys;
   std::vector<const float*> records;
-  EXPECT_EQ(Open(10, RowSchema(1, {}, false))->Walk(10, 5, &keys, &records), -1);
-  EXPECT_EQ(Open(10, RowSchema(1, {}, false))->Walk(int64_t{1} << 43, 5, &keys, &records), -1);
+  EXPECT_EQ(Open(10, RecordLayout(1, {}, false))->Walk(10, 5, &keys, &records), -1);
+  EXPECT_EQ(Open(10, RecordLayout(1, {}, false))->Walk(int64_t{1} << 43, 5, &keys, &records), -1);
   EXPECT_TRUE(keys.empty());
 }
 
-TEST(DenseTier, KeepsAllItsRows) {
-  const auto tier = Open(10, RowSchema(1, {}, false));
+TEST(ArrayTier, KeepsAllItsRows) {
+  const auto tier = Open(10, RecordLayout(1, {}, false));
   EXPECT_FALSE(tier->Erase(3));
   EXPECT_NE(Find(*tier, 3), nullptr);
   EXPECT_EQ(tier->num_rows(), 10);
 }
 
-TEST(DenseTier, NeedsHardlyMoreThanItsRecords) {
-  EXPECT_LE(Open(100000, RowSchema(7, {}, false))->bytes(), 100000 * 28 * 102 / 100);
+TEST(ArrayTier, NeedsHardlyMoreThanItsRecords) {
+  EXPECT_LE(Open(100000, RecordLayout(7, {}, false))->bytes(), 100000 * 28 * 102 / 100);
 }
 
-TEST(DenseTier, KeepsRowsThatCrossThePiecesOfARelayout) {
+TEST(ArrayTier, KeepsRowsThatCrossThePiecesOfARelayout) {
   // 80 MiB, more than a piece, and a record that no page is a multiple of.
   const int64_t num_rows = (80 << 20) / 516;
-  const auto tier = Open(num_rows, RowSchema(129, {}, false));
+  const auto tier = Open(num_rows, RecordLayout(129, {}, false));
   ThreadExecutor executor(2, 1000);
-  ASSERT_TRUE(IsOk(tier->Relayout(RowSchema(129, {{"norm", true, 3}}, false), 0, &executor)));
+  ASSERT_TRUE(IsOk(tier->Relayout(RecordLayout(129, {{"norm", true, 3}}, false), 0, &executor)));
   const auto initializer = Uniform();
   std::vector<float> expected(130, 3);
   for (int64_t row = 0; row < num_rows; row += 7) {
@@ -101,15 +101,15 @@ TEST(DenseTier, KeepsRowsThatCrossThePiecesOfARelayout) {
   }
 }
 
-TEST(DenseTier, RefusesASizeThatNoMachineHas) {
+TEST(ArrayTier, RefusesASizeThatNoMachineHas) {
   std::unique_ptr<FirstTier> tier;
   ThreadExecutor executor(1);
-  EXPECT_TRUE(FailsWith(
-      StatusCode::kInvalidArgument, "must fit 62 bits",
-      DenseTier::Open(int64_t{1} << 60, RowSchema(64, {}, false), *Uniform(), &executor, &tier)));
-  EXPECT_TRUE(FailsWith(
-      StatusCode::kResourceExhausted, "must fit the machine",
-      DenseTier::Open(int64_t{1} << 52, RowSchema(64, {}, false), *Uniform(), &executor, &tier)));
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must fit 62 bits",
+                        ArrayTier::Open(int64_t{1} << 60, RecordLayout(64, {}, false), *Uniform(),
+                                        &executor, &tier)));
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "must fit the machine",
+                        ArrayTier::Open(int64_t{1} << 52, RecordLayout(64, {}, false), *Uniform(),
+                                        &executor, &tier)));
 }
 
 }  // namespace array_tier_test

@@ -13,15 +13,15 @@
 namespace keras_sparse {
 namespace cache_strategy_test {
 
-std::unique_ptr<RowOrder> Create(const std::string& strategy, int64_t num_rows) {
-  std::unique_ptr<RowOrder> order;
-  EXPECT_TRUE(IsOk(RowOrder::Create(strategy, &order)));
+std::unique_ptr<CacheStrategy> Create(const std::string& strategy, int64_t num_rows) {
+  std::unique_ptr<CacheStrategy> order;
+  EXPECT_TRUE(IsOk(CacheStrategy::Create(strategy, &order)));
   order->Resize(num_rows);
   return order;
 }
 
 // The rows from the coldest to the hottest.
-std::vector<uint32_t> Sorted(const RowOrder& order, std::vector<uint32_t> rows, uint32_t now) {
+std::vector<uint32_t> Sorted(const CacheStrategy& order, std::vector<uint32_t> rows, uint32_t now) {
   std::stable_sort(rows.begin(), rows.end(), [&](uint32_t a, uint32_t b) {
     return order.Score(a, now) < order.Score(b, now);
   });
@@ -30,7 +30,7 @@ std::vector<uint32_t> Sorted(const RowOrder& order, std::vector<uint32_t> rows, 
 
 using Rows = std::vector<uint32_t>;
 
-TEST(RowOrder, OfRecencyPutsTheLastUsedLast) {
+TEST(CacheStrategy, OfRecencyPutsTheLastUsedLast) {
   const auto order = Create("LRU", 4);
   for (uint32_t row = 0; row < 4; ++row) order->Start(row, row);
   EXPECT_EQ(Sorted(*order, {0, 1, 2, 3}, 3), (Rows{0, 1, 2, 3}));
@@ -40,7 +40,7 @@ TEST(RowOrder, OfRecencyPutsTheLastUsedLast) {
   EXPECT_EQ(order->bytes(), 16);
 }
 
-TEST(RowOrder, OfFrequencyPutsTheMostUsedLastAndBreaksTiesByRecency) {
+TEST(CacheStrategy, OfFrequencyPutsTheMostUsedLastAndBreaksTiesByRecency) {
   const auto order = Create("LFU", 4);
   for (uint32_t row = 0; row < 4; ++row) order->Start(row, row);
   for (uint32_t now = 4; now < 8; ++now) order->Use(1, now);
@@ -48,7 +48,7 @@ TEST(RowOrder, OfFrequencyPutsTheMostUsedLastAndBreaksTiesByRecency) {
   EXPECT_EQ(Sorted(*order, {0, 1, 2, 3}, 8), (Rows{2, 3, 0, 1}));
 }
 
-TEST(RowOrder, OfFrequencyForgetsWhatWasHotLongAgo) {
+TEST(CacheStrategy, OfFrequencyForgetsWhatWasHotLongAgo) {
   const auto order = Create("LFU", 2);
   order->Start(0, 0);
   for (uint32_t now = 1; now < 1000; ++now) order->Use(0, now);
@@ -59,7 +59,7 @@ TEST(RowOrder, OfFrequencyForgetsWhatWasHotLongAgo) {
   EXPECT_EQ(Sorted(*order, {0, 1}, 20000), (Rows{0, 1}));
 }
 
-TEST(RowOrder, IsRightWhenTheClockWraps) {
+TEST(CacheStrategy, IsRightWhenTheClockWraps) {
   for (const char* strategy : {"LRU", "LFU"}) {
     const auto order = Create(strategy, 2);
     order->Start(0, ~uint32_t{0} - 1);
@@ -68,7 +68,7 @@ TEST(RowOrder, IsRightWhenTheClockWraps) {
   }
 }
 
-TEST(RowOrder, MovesARowWithItsPast) {
+TEST(CacheStrategy, MovesARowWithItsPast) {
   for (const char* strategy : {"LRU", "LFU"}) {
     const auto order = Create(strategy, 3);
     order->Start(0, 5);
@@ -79,11 +79,11 @@ TEST(RowOrder, MovesARowWithItsPast) {
   }
 }
 
-TEST(RowOrder, NamesTheStrategiesThereAre) {
-  std::unique_ptr<RowOrder> order;
+TEST(CacheStrategy, NamesTheStrategiesThereAre) {
+  std::unique_ptr<CacheStrategy> order;
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
                         "must be one of ('LRU', 'LFU'). Received: cache_strategy='FIFO'",
-                        RowOrder::Create("FIFO", &order)));
+                        CacheStrategy::Create("FIFO", &order)));
 }
 
 }  // namespace cache_strategy_test

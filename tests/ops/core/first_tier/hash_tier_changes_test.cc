@@ -20,7 +20,7 @@ namespace hash_tier_changes_test {
 class LimitedTier {
  public:
   LimitedTier(int64_t limit_bytes, const std::string& strategy) {
-    EXPECT_TRUE(IsOk(HashTier::Open(RowSchema(8, {}, false), {limit_bytes, strategy}, &tier_)));
+    EXPECT_TRUE(IsOk(HashTier::Open(RecordLayout(8, {}, false), {limit_bytes, strategy}, &tier_)));
     tier_->TrackChanges();
   }
 
@@ -126,7 +126,7 @@ TEST(HashTier, DoesNotTakeARowForTheChangedOneThatHadItsNumber) {
 
 TEST(HashTier, KeepsWhatHasChangedIfDemotionFails) {
   std::unique_ptr<FirstTier> tier;
-  ASSERT_TRUE(IsOk(HashTier::Open(RowSchema(8, {}, false), {20000, "LRU"}, &tier)));
+  ASSERT_TRUE(IsOk(HashTier::Open(RecordLayout(8, {}, false), {20000, "LRU"}, &tier)));
   ThreadExecutor executor(2);
   std::vector<int64_t> keys;
   for (int64_t key = 0; key < 3000; ++key) keys.push_back(key);

@@ -28,14 +28,14 @@ std::vector<int64_t> ManyKeys(int64_t n) {
 }
 
 TEST(HashTier, KeepsTheContractOfAFirstTier) {
-  const auto open = [](const RowSchema& schema) { return std::make_unique<HashTier>(schema); };
+  const auto open = [](const RecordLayout& layout) { return std::make_unique<HashTier>(layout); };
   CheckTier(open, ManyKeys(20000), 20000);
   CheckTier(open, ExtremeKeys(), 5);
   CheckTier(open, {}, 0);
 }
 
 TEST(HashTier, AcceptsEveryKeyAndHasNoneAtFirst) {
-  const HashTier tier(RowSchema(1, {}, false));
+  const HashTier tier(RecordLayout(1, {}, false));
   for (const int64_t key : ExtremeKeys()) {
     EXPECT_TRUE(tier.Accepts(key));
     EXPECT_EQ(Find(tier, key), nullptr);
@@ -43,7 +43,7 @@ TEST(HashTier, AcceptsEveryKeyAndHasNoneAtFirst) {
 }
 
 TEST(HashTier, TellsCreatedRowsFromFoundOnes) {
-  HashTier tier(RowSchema(1, {}, false));
+  HashTier tier(RecordLayout(1, {}, false));
   FindOrCreate(&tier, {5});
   const std::vector<int64_t> keys = {4, 5, 6};
   std::vector<float*> records(3);
@@ -55,7 +55,7 @@ TEST(HashTier, TellsCreatedRowsFromFoundOnes) {
 }
 
 TEST(HashTier, ErasesARowAndUsesItsPlaceAgain) {
-  HashTier tier(RowSchema(2, {}, false));
+  HashTier tier(RecordLayout(2, {}, false));
   const int64_t key = 77;
   const float* record = FindOrCreate(&tier, {key})[0];
   EXPECT_TRUE(tier.Erase(key));
@@ -66,7 +66,7 @@ TEST(HashTier, ErasesARowAndUsesItsPlaceAgain) {
 }
 
 TEST(HashTier, ClearDropsAllRowsAndTheirMemory) {
-  HashTier tier(RowSchema(16, {}, false));
+  HashTier tier(RecordLayout(16, {}, false));
   const int64_t empty_bytes = tier.bytes();
   FindOrCreate(&tier, ManyKeys(10000));
   EXPECT_GT(tier.bytes(), 640000);
@@ -80,10 +80,11 @@ TEST(HashTier, ClearDropsAllRowsAndTheirMemory) {
 }
 
 TEST(HashTier, LetsThreadsCreateRowsOfDifferentPartsAtOnce) {
-  HashTier tier(RowSchema(4, {}, false));
+  HashTier tier(RecordLayout(4, {}, false));
   const std::vector<int64_t> keys = ManyKeys(20000);
   std::vector<std::vector<int64_t>> parts(64);
-  for (const int64_t key : keys) parts[TopBits(HashKey(key), tier.max_part_bits())].push_back(key);
+  for (const int64_t key : keys)
+    parts[TopBits(HashKey(key), tier.max_partition_bits())].push_back(key);
   ThreadExecutor executor(4);
   executor.ParallelFor(64, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
@@ -101,7 +102,7 @@ TEST(HashTier, LetsThreadsCreateRowsOfDifferentPartsAtOnce) {
 }
 
 TEST(HashTier, EndsAWalkFromACursorItDoesNotHave) {
-  HashTier tier(RowSchema(1, {}, false));
+  HashTier tier(RecordLayout(1, {}, false));
   FindOrCreate(&tier, ManyKeys(100));
   std::vector<int64_t> keys;
   std::vector<const float*> records;
@@ -112,7 +113,7 @@ TEST(HashTier, EndsAWalkFromACursorItDoesNotHave) {
 
 TEST(HashTier, NeedsAtMostAQuarterMoreThanRecordsOfTypicalWidth) {
   // 64 floats and as many of an accumulator.
-  HashTier tier(RowSchema(64, {{"accumulator", false, 0}}, false));
+  HashTier tier(RecordLayout(64, {{"accumulator", false, 0}}, false));
   std::vector<int64_t> keys = ManyKeys(60000);
   for (size_t begin = 0; begin < keys.size(); begin += 1000) {
     FindOrCreate(&tier, {keys.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -124,7 +125,7 @@ TEST(HashTier, NeedsAtMostAQuarterMoreThanRecordsOfTypicalWidth) {
 
 TEST(HashTier, GivesBackWhatWentBeyondTheLimitOnceRowsAreErased) {
   std::unique_ptr<FirstTier> tier;
-  ASSERT_TRUE(IsOk(HashTier::Open(RowSchema(8, {}, false), {20000, "LRU"}, &tier)));
+  ASSERT_TRUE(IsOk(HashTier::Open(RecordLayout(8, {}, false), {20000, "LRU"}, &tier)));
   ThreadExecutor executor(2);
   tier->BeginUpdate();
   FindOrCreate(tier.get(), Range(0, 3000));

@@ -16,7 +16,7 @@ namespace keras_sparse {
 namespace partition_gradients_test {
 
 // Asked for a block at a time, as a step does.
-std::vector<std::vector<float>> Gradients(PartGradients* part, int64_t dim) {
+std::vector<std::vector<float>> Gradients(PartitionGradients* part, int64_t dim) {
   std::vector<std::vector<float>> gradients;
   for (int64_t begin = 0; begin < part->num_unique(); begin += kBlockRows) {
     std::array<int64_t, kBlockRows> uniques;
@@ -45,13 +45,13 @@ std::vector<GradientSource> SourceOf(const Case& c, const std::vector<float>& gr
   return GradientSource::Make({{c.ids.data(), c.bags, grads.data(), c.dim}}, Inline());
 }
 
-void Find(const GradientSource& source, const Case& c, bool in_order, PartGradients* part) {
+void Find(const GradientSource& source, const Case& c, bool in_order, PartitionGradients* part) {
   part->Find(source, c.ids.data(), source.names(), static_cast<int64_t>(c.ids.size()), c.num_rows,
              in_order);
 }
 
 // Both ways, by an object that was used before.
-void ExpectBothWaysRight(const Case& c, PartGradients* part) {
+void ExpectBothWaysRight(const Case& c, PartitionGradients* part) {
   std::vector<float> grads = RandomFloats(c.bags.num_bags * c.dim, 7);
   for (size_t i = 0; i < grads.size(); i += 5) grads[i] = i % 2 == 0 ? 0.0f : -0.0f;
   const std::vector<GradientSource> sources = SourceOf(c, grads);
@@ -73,8 +73,8 @@ void ExpectBothWaysRight(const Case& c, PartGradients* part) {
   }
 }
 
-TEST(PartGradients, AreTheSumsOfTheirOccurrencesEitherWay) {
-  PartGradients part;
+TEST(PartitionGradients, AreTheSumsOfTheirOccurrencesEitherWay) {
+  PartitionGradients part;
   for (const int64_t dim : {1, 3, 4, 8, 12, 16, 32, 33, 64, 100}) {
     for (const int64_t num_rows : {0, 500}) {
       const std::vector<int64_t> ids = RandomIds(3000, 0, 499, 1);
@@ -83,8 +83,8 @@ TEST(PartGradients, AreTheSumsOfTheirOccurrencesEitherWay) {
   }
 }
 
-TEST(PartGradients, AreThoseOfBagsByEachCombiner) {
-  PartGradients part;
+TEST(PartitionGradients, AreThoseOfBagsByEachCombiner) {
+  PartitionGradients part;
   const std::vector<int64_t> splits = RandomSplits(500, 5, 1);
   const std::vector<int64_t> ids = RandomIds(splits.back(), 0, 300, 2);
   const std::vector<float> weights = RandomFloats(splits.back(), 3);
@@ -97,15 +97,15 @@ TEST(PartGradients, AreThoseOfBagsByEachCombiner) {
   }
 }
 
-TEST(PartGradients, OfIdsThatOccurInManyBlocks) {
-  PartGradients part;
+TEST(PartitionGradients, OfIdsThatOccurInManyBlocks) {
+  PartitionGradients part;
   for (const int64_t dim : {1, 8, 33}) {
     const std::vector<int64_t> ids = RandomIds(2000, 0, 9, 4);
     ExpectBothWaysRight({ids, NoBags(ids), dim, 0}, &part);
   }
 }
 
-TEST(PartGradients, AreHandedOutAsTheyStandWhereTheyAreGathered) {
+TEST(PartitionGradients, AreHandedOutAsTheyStandWhereTheyAreGathered) {
   constexpr int64_t kDim = 128;
   for (const int64_t n : {100, 4096, 4097}) {
     std::vector<int64_t> ids(static_cast<size_t>(n));
@@ -113,7 +113,7 @@ TEST(PartGradients, AreHandedOutAsTheyStandWhereTheyAreGathered) {
     const Case c = {ids, NoBags(ids), kDim, 0};
     const std::vector<float> grads = RandomFloats(n * kDim, 7);
     const std::vector<GradientSource> sources = SourceOf(c, grads);
-    PartGradients part;
+    PartitionGradients part;
     for (const bool in_order : {true, false}) {
       Find(sources[0], c, in_order, &part);
       const int64_t last = n - 1;
@@ -127,14 +127,14 @@ TEST(PartGradients, AreHandedOutAsTheyStandWhereTheyAreGathered) {
   }
 }
 
-TEST(PartGradients, OfNothingAreNone) {
-  PartGradients part;
+TEST(PartitionGradients, OfNothingAreNone) {
+  PartitionGradients part;
   const std::vector<int64_t> none;
   ExpectBothWaysRight({none, NoBags(none), 8, 0}, &part);
   ExpectBothWaysRight({none, NoBags(none), 8, 100}, &part);
 }
 
-TEST(PartGradients, AddInInputOrder) {
+TEST(PartitionGradients, AddInInputOrder) {
   // The first one is lost beside the large number, and the second one is not. Backwards it is 1 too
   // many.
   const std::vector<float> values = {1 << 24, 1, -(1 << 24), 1};
@@ -144,7 +144,7 @@ TEST(PartGradients, AddInInputOrder) {
     std::vector<float> grads;
     for (const float value : values) grads.insert(grads.end(), static_cast<size_t>(dim), value);
     const std::vector<GradientSource> sources = SourceOf(c, grads);
-    PartGradients part;
+    PartitionGradients part;
     for (const bool in_order : {true, false}) {
       Find(sources[0], c, in_order, &part);
       EXPECT_EQ(Gradients(&part, dim)[0], std::vector<float>(static_cast<size_t>(dim), 1.0f));

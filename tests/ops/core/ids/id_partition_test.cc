@@ -14,8 +14,8 @@
 namespace keras_sparse {
 namespace id_partition_test {
 
-IdList ListOf(const std::vector<int64_t>& ids, int max_part_bits) {
-  return {ids.data(), static_cast<int64_t>(ids.size()), max_part_bits};
+IdList ListOf(const std::vector<int64_t>& ids, int max_partition_bits) {
+  return {ids.data(), static_cast<int64_t>(ids.size()), max_partition_bits};
 }
 
 // Every id once, at a position that is its own, equal ids in one part, positions rising.

@@ -195,8 +195,8 @@ TEST(Age, TakesNoByteOfATableThatDoesNotKeepIt) {
   ASSERT_TRUE(IsOk(plain->Import(rows.keys.data(), 1, rows.records.data(), 6, Inline(), &age)));
   for (const bool keeps : {false, true}) {
     const auto rule = UpdateRule::None(3, keeps);
-    EXPECT_EQ(rule->schema().record_bytes(), keeps ? 16 : 12);
-    EXPECT_EQ(rule->schema().record_floats(), 3);
+    EXPECT_EQ(rule->layout().record_bytes(), keeps ? 16 : 12);
+    EXPECT_EQ(rule->layout().record_floats(), 3);
   }
 }
 

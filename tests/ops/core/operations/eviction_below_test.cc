@@ -12,7 +12,7 @@
 #include "ops/core/stores/cascade_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/eviction_testing.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -118,9 +118,9 @@ TEST(EvictionBelow, GivesRoomToATableWhoseDiskIsFull) {
 
 TEST(EvictionBelow, ChangesNothingIfATierCannotBeRead) {
   const TempFolder folder;
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   SsdHashOptions options;
-  options.env = &env;
+  options.file_system = &file_system;
   options.folder = folder / "store";
   options.record_bytes = kRecordBytes;
   options.segment_bytes = 4096;

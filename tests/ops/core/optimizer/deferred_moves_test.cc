@@ -48,7 +48,7 @@ TEST(LazyRule, IsAppliedByReadingWithoutAWrite) {
   ASSERT_TRUE(IsOk(store->Get(&key, 1, reinterpret_cast<char*>(record.data()), &found)));
   EXPECT_EQ(record[0], -1024);
   EXPECT_EQ(record[2], 1024);
-  EXPECT_EQ(RowSchema(2, {{"velocity", false, 0}}, true).LastStep(record.data()), 1);
+  EXPECT_EQ(RecordLayout(2, {{"velocity", false, 0}}, true).LastStep(record.data()), 1);
 }
 
 TEST(LazyRule, ExportsRecordsAsOfTheCurrentStep) {
@@ -122,13 +122,13 @@ TEST(LazyRule, CountsStepsAcrossTheEndOfItsStepWord) {
   ASSERT_TRUE(IsOk(UpdateRule::Create(DriftRule(), &rule)));
   std::vector<float> record = {0, 1024, 0};
   // Three steps before the one at which the word is zero again, as it is for a new rule.
-  rule->schema().SetLastStep(record.data(), (int64_t{1} << 32) - 3);
+  rule->layout().SetLastStep(record.data(), (int64_t{1} << 32) - 3);
   EXPECT_FALSE(rule->IsCurrent(record.data()));
   rule->CatchUp(record.data());
   EXPECT_EQ(record[0], -512 - 256 - 128);
   EXPECT_EQ(record[1], 128);
   EXPECT_TRUE(rule->IsCurrent(record.data()));
-  EXPECT_EQ(rule->schema().LastStep(record.data()), 0);
+  EXPECT_EQ(rule->layout().LastStep(record.data()), 0);
 }
 
 TEST(LazyRule, ChangesNoBitOverALowerTierOrOnManyThreads) {

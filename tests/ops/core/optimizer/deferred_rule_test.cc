@@ -28,8 +28,8 @@ std::unique_ptr<UpdateRule> Create(RuleOptions options, int64_t dim) {
 }
 
 std::vector<float> NewRecord(const UpdateRule& rule, float row) {
-  std::vector<float> record(static_cast<size_t>(rule.schema().record_bytes() / 4), row);
-  rule.schema().InitializeSlots(record.data(), rule.step());
+  std::vector<float> record(static_cast<size_t>(rule.layout().record_bytes() / 4), row);
+  rule.layout().InitializeSlots(record.data(), rule.step());
   return record;
 }
 

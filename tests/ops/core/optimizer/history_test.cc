@@ -1,5 +1,5 @@
-// What a lazy rule remembers of past steps takes little memory beside the rows, however many steps
-// there are.
+// What a rule that defers moves remembers of past steps takes little memory beside the rows,
+// however many steps there are.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ class Remembering {
     options.dim = kDim;
     EXPECT_TRUE(IsOk(UpdateRule::Create(options, &rule_)));
     records_.resize(kRows, std::vector<float>(Width()));
-    for (auto& record : records_) rule_->schema().InitializeSlots(record.data(), 0);
+    for (auto& record : records_) rule_->layout().InitializeSlots(record.data(), 0);
   }
   void Step(const std::vector<float>& numbers, int64_t key, const std::vector<float>& gradient) {
     rule_->BeginStep(numbers);
@@ -69,7 +69,7 @@ class Remembering {
   int64_t history_bytes() const { return rule_->history_bytes(); }
 
  private:
-  size_t Width() const { return static_cast<size_t>(rule_->schema().record_bytes() / 4); }
+  size_t Width() const { return static_cast<size_t>(rule_->layout().record_bytes() / 4); }
 
   std::unique_ptr<UpdateRule> rule_;
   std::vector<std::vector<float>> records_;

@@ -36,7 +36,7 @@ class Training {
     EXPECT_TRUE(IsOk(UpdateRule::Create(options_, &rule_)));
     for (int64_t key = 0; key < kRows; ++key) {
       records_.push_back(RandomFloats(width(), static_cast<uint64_t>(key)));
-      rule_->schema().InitializeSlots(records_.back().data(), 0);
+      rule_->layout().InitializeSlots(records_.back().data(), 0);
     }
   }
 
@@ -73,13 +73,13 @@ class Training {
       std::vector<float> record(copy, copy + width());
       rule_->CatchUp(record.data());
       result.insert(result.end(), record.begin(),
-                    record.begin() + static_cast<std::ptrdiff_t>(rule_->schema().record_floats()));
+                    record.begin() + static_cast<std::ptrdiff_t>(rule_->layout().record_floats()));
     }
     return result;
   }
   // What a saved rule makes of them.
   std::vector<float> CaughtUpBy(const SavedRule& saved) const {
-    std::vector<float> result(static_cast<size_t>(num_copies() * saved.schema().record_floats()),
+    std::vector<float> result(static_cast<size_t>(num_copies() * saved.layout().record_floats()),
                               std::numeric_limits<float>::quiet_NaN());
     ThreadExecutor executor(3);
     EXPECT_TRUE(IsOk(saved.CatchUp(copies_.data(), num_copies(), saved.record_words(),
@@ -93,7 +93,7 @@ class Training {
   int64_t num_copies() const { return static_cast<int64_t>(copies_.size()) / width(); }
 
  private:
-  int64_t width() const { return rule_->schema().record_bytes() / 4; }
+  int64_t width() const { return rule_->layout().record_bytes() / 4; }
 
   const RuleCase& case_;
   RuleOptions options_;
@@ -110,7 +110,7 @@ TEST_P(EverySavedRule, CatchesUpWithTheBitsOfTheRuleItself) {
   Training training(GetParam());
   training.Run(700);
   const RuleHistory history = training.rule().history();
-  EXPECT_EQ(history.first_step, training.rule().lazy() ? 0 : 700);
+  EXPECT_EQ(history.first_step, training.rule().defers_moves() ? 0 : 700);
   EXPECT_EQ(history.step, 700);
   const auto saved = OpenSaved(training.options(), history);
   EXPECT_GT(training.num_copies(), 100);
@@ -124,7 +124,7 @@ TEST_P(EverySavedRule, CatchesUpFromWhereTheRuleHasForgottenWhatWasBefore) {
   training.DropCopies();
   training.Run(400);
   const RuleHistory history = training.rule().history();
-  EXPECT_EQ(history.first_step, training.rule().lazy() ? 333 : 733);
+  EXPECT_EQ(history.first_step, training.rule().defers_moves() ? 333 : 733);
   EXPECT_EQ(history.step, 733);
   const auto saved = OpenSaved(training.options(), history);
   EXPECT_EQ(Bits(training.CaughtUpBy(*saved)), Bits(training.CaughtUp()));
@@ -145,8 +145,8 @@ TEST_P(EverySavedRule, OutlivesConstantsThatMakeNoSense) {
       options.constants[constant.first] = value;
       const auto saved = OpenSaved(options, history);
       std::vector<float> raw(static_cast<size_t>(saved->record_words()), 1.0f);
-      saved->schema().SetLastStep(raw.data(), 6);
-      std::vector<float> record(static_cast<size_t>(saved->schema().record_floats()));
+      saved->layout().SetLastStep(raw.data(), 6);
+      std::vector<float> record(static_cast<size_t>(saved->layout().record_floats()));
       EXPECT_TRUE(
           IsOk(saved->CatchUp(raw.data(), 1, saved->record_words(), record.data(), Inline())));
     }
@@ -161,9 +161,9 @@ RuleOptions MomentumRule() { return {"momentum", 1, {{"momentum", 0.5}, {"nester
 RuleHistory TenSteps() { return {100, 110, 1, {3, 7}, {1, 2}}; }
 
 // A row and a momentum of 64, as of a step.
-std::vector<float> RawRecord(const RowSchema& schema, int64_t step) {
+std::vector<float> RawRecord(const RecordLayout& layout, int64_t step) {
   std::vector<float> raw = {0, 64, 0};
-  schema.SetLastStep(raw.data(), step);
+  layout.SetLastStep(raw.data(), step);
   return raw;
 }
 
@@ -171,7 +171,7 @@ TEST(SavedRule, MovesARecordByTheStepsItHasMissed) {
   const auto saved = OpenSaved(MomentumRule(), TenSteps());
   std::vector<float> record(2);
   for (const auto& [step, row] : {std::pair<int64_t, float>{110, 0}, {109, 32}, {107, 56}}) {
-    const std::vector<float> raw = RawRecord(saved->schema(), step);
+    const std::vector<float> raw = RawRecord(saved->layout(), step);
     ASSERT_TRUE(IsOk(saved->CatchUp(raw.data(), 1, 3, record.data(), Inline())));
     EXPECT_EQ(record, (std::vector<float>{row, step == 110 ? 64 : step == 109 ? 32.0f : 8.0f}));
   }
@@ -183,11 +183,11 @@ TEST(SavedRule, KnowsStepsAcrossTheEndOfTheStepWord) {
   std::vector<float> record(2);
   for (const auto& [step, row] :
        {std::pair<int64_t, float>{first, 60}, {first + 2, 48}, {first + 4, 0}}) {
-    const std::vector<float> raw = RawRecord(saved->schema(), step);
+    const std::vector<float> raw = RawRecord(saved->layout(), step);
     ASSERT_TRUE(IsOk(saved->CatchUp(raw.data(), 1, 3, record.data(), Inline())));
     EXPECT_EQ(record[0], row);
   }
-  const std::vector<float> raw = RawRecord(saved->schema(), first + 5);
+  const std::vector<float> raw = RawRecord(saved->layout(), first + 5);
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: records[0] of step 3",
                         saved->CatchUp(raw.data(), 1, 3, record.data(), Inline())));
 }
@@ -198,7 +198,7 @@ TEST(SavedRule, RefusesTheFirstRecordOfAStepItDoesNotKnow) {
   for (const int64_t step : {99, 111}) {
     std::vector<float> raw;
     for (int64_t i = 0; i < 40; ++i) {
-      const std::vector<float> record = RawRecord(saved->schema(), i < 17 ? 104 : step);
+      const std::vector<float> record = RawRecord(saved->layout(), i < 17 ? 104 : step);
       raw.insert(raw.end(), record.begin(), record.end());
     }
     std::vector<float> records(80);

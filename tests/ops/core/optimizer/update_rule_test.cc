@@ -90,21 +90,21 @@ TEST_P(EachRule, LaysOutItsSlots) {
   RuleOptions options = GetParam().options;
   options.dim = 3;
   const auto rule = Create(options);
-  const RowSchema& schema = rule->schema();
-  ASSERT_EQ(schema.slots().size(), GetParam().slots.size());
-  for (size_t s = 0; s < schema.slots().size(); ++s) {
-    EXPECT_EQ(schema.slots()[s].per_row, GetParam().slots[s].per_row);
-    EXPECT_EQ(schema.slots()[s].initial_value, static_cast<float>(GetParam().slots[s].value));
+  const RecordLayout& layout = rule->layout();
+  ASSERT_EQ(layout.slots().size(), GetParam().slots.size());
+  for (size_t s = 0; s < layout.slots().size(); ++s) {
+    EXPECT_EQ(layout.slots()[s].per_row, GetParam().slots[s].per_row);
+    EXPECT_EQ(layout.slots()[s].initial_value, static_cast<float>(GetParam().slots[s].value));
   }
-  EXPECT_EQ(schema.dim(), 3);
+  EXPECT_EQ(layout.dim(), 3);
 }
 
 TEST_P(EachRule, KeepsAStepOnlyForWhatHappensWithoutAGradient) {
   RuleOptions options = GetParam().options;
   const bool only_decay_happens = options.rule == "sgd" || options.rule == "adagrad";
-  EXPECT_EQ(Create(options)->lazy(), GetParam().dense && !only_decay_happens);
+  EXPECT_EQ(Create(options)->defers_moves(), GetParam().dense && !only_decay_happens);
   options.weight_decay = 0.1;
-  EXPECT_EQ(Create(options)->lazy(), GetParam().dense);
+  EXPECT_EQ(Create(options)->defers_moves(), GetParam().dense);
 }
 
 TEST_P(EachRule, CountsTheStepsThatHaveFinished) {
@@ -124,9 +124,9 @@ TEST_P(EachRule, ReadsWhatCatchingUpWouldMakeOfARecord) {
     options.dim = 9;
     options.weight_decay = weight_decay;
     const auto rule = Create(options);
-    const RowSchema& schema = rule->schema();
-    std::vector<float> record(static_cast<size_t>(schema.record_bytes() / 4), 1.0f);
-    schema.InitializeSlots(record.data(), 0);
+    const RecordLayout& layout = rule->layout();
+    std::vector<float> record(static_cast<size_t>(layout.record_bytes() / 4), 1.0f);
+    layout.InitializeSlots(record.data(), 0);
     const std::vector<float> gradient = RandomFloats(9, 1);
     const float* gradients[] = {gradient.data()};
     for (int64_t step = 1; step <= 300; ++step) {
@@ -137,7 +137,7 @@ TEST_P(EachRule, ReadsWhatCatchingUpWouldMakeOfARecord) {
         rule->Update(records, gradients, 1);
       }
       rule->FinishStep();
-      EXPECT_EQ(rule->IsCurrent(record.data()), !rule->lazy() || step == 3);
+      EXPECT_EQ(rule->IsCurrent(record.data()), !rule->defers_moves() || step == 3);
       const std::vector<float> before = record;
       std::vector<float> read(9);
       rule->Read(record.data(), read.data());
@@ -171,8 +171,8 @@ TEST(UpdateRule, TakesANameOnce) {
 TEST(UpdateRule, OfATableWithoutAnOptimizerHasNoSlotsAndMovesNothing) {
   const auto rule = UpdateRule::None(2);
   EXPECT_EQ(rule->name(), "none");
-  EXPECT_EQ(rule->schema().record_bytes(), 8);
-  EXPECT_FALSE(rule->lazy());
+  EXPECT_EQ(rule->layout().record_bytes(), 8);
+  EXPECT_FALSE(rule->defers_moves());
   std::vector<float> record = {3, 4};
   float* records[] = {record.data()};
   const float* gradients[] = {record.data()};
@@ -183,38 +183,38 @@ TEST(UpdateRule, OfATableWithoutAnOptimizerHasNoSlotsAndMovesNothing) {
   EXPECT_EQ(record, (std::vector<float>{3, 4}));
 }
 
-TEST(RowSchema, CountsRowSlotsAndStepWord) {
-  const RowSchema schema(5, {{"momentum", false, 0}, {"norm", true, 1}}, true);
-  EXPECT_EQ(schema.record_floats(), 11);
-  EXPECT_EQ(schema.record_bytes(), 48);
-  EXPECT_EQ(RowSchema(5, {}, false).record_bytes(), 20);
+TEST(RecordLayout, CountsRowSlotsAndStepWord) {
+  const RecordLayout layout(5, {{"momentum", false, 0}, {"norm", true, 1}}, true);
+  EXPECT_EQ(layout.record_floats(), 11);
+  EXPECT_EQ(layout.record_bytes(), 48);
+  EXPECT_EQ(RecordLayout(5, {}, false).record_bytes(), 20);
 }
 
-TEST(RowSchema, KeepsTheStepInItsWordAlone) {
-  const RowSchema schema(1, {{"norm", true, 3}}, true);
+TEST(RecordLayout, KeepsTheStepInItsWordAlone) {
+  const RecordLayout layout(1, {{"norm", true, 3}}, true);
   std::vector<float> record = {7, 0, 0, 9};
-  schema.InitializeSlots(record.data(), 4000000000);
-  EXPECT_EQ(schema.LastStep(record.data()), 4000000000);
+  layout.InitializeSlots(record.data(), 4000000000);
+  EXPECT_EQ(layout.LastStep(record.data()), 4000000000);
   EXPECT_EQ(record[0], 7);
   EXPECT_EQ(record[1], 3);
   EXPECT_EQ(record[3], 9);
-  schema.SetLastStep(record.data(), (int64_t{1} << 32) + 5);
-  EXPECT_EQ(schema.LastStep(record.data()), 5);
+  layout.SetLastStep(record.data(), (int64_t{1} << 32) + 5);
+  EXPECT_EQ(layout.LastStep(record.data()), 5);
 }
 
-TEST(RowSchema, KeepsTheStepOfTheGradientBehindThatOfTheRule) {
+TEST(RecordLayout, KeepsTheStepOfTheGradientBehindThatOfTheRule) {
   for (const bool keeps_step : {false, true}) {
-    const RowSchema from(1, {}, keeps_step);
-    const RowSchema schema(RowSchema(1, {{"norm", true, 3}}, keeps_step), true);
-    EXPECT_EQ(schema.record_floats(), 2);
-    EXPECT_EQ(schema.record_bytes(), keeps_step ? 16 : 12);
+    const RecordLayout from(1, {}, keeps_step);
+    const RecordLayout layout(RecordLayout(1, {{"norm", true, 3}}, keeps_step), true);
+    EXPECT_EQ(layout.record_floats(), 2);
+    EXPECT_EQ(layout.record_bytes(), keeps_step ? 16 : 12);
     std::vector<float> record = {7, 8, 9, 9, 9};
     std::vector<float> laid_out = {0, 0, 0, 0, 9};
-    schema.SetGradientStep(record.data(), 4000000000);
-    schema.SetLastStep(record.data(), 5);
-    schema.LayOut(schema, record.data(), 6, laid_out.data());
-    EXPECT_EQ(schema.GradientStep(laid_out.data()), 4000000000);
-    EXPECT_EQ(schema.LastStep(laid_out.data()), keeps_step ? 6 : 0);
+    layout.SetGradientStep(record.data(), 4000000000);
+    layout.SetLastStep(record.data(), 5);
+    layout.LayOut(layout, record.data(), 6, laid_out.data());
+    EXPECT_EQ(layout.GradientStep(laid_out.data()), 4000000000);
+    EXPECT_EQ(layout.LastStep(laid_out.data()), keeps_step ? 6 : 0);
     EXPECT_EQ(laid_out[0], 7);
     EXPECT_EQ(laid_out[1], 3);
     EXPECT_EQ(laid_out[keeps_step ? 4 : 3], keeps_step ? 9 : 0);
@@ -222,12 +222,12 @@ TEST(RowSchema, KeepsTheStepOfTheGradientBehindThatOfTheRule) {
   }
 }
 
-TEST(RowSchema, WithoutAStepWritesBehindNoRecord) {
-  const RowSchema schema(1, {{"norm", true, 3}}, false);
+TEST(RecordLayout, WithoutAStepWritesBehindNoRecord) {
+  const RecordLayout layout(1, {{"norm", true, 3}}, false);
   std::vector<float> record = {7, 0, 9};
-  schema.InitializeSlots(record.data(), 4);
+  layout.InitializeSlots(record.data(), 4);
   EXPECT_EQ(record, (std::vector<float>{7, 3, 9}));
-  EXPECT_EQ(schema.LastStep(record.data()), 0);
+  EXPECT_EQ(layout.LastStep(record.data()), 0);
 }
 
 }  // namespace update_rule_test

@@ -12,16 +12,16 @@
 namespace keras_sparse {
 namespace record_slabs_test {
 
-uint32_t Allocate(RowStorage* storage) {
+uint32_t Allocate(RecordSlabs* storage) {
   uint32_t row = 0;
   EXPECT_TRUE(IsOk(storage->Allocate(&row)));
   return row;
 }
 
-TEST(RowStorage, KeepsRecordsApartAndWhereTheyAre) {
+TEST(RecordSlabs, KeepsRecordsApartAndWhereTheyAre) {
   for (const int64_t floats : {1, 3, 33}) {
     Arena arena;
-    RowStorage storage(&arena, 4 * floats);
+    RecordSlabs storage(&arena, 4 * floats);
     std::vector<float*> records;
     for (uint32_t row = 0; row < 20000; ++row) {
       ASSERT_EQ(Allocate(&storage), row);
@@ -38,9 +38,9 @@ TEST(RowStorage, KeepsRecordsApartAndWhereTheyAre) {
   }
 }
 
-TEST(RowStorage, GivesFreedRowsOutAgain) {
+TEST(RecordSlabs, GivesFreedRowsOutAgain) {
   Arena arena;
-  RowStorage storage(&arena, 8);
+  RecordSlabs storage(&arena, 8);
   for (int i = 0; i < 10; ++i) (void)Allocate(&storage);
   storage.Free(3);
   storage.Free(7);
@@ -52,9 +52,9 @@ TEST(RowStorage, GivesFreedRowsOutAgain) {
   EXPECT_EQ(storage.size(), 11);
 }
 
-TEST(RowStorage, LeavesAtMostANinthOfItsRoomUnused) {
+TEST(RecordSlabs, LeavesAtMostANinthOfItsRoomUnused) {
   Arena arena;
-  RowStorage storage(&arena, 64);
+  RecordSlabs storage(&arena, 64);
   for (int64_t rows = 1; rows < 50000; ++rows) {
     (void)Allocate(&storage);
     // An eighth more than is used, which is a ninth of all; of 32 rows more where there are few.
@@ -62,10 +62,10 @@ TEST(RowStorage, LeavesAtMostANinthOfItsRoomUnused) {
   }
 }
 
-TEST(RowStorage, SharesItsArenaWithOtherStorages) {
+TEST(RecordSlabs, SharesItsArenaWithOtherStorages) {
   Arena arena;
-  RowStorage first(&arena, 12);
-  RowStorage second(&arena, 20);
+  RecordSlabs first(&arena, 12);
+  RecordSlabs second(&arena, 20);
   for (uint32_t row = 0; row < 1000; ++row) {
     std::fill_n(first.Record(Allocate(&first)), 3, 1.0f);
     std::fill_n(second.Record(Allocate(&second)), 5, 2.0f);
@@ -76,9 +76,9 @@ TEST(RowStorage, SharesItsArenaWithOtherStorages) {
   }
 }
 
-TEST(RowStorage, IsAsBeforeAfterMemoryRanOut) {
+TEST(RecordSlabs, IsAsBeforeAfterMemoryRanOut) {
   Arena arena;
-  RowStorage storage(&arena, int64_t{1} << 58);
+  RecordSlabs storage(&arena, int64_t{1} << 58);
   uint32_t row = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "must fit the machine", storage.Allocate(&row)));

@@ -15,7 +15,7 @@
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
@@ -27,9 +27,9 @@ constexpr int64_t kMuch = int64_t{1} << 30;
 constexpr int64_t kRecordBytes = 100;
 
 std::unique_ptr<RowStore> OpenSsd(const std::string& folder, int64_t record_bytes,
-                                  Env* env = Env::Posix()) {
+                                  FileSystem* file_system = FileSystem::Posix()) {
   SsdHashOptions options;
-  options.env = env;
+  options.file_system = file_system;
   options.folder = folder;
   options.record_bytes = record_bytes;
   options.segment_bytes = 4096;
@@ -117,14 +117,14 @@ TEST(BufferedStore, EndsWithoutWritingWhatIsQueued) {
 
 TEST(BufferedStore, KeepsWhatCannotBeWritten) {
   const TempFolder folder;
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   BackgroundPool pool(1);
-  BufferedStore store(OpenSsd(folder / "store", kRecordBytes, &env), &pool, kMuch);
+  BufferedStore store(OpenSsd(folder / "store", kRecordBytes, &file_system), &pool, kMuch);
   StoredRecords expected = Records(Range(0, 1000), 1, kRecordBytes);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));
   for (const int64_t writes : {0, 3}) {  // before anything of a change is written, and amid it
-    env.writes_left = writes;
+    file_system.writes_left = writes;
     const int64_t version = 2 + writes;
     ASSERT_TRUE(IsOk(PutRecords(&store, Range(500, 1500), version)));
     EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write", store.Flush()));
@@ -143,17 +143,17 @@ TEST(BufferedStore, KeepsWhatCannotBeWritten) {
       EXPECT_EQ(WalkStore(store, 100), expected);
       EXPECT_FALSE(store.Flush().ok());
     }
-    env.writes_left = INT64_MAX;  // the disk has room again
+    file_system.writes_left = INT64_MAX;  // the disk has room again
     EXPECT_FALSE(store.Flush().ok()) << "a walk that has begun must stay what it is";
     ASSERT_TRUE(IsOk(PutRecords(&store, {6000 + writes}, 1)));
     expected[6000 + writes] = MakeRecord(6000 + writes, 1, kRecordBytes);
     ASSERT_TRUE(IsOk(store.Flush()));
     EXPECT_EQ(WalkStore(store, 100), expected);
   }
-  env.writes_left = 0;
+  file_system.writes_left = 0;
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 9)));
   EXPECT_FALSE(store.Flush().ok());
-  env.writes_left = INT64_MAX;
+  file_system.writes_left = INT64_MAX;
   ASSERT_TRUE(IsOk(store.Clear()));
   CheckEmptyStore(&store);
 }
@@ -181,12 +181,12 @@ TEST(BufferedStore, LinksWhatWasQueued) {
 
 TEST(BufferedStore, LinksNothingWhileItCannotWrite) {
   const TempFolder folder;
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   BackgroundPool pool(1);
-  BufferedStore store(OpenSsd(folder / "store", kRecordBytes, &env), &pool, kMuch);
+  BufferedStore store(OpenSsd(folder / "store", kRecordBytes, &file_system), &pool, kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));
-  env.writes_left = 3;
+  file_system.writes_left = 3;
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(500, 1500), 2)));
   std::vector<LinkedFile> files;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
@@ -197,7 +197,7 @@ TEST(BufferedStore, LinksNothingWhileItCannotWrite) {
   StoredRecords expected = Records(Range(0, 500), 1, kRecordBytes);
   expected.merge(Records(Range(500, 1500), 2, kRecordBytes));
   EXPECT_EQ(WalkStore(store, 100), expected);
-  env.writes_left = INT64_MAX;
+  file_system.writes_left = INT64_MAX;
   ASSERT_TRUE(IsOk(PutRecords(&store, {0}, 1)));
   EXPECT_EQ(LinkStore(&store, folder / "y-", &files), expected);
 }
@@ -225,7 +225,7 @@ TEST(BufferedStore, GivesEachThreadWhatItHasPut) {
   BackgroundPool pool(2);
   BackgroundPool compaction_pool(1);
   SsdHashOptions options;
-  options.env = Env::Posix();
+  options.file_system = FileSystem::Posix();
   options.folder = folder / "store";
   options.record_bytes = kRecordBytes;
   options.segment_bytes = 8192;

@@ -11,7 +11,7 @@
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -196,9 +196,10 @@ TEST(CascadeStore, ReportsATierThatFailsAndLosesNothing) {
 }
 
 // A few rows in memory over an SSD.
-std::unique_ptr<RowStore> OverSsd(const std::string& folder, int64_t upper_rows, Env* env) {
+std::unique_ptr<RowStore> OverSsd(const std::string& folder, int64_t upper_rows,
+                                  FileSystem* file_system) {
   SsdHashOptions options;
-  options.env = env;
+  options.file_system = file_system;
   options.folder = folder;
   options.record_bytes = kBytes;
   options.segment_bytes = 512;
@@ -212,7 +213,7 @@ std::unique_ptr<RowStore> OverSsd(const std::string& folder, int64_t upper_rows,
 
 TEST(CascadeStore, LinksTheRowsBelowAndWalksThoseAbove) {
   const TempFolder folder;
-  const auto store = OverSsd(folder / "store", 30, Env::Posix());
+  const auto store = OverSsd(folder / "store", 30, FileSystem::Posix());
   EXPECT_FALSE(store->links_all());
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 1)));
   ASSERT_TRUE(IsOk(PutRecords(store.get(), {5, 80, 99}, 2)));
@@ -227,13 +228,13 @@ TEST(CascadeStore, LinksTheRowsBelowAndWalksThoseAbove) {
 
 TEST(CascadeStore, LinksNoOldRowAfterAMoveThatFailed) {
   const TempFolder folder;
-  FaultyEnv env;
-  const auto store = OverSsd(folder / "store", 100, &env);
+  FaultyFileSystem file_system;
+  const auto store = OverSsd(folder / "store", 100, &file_system);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 1)));
-  env.writes_left = 2;  // some rows get down before the disk is full
+  file_system.writes_left = 2;  // some rows get down before the disk is full
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
                         PutRecords(store.get(), Range(100, 200), 1)));
-  env.writes_left = INT64_MAX;
+  file_system.writes_left = INT64_MAX;
   EXPECT_EQ(store->num_rows(), 100);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 2)));
   std::vector<LinkedFile> files;

@@ -103,8 +103,8 @@ inline StoredRecords ReadLinked(const std::vector<LinkedFile>& files, int64_t re
       for (int64_t i = 0; i < n; ++i) is_alive[static_cast<size_t>(i)] = IsAlive(file, first + i);
       std::vector<int64_t> keys;
       std::vector<char> records;
-      EXPECT_TRUE(IsOk(ReadSegment(Env::Posix(), file.path, record_bytes, first, is_alive.data(), n,
-                                   &keys, &records)));
+      EXPECT_TRUE(IsOk(ReadSegment(FileSystem::Posix(), file.path, record_bytes, first,
+                                   is_alive.data(), n, &keys, &records)));
       EXPECT_EQ(records.size(), keys.size() * width);
       for (size_t i = 0; i < keys.size(); ++i) {
         EXPECT_TRUE(all.emplace(keys[i], std::string(records.data() + i * width, width)).second)

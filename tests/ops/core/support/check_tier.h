@@ -78,7 +78,7 @@ inline void ExpectChanged(const FirstTier& tier, const std::vector<int64_t>& key
 // Finds or creates keys of all parts at once, a thread for each part.
 inline void FindOrCreateInParts(FirstTier* tier, const std::vector<int64_t>& keys,
                                 Executor* executor) {
-  const int bits = std::min(6, tier->max_part_bits());
+  const int bits = std::min(6, tier->max_partition_bits());
   std::vector<std::vector<int64_t>> parts(size_t{1} << bits);
   for (const int64_t key : keys) parts[TopBits(HashKey(key), bits)].push_back(key);
   executor->ParallelFor(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
@@ -125,10 +125,10 @@ inline void CheckChanges(FirstTier* tier, const std::vector<int64_t>& keys) {
   ExpectChanged(*tier, keys, set_of(every(4)));
 }
 
-// `open` makes a tier for a schema; `keys` are some it accepts, all different.
-inline void CheckTier(const std::function<std::unique_ptr<FirstTier>(const RowSchema&)>& open,
+// `open` makes a tier for a layout; `keys` are some it accepts, all different.
+inline void CheckTier(const std::function<std::unique_ptr<FirstTier>(const RecordLayout&)>& open,
                       const std::vector<int64_t>& keys, int64_t num_rows) {
-  const RowSchema before(3, {}, false);
+  const RecordLayout before(3, {}, false);
   const std::unique_ptr<FirstTier> tier = open(before);
   const std::vector<float*> records = FindOrCreate(tier.get(), keys);
   EXPECT_EQ(FindOrCreate(tier.get(), keys), records) << "rows must stay where they are";
@@ -143,7 +143,7 @@ inline void CheckTier(const std::function<std::unique_ptr<FirstTier>(const RowSc
   }
 
   // row | accumulator | one float | step word, and back again.
-  const RowSchema after(3, {{"accumulator", false, 0.5f}, {"norm", true, 2.0f}}, true);
+  const RecordLayout after(3, {{"accumulator", false, 0.5f}, {"norm", true, 2.0f}}, true);
   ThreadExecutor executor(3);
   ASSERT_TRUE(IsOk(tier->Relayout(after, 9, &executor)));
   EXPECT_EQ(tier->num_rows(), num_rows);

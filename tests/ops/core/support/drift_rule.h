@@ -23,17 +23,17 @@ class Drift : public UpdateRule {
  public:
   explicit Drift(const RuleOptions& options)
       : UpdateRule(options,
-                   RowSchema(options.dim,
-                             {{"velocity", false,
-                               static_cast<float>(options.constants.at("initial_velocity"))}},
-                             true)) {}
+                   RecordLayout(options.dim,
+                                {{"velocity", false,
+                                  static_cast<float>(options.constants.at("initial_velocity"))}},
+                                true)) {}
 
   void CatchUp(float* record) const override {
     for (int64_t missed = MissedSteps(record); missed > 0; --missed) Move(record, nullptr);
-    schema().SetLastStep(record, step());
+    layout().SetLastStep(record, step());
   }
   void Read(const float* record, float* row) const override {
-    std::vector<float> copy(record, record + schema().record_bytes() / 4);
+    std::vector<float> copy(record, record + layout().record_bytes() / 4);
     CatchUp(copy.data());
     std::copy_n(copy.begin(), dim(), row);
   }

@@ -18,11 +18,12 @@ constexpr int64_t kStride = 12 + kBytes;
 constexpr int64_t kEntries = 100;  // of a segment
 constexpr int64_t kSegmentBytes = 64 + kEntries * kStride;
 
-inline std::unique_ptr<RowStore> OpenLinked(const std::string& folder, Env* env = Env::Posix(),
+inline std::unique_ptr<RowStore> OpenLinked(const std::string& folder,
+                                            FileSystem* file_system = FileSystem::Posix(),
                                             BackgroundPool* compaction_pool = nullptr,
                                             int64_t capacity = INT64_MAX) {
   SsdHashOptions options;
-  options.env = env;
+  options.file_system = file_system;
   options.folder = folder;
   options.record_bytes = kBytes;
   options.segment_bytes = kSegmentBytes;

@@ -15,7 +15,7 @@
 #include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
@@ -33,7 +33,7 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
   // Rows 0 to 499 on the disk, those from 500 on in memory, and another table that has all there.
   FailingDisk() : table_(OpenWithRule(Dynamic(kDim), AdagradRule(0.1))) {
     SsdHashOptions options;
-    options.env = &env_;
+    options.file_system = &file_system_;
     options.folder = folder_ / "store";
     options.record_bytes = kRecordBytes;
     options.segment_bytes = 4096;
@@ -69,12 +69,12 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
     const Exported rows = ExportAll(*table_);
     const int64_t in_memory = table_->CountInFirstTier(Range(0, kRows).data(), kRows);
     for (const int64_t reads : {0, 7}) {
-      env_.reads_left = reads;
+      file_system_.reads_left = reads;
       const Status status = call();
       EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "could not read at byte ", status));
       EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, ".seg'", status));
       EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder_ / "store/", status));
-      env_.reads_left = INT64_MAX;
+      file_system_.reads_left = INT64_MAX;
       EXPECT_EQ(table_->size(), kRows);
       EXPECT_EQ(table_->CountInFirstTier(Range(0, kRows).data(), kRows), in_memory);
       EXPECT_EQ(ExportAll(*table_), rows);
@@ -84,7 +84,7 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
   }
 
   const TempFolder folder_;
-  FaultyEnv env_;
+  FaultyFileSystem file_system_;
   BackgroundPool pool_{1};
   std::unique_ptr<EmbeddingTable> table_;
   std::unique_ptr<EmbeddingTable> plain_;
@@ -137,7 +137,7 @@ TEST_P(FailingDisk, FailsAnImportThatKeepsSlots) {
 }
 
 TEST_P(FailingDisk, CanBeSavedOnceItCanBeRead) {
-  env_.reads_left = 0;
+  file_system_.reads_left = 0;
   const std::vector<int64_t> ids = Range(0, 100);
   std::vector<float> rows(100 * kDim);
   EXPECT_FALSE(LookupRows({{table_.get(), ids.data(), NoBags(ids), rows.data()}}, Inline()).ok());
@@ -145,14 +145,14 @@ TEST_P(FailingDisk, CanBeSavedOnceItCanBeRead) {
   // What could not be read once is read again before it is saved.
   EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "could not read at byte ",
                         TableSnapshot(table_.get()).LinkFiles(folder_ / "x-", &files)));
-  env_.reads_left = INT64_MAX;
+  file_system_.reads_left = INT64_MAX;
   SavedTable saved;
   saved.LinkAll(table_.get());
   EXPECT_EQ(saved.Load(), ExportRaw(table_.get()));
 }
 
 TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
-  env_.removals_left = 0;
+  file_system_.removals_left = 0;
   for (int64_t step = 0; step < 20; ++step) {
     const std::vector<int64_t> ids = RandomIds(200, 0, kRows - 1, static_cast<uint64_t>(step));
     const std::vector<float> grads = RandomFloats(200 * kDim, static_cast<uint64_t>(step));
@@ -172,23 +172,23 @@ TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
 
 TEST(FailingDiskOpen, NamesWhatFailsAndLeavesNothing) {
   const TempFolder folder;
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   SsdHashOptions options;
-  options.env = &env;
+  options.file_system = &file_system;
   options.folder = folder / "store";
   options.record_bytes = kRecordBytes;
   std::unique_ptr<RowStore> store;
-  env.folders_left = 0;
+  file_system.folders_left = 0;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "could not make folder '" + options.folder + "'",
                         SsdHashStore::Open(options, &store)));
-  env.folders_left = INT64_MAX;
+  file_system.folders_left = INT64_MAX;
   options.direct_io = true;
-  env.removals_left = 0;  // of the file that is made to see whether there is direct I/O
+  file_system.removals_left = 0;  // of the file that is made to see whether there is direct I/O
   EXPECT_FALSE(SsdHashStore::Open(options, &store).ok());
   EXPECT_EQ(store, nullptr);
   EXPECT_TRUE(folder.Contents().empty());
-  env.removals_left = INT64_MAX;
+  file_system.removals_left = INT64_MAX;
   options.direct_io = false;
   ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
   CheckEmptyStore(store.get());
@@ -196,9 +196,9 @@ TEST(FailingDiskOpen, NamesWhatFailsAndLeavesNothing) {
 
 TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   const TempFolder folder;
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   SsdHashOptions options;
-  options.env = &env;
+  options.file_system = &file_system;
   options.folder = folder / "store";
   options.record_bytes = kRecordBytes;
   std::unique_ptr<RowStore> store;
@@ -211,21 +211,21 @@ TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   std::vector<int64_t> keys;
   std::vector<char> records;
   const auto read = [&] {
-    return ReadSegment(&env, files[0].path, kRecordBytes, 3, is_alive, 2, &keys, &records);
+    return ReadSegment(&file_system, files[0].path, kRecordBytes, 3, is_alive, 2, &keys, &records);
   };
-  env.opens_left = 0;
+  file_system.opens_left = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kFailedPrecondition, "could not open '" + files[0].path + "'", read()));
-  env.opens_left = INT64_MAX;
+  file_system.opens_left = INT64_MAX;
   for (const int64_t reads : {0, 1}) {  // its header, its entries
-    env.reads_left = reads;
+    file_system.reads_left = reads;
     const int64_t byte = reads == 0 ? 0 : 64 + 3 * (kRecordBytes + 12);
     EXPECT_TRUE(FailsWith(
         StatusCode::kDataLoss,
         "could not read at byte " + std::to_string(byte) + " of '" + files[0].path + "'", read()));
     EXPECT_TRUE(keys.empty());
   }
-  env.reads_left = INT64_MAX;
+  file_system.reads_left = INT64_MAX;
   ASSERT_TRUE(IsOk(read()));
   EXPECT_EQ(keys, (std::vector<int64_t>{3, 4}));
 }

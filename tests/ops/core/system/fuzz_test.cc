@@ -142,8 +142,9 @@ constexpr int64_t kEntries = 40;
 Parser OfSegments() {
   const auto folder = std::make_shared<TempFolder>();
   std::shared_ptr<SsdSegment> segment;
-  EXPECT_TRUE(IsOk(SsdSegment::Create(Env::Posix(), *folder / "own", 7, EntryLayout{kRecordBytes},
-                                      /*direct_io=*/false, &segment)));
+  EXPECT_TRUE(
+      IsOk(SsdSegment::Create(FileSystem::Posix(), *folder / "own", 7, EntryLayout{kRecordBytes},
+                              /*direct_io=*/false, &segment)));
   for (int64_t key = 0; key < kEntries; ++key) {
     EXPECT_TRUE(IsOk(segment->Append(key, MakeRecord(key, 1, kRecordBytes).data())));
   }
@@ -157,8 +158,8 @@ Parser OfSegments() {
     std::fill(is_alive, is_alive + kEntries, true);
     std::vector<int64_t> keys;
     std::vector<char> records;
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        ReadSegment(Env::Posix(), path, kRecordBytes, 0, is_alive, kEntries, &keys, &records));
+    KERAS_SPARSE_RETURN_IF_ERROR(ReadSegment(FileSystem::Posix(), path, kRecordBytes, 0, is_alive,
+                                             kEntries, &keys, &records));
     EXPECT_EQ(static_cast<int64_t>(keys.size()), kEntries);
     // A checksum holds a key and its record together, though not their place in the file.
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -204,7 +205,7 @@ Parser OfSavedRules() {
     const int64_t n = static_cast<int64_t>(raw.size()) / words;
     std::unique_ptr<SavedRule> rule;
     KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Open(options, history, &rule));
-    std::vector<float> records(static_cast<size_t>(n * rule->schema().record_floats()));
+    std::vector<float> records(static_cast<size_t>(n * rule->layout().record_floats()));
     const Status caught_up = rule->CatchUp(raw.data(), n, words, records.data(), Inline());
     EmbeddingTable* table = restored->get();
     EXPECT_TRUE(IsOk(table->Restore(history, Inline())));

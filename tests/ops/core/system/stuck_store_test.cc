@@ -77,7 +77,7 @@ TEST(StuckStore, WritesNothingWhereNothingOfAStuckChangeIsLeft) {
   const TempFolder folder;
   BackgroundPool pool(1);
   SsdHashOptions options;
-  options.env = Env::Posix();
+  options.file_system = FileSystem::Posix();
   options.folder = folder / "store";
   options.record_bytes = kRecordBytes;
   options.segment_bytes = 64 + 20 * 112;

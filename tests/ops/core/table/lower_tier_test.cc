@@ -9,7 +9,7 @@
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -172,10 +172,10 @@ TEST(LowerTier, ThatKeepsARowItShouldDropDoesNotBringItBack) {
 
 TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   const TempFolder folder;
-  FaultyEnv env;
+  FaultyFileSystem file_system;
   const auto table = OpenWithRule(Dynamic(8), SgdRule());
   SsdHashOptions options;
-  options.env = &env;
+  options.file_system = &file_system;
   options.folder = folder / "store";
   options.record_bytes = 32;
   options.segment_bytes = 2048;
@@ -185,10 +185,10 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(store))));
   const std::vector<int64_t> ids = Range(0, 1000);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(8000, 1))));
-  env.writes_left = 7;
+  file_system.writes_left = 7;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
                         table->Demote(ids.data(), 1000)));
-  env.writes_left = INT64_MAX;
+  file_system.writes_left = INT64_MAX;
   EXPECT_EQ(below->num_rows(), 0);
   EXPECT_EQ(table->size(), 1000);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(8000, 2))));

@@ -15,7 +15,7 @@
 
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse {
@@ -26,7 +26,7 @@ constexpr int64_t kExtent = 64 + 20 * kStride;  // 20 entries of 100 bytes
 
 PmemOptions Pmem(const std::string& folder, int64_t record_bytes = 100) {
   PmemOptions options;
-  options.env = Env::Posix();
+  options.file_system = FileSystem::Posix();
   options.folder = folder;
   options.record_bytes = record_bytes;
   options.extent_bytes = kExtent;
@@ -179,12 +179,12 @@ void CheckFullDisk(RowStore* store, const std::string& folder, const std::functi
 TEST(PmemStore, LosesNothingWhenNoFileCanBeMade) {
   for (int64_t creations = 1; creations < 4; ++creations) {
     const TempFolder folder;
-    FaultyEnv env;
-    env.creations_left = creations;
+    FaultyFileSystem file_system;
+    file_system.creations_left = creations;
     PmemOptions options = Pmem(folder / "store");
-    options.env = &env;
+    options.file_system = &file_system;
     const auto store = Open(options);
-    CheckFullDisk(store.get(), folder / "store", [&] { env.creations_left = INT64_MAX; });
+    CheckFullDisk(store.get(), folder / "store", [&] { file_system.creations_left = INT64_MAX; });
   }
 }
 

@@ -15,7 +15,7 @@
 #include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
@@ -26,9 +26,10 @@ namespace ssd_compaction_test {
 constexpr int64_t kRecordBytes = 100;
 
 std::unique_ptr<RowStore> Open(const std::string& folder, BackgroundPool* compaction_pool,
-                               Env* env = Env::Posix(), int64_t record_bytes = kRecordBytes) {
+                               FileSystem* file_system = FileSystem::Posix(),
+                               int64_t record_bytes = kRecordBytes) {
   SsdHashOptions options;
-  options.env = env;
+  options.file_system = file_system;
   options.folder = folder;
   options.record_bytes = record_bytes;
   options.segment_bytes = 4096;
@@ -41,8 +42,8 @@ std::unique_ptr<RowStore> Open(const std::string& folder, BackgroundPool* compac
 // Stops the compaction at one of its reads.
 class HeldRead {
  public:
-  HeldRead(FaultyEnv* env, int64_t number) : left_(number) {
-    env->before_read = [this] {
+  HeldRead(FaultyFileSystem* file_system, int64_t number) : left_(number) {
+    file_system->before_read = [this] {
       if (left_-- != 0) return;
       held_.set_value();
       released_.get_future().wait();
@@ -62,11 +63,11 @@ TEST(SsdCompaction, OfAStoreThatEndsLeavesNothing) {
   // In the first segment that is compacted, and in later ones.
   for (const int64_t number : {0, 1, 5}) {
     const TempFolder folder;
-    FaultyEnv env;
+    FaultyFileSystem file_system;
     BackgroundPool pool(1);
-    auto store = Open(folder / "store", &pool, &env);
+    auto store = Open(folder / "store", &pool, &file_system);
     ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 1000), 1)));
-    HeldRead read(&env, number);
+    HeldRead read(&file_system, number);
     std::vector<int64_t> erased;
     for (int64_t key = 0; key < 1000; ++key) {
       if (key % 5 > 1) erased.push_back(key);
@@ -146,7 +147,7 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
   const TempFolder folder;
   BackgroundPool pool(1);
   BackgroundPool compaction_pool(1);
-  std::array<FaultyEnv, 2> envs;
+  std::array<FaultyFileSystem, 2> envs;
   std::vector<std::unique_ptr<EmbeddingTable>> tables;
   std::vector<std::unique_ptr<EmbeddingTable>> plain;
   for (size_t t = 0; t < 2; ++t) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse {
@@ -27,16 +27,17 @@ class SsdHashStoreTest : public testing::TestWithParam<bool> {
     if (!GetParam()) return;
     const TempFolder folder;
     std::unique_ptr<File> file;
-    const Status made = Env::Posix()->CreateDirectFile(folder / "file", &file);
+    const Status made = FileSystem::Posix()->CreateDirectFile(folder / "file", &file);
     if (!made.ok()) GTEST_SKIP() << made.message();
   }
 
   // Small segments, so that a few rows fill some.
   static std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
-                                        int64_t segment_bytes = 4096, Env* env = Env::Posix(),
+                                        int64_t segment_bytes = 4096,
+                                        FileSystem* file_system = FileSystem::Posix(),
                                         int64_t capacity = INT64_MAX) {
     SsdHashOptions options;
-    options.env = env;
+    options.file_system = file_system;
     options.folder = folder;
     options.record_bytes = record_bytes;
     options.segment_bytes = segment_bytes;
@@ -105,7 +106,7 @@ TEST_P(SsdHashStoreTest, GivesTheRoomOfDeadEntriesBack) {
 TEST_P(SsdHashStoreTest, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
   const TempFolder folder;
   const int64_t capacity = 400 * (100 + kStride);
-  const auto store = Open(folder / "store", 100, 2048, Env::Posix(), capacity);
+  const auto store = Open(folder / "store", 100, 2048, FileSystem::Posix(), capacity);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 300), 1)));
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "give it more in `storage_size` (1 GiB where that says none)",
@@ -121,12 +122,12 @@ TEST_P(SsdHashStoreTest, RefusesWhatItsSizeDoesNotHoldAndKeepsTheRest) {
 TEST_P(SsdHashStoreTest, LosesNothingWhenTheDiskIsFull) {
   for (int64_t writes = 0; writes < 12; ++writes) {
     const TempFolder folder;
-    FaultyEnv env;
-    const auto store = Open(folder / "store", 3000, 40000, &env);
+    FaultyFileSystem file_system;
+    const auto store = Open(folder / "store", 3000, 40000, &file_system);
     StoredRecords expected = Records(Range(0, 20), 0, 3000);
     ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20), 0)));
-    env.writes_left = writes;
-    env.creations_left = writes / 2;
+    file_system.writes_left = writes;
+    file_system.creations_left = writes / 2;
     Status status;
     for (int64_t version = 1; status.ok() && version < 100; ++version) {
       const std::vector<int64_t> keys = RandomIds(10, 0, 30, static_cast<uint64_t>(version));
@@ -144,8 +145,8 @@ TEST_P(SsdHashStoreTest, LosesNothingWhenTheDiskIsFull) {
     }
     EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, folder / "store", status));
     // There is room again: it goes on as if nothing had been.
-    env.writes_left = INT64_MAX;
-    env.creations_left = INT64_MAX;
+    file_system.writes_left = INT64_MAX;
+    file_system.creations_left = INT64_MAX;
     for (int64_t version = 100; version < 110; ++version) {
       ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(5, 25), version)));
     }
@@ -208,17 +209,17 @@ TEST_P(SsdHashStoreTest, LeavesADamagedEntryWhereItIs) {
 
 TEST_P(SsdHashStoreTest, TakesRecordsWhileOldOnesCannotBeRead) {
   const TempFolder folder;
-  FaultyEnv env;
-  const auto store = Open(folder / "store", 100, 4096, &env);
+  FaultyFileSystem file_system;
+  const auto store = Open(folder / "store", 100, 4096, &file_system);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 400), 1)));
   // Half of every segment dies, and none can be compacted.
-  env.reads_left = 0;
+  file_system.reads_left = 0;
   for (int64_t version = 2; version < 5; ++version) {
     for (int64_t key = 0; key < 400; key += 2) {
       ASSERT_TRUE(IsOk(PutRecords(store.get(), {key}, version)));
     }
   }
-  env.reads_left = INT64_MAX;
+  file_system.reads_left = INT64_MAX;
   for (int64_t key = 0; key < 400; ++key) {
     ExpectStored(*store, {key}, Records({key}, key % 2 == 0 ? 4 : 1, 100));
   }
@@ -228,7 +229,7 @@ TEST_P(SsdHashStoreTest, FillsItsSizeWithRows) {
   const TempFolder folder;
   // All but two segments, which hold what is being written and what compaction copies.
   constexpr int64_t kSegment = 64 + 20 * (100 + kStride);
-  const auto store = Open(folder / "store", 100, kSegment, Env::Posix(), 50 * kSegment);
+  const auto store = Open(folder / "store", 100, kSegment, FileSystem::Posix(), 50 * kSegment);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 20 * 48), 1)));
   std::mt19937_64 random(1);
   for (int64_t version = 2; version < 300; ++version) {

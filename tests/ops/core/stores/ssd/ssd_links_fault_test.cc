@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/faulty_env.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/linked_store.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -51,28 +51,28 @@ TEST(SsdLinks, FailOnAnotherFileSystem) {
 
 TEST(SsdLinks, FailWithTheDiskAndLeaveTheStoreAsItWas) {
   const TempFolder folder;
-  FaultyEnv env;
-  const auto store = OpenLinked(folder / "store", &env);
+  FaultyFileSystem file_system;
+  const auto store = OpenLinked(folder / "store", &file_system);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 250), 1)));
   const StoredRecords expected = Records(Range(0, 250), 1, kBytes);
   std::vector<LinkedFile> files;
-  env.writes_left = 0;  // the newest segment cannot be written out
+  file_system.writes_left = 0;  // the newest segment cannot be written out
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
                         store->LinkFiles(folder / "a-", &files)));
   EXPECT_EQ(folder.Contents().count("a-000000.seg"), 0u);
   EXPECT_EQ(WalkStore(*store, 100), expected);
-  env.writes_left = INT64_MAX;
-  env.links_left = 1;
+  file_system.writes_left = INT64_MAX;
+  file_system.links_left = 1;
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "could not link",
                         store->LinkFiles(folder / "b-", &files)));
   EXPECT_EQ(WalkStore(*store, 100), expected);
-  env.links_left = INT64_MAX;
-  env.writes_left = 0;  // what is sealed needs no writing
+  file_system.links_left = INT64_MAX;
+  file_system.writes_left = 0;  // what is sealed needs no writing
   files.clear();
   EXPECT_EQ(LinkStore(store.get(), folder / "c-", &files), expected);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
                         PutRecords(store.get(), Range(0, 10), 2)));
-  env.writes_left = INT64_MAX;
+  file_system.writes_left = INT64_MAX;
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(250, 260), 1)));
   files.clear();
   EXPECT_EQ(LinkStore(store.get(), folder / "d-", &files), Records(Range(0, 260), 1, kBytes));

@@ -112,7 +112,7 @@ TEST(SsdLinks, LetTheStoreWriteOnInANewSegment) {
 // Links after every few records, over and over, with records that are new or replace others.
 void CheckManyLinks(BackgroundPool* compaction_pool, bool adds_rows) {
   const TempFolder folder;
-  const auto store = OpenLinked(folder / "store", Env::Posix(), compaction_pool);
+  const auto store = OpenLinked(folder / "store", FileSystem::Posix(), compaction_pool);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 1000), 0)));
   StoredRecords expected = Records(Range(0, 1000), 0, kBytes);
   std::mt19937_64 random(3);
@@ -145,7 +145,7 @@ TEST(SsdLinks, LeaveFewSegmentsHoweverManyThereAre) {
 TEST(SsdLinks, LetTheStoreFillItsSize) {
   const TempFolder folder;
   constexpr int64_t kRows = kEntries * 47;
-  const auto store = OpenLinked(folder / "store", Env::Posix(), nullptr, 50 * kSegmentBytes);
+  const auto store = OpenLinked(folder / "store", FileSystem::Posix(), nullptr, 50 * kSegmentBytes);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kRows), 0)));
   std::mt19937_64 random(1);
   for (int64_t version = 1; version < 200; ++version) {
@@ -167,7 +167,7 @@ TEST(SsdLinks, ShowEveryRowOnceWhileItIsWrittenReadAndCompacted) {
   constexpr int64_t kKeys = 300;
   constexpr int64_t kVersions = 60;
   BackgroundPool pool(1);
-  const auto store = OpenLinked(folder / "store", Env::Posix(), &pool);
+  const auto store = OpenLinked(folder / "store", FileSystem::Posix(), &pool);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), 0)));
   // A link may have any version from the last one finished to the last one begun.
   std::atomic<int64_t> begun{0};

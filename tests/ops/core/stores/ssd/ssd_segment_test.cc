@@ -22,8 +22,9 @@ class ReadSegmentTest : public ::testing::Test {
  protected:
   ReadSegmentTest() : path_(folder_ / "linked.seg") {
     std::shared_ptr<SsdSegment> segment;
-    EXPECT_TRUE(IsOk(SsdSegment::Create(Env::Posix(), folder_ / "own.seg", 7, EntryLayout{kBytes},
-                                        /*direct_io=*/false, &segment)));
+    EXPECT_TRUE(
+        IsOk(SsdSegment::Create(FileSystem::Posix(), folder_ / "own.seg", 7, EntryLayout{kBytes},
+                                /*direct_io=*/false, &segment)));
     for (int64_t key = 1000; key < 1100; ++key) {
       EXPECT_TRUE(IsOk(segment->Append(key, MakeRecord(key, 1, kBytes).data())));
     }
@@ -43,7 +44,7 @@ class ReadSegmentTest : public ::testing::Test {
     }
     keys_.clear();
     records_.clear();
-    return ReadSegment(Env::Posix(), path_, record_bytes, first, is_alive.get(), n, &keys_,
+    return ReadSegment(FileSystem::Posix(), path_, record_bytes, first, is_alive.get(), n, &keys_,
                        &records_);
   }
 
