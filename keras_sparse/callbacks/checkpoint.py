@@ -11,7 +11,7 @@ from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
@@ -92,7 +92,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self.resume:
             purpose = "the same script, run again, has variables to load"
             check_built(self.model, "Checkpoint", purpose)
-        with together("checkpoint_folder"):
+        with errors_on_all_ranks("checkpoint_folder"):
             self._folder = CheckpointFolder(self.path, is_cleaned=rank() == 0)
         saved = broadcast_object(self._folder.list(), 0, "checkpoint_folder.list")
         if saved and not self.resume:
@@ -117,7 +117,7 @@ class Checkpoint(keras.callbacks.Callback):
         while saved and saved[-1].step > self._step():
             last = saved.pop()
             try:
-                with together("checkpoint_opens"):
+                with errors_on_all_ranks("checkpoint_opens"):
                     checkpoint = WholeCheckpoint(last.path)
                 check_checkpoint_together(checkpoint, self.verbose)
             except (CheckpointDamagedError, FileNotFoundError) as error:

@@ -3,7 +3,7 @@ import keras
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
-class FindLookups:
+class LookupCalls:
     """The calls of a functional model's layers that look ids up, as a function of its inputs.
 
     To call it calls these layers, and what leads to their inputs, and nothing else of the model.
@@ -23,7 +23,7 @@ class FindLookups:
                 f"Received: model '{model.name}' of type {type(model).__name__}"
             )
         self._calls = [
-            (FindLookups(layer) if _is_functional(layer) else layer, node)
+            (LookupCalls(layer) if _is_functional(layer) else layer, node)
             for layer, node in _nodes_of(model)
             if has_tables(layer)
         ]

@@ -5,10 +5,10 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
-from keras_sparse.data.lookup_calls import FindLookups
 from keras_sparse.data.lookup_calls import has_tables
+from keras_sparse.data.lookup_calls import LookupCalls
 from keras_sparse.distribute.exchange.exchange import Exchange
-from keras_sparse.distribute.exchange.prefetch_stage import ExchangeStage
+from keras_sparse.distribute.exchange.prefetch_stage import PrefetchStage
 
 MODES = ("exact", "stale")
 # What "auto" goes up to, and what may be given, as in ops/core/staging.
@@ -86,7 +86,7 @@ def prefetch_lookups(
         )
     call_layers = _found_calls(model) if select is None else _selected_calls(model, select)
     stage = ops.create_lookup_stage(num_threads, capacity)
-    exchange_stages: dict[Exchange, ExchangeStage] = {}
+    exchange_stages: dict[Exchange, PrefetchStage] = {}
     reads_rows = mode == "stale"
     is_tuple = type(dataset.element_spec) is tuple
 
@@ -105,7 +105,7 @@ def prefetch_lookups(
             ops.stage_lookups(stage, number, here, reads_rows)
         for exchange, inputs in _by_exchange(lookups).items():
             if exchange not in exchange_stages:
-                exchange_stages[exchange] = ExchangeStage(exchange, capacity, reads_rows)
+                exchange_stages[exchange] = PrefetchStage(exchange, capacity, reads_rows)
             exchange_stages[exchange].stage(number, inputs)
         return batch
 
@@ -137,7 +137,7 @@ def _by_exchange(lookups):
 
 
 def _found_calls(model):
-    find = FindLookups(model)
+    find = LookupCalls(model)
 
     def call_layers(lookups, x, *others):
         find(x)

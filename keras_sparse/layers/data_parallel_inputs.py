@@ -3,7 +3,7 @@ import tensorflow as tf
 from keras_sparse.ragged_form import ragged_form
 
 
-class OwnSamples:
+class DataParallelInputs:
     """What a `DistributedEmbedding` does whose ranks pass their own samples of every input.
 
     Args:
@@ -26,7 +26,7 @@ class OwnSamples:
         """Returns the outputs of the layer, one an input of it.
 
         Args:
-            own_tables: `OwnTables`.
+            own_tables: `LocalTables`.
             inputs, weights: Lists with an entry for each of `self.inputs`.
         """
         forms = ragged_forms(self._layers, inputs, weights)

@@ -1,7 +1,7 @@
 import keras
 
 
-class LateSymbol(keras.KerasTensor):
+class DeferredOutput(keras.KerasTensor):
     """The symbolic output of a layer that is called later: at its first use, at the latest.
 
     Keras asks a tensor where it comes from when something is called with it. What that raises must

@@ -8,14 +8,14 @@ from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.tables.make_local_tables import make_own_tables
+from keras_sparse.distribute.tables.make_local_tables import make_local_tables
 from keras_sparse.distribute.tables.regularized_parts import check_regularizers
 from keras_sparse.distribute.tables.whole_tables import get_whole_tables
 from keras_sparse.distribute.tables.whole_tables import set_whole_tables
-from keras_sparse.layers.data_parallel_inputs import OwnSamples
+from keras_sparse.layers.data_parallel_inputs import DataParallelInputs
 from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
-from keras_sparse.layers.model_parallel_inputs import WholeBatches
-from keras_sparse.layers.refuse_tf_formats import KerasFilesOnly
+from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
+from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
@@ -24,7 +24,7 @@ from keras_sparse.saving.keras_files.table_holder import TableHolder
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
+class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
     """Embedding layers whose tables are spread over the ranks of a training.
 
     Each rank passes its own part of a batch and gets the rows of it, wherever they are: by
@@ -123,9 +123,9 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
         self.plan = self._make_plan()
         check_regularizers(self.plan, self.templates.layers)
         self._samples = (
-            OwnSamples(self.templates)
+            DataParallelInputs(self.templates)
             if self.dp_input
-            else WholeBatches(self.templates, self.plan, rank())
+            else ModelParallelInputs(self.templates, self.plan, rank())
         )
 
     def _make_plan(self):
@@ -165,7 +165,7 @@ class DistributedEmbedding(KerasFilesOnly, keras.layers.Layer):
     def build(self, input_shape=None):
         if self.own_tables is not None:
             return
-        self.own_tables = make_own_tables(
+        self.own_tables = make_local_tables(
             self.plan, self.templates.layers, self.dp_input, self.wire_dtype
         )
         # For Keras to find them.

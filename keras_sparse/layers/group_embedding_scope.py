@@ -1,10 +1,10 @@
 import contextlib
 
 from keras_sparse import checks
-from keras_sparse.layers.deferred_output import LateSymbol
+from keras_sparse.layers.deferred_output import DeferredOutput
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.group_embedding import GroupEmbedding
-from keras_sparse.layers.group_scope_stack import open_group_scopes
+from keras_sparse.layers.group_scope_stack import group_scope_stack
 from keras_sparse.layers.known_layer import own_computation
 
 
@@ -41,14 +41,14 @@ def group_embedding_scope(name=None, mode="collective"):
     """
     checks.one_of(mode, ("collective", "localized"), "mode")
     scope = _GroupScope(name, mode)
-    open_group_scopes.stack.append(scope)
+    group_scope_stack.stack.append(scope)
     try:
         yield
     except BaseException:
         scope.is_broken = True
         raise
     finally:
-        open_group_scopes.stack.pop()
+        group_scope_stack.stack.pop()
     scope.look_up()
 
 
@@ -71,7 +71,7 @@ class _GroupScope:
         """
         _check_new(layer)
         spec = layer.compute_output_spec(inputs, weights)
-        late = LateSymbol(self.look_up, spec, layer.compute_mask(inputs))
+        late = DeferredOutput(self.look_up, spec, layer.compute_mask(inputs))
         self._calls.append((layer, inputs, weights, late))
         return late
 

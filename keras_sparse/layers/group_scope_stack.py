@@ -1,7 +1,7 @@
 import threading
 
 
-class OpenGroupScopes(threading.local):
+class GroupScopeStack(threading.local):
     """The `group_embedding_scope` that this thread is in, from the outermost to the innermost."""
 
     def __init__(self):
@@ -12,4 +12,4 @@ class OpenGroupScopes(threading.local):
         return self.stack[-1] if self.stack else None
 
 
-open_group_scopes = OpenGroupScopes()
+group_scope_stack = GroupScopeStack()

@@ -4,11 +4,11 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
-from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.layers.refuse_tf_formats import KerasFilesOnly
+from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
 from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
@@ -16,7 +16,7 @@ from keras_sparse.saving.format.read_dataset import read_dataset
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
+class IntegerLookup(RefuseTensorFlowFormats, keras.layers.Layer):
     """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
 
     It makes ids for a static table of keys that nobody has listed before: an `Embedding` after it
@@ -96,7 +96,7 @@ class IntegerLookup(KerasFilesOnly, keras.layers.Layer):
     def _add_keys_of_all_ranks(self, keys):
         has_none = tf.equal(ops.find_tokens(self._vocabulary, keys), 0)
         new_keys = tf.unique(tf.boolean_mask(keys, has_none))[0]
-        of_ranks = gather(new_keys, call_name("keras_sparse.integer_lookup"))
+        of_ranks = gather(new_keys, collective_name("keras_sparse.integer_lookup"))
         ops.add_tokens(self._vocabulary, of_ranks, counts=False)
 
     def compute_output_shape(self, input_shape):

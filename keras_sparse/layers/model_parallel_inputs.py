@@ -6,10 +6,10 @@ from keras_sparse.layers.data_parallel_inputs import ragged_forms
 _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
 
 
-class WholeBatches:
+class ModelParallelInputs:
     """What a `DistributedEmbedding` does whose ranks pass all samples of the inputs they have.
 
-    As `OwnSamples`, of whose methods it has the same.
+    As `DataParallelInputs`, of whose methods it has the same.
 
     Args:
         templates: `TableTemplates`.

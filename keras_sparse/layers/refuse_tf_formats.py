@@ -1,4 +1,4 @@
-class KerasFilesOnly:
+class RefuseTensorFlowFormats:
     """Mixin of layers whose content TensorFlow's own formats would leave out in silence."""
 
     name: str

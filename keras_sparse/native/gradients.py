@@ -31,7 +31,7 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
     >>> sums[0].numpy()
     array([[2., 2., 2.]], dtype=float32)
     """
-    row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
+    row_splits, weights, combiners = with_defaults(len(ids), row_splits, weights, combiners)
     unique_ids, sums = library.lib.keras_sparse_merge_gradients(
         ids=ids, row_splits=row_splits, weights=weights, output_grads=values, combiners=combiners
     )
@@ -47,7 +47,7 @@ def _refuse_second_derivatives(operation, *grads):
     )
 
 
-def fill_in_absent(num_tables, row_splits, weights, combiners):
+def with_defaults(num_tables, row_splits, weights, combiners):
     """Puts what the native ops take for what was left out: empty tensors and `"none"`."""
     no_splits = tf.zeros((0,), tf.int64)
     no_weights = tf.zeros((0,), tf.float32)
@@ -117,7 +117,7 @@ def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=No
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
             its slots are another optimizer's.
     """
-    row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
+    row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
     return library.lib.keras_sparse_apply(
         handles=handles_of(variables),
         ids=ids,

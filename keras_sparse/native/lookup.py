@@ -4,7 +4,7 @@ from tensorflow.python.ops import resource_variable_ops
 from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
-from keras_sparse.native.gradients import fill_in_absent
+from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.staging import collected_lookups
 
@@ -62,15 +62,15 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
     for i in weighted:
         _check_weights(weights[i], ids[i])
-    row_splits, weights, combiners = fill_in_absent(len(variables), row_splits, weights, combiners)
+    row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
     collected = collected_lookups()
-    are_born = all(variable.native is not None for variable in variables)
-    if collected is not None and are_born:
+    are_built = all(variable.native is not None for variable in variables)
+    if collected is not None and are_built:
         names = ("variables", "ids", "row_splits", "weights", "combiners")
         collected.append(
             dict(zip(names, (variables, ids, row_splits, weights, combiners), strict=True))
         )
-    if collected is not None or not are_born:
+    if collected is not None or not are_built:
         output_dims = [variable.output_dim for variable in variables]
         return zero_rows(output_dims, ids, row_splits, combiners)
     return _read(variables, ids, row_splits, weights, combiners, weighted)

@@ -7,7 +7,7 @@ def check_room(touched, grads, sum_over_ranks=None):
     """Refuses a step that would make more rows than a table may have.
 
     Args:
-        touched: List of the `TouchedRows` of a step whose tables have `max_rows`.
+        touched: List of the `RowGradient` of a step whose tables have `max_rows`.
         grads: List of all gradients of the step. They are there before it is refused: the exchanges
             that make them have ended on all ranks.
         sum_over_ranks: Function of a scalar int32 tensor that returns its sum over all ranks, which

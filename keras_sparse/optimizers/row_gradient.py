@@ -3,7 +3,7 @@ import tensorflow as tf
 from keras_sparse import ops
 
 
-class TouchedRows:
+class RowGradient:
     """Rows of an embedding variable that a step has gradients for.
 
     Stands for the variable in the list that goes through Keras' `apply`, beside the values of its
@@ -29,7 +29,7 @@ class TouchedRows:
         self.path = variable.path
 
 
-def touched_rows(variable, grad):
+def row_gradient(variable, grad):
     """Takes the gradient of an embedding variable apart.
 
     Args:
@@ -37,21 +37,21 @@ def touched_rows(variable, grad):
         grad: `tf.IndexedSlices`.
 
     Returns:
-        `(TouchedRows, values)`.
+        `(RowGradient, values)`.
     """
     _check_slices(grad, variable)
     if isinstance(grad, ops.PooledSlices):
         bags = (grad.row_splits, grad.weights, grad.combiner)
-        return TouchedRows(variable, grad.ids, *bags), grad.output_grads
+        return RowGradient(variable, grad.ids, *bags), grad.output_grads
     ids = tf.cast(grad.indices, tf.int64)
-    return TouchedRows(variable, ids), tf.cast(grad.values, tf.float32)
+    return RowGradient(variable, ids), tf.cast(grad.values, tf.float32)
 
 
 def merge(touched, values):
     """Sums the gradients of equal ids, for all variables in one op.
 
     Args:
-        touched: List of `TouchedRows`.
+        touched: List of `RowGradient`.
         values: List of float32 tensors: the gradients of rows or bags.
 
     Returns:
@@ -65,7 +65,7 @@ def merge(touched, values):
         [rows.weights for rows in touched],
         [rows.combiner for rows in touched],
     )
-    merged = [TouchedRows(rows.variable, i) for rows, i in zip(touched, ids, strict=True)]
+    merged = [RowGradient(rows.variable, i) for rows, i in zip(touched, ids, strict=True)]
     return merged, [_without_rowless(*each) for each in zip(merged, sums, strict=True)]
 
 

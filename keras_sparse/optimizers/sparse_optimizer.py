@@ -7,8 +7,8 @@ from keras_sparse import ops
 from keras_sparse.optimizers.check_constants import check_constants
 from keras_sparse.optimizers.room_check import check_room
 from keras_sparse.optimizers.row_gradient import merge
-from keras_sparse.optimizers.row_gradient import touched_rows
-from keras_sparse.optimizers.row_gradient import TouchedRows
+from keras_sparse.optimizers.row_gradient import row_gradient
+from keras_sparse.optimizers.row_gradient import RowGradient
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.unsupported_options import refuse_any
 from keras_sparse.optimizers.unsupported_options import refuse_attributes
@@ -125,8 +125,8 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 f"{len(grads)} gradients for {len(variables)} variables"
             )
         _check_distinct(embedding)
-        grads, variables = self._with_touched_rows(grads, variables)
-        with tf.control_dependencies(self._check_room(_split_touched_rows(variables)[0], grads)):
+        grads, variables = self._with_row_gradients(grads, variables)
+        with tf.control_dependencies(self._check_room(_split_row_gradients(variables)[0], grads)):
             return super().apply(grads, variables)
 
     def _check_room(self, touched, grads):
@@ -144,8 +144,8 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             return []
         return [] if checked is None else [checked]
 
-    def _with_touched_rows(self, grads, variables):
-        """Puts values for each `IndexedSlices` and `TouchedRows` for each embedding variable.
+    def _with_row_gradients(self, grads, variables):
+        """Puts values for each `IndexedSlices` and `RowGradient` for each embedding variable.
 
         Keras' scaling and clipping are then right for these values as they are: merged, their norm
         is that of the gradient's dense form, whose other rows are zeros.
@@ -156,9 +156,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             if not isinstance(variable, EmbeddingVariable):
                 continue
             if grads[i] is None:
-                variables[i] = TouchedRows(variable, None)
+                variables[i] = RowGradient(variable, None)
                 continue
-            variables[i], grads[i] = touched_rows(variable, grads[i])
+            variables[i], grads[i] = row_gradient(variable, grads[i])
             given.append(i)
         if given and (self.clipnorm or self.global_clipnorm or self.clipvalue):
             merged = merge([variables[i] for i in given], [grads[i] for i in given])
@@ -180,10 +180,10 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             refuse_part_of_row(type(self).__name__, variable)
 
     # The hooks below are Keras' (keras.optimizers.Optimizer.apply calls them, in this order), with
-    # `TouchedRows` for the embedding variables.
+    # `RowGradient` for the embedding variables.
 
     def _check_variables_are_known(self, variables):
-        touched, others = _split_touched_rows(variables)
+        touched, others = _split_row_gradients(variables)
         super()._check_variables_are_known(others)
         known = {id(variable) for variable in self._variables_built_on}
         for variable in (rows.variable for rows in touched):
@@ -224,12 +224,12 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         return self.clip_over_ranks(grads, self._variables_of_step)
 
     def _apply_weight_decay(self, variables):
-        super()._apply_weight_decay(_split_touched_rows(variables)[1])
+        super()._apply_weight_decay(_split_row_gradients(variables)[1])
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         pairs = list(zip(grads, trainable_variables, strict=True))
-        touched = [(g, v) for g, v in pairs if isinstance(v, TouchedRows)]
-        others = [(g, v) for g, v in pairs if not isinstance(v, TouchedRows)]
+        touched = [(g, v) for g, v in pairs if isinstance(v, RowGradient)]
+        others = [(g, v) for g, v in pairs if not isinstance(v, RowGradient)]
         # First, as the native op may refuse the step, and nothing has changed then.
         if touched:
             variables = [rows.variable for _, rows in touched]
@@ -255,9 +255,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         return grads_and_vars
 
 
-def _split_touched_rows(variables):
-    touched = [v for v in variables if isinstance(v, TouchedRows)]
-    return touched, [v for v in variables if not isinstance(v, TouchedRows)]
+def _split_row_gradients(variables):
+    touched = [v for v in variables if isinstance(v, RowGradient)]
+    return touched, [v for v in variables if not isinstance(v, RowGradient)]
 
 
 def _difference(built, now):

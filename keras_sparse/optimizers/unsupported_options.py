@@ -57,7 +57,7 @@ def refuse_norms_of_parts(optimizer, variables):
 
     Args:
         optimizer: String. The name of an optimizer that clips by norms, for the error.
-        variables: List of what a step updates: `TouchedRows` or variables.
+        variables: List of what a step updates: `RowGradient` or variables.
     """
     for variable in (getattr(each, "variable", each) for each in variables):
         part = getattr(variable, "part", None)

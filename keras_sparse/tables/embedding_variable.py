@@ -23,17 +23,17 @@ from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.storage.storage_option import StorageOption
-from keras_sparse.tables.gradient_anchor import make_anchor
+from keras_sparse.tables.gradient_anchor import make_gradient_anchor
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import seeded
 from keras_sparse.tables.table_part import check_part
-from keras_sparse.tables.unsupported_operations import NoComputation
-from keras_sparse.tables.variable_rows import TableRows
+from keras_sparse.tables.unsupported_operations import UnsupportedOperations
+from keras_sparse.tables.variable_rows import VariableRows
 
 
-class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
+class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
     """The Python face of a native table of embedding rows.
 
     To Keras it is a trainable variable: a layer tracks it, and `tape.gradient` gives
@@ -154,7 +154,7 @@ class EmbeddingVariable(NoComputation, TableRows, keras.Variable):
                 set_filter([self], self.admission)
             if self.max_rows is not None:
                 set_row_limit([self], self.max_rows, self.eviction)
-            self._value = make_anchor(self)
+            self._value = make_gradient_anchor(self)
             self._import_initial_rows()
 
     @property

@@ -19,7 +19,7 @@ _UPDATES = (
 )
 
 
-def make_anchor(variable):
+def make_gradient_anchor(variable):
     """Makes the small `tf.Variable` that stands for an embedding variable in a gradient tape.
 
     It is never updated: a Keras optimizer that tries would train nothing, so that it is refused.

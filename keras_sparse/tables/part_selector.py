@@ -1,4 +1,4 @@
-class PartCut:
+class PartSelector:
     """Cuts what one part of a table takes out of what another one has saved.
 
     Args:

@@ -1,7 +1,7 @@
 from keras_sparse.tables.gradient_anchor import refuse_optimizer
 
 
-class NoComputation:
+class UnsupportedOperations:
     """What an embedding variable refuses that Keras and TensorFlow do with variables."""
 
     path: str

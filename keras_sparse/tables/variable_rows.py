@@ -14,7 +14,7 @@ from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.table_part import TablePart
 
 
-class TableRows:
+class VariableRows:
     """How all rows of a table, or some by their keys, get out of an embedding variable and in."""
 
     path: str
@@ -183,7 +183,7 @@ class TableRows:
             value: Array, tensor or static `EmbeddingVariable` of shape `(input_dim, output_dim)`.
         """
         self._refuse_dynamic("assigned")
-        value = np.asarray(value) if isinstance(value, (list, tuple, TableRows)) else value
+        value = np.asarray(value) if isinstance(value, (list, tuple, VariableRows)) else value
         if tuple(value.shape) != (self.input_dim, self.output_dim):
             raise ValueError(
                 f"`value` must have the variable's shape {tuple(self.shape)}. Received: "

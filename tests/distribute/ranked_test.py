@@ -18,7 +18,7 @@ PARTS = [
     "horovod",
     "row_limit",
     "shard",
-    "together",
+    "shared_errors",
 ]
 # Who has what of a table, a batch or a file: on 3, which divide no size evenly and of which one is
 # neither the first nor the last. What all others hold is the same on any number: on 2.
@@ -31,10 +31,10 @@ ON_3 = [
     "distributed_optimizer",
     "dynamic_options",
     "exchange_errors",
-    "layer_weights",
+    "whole_tables",
     "table_parts",
     "unused_table",
-    "whole_batches",
+    "model_parallel_inputs",
 ]
 
 

@@ -89,11 +89,11 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
-from keras_sparse.tables.gradient_anchor import make_anchor
+from keras_sparse.tables.gradient_anchor import make_gradient_anchor
 
 with tf.device("CPU:1"):
     variable = EmbeddingVariable(5, 2)
-anchor = make_anchor(types.SimpleNamespace(path="table", native=variable.native))
+anchor = make_gradient_anchor(types.SimpleNamespace(path="table", native=variable.native))
 assert anchor.device == variable.native.device == variable.value.device, anchor.device
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import keras_sparse
 from keras_sparse import EmbeddingVariable
-from keras_sparse.tables import variable_rows as table_rows
+from keras_sparse.tables import variable_rows
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.table_part import TablePart
 
@@ -90,7 +90,7 @@ def test_parts_have_the_rows_of_the_whole_table(table):
     ids = np.array([-(2**63), -13, -1, 0, 1, 2, 3, 2**63 - 1])
     ids = ids if input_dim is None else np.arange(input_dim)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_rows, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(variable_rows, "CHUNK_BYTES", chunk_bytes)
         whole = EmbeddingVariable(input_dim, output_dim, initializer)
         variables = [make(part, initializer) for part in parts]
         expected = rows_of(whole, ids)

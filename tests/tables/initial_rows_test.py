@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_sparse import EmbeddingVariable
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.tables import variable_rows as table_rows
+from keras_sparse.tables import variable_rows
 from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import rows_in_chunks
@@ -159,7 +159,7 @@ MANY_ROWS, CHUNK_BYTES = 4000, 24 * 1000
 
 @pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
 def test_an_initializer_makes_what_it_makes_for_keras(make, monkeypatch):
-    monkeypatch.setattr(table_rows, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(variable_rows, "CHUNK_BYTES", CHUNK_BYTES)
     theirs = keras.layers.Embedding(MANY_ROWS, 6, make())
     theirs.build()
     expected = theirs.get_weights()[0]
@@ -176,7 +176,7 @@ def test_an_initializer_makes_what_it_makes_for_keras(make, monkeypatch):
 
 @pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
 def test_parts_of_a_table_have_the_rows_of_the_whole_one(make, monkeypatch):
-    monkeypatch.setattr(table_rows, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(variable_rows, "CHUNK_BYTES", CHUNK_BYTES)
     expected = np.asarray(make()((MANY_ROWS, 6), dtype="float32"))
     for part in (
         TablePart("t", MANY_ROWS, 6, 2, 3),
@@ -187,7 +187,7 @@ def test_parts_of_a_table_have_the_rows_of_the_whole_one(make, monkeypatch):
 
 
 def test_an_initializer_of_parts_is_never_asked_for_the_whole_table(monkeypatch):
-    monkeypatch.setattr(table_rows, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(variable_rows, "CHUNK_BYTES", CHUNK_BYTES)
     asked = []
 
     def remember(shape, dtype, partition_shape, partition_offset):

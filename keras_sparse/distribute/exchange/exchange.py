@@ -2,10 +2,10 @@ import tensorflow as tf
 
 from keras_sparse.distribute.exchange.exchange_call import ExchangeCall
 from keras_sparse.distribute.exchange.exchange_call import Slices
-from keras_sparse.distribute.exchange.prefetched_call import StagedCall
-from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.exchange.prefetched_call import PrefetchedCall
+from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.native import library
-from keras_sparse.native.gradients import fill_in_absent
+from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup import zero_rows
 from keras_sparse.native.staging import collected_lookups
 
@@ -59,18 +59,18 @@ class Exchange:
                 table. Names the rank.
         """
         weighted = [i for i, weight in enumerate(weights) if weight is not None]
-        row_splits, weights, combiners = fill_in_absent(len(ids), row_splits, weights, combiners)
+        row_splits, weights, combiners = with_defaults(len(ids), row_splits, weights, combiners)
         collected = collected_lookups()
-        are_born = all(variable.native is not None for variable in self._all_variables())
-        make = ExchangeCall if self.area is None else StagedCall
+        are_built = all(variable.native is not None for variable in self._all_variables())
+        make = ExchangeCall if self.area is None else PrefetchedCall
         call = make(self, tables, ids, row_splits, weights, combiners, weighted)
-        if collected is not None and are_born:
+        if collected is not None and are_built:
             collected.append({"exchange": self, "inputs": call.inputs()})
-        if collected is not None or not are_born:
+        if collected is not None or not are_built:
             return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners)
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
-        return call.rows(call_name(self.name), anchors, [slices for _, slices in trained])
+        return call.rows(collective_name(self.name), anchors, [slices for _, slices in trained])
 
     def make_area(self):
         """Makes the place where lookups wait for their steps that are made ready ahead of them.

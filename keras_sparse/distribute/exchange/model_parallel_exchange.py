@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_sparse.distribute.exchange.exchange_call import no_slices
 from keras_sparse.distribute.ranks import collectives
-from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
@@ -20,7 +20,7 @@ _TOO_MANY_WORDS = -2
 _UNEQUAL_INPUTS = -3
 
 
-class SampleExchange:
+class ModelParallelExchange:
     """Gives each rank the vectors of its samples, where ranks looked up the whole batch.
 
     Each rank has vectors of the whole batch from its tables; of a table that is cut by columns they
@@ -110,7 +110,7 @@ class SampleExchange:
             num_samples = tf.shape(vectors[0])[0] // self.plan.num_ranks if vectors else 0
             tables = [self.plan.tables[table] for table in self.plan.input_table_map]
             return [tf.zeros((num_samples, table.width)) for table in tables]
-        name = call_name(self.name)
+        name = collective_name(self.name)
         stand_in_dims = None if stand_in is None else gradient_dims(stand_in)
         anchor = tf.zeros(()) if stand_in is None else tf.convert_to_tensor(stand_in.value)
         header, num_samples = self._header(vectors, fault)
@@ -123,7 +123,8 @@ class SampleExchange:
 
             def gradient(*grads):
                 parts, checked = self._alltoall(grads, header, f"{name}.gradients")
-                collectives.kept([checked])  # a rank that trains nothing does not read the parts
+                # A rank that trains nothing does not read the parts.
+                collectives.keep_alive([checked])
                 to_anchor = None if stand_in_dims is None else no_slices(stand_in_dims, checked)
                 return to_anchor, *self._vector_grads(parts)
 

@@ -8,11 +8,11 @@ from keras_sparse.distribute.ranks.named_exchange import NamedExchange
 from keras_sparse.native import library
 
 
-class ExchangeStage:
+class PrefetchStage:
     """Makes the lookups of an `Exchange` ready ahead of their steps.
 
     It ends with the last dataset, iterator or function that has its handle. Its courier, a thread
-    that takes part in the rounds of `AheadRounds` (ops/core/exchange/prefetch_rounds.h), goes on
+    that takes part in the rounds of `PrefetchRounds` (ops/core/exchange/prefetch_rounds.h), goes on
     until the stages of all ranks have ended, as those of others may still wait for its rows.
 
     All ranks must make the same stages in the same order.
@@ -66,7 +66,7 @@ class _Courier(ExchangeThread):
     Args:
         exchange: `Exchange`.
         handle: Tensor of dtype resource.
-        reads_rows: As for `ExchangeStage`.
+        reads_rows: As for `PrefetchStage`.
         name: String. What the names of its exchanges begin with, the same on all ranks.
     """
 

@@ -16,7 +16,7 @@ _Served = collections.namedtuple(
 )
 
 
-class StagedCall(ExchangeCall):
+class PrefetchedCall(ExchangeCall):
     """A lookup over ranks that uses what a stage has made ready, where all ranks have it.
 
     A rank whose lookup has had its round sends the others their rows at once, as they asked for

@@ -2,8 +2,8 @@ import keras
 
 from keras_sparse.distribute.metrics.average_metrics import average_metrics
 from keras_sparse.distribute.metrics.average_metrics import average_over_ranks
-from keras_sparse.distribute.metrics.unweighted_metrics import unweigh_metrics
-from keras_sparse.distribute.training.check_replicas import warn_of_different_copies
+from keras_sparse.distribute.metrics.unweighted_metrics import unweight_metrics
+from keras_sparse.distribute.training.check_replicas import warn_of_different_replicas
 
 
 class MetricAverage(keras.callbacks.Callback):
@@ -44,7 +44,7 @@ class MetricAverage(keras.callbacks.Callback):
 
     def set_model(self, model):
         super().set_model(model)
-        unweigh_metrics(model)
+        unweight_metrics(model)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._is_in_epoch = True
@@ -70,7 +70,7 @@ class MetricAverage(keras.callbacks.Callback):
         self._of_epoch = dict(logs)
         if not self._has_looked_at_copies:
             self._has_looked_at_copies = True
-            warn_of_different_copies(self.model)
+            warn_of_different_replicas(self.model)
 
     def on_train_end(self, logs=None):
         if logs is not None:

@@ -2,14 +2,14 @@ import keras
 import tensorflow as tf
 
 from keras_sparse.distribute.ranks import collectives
-from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.tables.regularized_parts import has_regularized_parts
-from keras_sparse.distribute.training.share_weights import PartWeights
+from keras_sparse.distribute.training.share_weights import ShareWeights
 from keras_sparse.tables.rows_regularizer import collected_losses_of_parts
 
 
-def unweigh_metrics(model):
+def unweight_metrics(model):
     """Lets a model's loss and metrics be those of samples, where `shard` weighs these for training.
 
     A part of `b` of the `B` samples of a batch has the share `n * b / B` in its weights, as the
@@ -49,7 +49,7 @@ class _Loss:
         if loss.shape == (0,):  # Keras does not reduce it, and its mean over batches would be NaN
             loss = tf.reduce_sum(loss)
         for each in keras.tree.flatten(sample_weight):
-            if isinstance(each, PartWeights):  # all of them have the same share
+            if isinstance(each, ShareWeights):  # all of them have the same share
                 loss = _with_gradient_times(loss, each.share)
                 break
         if self._has_regularized_parts:
@@ -70,13 +70,13 @@ class _Metrics:
 def _of_all_parts(losses):
     """The sum over all ranks, with the gradient of what is this rank's."""
     own = tf.add_n([tf.zeros(()), *losses])
-    (whole,) = collectives.sum_of([own], call_name("keras_sparse.regularized_parts"))
+    (whole,) = collectives.sum_of([own], collective_name("keras_sparse.regularized_parts"))
     return own + tf.stop_gradient(whole - own)
 
 
 def _without_share(sample_weight):
     return keras.tree.map_structure(
-        lambda each: each.weights if isinstance(each, PartWeights) else each, sample_weight
+        lambda each: each.weights if isinstance(each, ShareWeights) else each, sample_weight
     )
 
 

@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 
-from keras_sparse.distribute.planner.placement_costs import TableOptions
-from keras_sparse.distribute.planner.rank_loads import LoadBook
+from keras_sparse.distribute.planner.placement_costs import PlacementCosts
+from keras_sparse.distribute.planner.rank_loads import RankLoads
 from keras_sparse.distribute.planner.refine import refine
-from keras_sparse.distribute.planner.size_placement import plain_placement
+from keras_sparse.distribute.planner.size_placement import place_by_size
 from keras_sparse.distribute.planner.table_placement import TablePlacement
 from keras_sparse.distribute.planner.table_spec import TableSpec
 
@@ -33,7 +33,7 @@ def auto_placement(tables, rules, memory_budget, cost_model):
     num_ranks = rules.num_ranks
     options = _options(tables, rules, cost_model)
     books = [
-        LoadBook.of(placements, options, num_ranks, memory_budget)
+        RankLoads.of(placements, options, num_ranks, memory_budget)
         for placements in _plain_plans(tables, options, rules)
     ]
     may_copy = _may_copy(options, num_ranks, memory_budget)
@@ -50,20 +50,20 @@ def auto_placement(tables, rules, memory_budget, cost_model):
 
 
 def _options(tables, rules, cost_model):
-    """Returns the `TableOptions` of each table; equal tables share theirs."""
-    made: dict[TableSpec, TableOptions] = {}
+    """Returns the `PlacementCosts` of each table; equal tables share theirs."""
+    made: dict[TableSpec, PlacementCosts] = {}
     options = []
     for table in tables:
         nameless = dataclasses.replace(table, name="-")
         if nameless not in made:
-            made[nameless] = TableOptions(nameless, rules, cost_model)
+            made[nameless] = PlacementCosts(nameless, rules, cost_model)
         options.append(made[nameless])
     return options
 
 
 def _plain_plans(tables, options, rules):
     for strategy in PLAIN_STRATEGIES:
-        yield plain_placement(tables, strategy, rules)[0]
+        yield place_by_size(tables, strategy, rules)[0]
     yield [each.whole if each.fixed_kind == "data_parallel" else each.by_rows for each in options]
 
 
@@ -104,9 +104,9 @@ def _bounds(options, num_ranks):
 
 
 def _spread(kinds, options, num_ranks, memory_budget):
-    """Returns a `LoadBook` with a table of each of the kinds, or spread by rows where it must."""
+    """Returns a `RankLoads` with a table of each of the kinds, or spread by rows where it must."""
     while True:
-        book = LoadBook(options, num_ranks, memory_budget)
+        book = RankLoads(options, num_ranks, memory_budget)
         for i, kind in enumerate(kinds):
             if kind == "row_wise":
                 book.put(i, options[i].by_rows)

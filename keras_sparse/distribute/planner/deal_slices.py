@@ -1,7 +1,7 @@
 import heapq
 
 
-def deal(strategy, sizes, tables, num_ranks):
+def deal_slices(strategy, sizes, tables, num_ranks):
     """Deals slices to ranks.
 
     The three ways, with their order of equal ones, are those of NVIDIA Merlin

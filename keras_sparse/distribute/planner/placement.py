@@ -9,7 +9,7 @@ from keras_sparse.distribute.planner.memory_budget import check_budget
 from keras_sparse.distribute.planner.memory_budget import refuse_impossible
 from keras_sparse.distribute.planner.placement_rules import PlacementRules
 from keras_sparse.distribute.planner.plan import Plan
-from keras_sparse.distribute.planner.size_placement import plain_placement
+from keras_sparse.distribute.planner.size_placement import place_by_size
 from keras_sparse.distribute.planner.table_spec import TableSpec
 
 STRATEGIES = (*PLAIN_STRATEGIES, "auto")
@@ -109,7 +109,7 @@ def plan_placement(
         rank_tables = _tables_of_ranks(placements, num_ranks)
     else:
         plain = "basic" if strategy == "auto" else strategy
-        placements, rank_tables = plain_placement(tables, plain, rules)
+        placements, rank_tables = place_by_size(tables, plain, rules)
     plan = Plan(
         tables,
         placements,

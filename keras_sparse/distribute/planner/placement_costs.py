@@ -8,7 +8,7 @@ from keras_sparse.distribute.planner.table_placement import TablePlacement
 _GAIN = 1.01
 
 
-class TableOptions:
+class PlacementCosts:
     """The ways in which `"auto"` may place a table, with what each of them costs.
 
     Attributes:

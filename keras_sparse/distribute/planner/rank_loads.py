@@ -6,7 +6,7 @@ from keras_sparse.distribute.planner.table_placement import COLUMN_KINDS
 _LEAST_GAIN = 1e-3
 
 
-class LoadBook:
+class RankLoads:
     """What each rank has so far, while `"auto"` looks for a plan.
 
     Attributes:
@@ -18,7 +18,7 @@ class LoadBook:
             of tables that are `table_wise` or `column_wise`.
 
     Args:
-        options: List of a `TableOptions` a table.
+        options: List of a `PlacementCosts` a table.
         num_ranks: Integer.
         memory_budget: Integer, bytes a rank, or `None`.
     """

@@ -13,14 +13,14 @@ _EVEN = 1.001
 
 
 def refine(book):
-    """Changes a placement as long as that makes its slowest rank faster; returns the `LoadBook`.
+    """Changes a placement as long as that makes its slowest rank faster; returns the `RankLoads`.
 
     A table of the slowest rank is placed anew in the best way, or exchanged for one of another
     rank. Where none of that helps, the tables that all ranks have a part of are placed anew, one by
     one. It is enough when the slowest rank is as fast as all are on average, or nearly.
 
     Args:
-        book: `LoadBook` that fits its budget. It is changed.
+        book: `RankLoads` that fits its budget. It is changed.
     """
     for _ in range(_NUM_ROUNDS):
         for _ in range(_MOST_CHANGES):

@@ -1,10 +1,10 @@
 from keras_sparse.distribute.planner.column_slices import even_columns
 from keras_sparse.distribute.planner.column_slices import num_slices_for_all_ranks
-from keras_sparse.distribute.planner.deal_slices import deal
+from keras_sparse.distribute.planner.deal_slices import deal_slices
 from keras_sparse.distribute.planner.table_placement import TablePlacement
 
 
-def plain_placement(tables, strategy, rules):
+def place_by_size(tables, strategy, rules):
     """Places tables by their sizes: what thresholds do not decide, a strategy deals to the ranks.
 
     Args:
@@ -26,7 +26,7 @@ def plain_placement(tables, strategy, rules):
         ranks = [list(range(len(pieces)))]
     else:
         sizes = [tables[i].rows * columns for i, columns in pieces]
-        ranks = deal(strategy, sizes, [i for i, _ in pieces], num_ranks)
+        ranks = deal_slices(strategy, sizes, [i for i, _ in pieces], num_ranks)
 
     rank_of = {piece: rank for rank, its_pieces in enumerate(ranks) for piece in its_pieces}
     parts: dict[int, list] = {i: [] for i in dealt}

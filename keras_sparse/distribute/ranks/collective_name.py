@@ -8,7 +8,7 @@ import tensorflow as tf
 _calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def call_name(owner):
+def collective_name(owner):
     """Returns a name for the collectives of one call, the same on all ranks.
 
     Calls that may be under way at the same time have different names: those within one

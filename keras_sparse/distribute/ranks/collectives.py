@@ -90,7 +90,7 @@ def _data_of(graph):
     return [*getattr(graph, "inputs", ()), *readers]
 
 
-def kept(tensors):
+def keep_alive(tensors):
     """Makes a `tf.function` compute tensors, read or not, where other ranks wait for this one.
 
     A function leaves out what nobody reads, exchanges too: to TensorFlow they have no effect. It

@@ -8,11 +8,11 @@ from keras_sparse.distribute.ranks.runtime import size
 
 
 @contextlib.contextmanager
-def together(name):
+def errors_on_all_ranks(name):
     """While this is entered, an error on one rank becomes an error on all.
 
-    At the end ranks tell each other how it went, as by `fail_together`. So what is done inside must
-    not wait for other ranks.
+    At the end ranks tell each other how it went, as by `raise_on_all_ranks`. So what is done inside
+    must not wait for other ranks.
 
     Args:
         name: String, the same on all ranks.
@@ -25,10 +25,10 @@ def together(name):
         yield
     except Exception as error:
         failure = error
-    fail_together(failure, f"keras_sparse.together.{name}")
+    raise_on_all_ranks(failure, f"keras_sparse.together.{name}")
 
 
-def fail_together(failure, name):
+def raise_on_all_ranks(failure, name):
     """Raises an error on all ranks if there is one on any. All must call it.
 
     Args:

@@ -21,13 +21,13 @@ def explain_uncaught_errors(prefix):
     shown_by = sys.excepthook
 
     def show(kind, error, traceback):
-        add_last_words(error, prefix)
+        add_rank_error_notes(error, prefix)
         shown_by(kind, error, traceback)
 
     sys.excepthook = show
 
 
-def add_last_words(error, prefix):
+def add_rank_error_notes(error, prefix):
     """Adds a note to an error, which Python prints below it.
 
     Args:

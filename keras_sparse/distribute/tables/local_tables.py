@@ -6,9 +6,9 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.distribute.exchange.exchange import Exchange
 from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
-from keras_sparse.distribute.exchange.model_parallel_exchange import SampleExchange
+from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParallelExchange
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.table_part import TablePart
 
@@ -16,7 +16,7 @@ from keras_sparse.tables.table_part import TablePart
 _numbers = itertools.count()
 
 
-class OwnTables:
+class LocalTables:
     """This rank's part of the tables of a plan, and lookups in all of them.
 
     Args:
@@ -52,7 +52,7 @@ class OwnTables:
             if dp_input:
                 self.exchange = self._make_exchange(layout, name)
             else:
-                self.samples = SampleExchange(plan, out_of_range, wire_dtype, name)
+                self.samples = ModelParallelExchange(plan, out_of_range, wire_dtype, name)
 
     def _make_stand_in(self, layout, name):
         used = set(self.plan.input_table_map)
@@ -95,7 +95,7 @@ class OwnTables:
     def saved_tables(self):
         """Returns what saving and loading take the tables for, in their order.
 
-        An `EmbeddingVariable` that is all of a table, the same on all ranks, or a `SpreadTable`.
+        An `EmbeddingVariable` that is all of a table, the same on all ranks, or a `ShardedTable`.
         """
         return [self._saved_table(table) for table in range(len(self._layers))]
 
@@ -104,7 +104,7 @@ class OwnTables:
             return self.by_table[table]
         ranks = range(self.plan.num_ranks)
         parts = [part_of_rank(self.plan, table, self._layers[table], rank) for rank in ranks]
-        return SpreadTable(tuple(parts), self.by_table.get(table))
+        return ShardedTable(tuple(parts), self.by_table.get(table))
 
     def lookup(self, tables, forms):
         """Reads the rows of the inputs of a layer.

@@ -3,7 +3,7 @@ import json
 
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.tables.local_tables import OwnTables
+from keras_sparse.distribute.tables.local_tables import LocalTables
 from keras_sparse.distribute.tables.local_tables import part_of_rank
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.initial_rows import resolve_seed
@@ -14,16 +14,16 @@ from keras_sparse.tables.rows_regularizer import rows_regularizer
 _numbers = itertools.count()
 
 
-def make_own_tables(plan, layers, dp_input=True, wire_dtype="float32"):
+def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
     """Makes this rank's part of the tables of a plan. All ranks do so together.
 
     Args:
         plan: `Plan`.
         layers: List of unbuilt `Embedding`, one a table: its options.
-        dp_input, wire_dtype: As for `OwnTables`. Default to `True` and `"float32"`.
+        dp_input, wire_dtype: As for `LocalTables`. Default to `True` and `"float32"`.
 
     Returns:
-        `OwnTables`.
+        `LocalTables`.
 
     Raises:
         RuntimeError: On all ranks, if they did not make the same plan.
@@ -33,7 +33,7 @@ def make_own_tables(plan, layers, dp_input=True, wire_dtype="float32"):
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
     }
-    return OwnTables(plan, layers, by_table, dp_input, wire_dtype)
+    return LocalTables(plan, layers, by_table, dp_input, wire_dtype)
 
 
 def _agree(plan, seeds):

@@ -7,7 +7,7 @@ import numpy as np
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.gather_arrays import gather_arrays
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.tables.filter_entries import merge_filters
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
@@ -15,7 +15,7 @@ from keras_sparse.tables.table_part import TablePart
 
 
 @dataclasses.dataclass(frozen=True)
-class SpreadTable:
+class ShardedTable:
     """A table that ranks have parts of.
 
     Args:
@@ -56,14 +56,14 @@ class GatheredTable:
     go through what it yields to the end, also where what they make of it fails.
 
     Args:
-        table: `SpreadTable`.
+        table: `ShardedTable`.
         all_ranks: Boolean. Whether all ranks get what rank 0 gets. Defaults to `False`.
     """
 
     def __init__(self, table, all_ranks=False):
         self._table = table
         self._all_ranks = all_ranks
-        with together("gathered_table.about"):
+        with errors_on_all_ranks("gathered_table.about"):
             own = None if table.variable is None else _About.of(table.variable)
         of_ranks = [each for each in gather_objects(own, "gathered_table.about") if each]
         about, whole = of_ranks[0], table.any_part
@@ -114,7 +114,7 @@ class GatheredTable:
     def _gather_rounds(self, pieces, name):
         """Yields lists of the next arrays of each rank, until no rank has more."""
         while True:
-            with together(f"gathered_table.{name}"):
+            with errors_on_all_ranks(f"gathered_table.{name}"):
                 piece = next(pieces, None)
             if all(gather_objects(piece is None, f"gathered_table.{name}.last")):
                 return
@@ -137,7 +137,7 @@ class GatheredTable:
         for first in range(0, self.input_dim, chunk_rows):
             end = min(first + chunk_rows, self.input_dim)
             own = []
-            with together("gathered_table.records"):
+            with errors_on_all_ranks("gathered_table.records"):
                 if table.variable is not None:
                     here = RecordLayout(table.variable.output_dim, table.variable.slot_names)
                     num_floats = here.floats if layout is self._layout else here.width

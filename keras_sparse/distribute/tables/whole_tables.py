@@ -5,16 +5,16 @@ import numpy as np
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
-from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.distribute.tables.sharded_table import ShardedTable
 
 
 def get_whole_tables(tables, all_ranks):
     """Returns the rows of static tables, whole. All ranks must call it.
 
     Args:
-        tables: List of `EmbeddingVariable` and `SpreadTable`.
+        tables: List of `EmbeddingVariable` and `ShardedTable`.
         all_ranks: Boolean. Whether each rank gets them.
 
     Returns:
@@ -27,11 +27,11 @@ def get_whole_tables(tables, all_ranks):
 
 
 def _get(table, all_ranks, gets):
-    if not isinstance(table, SpreadTable):
+    if not isinstance(table, ShardedTable):
         return table.numpy() if gets else None
     gathered = GatheredTable(table, all_ranks)
     shape = gathered.input_dim if gets else 0, gathered.output_dim
-    with together("get_weights"):  # all of a table may be more memory than rank 0 has
+    with errors_on_all_ranks("get_weights"):  # all of a table may be more memory than rank 0 has
         whole = np.empty(shape, np.float32)
     chunk_rows = max(1, CHUNK_BYTES // (4 * gathered.output_dim))
     for ids, rows in gathered.export_rows(chunk_rows):
@@ -43,17 +43,17 @@ def set_whole_tables(tables, weights):
     """Writes the rows of static tables; each rank takes its part. All ranks must call it.
 
     Args:
-        tables: List of `EmbeddingVariable` and `SpreadTable`.
+        tables: List of `EmbeddingVariable` and `ShardedTable`.
         weights: List of arrays of shape `(input_dim, output_dim)` and of paths of `.npy` files.
 
     Raises:
         ValueError: On all ranks, before a table changes, if the weights of one are others.
     """
     _refuse_dynamic(tables, "set_weights")
-    with together("set_weights"):
+    with errors_on_all_ranks("set_weights"):
         weights = _checked(tables, weights)
     for table, whole in zip(tables, weights, strict=True):
-        variable = table.variable if isinstance(table, SpreadTable) else table
+        variable = table.variable if isinstance(table, ShardedTable) else table
         if variable is not None:
             _set(variable, whole)
 
@@ -104,7 +104,7 @@ def _mapped(path, i):
 
 
 def _shape_of(table):
-    table = table.any_part if isinstance(table, SpreadTable) else table
+    table = table.any_part if isinstance(table, ShardedTable) else table
     return table.input_dim, table.output_dim
 
 

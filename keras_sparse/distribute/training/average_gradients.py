@@ -4,7 +4,7 @@ from keras_sparse import ops
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.optimizers.row_gradient import merge
-from keras_sparse.optimizers.row_gradient import touched_rows
+from keras_sparse.optimizers.row_gradient import row_gradient
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -60,7 +60,7 @@ def _as_tensor(grad, variable):
 
 def _average_tables(grads, variables, name):
     """The merged gradients of all ranks, one behind the other: the same on all of them, in bits."""
-    pairs = [touched_rows(v, g) for v, g in zip(variables, grads, strict=True)]
+    pairs = [row_gradient(v, g) for v, g in zip(variables, grads, strict=True)]
     touched, values = merge([rows for rows, _ in pairs], [values for _, values in pairs])
     packed = ops.pack_slices([rows.ids for rows in touched], values, 1 / size())
     widths = [variable.output_dim for variable in variables]

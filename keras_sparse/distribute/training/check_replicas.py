@@ -12,7 +12,7 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 _TOLERANCE = 1e-4
 
 
-def warn_of_different_copies(model):
+def warn_of_different_replicas(model):
     """Warns on all ranks if what each has of its own is not alike: they train different models.
 
     Looked at are the trained dense variables, of which every rank has a copy. All ranks must call
@@ -25,7 +25,7 @@ def warn_of_different_copies(model):
         return
     variables = [v for v in model.trainable_variables if not isinstance(v, EmbeddingVariable)]
     own = {each.path: float(np.abs(each.numpy()).astype("float64").sum()) for each in variables}
-    of_ranks = gather_objects(own, "keras_sparse.warn_of_different_copies")
+    of_ranks = gather_objects(own, "keras_sparse.warn_of_different_replicas")
     for path, value in of_ranks[0].items():
         for other, theirs in enumerate(of_ranks):
             if np.isclose(theirs.get(path, np.nan), value, _TOLERANCE, 1e-6, equal_nan=True):

@@ -12,7 +12,7 @@ def clip_over_ranks(optimizer, grads, variables, tables, name):
     Args:
         optimizer: `keras.optimizers.Optimizer`, whose `clipnorm` or `global_clipnorm` is set.
         grads: List of tensors, averaged over ranks; those of tables are the values of rows, merged.
-        variables: List of variables and, for tables, `TouchedRows`.
+        variables: List of variables and, for tables, `RowGradient`.
         tables: Tuple of strings, the same on all ranks: the names of the tables that have parts.
         name: String, as for `collectives.sum_of`.
 
@@ -57,7 +57,7 @@ def _clip_by_global_norm(grads, parts, clip_norm, name):
 
 def _sum_over_ranks(squares, name):
     sums = collectives.sum_of([squares], name)
-    collectives.kept(sums)  # on a rank without a part nothing else may read them
+    collectives.keep_alive(sums)  # on a rank without a part nothing else may read them
     return sums[0]
 
 

@@ -1,7 +1,7 @@
 import keras
 import tensorflow as tf
 
-from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.average_gradients import average_gradients
 
@@ -69,7 +69,7 @@ class DistributedGradientTape:
         averages = average_gradients(
             [flat_grads[i] for i in places],
             [flat_sources[i] for i in places],
-            call_name("keras_sparse.tape"),
+            collective_name("keras_sparse.tape"),
         )
         for i, average in zip(places, averages, strict=True):
             flat_grads[i] = average

@@ -5,7 +5,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse.distribute.ranks import collectives
-from keras_sparse.distribute.ranks.collective_name import call_name
+from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.average_gradients import average_gradients
 from keras_sparse.distribute.training.clip_over_ranks import clip_over_ranks
@@ -144,7 +144,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             agreed = agree_on_step(self._variables_built_on, self.inner_optimizer)
             self._tables_in_parts, self._has_limit = agreed
             self._number = next(_numbers)
-        return call_name(f"keras_sparse.optimizer_{self._number}")
+        return collective_name(f"keras_sparse.optimizer_{self._number}")
 
     # What follows is the inner optimizer's.
 

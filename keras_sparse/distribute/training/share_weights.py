@@ -1,7 +1,7 @@
 import tensorflow as tf
 
 
-class PartWeights(tf.experimental.ExtensionType):
+class ShareWeights(tf.experimental.ExtensionType):
     """The sample weights of a rank's part of a batch, times the share of the part.
 
     To TensorFlow and Keras they are the tensor of that product, which is what the loss of a part

@@ -1,6 +1,6 @@
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.format.progress import Progress
 
 
@@ -21,5 +21,5 @@ def check_checkpoint(checkpoint, readers, verbose=True):
 
 def check_checkpoint_together(checkpoint, verbose=True):
     """As `check_checkpoint` of all tables, of which each rank checks some. All must call it."""
-    with together("check_checkpoint"):
+    with errors_on_all_ranks("check_checkpoint"):
         check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)

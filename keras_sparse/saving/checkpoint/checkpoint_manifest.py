@@ -4,7 +4,7 @@ import pathlib
 import zlib
 
 from keras_sparse.saving.checkpoint.table_entry import as_tuples
-from keras_sparse.saving.checkpoint.table_entry import SavedTable
+from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.folder_files import is_plain_name
 from keras_sparse.saving.format.folder_files import refuse_link
@@ -44,7 +44,7 @@ class Manifest:
         training: Dict of what `callbacks.Checkpoint` needs to go on.
         weights_crc32: Integer, of all else that the model has: the file `model.weights.h5`.
         file_bytes: Dict: the size of each file by its name.
-        tables: Tuple of `SavedTable`.
+        tables: Tuple of `TableEntry`.
         ranks: Tuple with the CRC-32 of the manifest that each rank has in a folder of its own, or
             `None` if one process has saved everything here.
         rank: Integer, of a manifest in the folder of a rank; otherwise `None`.
@@ -56,7 +56,7 @@ class Manifest:
     training: dict
     weights_crc32: int | None
     file_bytes: dict[str, int]
-    tables: tuple[SavedTable, ...]
+    tables: tuple[TableEntry, ...]
     ranks: tuple[int, ...] | None = None
     rank: int | None = None
 
@@ -151,6 +151,6 @@ class Manifest:
     @classmethod
     def _from_fields(cls, fields):
         fields["base"] = fields["base"] and Base(**fields["base"])
-        fields["tables"] = tuple(SavedTable.from_saved_fields(saved) for saved in fields["tables"])
+        fields["tables"] = tuple(TableEntry.from_saved_fields(saved) for saved in fields["tables"])
         fields["ranks"] = as_tuples(fields.get("ranks"))
         return cls(**fields)

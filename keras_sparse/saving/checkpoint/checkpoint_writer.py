@@ -15,19 +15,19 @@ from keras_sparse import ops
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint.checkpoint_manifest import WEIGHTS
-from keras_sparse.saving.checkpoint.last_saved import SavedState
+from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_writer import TableWriter
 from keras_sparse.saving.checkpoint.whole_checkpoint import rank_folder
 from keras_sparse.saving.format import partial_folder
-from keras_sparse.saving.format.external_tables import tables_elsewhere
+from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.folder_files import crc32_of
 from keras_sparse.saving.format.progress import Progress
-from keras_sparse.saving.keras_files.hdf5_write_errors import careful_hdf5
+from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -47,7 +47,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     Returns:
         Path of the folder.
     """
-    with together("save_checks"):
+    with errors_on_all_ranks("save_checks"):
         check_model(model)
         path = pathlib.Path(checks.local_path(path, "path"))
         path = path.parent.resolve() / path.name
@@ -56,21 +56,21 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
     folder = partial_folder.partial_path(path, checkpoint_id)
     try:
         with contextlib.ExitStack() as stack:
-            with together("save_begins"):
+            with errors_on_all_ranks("save_begins"):
                 if rank() == 0:
                     parents = partial_folder.prepare(path)
                     stack.enter_context(partial_folder.passing_folder(path, checkpoint_id))
-            with together("save_tables"):
+            with errors_on_all_ranks("save_tables"):
                 written = _Written(model, folder, checkpoint_id)
                 written.write_tables(base and rank_base(base), verbose)
                 if size() > 1:
                     written.write_manifest_of_rank(base, path)
-            with together("save_manifest"):
+            with errors_on_all_ranks("save_manifest"):
                 if rank() == 0:
                     written.write_manifest(_relative(base, path), training)
                     partial_folder.sync_files(folder)
                 written.check_unchanged()
-            with together("save_ends"):
+            with errors_on_all_ranks("save_ends"):
                 if rank() == 0:
                     partial_folder.rename(folder, path, parents)
     except OSError as error:
@@ -130,7 +130,7 @@ class _Written:
             self._rank_folder.mkdir()
         self._id = checkpoint_id
         self._step = _steps_of(model)
-        with tables_elsewhere() as tables, careful_hdf5(), self._folder_of_weights() as weights:
+        with external_tables() as tables, hdf5_write_errors(), self._folder_of_weights() as weights:
             model.save_weights(weights / WEIGHTS)
         _check_complete(model, tables)
         self._numbers = [i for i, each in enumerate(tables) if is_saved_here(each)]
@@ -157,7 +157,7 @@ class _Written:
         num_rows = sum(variable.num_rows for variable in self._tables)
         progress = Progress(num_rows, "thousand rows", 1000, verbose)
         folder = self._rank_folder
-        with careful_hdf5(), h5py.File(folder / f"rows-{self._id}.h5", "w") as data:
+        with hdf5_write_errors(), h5py.File(folder / f"rows-{self._id}.h5", "w") as data:
             for index, variable in enumerate(self._tables):
                 number = self._numbers[index] if size() > 1 else None
                 writer = TableWriter(variable, index, folder, data, self._id, progress, number)
@@ -223,7 +223,7 @@ class _Written:
             parts = [(path, part) for part in table.parts if not self._is_own_segment(part)]
             if is_delta and not any(part.is_complete for _, part in parts):
                 parts = [*variable.saved_state.parts, *parts]
-            variable.saved_state = SavedState(path, self._id, index, tuple(parts), is_linked)
+            variable.saved_state = LastSaved(path, self._id, index, tuple(parts), is_linked)
 
     def _is_own_segment(self, part):
         return part.file.startswith(f"{self._id}-")

@@ -6,7 +6,7 @@ from keras_sparse.saving.checkpoint.table_entry import SegmentPart
 
 
 @dataclasses.dataclass(frozen=True)
-class SavedState:
+class LastSaved:
     """Where the rows of a table are on disk, as far as they have not changed since.
 
     Args:

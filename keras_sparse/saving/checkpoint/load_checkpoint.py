@@ -9,14 +9,14 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
-from keras_sparse.saving.checkpoint.last_saved import SavedState
+from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
-from keras_sparse.saving.format.external_tables import tables_elsewhere
+from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.progress import Progress
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
@@ -77,7 +77,7 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         CheckpointDamagedError: It is damaged.
         ValueError: It is of another model, or of a later version.
     """
-    with together("load_begins"):
+    with errors_on_all_ranks("load_begins"):
         check_model(model)
         checkpoint = WholeCheckpoint(path)
         if size() == 1:  # as soon as one sees all tables
@@ -86,7 +86,7 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         check_checkpoint_together(checkpoint, verbose)
     with _unchanged_unless_all_can(model, "load_weights"):
         tables, loaders = _load_all_but_tables(model, checkpoint)
-    with together("load_tables"):
+    with errors_on_all_ranks("load_tables"):
         num_records = sum(loader.num_records() for loader in loaders)
         progress = Progress(num_records, "thousand rows", 1000, verbose)
         for loader in loaders:
@@ -128,7 +128,7 @@ def _unchanged_unless_all_can(model, name):
     """
     before: list = []
     try:
-        with together(name):
+        with errors_on_all_ranks(name):
             optimizer = getattr(model, "optimizer", None)
             if optimizer is not None and not optimizer.built:
                 optimizer.build(model.trainable_variables)
@@ -169,7 +169,7 @@ def _is_automatic(name):
 
 def _load_weights(model, checkpoint):
     """Loads all but the tables, and returns these as pairs of a variable and its saved number."""
-    with tables_elsewhere() as tables:
+    with external_tables() as tables:
         try:
             model.load_weights(checkpoint.weights)
         except Exception:
@@ -204,6 +204,6 @@ def _mark_loaded(variables, loaders):
         source = loader.source()
         if source is not None and source.rank == rank() and source.is_of(size()):
             reader, parts = source.reader, source.reader.parts(source.index)
-            variable.saved_state = SavedState(
+            variable.saved_state = LastSaved(
                 reader.folder, reader.manifest.id, source.index, tuple(parts), False
             )

@@ -2,7 +2,7 @@ import contextlib
 
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
 from keras_sparse.saving.checkpoint.checkpoint_writer import is_saved_here
@@ -66,7 +66,7 @@ def find_base(model):
         return None
     base = Base(*states.pop())
     is_there = False
-    with together("find_base.read"), contextlib.suppress(FileNotFoundError, ValueError):
+    with errors_on_all_ranks("find_base.read"), contextlib.suppress(FileNotFoundError, ValueError):
         is_there = CheckpointReader(rank_base(base).path).manifest.id == base.id
     return base if all(gather_objects(is_there, "find_base.is_there")) else None
 

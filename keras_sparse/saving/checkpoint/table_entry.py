@@ -85,7 +85,7 @@ class History:
 
 
 @dataclasses.dataclass(frozen=True)
-class SavedTable:
+class TableEntry:
     """A table in a checkpoint. docs/formats/checkpoint.md tells what each field is."""
 
     name: str

@@ -9,7 +9,7 @@ from keras_sparse.saving.keras_files.load_table import check_fits
 from keras_sparse.saving.keras_files.load_table import has_same_slots
 from keras_sparse.saving.keras_files.load_table import may_load_filter
 from keras_sparse.tables.filter_entries import merge_filters
-from keras_sparse.tables.part_selector import PartCut
+from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import TablePart
 
@@ -89,7 +89,7 @@ class TableLoader:
 
     def _load_part(self, saved, same_slots, progress):
         reader, table, variable = saved.reader, saved.table, self._variable
-        cut = PartCut(self._part, saved.part)
+        cut = PartSelector(self._part, saved.part)
         layout = RecordLayout(table.output_dim, table.slot_names)
         catch_up = None if self._is_as_it_lay else self._caught_up(saved)
         for folder, part in reader.parts(saved.index):
@@ -134,7 +134,7 @@ class TableLoader:
             return
         layout = some[0].table.filter.layout
         pieces = (
-            (number, *PartCut(self._part, each.part).entries(layout, keys, counts))
+            (number, *PartSelector(self._part, each.part).entries(layout, keys, counts))
             for number, each in enumerate(some)
             for keys, counts in each.reader.read_filter(each.index)
         )

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.chunk_bytes import CHUNK_BYTES
-from keras_sparse.saving.checkpoint.last_saved import SavedState
+from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_entry import History
 from keras_sparse.saving.checkpoint.table_entry import RowsPart
-from keras_sparse.saving.checkpoint.table_entry import SavedTable
 from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.save_filter import save_filter
@@ -56,7 +56,7 @@ class TableWriter:
                 this table was there. `None` for a checkpoint.
 
         Returns:
-            `(SavedTable, is_linked)`: what the manifest says of the table, and the state's.
+            `(TableEntry, is_linked)`: what the manifest says of the table, and the state's.
         """
         state = None if is_everything_changed else self._variable.saved_state
         if base is not None:
@@ -73,7 +73,7 @@ class TableWriter:
 
     def _describe(self, parts):
         variable = self._variable
-        return SavedTable(
+        return TableEntry(
             name=variable.path,
             input_dim=variable.input_dim,
             output_dim=variable.output_dim,
@@ -191,7 +191,7 @@ class TableWriter:
             return None
         return tuple(part for _, part in state.parts)
 
-    def _is_of_use(self, state: SavedState | None, is_linked):
+    def _is_of_use(self, state: LastSaved | None, is_linked):
         if state is None or (state.is_linked and not is_linked):
             return False
         num_rows = sum(part.num_rows for _, part in state.parts)

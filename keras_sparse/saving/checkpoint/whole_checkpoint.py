@@ -6,7 +6,7 @@ from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
-from keras_sparse.saving.checkpoint.table_entry import SavedTable
+from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.folder_files import check_files
 from keras_sparse.saving.format.folder_files import crc32_of
@@ -36,7 +36,7 @@ class SavedPart:
         return (self.num_ranks or 1) == num_ranks
 
     @property
-    def table(self) -> SavedTable:
+    def table(self) -> TableEntry:
         """What its manifest says of it."""
         return self.reader.manifest.tables[self.index]
 

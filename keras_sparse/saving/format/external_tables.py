@@ -10,7 +10,7 @@ _tables: contextvars.ContextVar[list | None] = contextvars.ContextVar("tables", 
 
 
 @contextlib.contextmanager
-def tables_elsewhere():
+def external_tables():
     """While this is entered, Keras' file has in place of each table only its number.
 
     Yields:
@@ -26,8 +26,8 @@ def tables_elsewhere():
         _tables.reset(token)
 
 
-def are_tables_elsewhere():
-    """Whether `tables_elsewhere` is entered."""
+def are_tables_external():
+    """Whether `external_tables` is entered."""
     return _tables.get() is not None
 
 

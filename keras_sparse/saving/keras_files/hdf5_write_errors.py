@@ -14,7 +14,7 @@ from keras_sparse.saving.keras_files.interrupts import let_interrupt
 
 
 @contextlib.contextmanager
-def careful_hdf5():
+def hdf5_write_errors():
     """While this is entered, HDF5 files may be written to a disk that is full.
 
     HDF5 ends the process where it closes a file that it could not write. So it never hears of a
@@ -37,7 +37,7 @@ def careful_hdf5():
 
 
 def check_written():
-    """Raises what has kept a write from being made since `careful_hdf5` was entered, if it is.
+    """Raises what has kept a write from being made since `hdf5_write_errors` was entered, if it is.
 
     And Ctrl-C, if it has come since then.
     """
@@ -94,7 +94,7 @@ class _Disk(io.FileIO):
         return 0
 
 
-# The files that were opened since `careful_hdf5` was entered, or None.
+# The files that were opened since `hdf5_write_errors` was entered, or None.
 _opened: contextvars.ContextVar[list[_Disk] | None] = contextvars.ContextVar("opened", default=None)
 
 
@@ -109,7 +109,7 @@ _open = h5py.File.__init__
 
 @functools.wraps(_open)
 def open_carefully(self, name, mode="r", *args, **kwargs):
-    """`h5py.File.__init__`, which keeps the errors of a new file's disk for `careful_hdf5`."""
+    """`h5py.File.__init__`, which keeps the errors of a new file's disk for `hdf5_write_errors`."""
     disks = _opened.get()
     is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
     if disks is None or mode != "w" or not is_plain:

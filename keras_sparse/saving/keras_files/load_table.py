@@ -4,7 +4,7 @@ import warnings
 import weakref
 
 from keras_sparse import ops
-from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.saving.format.external_tables import load_number
 from keras_sparse.saving.format.progress import Progress
 from keras_sparse.saving.format.read_chunks import check_chunks
@@ -14,7 +14,7 @@ from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.load_weights import verified
 from keras_sparse.saving.keras_files.verify_file import verify_file
-from keras_sparse.tables.part_selector import PartCut
+from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import TablePart
 
@@ -60,14 +60,14 @@ def load_table(table, store):
     and loading a table are, where that takes long.
 
     Args:
-        table: `EmbeddingVariable`, or a `SpreadTable`. A variable with a part of a table takes that
-            part of the saved one.
+        table: `EmbeddingVariable`, or a `ShardedTable`. A variable with a part of a table takes
+            that part of the saved one.
         store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
 
     Raises:
         ValueError: A table of the file is damaged, or this one is of another shape or kind.
     """
-    variable = table.variable if isinstance(table, SpreadTable) else table
+    variable = table.variable if isinstance(table, ShardedTable) else table
     if load_number(variable, store) or variable is None:
         return
     load = _load_of(store)
@@ -120,7 +120,7 @@ def _load(variable, store, load):
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
     progress = Progress(header.num_rows, "thousand rows", 1000)
-    cut = PartCut(TablePart.of_whole(variable))
+    cut = PartSelector(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
     for keys, records, ages in read_chunks(header, store):
         variable.import_local(*cut.records(keys, records[:, : layout.floats], ages, layout))
@@ -137,7 +137,7 @@ def has_same_slots(variable, saved):
 
     Args:
         variable: `EmbeddingVariable`.
-        saved: `TableHeader` or `SavedTable`.
+        saved: `TableHeader` or `TableEntry`.
     """
     same_slots = _family(saved.rule) == _family(variable.rule) and (
         saved.slot_names == variable.slot_names
@@ -156,7 +156,7 @@ def may_load_filter(variable, saved):
 
     Args:
         variable: `EmbeddingVariable`.
-        saved: `TableHeader` or `SavedTable`.
+        saved: `TableHeader` or `TableEntry`.
     """
     if saved.filter is None:
         return False
@@ -182,7 +182,7 @@ def check_fits(variable, saved):
 
     Args:
         variable: `EmbeddingVariable`.
-        saved: `TableHeader` or `SavedTable`.
+        saved: `TableHeader` or `TableEntry`.
     """
     theirs = (saved.input_dim, saved.output_dim)
     ours = variable.whole_shape()

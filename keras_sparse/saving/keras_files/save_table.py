@@ -4,9 +4,9 @@ import zlib
 import numpy as np
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
-from keras_sparse.distribute.tables.sharded_table import SpreadTable
+from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.saving.format.external_tables import save_number
 from keras_sparse.saving.format.progress import Progress
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
@@ -25,16 +25,16 @@ def save_table(table, store):
     a bar shows how far it is: one for each table, as Keras saves layer by layer.
 
     Args:
-        table: `EmbeddingVariable`, or a `SpreadTable`, which all ranks must save together and which
-            is written whole by rank 0.
+        table: `EmbeddingVariable`, or a `ShardedTable`, which all ranks must save together and
+            which is written whole by rank 0.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
-    own = table.variable if isinstance(table, SpreadTable) else table
+    own = table.variable if isinstance(table, ShardedTable) else table
     if own is not None and own.eviction is not None and own.eviction.at_save:
         own.evict()
     if save_number(own, store):
         return
-    if isinstance(table, SpreadTable):
+    if isinstance(table, ShardedTable):
         with table_of_all_ranks():
             _write_gathered(GatheredTable(table), store)
         return
@@ -57,7 +57,7 @@ def _write_gathered(table, store):
         failure = error
         for rest in (pieces, entries):
             _go_through(rest)
-    with together("save_table"):
+    with errors_on_all_ranks("save_table"):
         if failure is not None:
             raise failure
 

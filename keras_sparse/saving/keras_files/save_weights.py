@@ -9,10 +9,10 @@ from keras.src.utils import io_utils
 from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import together
-from keras_sparse.saving.format.external_tables import are_tables_elsewhere
-from keras_sparse.saving.keras_files.hdf5_write_errors import careful_hdf5
-from keras_sparse.saving.keras_files.shared_file import file_of_rank_0
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.saving.format.external_tables import are_tables_external
+from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
+from keras_sparse.saving.keras_files.shared_file import rank_0_file
 from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.saving.keras_files.whole_file import whole_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -29,12 +29,12 @@ def carefully(save):
     @functools.wraps(save)
     def save_carefully(model, filepath, *args, **kwargs):
         call = signature.bind(model, filepath, *args, **kwargs)
-        if size() > 1 and not are_tables_elsewhere() and is_saved_together(model):
+        if size() > 1 and not are_tables_external() and is_saved_together(model):
             _save_on_rank_0(save, call)
         elif not has_tables(model):
             save(model, filepath, *args, **kwargs)
-        elif are_tables_elsewhere() or not _is_file(filepath):
-            with careful_hdf5():
+        elif are_tables_external() or not _is_file(filepath):
+            with hdf5_write_errors():
                 save(model, filepath, *args, **kwargs)
         elif _may_overwrite(call):
             _save_whole(save, call, checks.path(filepath, "filepath"))
@@ -61,18 +61,18 @@ def _may_overwrite(call):
 
 
 def _save_whole(save, call, path):
-    with whole_file(path) as new_path, careful_hdf5():
+    with whole_file(path) as new_path, hdf5_write_errors():
         call.arguments["filepath"] = new_path
         save(*call.args, **call.kwargs)
 
 
 def _save_on_rank_0(save, call):
     filepath = checks.path(call.arguments["filepath"], "filepath")
-    with together("save_begins"):
+    with errors_on_all_ranks("save_begins"):
         if rank() == 0 and not checks.is_url(filepath):
             _check_path(filepath, call.arguments.get("overwrite", True))
     call.arguments["overwrite"] = True
-    with file_of_rank_0(filepath) as path:
+    with rank_0_file(filepath) as path:
         _save_whole(save, call, path)
 
 

@@ -8,7 +8,7 @@ import tempfile
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.ranks.shared_errors import fail_together
+from keras_sparse.distribute.ranks.shared_errors import raise_on_all_ranks
 
 
 class _SharedFile:
@@ -21,15 +21,15 @@ class _SharedFile:
     has_failed = False
 
 
-# The file that ranks are writing together, within `file_of_rank_0`.
+# The file that ranks are writing together, within `rank_0_file`.
 _shared: contextvars.ContextVar[_SharedFile | None] = contextvars.ContextVar("shared", default=None)
 # Ranks tell each other how it went before each table and at the end, all under one name: a rank
 # that fails in between goes to the end at once, and is heard there by those that come to a table.
-_NAME = "keras_sparse.file_of_rank_0"
+_NAME = "keras_sparse.rank_0_file"
 
 
 @contextlib.contextmanager
-def file_of_rank_0(path):
+def rank_0_file(path):
     """While this is entered, all ranks save a model, of which rank 0 writes the file.
 
     An error on one rank, wherever it comes, becomes an error on all. What is done inside must not
@@ -50,7 +50,7 @@ def file_of_rank_0(path):
         _shared.reset(token)
     if shared.has_failed and failure is not None:
         raise failure
-    fail_together(failure, _NAME)
+    raise_on_all_ranks(failure, _NAME)
 
 
 @contextlib.contextmanager
@@ -67,12 +67,12 @@ def table_of_all_ranks():
     """While this is entered, all ranks save one table: all of them fail there, or none.
 
     Raises:
-        RuntimeError: On all ranks, unless all are in `file_of_rank_0`.
+        RuntimeError: On all ranks, unless all are in `rank_0_file`.
     """
     shared = _shared.get()
     try:
         if size() > 1:
-            fail_together(_refusal() if shared is None else None, _NAME)
+            raise_on_all_ranks(_refusal() if shared is None else None, _NAME)
         yield
     except Exception:
         if shared is not None:
@@ -90,5 +90,5 @@ def _refusal():
 
 
 def writes_nothing():
-    """Whether this rank is in `file_of_rank_0` without being rank 0."""
+    """Whether this rank is in `rank_0_file` without being rank 0."""
     return _shared.get() is not None and rank() != 0

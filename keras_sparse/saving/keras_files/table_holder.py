@@ -14,8 +14,8 @@ class TableHolder(keras.layers.Layer):
         owner: String, name of the layer that holds this one.
 
     Attributes:
-        table: `EmbeddingVariable` or `keras_sparse.distribute.tables.sharded_table.SpreadTable`, or
-            `None` until the owner, which tracks the variable, is built.
+        table: `EmbeddingVariable`, `ShardedTable` (`distribute.tables.sharded_table`), or `None`
+            until the owner, which tracks the variable, is built.
     """
 
     def __init__(self, owner, **kwargs):

@@ -4,14 +4,14 @@ import pytest
 
 from keras_sparse.distribute import TablePlacement
 from keras_sparse.distribute import TableSpec
-from keras_sparse.distribute.planner.rank_loads import LoadBook
+from keras_sparse.distribute.planner.rank_loads import RankLoads
 from keras_sparse.distribute.planner.refine import refine
 
 TABLE = TableSpec("t", 10, 4)
 
 
 def options_of(seconds, its_bytes=1, row_seconds=100.0, is_free=False):
-    """Stands in for `TableOptions`: a table that takes `seconds` on one rank."""
+    """Stands in for `PlacementCosts`: a table that takes `seconds` on one rank."""
     return types.SimpleNamespace(
         table=TABLE,
         fixed_kind=None if is_free else "table_wise",
@@ -29,7 +29,7 @@ def options_of(seconds, its_bytes=1, row_seconds=100.0, is_free=False):
 
 def book_of(options, ranks, memory_budget=None):
     placements = [TablePlacement.by_columns(TABLE, [(rank, 4)]) for rank in ranks]
-    return LoadBook.of(placements, options, 2, memory_budget)
+    return RankLoads.of(placements, options, 2, memory_budget)
 
 
 def test_exchanges_what_cannot_be_moved():

@@ -13,7 +13,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.distribute.tables import sharded_table as spread_table
+from keras_sparse.distribute.tables import sharded_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.saving.keras_files.table_holder import TableHolder
@@ -170,7 +170,7 @@ def test_rank_0_fails_with_what_the_others_have_sent(name, model, folder, monkey
     monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)
     monkeypatch.setattr(save_table_module, "MAX_ENTRIES", 8)
     if ksd.rank() == 0:
-        monkeypatch.setattr(spread_table, name, failing(None, 0, MemoryError("too much")))
+        monkeypatch.setattr(sharded_table, name, failing(None, 0, MemoryError("too much")))
     with pytest.raises(MemoryError, match="too much"):
         model.save_weights(folder / "a.weights.h5")
     monkeypatch.undo()
@@ -180,8 +180,8 @@ def test_rank_0_fails_with_what_the_others_have_sent(name, model, folder, monkey
 def test_a_rank_that_cannot_read_its_rows_keeps_none_waiting(model, folder, monkeypatch):
     monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)
     if ksd.rank() == ksd.size() - 1:
-        broken = failing(spread_table._Records.next, 1, OSError(5, "Input/output error"))
-        monkeypatch.setattr(spread_table._Records, "next", broken)
+        broken = failing(sharded_table._Records.next, 1, OSError(5, "Input/output error"))
+        monkeypatch.setattr(sharded_table._Records, "next", broken)
     with pytest.raises(OSError, match="Input/output error"):
         model.save_weights(folder / "a.weights.h5")
     monkeypatch.undo()

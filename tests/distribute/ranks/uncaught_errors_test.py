@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from keras_sparse.distribute.ranks.uncaught_errors import add_last_words
+from keras_sparse.distribute.ranks.uncaught_errors import add_rank_error_notes
 from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_errors
 
 
@@ -16,14 +16,14 @@ from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_error
 )
 def test_says_that_another_rank_is_the_cause(message):
     error = RuntimeError(message)
-    add_last_words(error, "[rank 0 of 2] ")
+    add_rank_error_notes(error, "[rank 0 of 2] ")
     (note,) = error.__notes__
     assert note.startswith("[rank 0 of 2] This rank ends because another rank has ended")
 
 
 def test_says_which_rank_fails():
     error = ValueError("no such file")
-    add_last_words(error, "[rank 1 of 2] ")
+    add_rank_error_notes(error, "[rank 1 of 2] ")
     assert error.__notes__ == [
         "[rank 1 of 2] This rank ends with the error above, and the others with it."
     ]
@@ -31,7 +31,7 @@ def test_says_which_rank_fails():
 
 def test_has_nothing_to_say_where_the_user_ends_it():
     error = KeyboardInterrupt()
-    add_last_words(error, "[rank 1 of 2] ")
+    add_rank_error_notes(error, "[rank 1 of 2] ")
     assert not hasattr(error, "__notes__")
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_sparse.distribute.training.share_weights import PartWeights
+from keras_sparse.distribute.training.share_weights import ShareWeights
 
 RNG = np.random.default_rng(1)
 X = RNG.random((7, 3)).astype(np.float32)
@@ -37,7 +37,7 @@ def test_keras_takes_them_as_the_tensor_of_their_product(outputs, eagerly):
     results = []
     for type_of in (tf.convert_to_tensor, lambda weights: weights):
         model = make_model(outputs, eagerly)
-        data = batches.map(lambda x, y, w: (x, y, PartWeights(w, 0.7)))
+        data = batches.map(lambda x, y, w: (x, y, ShareWeights(w, 0.7)))
         data = data.map(lambda x, y, w, type_of=type_of: (x, y, type_of(w)))
         history = model.fit(data, epochs=2, shuffle=False, verbose=0).history
         results.append((history, model.evaluate(data, verbose=0), model.get_weights()))
@@ -49,7 +49,7 @@ def test_keras_takes_them_as_the_tensor_of_their_product(outputs, eagerly):
 
 
 def test_are_an_array_and_a_tensor_of_their_product():
-    weights = PartWeights(tf.constant([1.0, 3.0]), 0.5)
+    weights = ShareWeights(tf.constant([1.0, 3.0]), 0.5)
     assert weights.shape == (2,)
     assert weights.dtype == tf.float32
     for each in (weights, tf.convert_to_tensor(weights), weights[:]):

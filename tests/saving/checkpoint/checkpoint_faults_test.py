@@ -22,7 +22,7 @@ from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
-from keras_sparse.saving.keras_files import hdf5_write_errors as careful_hdf5
+from keras_sparse.saving.keras_files import hdf5_write_errors as hdf5_write_errors
 from small_disks import files_of_at_most
 from small_disks import run_with_mounts
 
@@ -174,9 +174,9 @@ def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypat
     files = []
 
     def write():
-        with careful_hdf5.careful_hdf5():
+        with hdf5_write_errors.hdf5_write_errors():
             files.append(h5py.File(tmp_path / "file.h5", "w"))
-            monkeypatch.setattr(careful_hdf5._Disk, "truncate", interrupt)
+            monkeypatch.setattr(hdf5_write_errors._Disk, "truncate", interrupt)
             files[0]["data"] = [1, 2, 3]
 
     # A shell lets what it runs in the background ignore it.
@@ -193,7 +193,7 @@ def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypat
 def test_a_full_disk_is_an_error_that_names_the_file(name, tmp_path):
     path = tmp_path / f"{name}.h5"
     too_large = pytest.raises(OSError, match="File too large")
-    with too_large as raised, files_of_at_most(10_000), careful_hdf5.careful_hdf5():
+    with too_large as raised, files_of_at_most(10_000), hdf5_write_errors.hdf5_write_errors():
         h5py.File(path, "w")["data"] = [1.0] * 100_000
     assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(path))
 
@@ -205,7 +205,7 @@ def test_a_file_that_is_read_is_not_overwritten(tmp_path):
         fcntl.flock(read, fcntl.LOCK_SH)  # as HDF5 does
         with (
             pytest.raises(BlockingIOError, match=f"open elsewhere .*{path.name}"),
-            careful_hdf5.careful_hdf5(),
+            hdf5_write_errors.hdf5_write_errors(),
         ):
             h5py.File(path, "w")
     assert path.read_bytes() == before

@@ -16,12 +16,12 @@ from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.table_entry import History
 from keras_sparse.saving.checkpoint.table_entry import RowsPart
-from keras_sparse.saving.checkpoint.table_entry import SavedTable
 from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
 
-TABLE = SavedTable(
+TABLE = TableEntry(
     name="embedding/embeddings",
     input_dim=None,
     output_dim=4,

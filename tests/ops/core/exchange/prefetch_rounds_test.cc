@@ -121,7 +121,7 @@ void OnAll(size_t num_ranks, const Function& function) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(AheadRoundsTest, RanksInStepFindEachOthersLookups) {
+TEST(PrefetchRoundsTest, RanksInStepFindEachOthersLookups) {
   Ranks ranks(3);
   OnAll(3, [&](size_t r) {
     for (int64_t batch = 0; batch < 50; ++batch) {
@@ -134,7 +134,7 @@ TEST(AheadRoundsTest, RanksInStepFindEachOthersLookups) {
   }
 }
 
-TEST(AheadRoundsTest, WhatStepsHaveSeenIsDropped) {
+TEST(PrefetchRoundsTest, WhatStepsHaveSeenIsDropped) {
   Ranks ranks(2);
   OnAll(2, [&](size_t r) {
     for (int64_t batch = 0; batch < 4; ++batch) ranks.HandIn(r, batch);
@@ -144,7 +144,7 @@ TEST(AheadRoundsTest, WhatStepsHaveSeenIsDropped) {
   EXPECT_EQ(ranks.Expected(0, 2), (std::vector<int64_t>{2, 2}));
 }
 
-TEST(AheadRoundsTest, ADifferenceBetweenRanksIsExpectedFromThenOn) {
+TEST(PrefetchRoundsTest, ADifferenceBetweenRanksIsExpectedFromThenOn) {
   Ranks ranks(2);
   // Rank 1 has handed in one that no step takes.
   OnAll(2, [&](size_t r) {
@@ -160,7 +160,7 @@ TEST(AheadRoundsTest, ADifferenceBetweenRanksIsExpectedFromThenOn) {
   EXPECT_NE(ranks.rounds[0]->Expect(2).checksum(), before);
 }
 
-TEST(AheadRoundsTest, ARankThatIsBehindLeavesRoundsOutOnce) {
+TEST(PrefetchRoundsTest, ARankThatIsBehindLeavesRoundsOutOnce) {
   Ranks ranks(2);
   // Rank 1 comes with its lookups a round later.
   OnAll(2, [&](size_t r) {
@@ -180,14 +180,14 @@ TEST(AheadRoundsTest, ARankThatIsBehindLeavesRoundsOutOnce) {
   EXPECT_EQ(rounds, (std::vector<int64_t>{4, 4}));
 }
 
-TEST(AheadRoundsTest, ARankWhoseStepWaitsTakesPartWithoutALookup) {
+TEST(PrefetchRoundsTest, ARankWhoseStepWaitsTakesPartWithoutALookup) {
   Ranks ranks(2);
   const StepClock::Waiting waiting(ranks.clocks[1]);
   const int64_t round = ranks.HandIn(0, 5);
   EXPECT_EQ(ranks.Expected(0, round), (std::vector<int64_t>{5, kNothing}));
 }
 
-TEST(AheadRoundsTest, ARankThatHasEndedTakesPartUntilAllHave) {
+TEST(PrefetchRoundsTest, ARankThatHasEndedTakesPartUntilAllHave) {
   Ranks ranks(2);
   ranks.rounds[1]->Close();
   for (int64_t batch = 0; batch < 3; ++batch) {
@@ -200,7 +200,7 @@ TEST(AheadRoundsTest, ARankThatHasEndedTakesPartUntilAllHave) {
   ranks.Leave();
 }
 
-TEST(AheadRoundsTest, AFailureIsThatOfLookupsAndOfTheCourier) {
+TEST(PrefetchRoundsTest, AFailureIsThatOfLookupsAndOfTheCourier) {
   PrefetchRounds rounds(2, 0, std::make_shared<StepClock>());
   std::thread courier([&] {
     EXPECT_FALSE(rounds.Next().is_over);
@@ -213,7 +213,7 @@ TEST(AheadRoundsTest, AFailureIsThatOfLookupsAndOfTheCourier) {
   courier.join();
 }
 
-TEST(AheadRoundsTest, RoundsThatNobodyAsksForAreNotKeptForEver) {
+TEST(PrefetchRoundsTest, RoundsThatNobodyAsksForAreNotKeptForEver) {
   Ranks ranks(2);
   OnAll(2, [&](size_t r) {
     for (int64_t batch = 0; batch < 150; ++batch) ranks.HandIn(r, batch);
@@ -224,7 +224,7 @@ TEST(AheadRoundsTest, RoundsThatNobodyAsksForAreNotKeptForEver) {
 
 // Ranks hand in at random times, leave some batches out, and find out by their rounds whether they
 // have each other's lookups: those they then use must be those of the step.
-TEST(AheadRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
+TEST(PrefetchRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
   constexpr size_t kRanks = 3;
   constexpr int64_t kSteps = 400;
   Ranks ranks(kRanks);

@@ -17,7 +17,7 @@ namespace evict_rows_test {
 using Row = std::vector<float>;
 using AgeOfKey = std::map<int64_t, uint32_t>;
 
-TEST(TableEviction, LetsARowGoOnceItsGradientIsTooOld) {
+TEST(EvictRows, LetsARowGoOnceItsGradientIsTooOld) {
   const auto table = OpenWithRule(Aging(Dynamic(1)), SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {2}, {1})));
@@ -33,7 +33,7 @@ TEST(TableEviction, LetsARowGoOnceItsGradientIsTooOld) {
   EXPECT_EQ(Evict(table.get(), OlderThan(2)), 0);
 }
 
-TEST(TableEviction, GivesTheRowsThatGo) {
+TEST(EvictRows, GivesTheRowsThatGo) {
   const auto table = OpenWithRule(Dynamic(2), DriftRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1024, 1024, 2048, 2048})));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {2}, {4096, 4096})));
@@ -49,7 +49,7 @@ TEST(TableEviction, GivesTheRowsThatGo) {
   EXPECT_EQ(rows.keys.size() + rows.records.size(), 0u);
 }
 
-TEST(TableEviction, LetsARowGoByItsEmbeddingAlone) {
+TEST(EvictRows, LetsARowGoByItsEmbeddingAlone) {
   const auto table = OpenWithRule(Dynamic(2), AdagradRule(100));
   const std::vector<int64_t> keys = {-1, 5, 7};
   const Row rows = {0.5, 0, 3, 4, 0, -0.5};
@@ -60,7 +60,7 @@ TEST(TableEviction, LetsARowGoByItsEmbeddingAlone) {
   EXPECT_EQ(Lookup(table.get(), {5}), Row({3, 4}));
 }
 
-TEST(TableEviction, LetsAKeyStartAnew) {
+TEST(EvictRows, LetsAKeyStartAnew) {
   for (const RuleOptions& rule : {AdagradRule(0.5), AdamRule()}) {
     const auto table = OpenWithRule(Aging(Dynamic(3)), rule);
     const auto fresh = OpenWithRule(Aging(Dynamic(3)), rule);
@@ -78,7 +78,7 @@ TEST(TableEviction, LetsAKeyStartAnew) {
   }
 }
 
-TEST(TableEviction, ReadsRowsWithTheMovesTheyHaveMissed) {
+TEST(EvictRows, ReadsRowsWithTheMovesTheyHaveMissed) {
   // Rows of Drift after 1, 2, 3 steps: -1024, -1536, -1792 in both elements.
   const auto table = OpenDrift(-1);
   ASSERT_TRUE(IsOk(Kick(table.get(), {1})));
@@ -92,7 +92,7 @@ TEST(TableEviction, ReadsRowsWithTheMovesTheyHaveMissed) {
   EXPECT_EQ(Lookup(table.get(), {1}), Row({-1920, -1920}));
 }
 
-TEST(TableEviction, FollowsFloat64AndTheStepsOfEachKey) {
+TEST(EvictRows, FollowsFloat64AndTheStepsOfEachKey) {
   // Adam moves rows and weight decay shrinks them; the reference asks for each row by a lookup.
   RuleOptions rule = AdamRule();
   rule.weight_decay = 0.5;
@@ -122,7 +122,7 @@ TEST(TableEviction, FollowsFloat64AndTheStepsOfEachKey) {
   }
 }
 
-TEST(TableEviction, GivesManyKeysOfAnyKind) {
+TEST(EvictRows, GivesManyKeysOfAnyKind) {
   const auto table = OpenWithRule(Aging(Dynamic(1)), SgdRule());
   const std::vector<int64_t> old = RandomIds(100000, -(int64_t{1} << 62), int64_t{1} << 62, 1);
   ASSERT_TRUE(IsOk(Subtract(table.get(), old, Row(old.size(), 1))));
@@ -139,7 +139,7 @@ TEST(TableEviction, GivesManyKeysOfAnyKind) {
   EXPECT_LE(table->stats().bytes, bytes);
 }
 
-TEST(TableEviction, EndsAnExportOnlyIfRowsGo) {
+TEST(EvictRows, EndsAnExportOnlyIfRowsGo) {
   const auto table = OpenWithRule(Aging(Dynamic(1)), SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), RandomIds(3000, 0, 1 << 30, 1), Row(3000, 1))));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-1}, {1})));
@@ -154,7 +154,7 @@ TEST(TableEviction, EndsAnExportOnlyIfRowsGo) {
                         table->Export(rows.next_cursor, 10, &rows)));
 }
 
-TEST(TableEviction, AsksTheFilterAgain) {
+TEST(EvictRows, AsksTheFilterAgain) {
   const auto table = OpenFiltered(Aging(Dynamic(1)), SgdRule(), Counter(2));
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
   PassSteps(table.get(), {1}, 2);
@@ -171,7 +171,7 @@ TEST(TableEviction, AsksTheFilterAgain) {
   EXPECT_EQ(table->size(), 1);
 }
 
-TEST(TableEviction, IsOfADynamicTableThatKeepsWhatThePolicyNeeds) {
+TEST(EvictRows, IsOfADynamicTableThatKeepsWhatThePolicyNeeds) {
   int64_t num_evicted = -1;
   const auto fixed = Open(Options(10, 1));
   EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "must be evicted from a dynamic table",

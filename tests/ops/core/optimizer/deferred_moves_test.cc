@@ -15,7 +15,7 @@ namespace deferred_moves_test {
 
 const std::vector<int64_t> kIds = {0, 1, 2, 3, 4, 5};
 
-TEST(LazyRule, ReadsAndUpdatesLikeADenseOne) {
+TEST(DeferredMoves, ReadsAndUpdatesLikeADenseOne) {
   for (const int64_t input_dim : {-1, 6}) {
     const auto table = OpenDrift(input_dim);
     DenseDrift dense;
@@ -29,7 +29,7 @@ TEST(LazyRule, ReadsAndUpdatesLikeADenseOne) {
   }
 }
 
-TEST(LazyRule, IsAppliedByReadingWithoutAWrite) {
+TEST(DeferredMoves, IsAppliedByReadingWithoutAWrite) {
   const auto table = OpenDrift(-1);
   auto owned = std::make_unique<DramStore>(20);
   const DramStore* store = owned.get();
@@ -51,7 +51,7 @@ TEST(LazyRule, IsAppliedByReadingWithoutAWrite) {
   EXPECT_EQ(RecordLayout(2, {{"velocity", false, 0}}, true).LastStep(record.data()), 1);
 }
 
-TEST(LazyRule, ExportsRecordsAsOfTheCurrentStep) {
+TEST(DeferredMoves, ExportsRecordsAsOfTheCurrentStep) {
   const auto table = OpenDrift(-1);
   DenseDrift dense;
   for (const std::vector<int64_t>& ids : {std::vector<int64_t>{1}, {2, 2}, {3}, {}}) {
@@ -67,7 +67,7 @@ TEST(LazyRule, ExportsRecordsAsOfTheCurrentStep) {
   }
 }
 
-TEST(LazyRule, TrainsOnAfterAnImportAsIfItHadNeverStopped) {
+TEST(DeferredMoves, TrainsOnAfterAnImportAsIfItHadNeverStopped) {
   for (const int64_t input_dim : {-1, 6}) {
     const auto table = OpenDrift(input_dim);
     for (int64_t step = 1; step <= 6; ++step) {
@@ -90,7 +90,7 @@ TEST(LazyRule, TrainsOnAfterAnImportAsIfItHadNeverStopped) {
   }
 }
 
-TEST(LazyRule, KeepsItsSlotsUpToDateWhereAnImportSetsRowsAlone) {
+TEST(DeferredMoves, KeepsItsSlotsUpToDateWhereAnImportSetsRowsAlone) {
   const auto table = OpenDrift(-1);
   ASSERT_TRUE(IsOk(Kick(table.get(), {1})));
   PassSteps(table.get(), {1}, 2);
@@ -105,7 +105,7 @@ TEST(LazyRule, KeepsItsSlotsUpToDateWhereAnImportSetsRowsAlone) {
   EXPECT_EQ(Lookup(table.get(), {1}), (std::vector<float>{8 - 64, 16 - 64}));
 }
 
-TEST(LazyRule, MakesItsPendingMovesBeforeAnotherRuleTakesOver) {
+TEST(DeferredMoves, MakesItsPendingMovesBeforeAnotherRuleTakesOver) {
   for (const int64_t input_dim : {-1, 6}) {
     const auto table = OpenDrift(input_dim);
     ASSERT_TRUE(IsOk(Kick(table.get(), {1, 2})));
@@ -117,7 +117,7 @@ TEST(LazyRule, MakesItsPendingMovesBeforeAnotherRuleTakesOver) {
   }
 }
 
-TEST(LazyRule, CountsStepsAcrossTheEndOfItsStepWord) {
+TEST(DeferredMoves, CountsStepsAcrossTheEndOfItsStepWord) {
   std::unique_ptr<UpdateRule> rule;
   ASSERT_TRUE(IsOk(UpdateRule::Create(DriftRule(), &rule)));
   std::vector<float> record = {0, 1024, 0};
@@ -131,7 +131,7 @@ TEST(LazyRule, CountsStepsAcrossTheEndOfItsStepWord) {
   EXPECT_EQ(rule->layout().LastStep(record.data()), 0);
 }
 
-TEST(LazyRule, ChangesNoBitOverALowerTierOrOnManyThreads) {
+TEST(DeferredMoves, ChangesNoBitOverALowerTierOrOnManyThreads) {
   const auto train = [](bool tiered, Executor* executor) {
     const auto table = OpenDrift(-1);
     if (tiered) (void)table->AddLowerTier(std::make_unique<DramStore>(20));

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.exchange import model_parallel_exchange as sample_exchange
+from keras_sparse.distribute.exchange import model_parallel_exchange
 from keras_sparse.layers import DistributedEmbedding
 
 LAST = ksd.size() - 1
@@ -198,7 +198,7 @@ def test_too_much_for_one_exchange_is_an_error_on_all(monkeypatch):
     ids = own_inputs(layer, tf.zeros((BATCH,), tf.int64))
     layer(ids)
     if ksd.rank() == LAST:
-        monkeypatch.setattr(sample_exchange, "_MOST_WORDS", 9)
+        monkeypatch.setattr(model_parallel_exchange, "_MOST_WORDS", 9)
     wanted = rf"\[rank {LAST} of {LAST + 1}\] a rank may send another one fewer than 2\^31"
     with pytest.raises(tf.errors.ResourceExhaustedError, match=wanted):
         layer(ids)

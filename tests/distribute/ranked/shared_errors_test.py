@@ -2,7 +2,7 @@ import pytest
 
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.distribute.ranks.shared_errors import together
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving import CheckpointDamagedError
 
 
@@ -28,7 +28,7 @@ ERRORS = [
 
 
 def fail_on_rank_1(error):
-    with together("test"):
+    with errors_on_all_ranks("test"):
         if ksd.rank() == 1:
             raise error
 

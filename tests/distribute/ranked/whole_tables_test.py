@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import broadcast_object
-from keras_sparse.distribute.tables import whole_tables as table_weights
+from keras_sparse.distribute.tables import whole_tables
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 
@@ -73,7 +73,7 @@ def test_gives_what_was_set_for_any_plan(plan):
     sizes, options, chunk_bytes = plan
     layer = make(sizes, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_weights, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(whole_tables, "CHUNK_BYTES", chunk_bytes)
         layer.set_weights(numbered(sizes))
         assert_equal(layer.get_weights(all_ranks=True), numbered(sizes))
 
