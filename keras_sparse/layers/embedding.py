@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse import ops
-from keras_sparse.layers.group_scope_stack import group_scope_stack
+from keras_sparse.layers.group_scope_stack import innermost_scope
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.unbuilt_text import unbuilt_text
@@ -145,7 +145,7 @@ class Embedding(keras.layers.Layer):
         inputs = ids_as_tensor(inputs)
         if weights is not None:
             kwargs["weights"] = as_tensor(weights)
-        scope = group_scope_stack.innermost()
+        scope = innermost_scope()
         if scope is not None and isinstance(inputs, keras.KerasTensor):
             return scope.add(self, inputs, **kwargs)
         self._refuse_group()

@@ -4,7 +4,7 @@ from keras_sparse import checks
 from keras_sparse.layers.deferred_output import DeferredOutput
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.group_embedding import GroupEmbedding
-from keras_sparse.layers.group_scope_stack import group_scope_stack
+from keras_sparse.layers.group_scope_stack import entered
 from keras_sparse.layers.known_layer import own_computation
 
 
@@ -41,14 +41,12 @@ def group_embedding_scope(name=None, mode="collective"):
     """
     checks.one_of(mode, ("collective", "localized"), "mode")
     scope = _GroupScope(name, mode)
-    group_scope_stack.stack.append(scope)
-    try:
-        yield
-    except BaseException:
-        scope.is_broken = True
-        raise
-    finally:
-        group_scope_stack.stack.pop()
+    with entered(scope):
+        try:
+            yield
+        except BaseException:
+            scope.is_broken = True
+            raise
     scope.look_up()
 
 

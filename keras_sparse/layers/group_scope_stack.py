@@ -1,15 +1,20 @@
-import threading
+import contextlib
+import contextvars
+
+# The scopes of `group_embedding_scope` that are entered, from the outermost to the innermost.
+_stack: contextvars.ContextVar[tuple] = contextvars.ContextVar("group_scopes", default=())
 
 
-class GroupScopeStack(threading.local):
-    """The `group_embedding_scope` that this thread is in, from the outermost to the innermost."""
+@contextlib.contextmanager
+def entered(scope):
+    """While this is entered, `scope` is the one that lookups join."""
+    token = _stack.set((*_stack.get(), scope))
+    try:
+        yield
+    finally:
+        _stack.reset(token)
 
-    def __init__(self):
-        self.stack = []
 
-    def innermost(self):
-        """Returns the scope that a lookup of this thread joins, or `None`."""
-        return self.stack[-1] if self.stack else None
-
-
-group_scope_stack = GroupScopeStack()
+def innermost_scope():
+    """Returns the scope that a lookup joins here, or `None`."""
+    return _stack.get()[-1] if _stack.get() else None

@@ -1,5 +1,6 @@
 import contextlib
-import threading
+import contextvars
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,7 +19,10 @@ STAGING_STATISTICS = (
     "staleness_max",
 )
 
-_local = threading.local()
+# The list that lookups are collected in, and the graph in which.
+_collected: contextvars.ContextVar[tuple[Any, Any]] = contextvars.ContextVar(
+    "collected", default=(None, None)
+)
 
 
 @contextlib.contextmanager
@@ -29,12 +33,11 @@ def collect_lookups():
         Context manager of a list, which gets a dict of the arguments of each call of `lookup`.
     """
     lookups: list[dict] = []
-    before = getattr(_local, "collected", None)
-    _local.collected = (lookups, tf.compat.v1.get_default_graph())
+    token = _collected.set((lookups, tf.compat.v1.get_default_graph()))
     try:
         yield lookups
     finally:
-        _local.collected = before
+        _collected.reset(token)
 
 
 def collected_lookups():
@@ -43,7 +46,7 @@ def collected_lookups():
     Raises:
         ValueError: They are collected outside of the graph that this lookup is in.
     """
-    lookups, graph = getattr(_local, "collected", None) or (None, None)
+    lookups, graph = _collected.get()
     if lookups is not None and graph is not tf.compat.v1.get_default_graph():
         raise ValueError(
             "`prefetch_lookups` must find lookups outside of a `tf.function`, `tf.cond` or loop, "

@@ -28,6 +28,7 @@ from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import seeded
+from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import check_part
 from keras_sparse.tables.unsupported_operations import UnsupportedOperations
 from keras_sparse.tables.variable_rows import VariableRows
@@ -283,6 +284,13 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
         self.rule_generation = generations[0]
         self.record_floats = widths[0]
         self.slot_names = tuple(slot_names)
+        known = RecordLayout(self.output_dim, self.slot_names).floats
+        if known != self.record_floats:
+            raise RuntimeError(
+                "The widths of a rule's slots must be known to `tables/record_layout.py`, which "
+                f"takes columns out of records. Received: rule='{rule}' with slots "
+                f"{self.slot_names} in records of {self.record_floats} floats, not {known}"
+            )
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.numpy(), dtype)

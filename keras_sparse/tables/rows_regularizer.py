@@ -1,4 +1,5 @@
 import contextlib
+import contextvars
 
 import keras
 import tensorflow as tf
@@ -34,13 +35,14 @@ class RowsRegularizer:
         loss = self.regularizer(rows)
         if self.num_ranks == 1:
             return loss
-        if _collected is not None:
-            _collected.append(loss)
+        collected = _collected.get()
+        if collected is not None:
+            collected.append(loss)
             return tf.zeros(())
         return loss + tf.stop_gradient(loss * (self.num_ranks - 1))
 
 
-_collected: list | None = None
+_collected: contextvars.ContextVar[list | None] = contextvars.ContextVar("losses", default=None)
 
 
 @contextlib.contextmanager
@@ -50,12 +52,12 @@ def collected_losses_of_parts():
     Who collects them can add them up over ranks, and keep the gradients of what is averaged over
     ranks and of what is not apart.
     """
-    global _collected
-    outer, _collected = _collected, []
+    losses: list = []
+    token = _collected.set(losses)
     try:
-        yield _collected
+        yield losses
     finally:
-        _collected = outer
+        _collected.reset(token)
 
 
 def check_regularizer(regularizer, input_dim):

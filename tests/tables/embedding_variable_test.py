@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import EmbeddingVariable
+from keras_sparse.tables import record_layout
 
 KEYS = np.array([-(2**63), -1, 0, 5, 2**63 - 1])
 
@@ -193,6 +194,12 @@ def test_the_constants_of_a_rule_are_named(constants):
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         table.set_rule("adagrad", constants)
     assert table.rule is None
+
+
+def test_a_rule_with_a_slot_of_unknown_width_is_refused(monkeypatch):
+    monkeypatch.setattr(record_layout, "_ROW_SLOTS", ())
+    with pytest.raises(RuntimeError, match=r"widths of a rule's slots .*of 3 floats, not 4"):
+        keras_sparse.optimizers.RowWiseAdagrad().build([EmbeddingVariable(4, 2)])
 
 
 def test_shows_what_it_is():
