@@ -198,7 +198,7 @@ notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples
 docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(BUILD)/docs
 
-# `make bench BENCH=--write` also puts the results into docs/benchmarks.md.
+# `make bench BENCH=--write` also puts the results into docs/benchmarks/results.md.
 bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about an hour).
 	$(BIN)/python -m benchmarks $(BENCH)
 

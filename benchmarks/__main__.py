@@ -61,7 +61,7 @@ OTHERS = {
     "group": group,
     "dense demo": dense_demo,
 }
-PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PACKAGES = ("keras-sparse", "tensorflow", "keras", "torch", "fbgemm-gpu-cpu", "numpy")
 
