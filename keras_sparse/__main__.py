@@ -1,4 +1,4 @@
-"""What `python -m keras_sparse` does."""
+"""The command `python -m keras_sparse`."""
 
 import argparse
 import sys

@@ -152,7 +152,7 @@ def local_path(value, name):
 
 
 def is_url(value):
-    """Whether a path is one that `tf.io.gfile` knows, and the system does not."""
+    """Returns whether a path is one that `tf.io.gfile` knows, and the system does not."""
     return "://" in value
 
 

@@ -5,7 +5,7 @@ _GRAPH = "scratch_graph"
 
 
 def is_placeholder(dtype):
-    """Whether ids of this dtype stand for any ids, in a call for shapes alone.
+    """Returns whether ids of this dtype stand for any ids, in a call for shapes alone.
 
     Keras knows nothing but shapes where it builds a subclassed model from a file: placeholders are
     float32 there. What is made of them is never computed. Graphs within that one may stay, and do

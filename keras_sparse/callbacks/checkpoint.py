@@ -203,7 +203,7 @@ class Checkpoint(keras.callbacks.Callback):
         return {"epoch": self._epoch, "batch": batch}
 
     def _is_saved(self):
-        """Whether all ranks are as they were saved: the same on all."""
+        """Returns whether all ranks are as they were saved: the same on all."""
         return all(gather_objects(self._saved == self._state(), "checkpoint.is_saved"))
 
     def _state(self):
@@ -217,5 +217,5 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def _passed_multiple(number, before, now):
-    """Whether there is a multiple of a number, if it is not `None`, after `before` up to `now`."""
+    """Returns whether a multiple of a number, if there is one, is after `before` up to `now`."""
     return number is not None and now // number > before // number

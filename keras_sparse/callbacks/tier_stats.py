@@ -158,7 +158,7 @@ def _write_all(path, numbers):
 
 
 def _write_scalar(tag, number):
-    """What `tf.summary.scalar` does, which is TensorBoard's: it need not be here to write."""
+    """Writes a number as `tf.summary.scalar` does, which is TensorBoard's and need not be here."""
     metadata = tf.compat.v1.SummaryMetadata()
     metadata.plugin_data.plugin_name = "scalars"
     tf.summary.write(tag, tf.constant(number, tf.float32), metadata=metadata)

@@ -48,7 +48,7 @@ class LookupCalls:
 
 
 def has_tables(layer):
-    """Whether a layer, or one in it, looks up in tables of keras_sparse."""
+    """Returns whether a layer, or one in it, looks up in tables of keras_sparse."""
     variables = getattr(layer, "variables", ())
     return any(isinstance(variable, EmbeddingVariable) for variable in variables)
 

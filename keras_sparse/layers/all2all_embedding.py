@@ -14,7 +14,7 @@ KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
 
 
 class All2AllEmbedding(DistributedEmbedding):
-    """What SparseOperationKit's two layers have in common: one table, by rows over all ranks.
+    """The base of SparseOperationKit's two layers: one table, by rows over all ranks.
 
     The row of a key is on rank `key % size`, of a negative key too.
 

@@ -4,7 +4,7 @@ from keras_sparse.ragged_form import ragged_form
 
 
 class DataParallelInputs:
-    """What a `DistributedEmbedding` does whose ranks pass their own samples of every input.
+    """The inputs of a `DistributedEmbedding` whose ranks pass their own samples of every input.
 
     Args:
         templates: `TableTemplates`.

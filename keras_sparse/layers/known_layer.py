@@ -41,7 +41,7 @@ def own_computation(layer, known):
 
 
 def _is_as_in_class(layer, name, value):
-    """Whether what a layer has under a name is its class's method, which Keras has wrapped."""
+    """Returns whether a layer has its class's method, which Keras wraps, under a name."""
     method = getattr(inspect.unwrap(value), "__func__", None)
     return name in _WRAPPED_BY_KERAS and method is getattr(type(layer), name)
 

@@ -7,7 +7,7 @@ _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
 
 
 class ModelParallelInputs:
-    """What a `DistributedEmbedding` does whose ranks pass all samples of the inputs they have.
+    """The inputs of a `DistributedEmbedding` whose ranks pass all samples of the inputs they have.
 
     As `DataParallelInputs`, of whose methods it has the same.
 

@@ -161,7 +161,7 @@ class TableTemplates:
 
 
 def _is_saved_layer(embeddings):
-    """Whether this is what a config has of one layer, rather than a dict of layers."""
+    """Returns whether this is what a config has of one layer, rather than a dict of layers."""
     return isinstance(embeddings, dict) and isinstance(embeddings.get("class_name"), str)
 
 

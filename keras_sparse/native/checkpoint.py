@@ -173,7 +173,7 @@ def restore(variable, history):
 
 
 class RuleHistory(NamedTuple):
-    """What a table's rule was given in the steps that rows may have missed.
+    """The numbers that a table's rule was given in the steps that rows may have missed.
 
     Attributes:
         step: int64 scalar: the last step of the rule.

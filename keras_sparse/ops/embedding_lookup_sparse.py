@@ -142,7 +142,7 @@ def pooled_rows(table, ids, weights, combiner, max_norm):
 
 
 def _scales(weights, combiner):
-    """What the sum of each bag is multiplied by: 0 where its weights add up to 0, as natively."""
+    """Returns the factor of each bag's sum: 0 where its weights add up to 0, as natively."""
     counted = weights if combiner == "mean" else tf.square(weights)
     totals = tf.reduce_sum(counted, axis=1)
     no_weight = tf.equal(totals, 0)

@@ -1,4 +1,4 @@
-"""Where the rows of a table are kept, which keys get one, and which rows go."""
+"""Options of tables: where rows are kept, which keys get one, and which rows go."""
 
 from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter
 from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter

@@ -7,7 +7,7 @@ _GREATEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class AdmissionFilter:
-    """Which keys of a dynamic table may get a row: what all such filters share.
+    """The base of admission filters: which keys of a dynamic table may get a row.
 
     A filter is asked once a training step for each key that has a gradient and no row. Until the
     key is admitted, its gradients are dropped, which the table's statistics count. In the step that

@@ -4,7 +4,7 @@ from keras_sparse import checks
 
 
 class EvictionPolicy:
-    """Which rows of a dynamic table leave it: what all such policies share.
+    """The base of eviction policies: which rows of a dynamic table leave it.
 
     Rows go when they are told to: by `layer.evict()`, by the callback `EvictRows`, when the table
     is saved, or where an update would exceed the table's `max_rows`. They go from all tiers, with

@@ -165,17 +165,17 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
 
     @property
     def device(self):
-        """Where the table is. Functions of TensorFlow read it before they compute."""
+        """The table's device. Functions of TensorFlow read it before they compute."""
         return self.value.device
 
     @property
     def is_dynamic(self):
-        """Whether the table takes any key, rather than the ids of a fixed range."""
+        """True if the table takes any key, rather than the ids of a fixed range."""
         return self.input_dim is None
 
     @property
     def keeps_ages(self):
-        """Whether the table keeps how old its rows are."""
+        """True if the table keeps how old its rows are."""
         return self.eviction is not None and self.eviction.needs_ages
 
     @property

@@ -31,7 +31,7 @@ NATIVE_INITIALIZERS = (
 
 @dataclasses.dataclass(frozen=True)
 class InitialRows:
-    """What the native table makes the initial row of a key from.
+    """The numbers from which the native table makes the initial row of a key.
 
     Args:
         kind: `"constant"` (a: value), `"uniform"` (a: minval, b: maxval), `"normal"` or

@@ -5,7 +5,7 @@ _ROW_SLOTS = ("row_accumulator", "num_decays")
 
 
 class RecordLayout:
-    """Where row and slots are in a record: to cut columns out of records, and to join them again.
+    """The places of row and slots in a record: to cut columns out of records, and to join them.
 
     Args:
         width: Integer. Width of a row.

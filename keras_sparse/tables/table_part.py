@@ -5,7 +5,7 @@ from keras_sparse import checks
 
 @dataclasses.dataclass(frozen=True)
 class TablePart:
-    """Which part of which whole table a variable holds.
+    """The part of a table that a variable holds.
 
     A part is a range of columns, of all rows or of those of one shard: the rows of the ids with
     `id % num_shards == shard`. A dynamic table keeps them under their own keys; a static one
@@ -56,12 +56,12 @@ class TablePart:
 
     @property
     def is_dynamic(self):
-        """Whether the table takes any key."""
+        """True if the table takes any key."""
         return self.input_dim is None
 
     @property
     def is_whole(self):
-        """Whether this is all of the table."""
+        """True if this is all of the table."""
         return self.num_columns == self.output_dim and self.num_shards == 1
 
     @property

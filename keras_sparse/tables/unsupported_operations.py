@@ -2,7 +2,7 @@ from keras_sparse.tables.gradient_anchor import refuse_optimizer
 
 
 class UnsupportedOperations:
-    """What an embedding variable refuses that Keras and TensorFlow do with variables."""
+    """Refuses what Keras and TensorFlow do with variables, and a table cannot."""
 
     path: str
 

@@ -53,7 +53,7 @@ class VariableRows:
             yield part.global_ids(keys), *rest
 
     def _export_local(self, chunk_rows, with_ages=False):
-        """As `export`, with the ids of static rows counted here."""
+        """Does what `export` does, with the ids of static rows counted here."""
         cursors = np.zeros(1, np.int64)
         while cursors[0] >= 0:
             with tf.init_scope():
@@ -117,7 +117,7 @@ class VariableRows:
             )
 
     def import_local(self, keys, records, ages=None):
-        """As `import_`, of rows that are this part's, with the ids of static ones counted here."""
+        """Imports rows that are this part's, with the ids of static ones counted here."""
         import_rows(
             [self],
             [tf.convert_to_tensor(keys, tf.int64)],

@@ -88,7 +88,7 @@ class Exchange:
         return self.area
 
     def _all_variables(self):
-        """What this rank looks up in or trains.
+        """Returns what this rank looks up in or trains.
 
         None of them is unborn where there are none: while Keras only traces a model for its shapes,
         such a rank builds the exchange that others leave out. That is fine, as nothing runs then.

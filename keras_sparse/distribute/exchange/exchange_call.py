@@ -91,7 +91,7 @@ class ExchangeCall:
         )
 
     def _uses(self, request, places=None):
-        """What the native ops take of the inputs at these places; all by default."""
+        """Returns what the native ops take of the inputs at these places; all by default."""
         places = range(len(self.ids)) if places is None else places
         return {
             "positions": [request.positions[i] for i in places],
@@ -138,7 +138,7 @@ class ExchangeCall:
 
 
 class Slices:
-    """What the gradient of a variable is made of, without the variable.
+    """The parts of a variable's gradient, without the variable.
 
     Args:
         variable: `EmbeddingVariable`.

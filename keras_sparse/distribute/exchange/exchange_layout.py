@@ -2,7 +2,7 @@ WIRE_DTYPES = ("float32", "float16", "bfloat16")
 
 
 class ExchangeLayout:
-    """What the native ops know of a plan: which rank has what of the tables that ranks exchange.
+    """The plan as native ops have it: which rank has what of the tables that ranks exchange.
 
     Tables that every rank has all of are not among them.
 

@@ -133,7 +133,7 @@ class ModelParallelExchange:
         return self._put_together(exchanged(anchor, *vectors))
 
     def _header(self, vectors, fault):
-        """What this rank tells the others, and how many of its samples it may send."""
+        """Returns what this rank tells the others, and how many of its samples it may send."""
         num_ranks = self.plan.num_ranks
         if not vectors:
             header = tf.constant([self._checksum, -1, _NO_FAULT, 0], tf.int64)

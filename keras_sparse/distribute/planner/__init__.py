@@ -1,4 +1,4 @@
-"""Which table goes where: sizes, costs, strategies, the plan and its text, picture and command.
+"""Plans which table goes where: sizes, costs, strategies, the plan, its text and its picture.
 
 Needs neither TensorFlow nor Horovod.
 """

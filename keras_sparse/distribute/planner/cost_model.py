@@ -195,7 +195,7 @@ class CostModel:
 
 
 class _Use:
-    """What a step asks of a table: the quantities of the docstring of `CostModel`."""
+    """The work of a step in a table: the quantities of the docstring of `CostModel`."""
 
     def __init__(self, table, batch_size, num_ranks):
         self._table = table

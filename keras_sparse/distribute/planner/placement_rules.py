@@ -6,7 +6,7 @@ from keras_sparse.distribute.planner.column_slices import num_slices_below
 
 @dataclasses.dataclass(frozen=True)
 class PlacementRules:
-    """What the thresholds of a plan decide before a strategy does.
+    """Decides by the thresholds of a plan, before a strategy does.
 
     Args:
         num_ranks: Integer.

@@ -12,7 +12,7 @@ _FORMAT = 1
 
 
 class Plan:
-    """Which rank holds what of each table. `plan_placement` makes it.
+    """A plan of which rank holds what of each table. `plan_placement` makes it.
 
     Attributes:
         tables: List of `TableSpec`. Each has a tuple as its hotness, with a number an input.

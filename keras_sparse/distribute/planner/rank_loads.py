@@ -7,7 +7,7 @@ _LEAST_GAIN = 1e-3
 
 
 class RankLoads:
-    """What each rank has so far, while `"auto"` looks for a plan.
+    """The loads of the ranks so far, while `"auto"` looks for a plan.
 
     Attributes:
         every_rank: Float. Seconds that all ranks take alike.

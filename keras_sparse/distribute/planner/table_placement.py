@@ -9,7 +9,7 @@ KINDS = (*COLUMN_KINDS, "row_wise", "data_parallel")
 
 @dataclasses.dataclass(frozen=True)
 class TablePlacement:
-    """Where a table is.
+    """The place of a table.
 
     Attributes:
         kind: `"table_wise"`: one rank has all of it. `"column_wise"`: some ranks have a range of

@@ -3,7 +3,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class TableSlice:
-    """What one rank holds of one table: a range of columns, of all rows or of a part of them.
+    """A rank's part of a table: a range of columns, of all rows or of some of them.
 
     Attributes:
         rank: Integer.

@@ -11,7 +11,7 @@ _MOST_BYTES = 2**53
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-    """What a plan has to know of an embedding table.
+    """The facts of an embedding table that a plan needs.
 
     Args:
         name: String, another one for each table of a plan.

@@ -1,4 +1,4 @@
-"""What ranks do together. With one rank each of these returns what it was given.
+"""Calls that all ranks make. With one rank each of these returns what it was given.
 
 While one of them waits for other ranks, its name is in the book that the `Watch` of the process
 reads. So a name says whose call it is.
@@ -85,7 +85,7 @@ def _not_constant(tensor):
 
 
 def _data_of(graph):
-    """What a graph is given, and the ops that read a dataset in it."""
+    """Returns what a graph is given, and the ops that read a dataset in it."""
     readers = [op for op in graph.get_operations() if op.type == "IteratorGetNext"]
     return [*getattr(graph, "inputs", ()), *readers]
 

@@ -91,7 +91,7 @@ def _prefix_of(runtime):
 
 
 class _OneRank:
-    """What Horovod would say of a plain process."""
+    """Answers as Horovod would of a plain process."""
 
     def rank(self):
         return 0

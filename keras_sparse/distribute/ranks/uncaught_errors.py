@@ -1,4 +1,4 @@
-"""What a rank adds to the error that it ends with."""
+"""Adds to the error that a rank ends with."""
 
 import re
 import sys

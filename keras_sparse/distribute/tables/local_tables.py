@@ -78,7 +78,7 @@ class LocalTables:
         return self.stand_in if self._is_any_trained() else None
 
     def _is_any_trained(self):
-        """Whether a table that is exchanged is trained: by what is the same on all ranks."""
+        """Returns whether an exchanged table is trained: by what is the same on all ranks."""
         used = set(self.plan.input_table_map)
         own = [variable for table, variable in self.by_table.items() if table in used]
         own += [] if self.stand_in is None else [self.stand_in]

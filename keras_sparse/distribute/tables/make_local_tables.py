@@ -53,7 +53,7 @@ def _agree(plan, seeds):
 
 
 def _first_difference(plan, other):
-    """What the first table that two plans in JSON do not agree on has differently, or the plans."""
+    """Returns how the first table differs on which two plans in JSON do not agree, or the plans."""
     plan, other = json.loads(plan), json.loads(other)
     for of_table, others in zip(plan["tables"], other["tables"], strict=False):
         for key, value in of_table.items():

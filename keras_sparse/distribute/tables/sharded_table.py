@@ -34,7 +34,7 @@ class ShardedTable:
 
 @dataclasses.dataclass(frozen=True)
 class _About:
-    """What a rank says of its part of a table."""
+    """The answer of a rank about its part of a table."""
 
     path: str
     rule: str | None
@@ -170,7 +170,7 @@ def _to_the_end(rounds):
 
 
 def _of(table, method, *arguments):
-    """What a method of this rank's variable yields; nothing on a rank without one."""
+    """Yields what a method of this rank's variable yields; nothing on a rank without one."""
     return iter(()) if table.variable is None else iter(getattr(table.variable, method)(*arguments))
 
 

@@ -123,14 +123,14 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             self.iterations.assign_add(1)
 
     def _clipping(self, name):
-        """What clips instead of Keras, or `None` if what Keras sees is all there is."""
+        """Returns what clips instead of Keras, or `None` if Keras sees all there is."""
         inner = self.inner_optimizer
         if not self._tables_in_parts or not (inner.clipnorm or inner.global_clipnorm):
             return None
         return functools.partial(clip_over_ranks, inner, tables=self._tables_in_parts, name=name)
 
     def _checking(self, name):
-        """What looks for room on all ranks, or `None` if no table has a limit."""
+        """Returns what looks for room on all ranks, or `None` if no table has a limit."""
         if not self._has_limit:
             return None
 

@@ -20,6 +20,6 @@ def check_checkpoint(checkpoint, readers, verbose=True):
 
 
 def check_checkpoint_together(checkpoint, verbose=True):
-    """As `check_checkpoint` of all tables, of which each rank checks some. All must call it."""
+    """Checks all tables, of which each rank checks some. All must call it."""
     with errors_on_all_ranks("check_checkpoint"):
         check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)

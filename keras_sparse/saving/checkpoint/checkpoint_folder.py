@@ -47,7 +47,7 @@ class CheckpointFolder:
         self._put_others_aside()
 
     def _put_others_aside(self):
-        """So that they are in nobody's way."""
+        """Renames folders without a manifest, with a warning."""
         for other in sorted(self.path.iterdir()):
             is_folder = _NAMES.fullmatch(other.name) and other.is_dir()
             if is_folder and not (other / MANIFEST).exists():

@@ -35,7 +35,7 @@ class Base:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint says of itself.
+    """The manifest of a checkpoint.
 
     Args:
         id: String that no other checkpoint has.

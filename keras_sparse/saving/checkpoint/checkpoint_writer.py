@@ -140,7 +140,7 @@ class _Written:
 
     @contextlib.contextmanager
     def _folder_of_weights(self):
-        """Where Keras' file goes. Other ranks than 0 need it for the order of tables alone."""
+        """Returns the path of Keras' file. Ranks beside 0 need it for the order of tables alone."""
         if rank() == 0:
             yield self._folder
         else:
@@ -230,7 +230,7 @@ class _Written:
 
 
 def is_saved_here(variable):
-    """Whether this rank saves a table: its part, or a copy that all ranks have as rank 0.
+    """Returns whether this rank saves a table: its part, or a copy that all ranks have as rank 0.
 
     Args:
         variable: `EmbeddingVariable`, or `None` for a table that this rank has nothing of.

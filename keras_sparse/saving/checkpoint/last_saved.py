@@ -7,7 +7,7 @@ from keras_sparse.saving.checkpoint.table_entry import SegmentPart
 
 @dataclasses.dataclass(frozen=True)
 class LastSaved:
-    """Where the rows of a table are on disk, as far as they have not changed since.
+    """The place of a table's rows on disk, as far as they have not changed since.
 
     Args:
         folder: Path of the checkpoint or delta that the table was last saved to or loaded from.

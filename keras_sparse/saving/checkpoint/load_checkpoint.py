@@ -27,7 +27,7 @@ _AUTOMATIC_NAME = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """What `load_checkpoint` tells of a checkpoint.
+    """The answer of `load_checkpoint`.
 
     Args:
         path: `pathlib.Path`.
@@ -156,14 +156,14 @@ def _load_all_but_tables(model, checkpoint):
 
 
 def _dense_variables(model):
-    """What a model and its optimizer have beside the tables."""
+    """Returns the variables of a model and its optimizer beside the tables."""
     optimizer = getattr(model, "optimizer", None)
     variables = [*model.variables, *(() if optimizer is None else optimizer.variables)]
     return [each for each in variables if not isinstance(each, EmbeddingVariable)]
 
 
 def _is_automatic(name):
-    """Whether a table has its name from Keras, which counts layers in the order they were made."""
+    """Returns whether a table's name is from Keras, which counts layers as they are made."""
     return _AUTOMATIC_NAME.fullmatch(name) is not None
 
 

@@ -144,7 +144,7 @@ class TableLoader:
 
 
 def _describe(variable):
-    """What two tables must have alike for records of one to be used by the other as they are."""
+    """Returns what two tables must have alike for records of one to serve the other as they are."""
     return (
         variable.rule,
         variable.rule_constants,
@@ -155,7 +155,7 @@ def _describe(variable):
 
 
 def _place(part):
-    """What of its table a part is, whatever the name of that."""
+    """Returns the columns and shard of a part, without its name."""
     return part.first_column, part.num_columns, part.shard, part.num_shards
 
 
@@ -169,7 +169,7 @@ def _has_columns(part, wanted):
 
 
 def _overlap(part, other):
-    """Whether two parts may have an element of the table in common."""
+    """Returns whether two parts may have an element of the table in common."""
     (first, end), (other_first, other_end) = _columns(part), _columns(other)
     step = math.gcd(part.num_shards, other.num_shards)
     return first < other_end and other_first < end and (part.shard - other.shard) % step == 0

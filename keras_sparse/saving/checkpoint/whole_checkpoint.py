@@ -32,17 +32,17 @@ class SavedPart:
     num_ranks: int | None
 
     def is_of(self, num_ranks):
-        """Whether it is of a checkpoint that this number of ranks has saved."""
+        """Returns whether it is of a checkpoint that this number of ranks has saved."""
         return (self.num_ranks or 1) == num_ranks
 
     @property
     def table(self) -> TableEntry:
-        """What its manifest says of it."""
+        """The table's entry in the manifest."""
         return self.reader.manifest.tables[self.index]
 
     @property
     def part(self) -> TablePart:
-        """Which part of the table it is, perhaps all of it."""
+        """The part of the table that it is, perhaps all of it."""
         table = self.table
         return table.part or TablePart(
             table.name, table.input_dim, table.output_dim, 0, table.output_dim

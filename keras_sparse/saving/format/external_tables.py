@@ -27,7 +27,7 @@ def external_tables():
 
 
 def are_tables_external():
-    """Whether `external_tables` is entered."""
+    """Returns whether `external_tables` is entered."""
     return _tables.get() is not None
 
 

@@ -10,7 +10,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def is_plain_name(name):
-    """Whether this names a file in the folder that it is put behind, whatever that is."""
+    """Returns whether this names a file in the folder that it is put behind, whatever that is."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set("/\0") & set(name)
 
 

@@ -91,7 +91,7 @@ def read_array(store, name, dtype, shape, checksum):
 
 
 def is_of_system(error):
-    """Whether an error of reading says nothing of the file: the system has not let it be read.
+    """Returns whether an error says nothing of the file: the system has not let it be read.
 
     h5py raises the same class for what it has read and what is no HDF5, but without a number.
     """

@@ -17,7 +17,7 @@ _VERSIONS = (_VERSION_WITHOUT_FILTER, _VERSION_WITHOUT_AGES, VERSION)
 
 @dataclasses.dataclass(frozen=True)
 class FilterHeader:
-    """What a saved table says of what its admission filter remembers.
+    """The header of what a saved table's admission filter remembers.
 
     Args:
         layout: Dict: what a filter that takes it over must be, see `AdmissionFilter.layout`.
@@ -32,7 +32,7 @@ class FilterHeader:
 
 @dataclasses.dataclass(frozen=True)
 class TableHeader:
-    """What a saved table says of itself. Byte layout: docs/formats/table.md.
+    """The header of a saved table. Byte layout: docs/formats/table.md.
 
     Args:
         input_dim: Integer, or `None` for a dynamic table.

@@ -20,7 +20,7 @@ from keras_sparse.tables.table_part import TablePart
 
 
 class _Load:
-    """What is known of a file while Keras loads a model from it, layer by layer."""
+    """The state of a file while Keras loads a model from it, layer by layer."""
 
     def __init__(self):
         self.is_checked = False
@@ -133,7 +133,7 @@ def _load(variable, store, load):
 
 
 def has_same_slots(variable, saved):
-    """Whether a table keeps the slots of a saved one, with a warning if these are lost.
+    """Returns whether a table keeps the slots of a saved one, with a warning if these are lost.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -152,7 +152,7 @@ def has_same_slots(variable, saved):
 
 
 def may_load_filter(variable, saved):
-    """Whether a table's filter takes over what a saved one remembers, with a warning if not.
+    """Returns whether a filter takes over what a saved one remembers, with a warning if not.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -197,7 +197,7 @@ def check_fits(variable, saved):
 
 
 def _is_verified(store):
-    """Whether `model.load_weights` has checked what this store reads."""
+    """Returns whether `model.load_weights` has checked what this store reads."""
     # Keras' store of a sharded save names its map, the one of a single file its file.
     file = getattr(store, "h5_file", None)
     path = getattr(store, "path", getattr(file, "filename", None))

@@ -43,17 +43,17 @@ def carefully(save):
 
 
 def has_tables(model):
-    """Whether a model has tables of ours."""
+    """Returns whether a model has tables of ours."""
     return any(isinstance(variable, EmbeddingVariable) for variable in model.variables)
 
 
 def _is_file(filepath):
-    """Whether Keras saves files of this name, which are no folders and not on a hub."""
+    """Returns whether Keras saves files of this name, which are no folders and not on a hub."""
     return str(filepath).endswith((".keras", ".h5", ".hdf5", ".weights.json"))
 
 
 def _may_overwrite(call):
-    """Whether Keras would: it asks at a terminal, but not for the place that is written to."""
+    """Returns whether Keras would: it asks at a terminal, but not for the place written to."""
     path = os.path.expanduser(call.arguments["filepath"])
     if call.arguments.get("overwrite", True) or not os.path.exists(path):
         return True
@@ -91,7 +91,7 @@ def _check_path(filepath, overwrite):
 
 
 def is_saved_together(model):
-    """Whether a layer of the model has its tables on all ranks, parts or copies of them.
+    """Returns whether a layer of the model has its tables on all ranks, parts or copies of them.
 
     That is the same on all ranks, whatever the placement.
     """
@@ -103,7 +103,7 @@ _is_memory_sufficient = saving_lib.is_memory_sufficient
 
 @functools.wraps(_is_memory_sufficient)
 def is_memory_sufficient(model):
-    """Whether Keras makes and reads the weights of a `.keras` file whole in memory.
+    """Returns whether Keras makes and reads the weights of a `.keras` file whole in memory.
 
     A model with tables has them in a file beside it: Keras knows neither the rows that a dynamic
     table has not loaded yet, nor slots.

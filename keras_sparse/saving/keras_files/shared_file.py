@@ -90,5 +90,5 @@ def _refusal():
 
 
 def writes_nothing():
-    """Whether this rank is in `rank_0_file` without being rank 0."""
+    """Returns whether this rank is in `rank_0_file` without being rank 0."""
     return _shared.get() is not None and rank() != 0
