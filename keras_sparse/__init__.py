@@ -4,7 +4,7 @@
 from keras_sparse import distribute as distribute
 
 # isort: split
-from keras_sparse import _keras_patches as _keras_patches  # for its effect
+from keras_sparse import _keras_patches  # noqa: F401  (for its effect)
 from keras_sparse import callbacks as callbacks
 from keras_sparse import data as data
 from keras_sparse import layers as layers
