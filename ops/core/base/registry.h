@@ -23,8 +23,9 @@ class Registry {
  public:
   //   what       for messages, such as "an eviction policy"
   //   constants  the same, such as "the constants of policy"
-  explicit Registry(std::string what, std::string constants = "")
-      : what_(std::move(what)), constants_(std::move(constants)) {}
+  //   received   what a message says before the name that came
+  explicit Registry(std::string what, std::string constants = "", std::string received = "")
+      : what_(std::move(what)), constants_(std::move(constants)), received_(std::move(received)) {}
 
   // False if there is one of this name.
   bool Add(const std::string& name, Factory factory, std::vector<std::string> constant_names = {}) {
@@ -39,8 +40,8 @@ class Registry {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(name);
     if (found == entries_.end()) {
-      return InvalidArgument(what_ + " must be one of " + Quoted(entries_) + ". Received: '" +
-                             name + "'");
+      return InvalidArgument(what_ + " must be one of " + Quoted(entries_) +
+                             ". Received: " + received_ + "'" + name + "'");
     }
     const auto& names = found->second.constant_names;
     const auto is_same = [](const auto& given, const std::string& known) {
@@ -76,6 +77,7 @@ class Registry {
 
   const std::string what_;
   const std::string constants_;
+  const std::string received_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;  // GUARDED_BY(mutex_)
 };

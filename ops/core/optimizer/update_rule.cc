@@ -9,7 +9,7 @@ namespace keras_sparse {
 namespace {
 
 Registry<UpdateRule::Factory>& Rules() {
-  static auto* rules = new Registry<UpdateRule::Factory>("`rule`", "`constants` of rule");
+  static auto* rules = new Registry<UpdateRule::Factory>("`rule`", "`constants` of rule", "rule=");
   return *rules;
 }
 

@@ -77,7 +77,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
       done();
     };
     if (may_be_staged) {
-      ctx->file_system()->SchedClosure(begin);  // a thread of its own
+      ctx->env()->SchedClosure(begin);  // a thread of its own
     } else {
       begin();
     }
