@@ -11,6 +11,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from checks import SumOfRaggedAxis
+from keras_sparse.distribute.ranks import runtime
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import Embedding
@@ -234,7 +235,7 @@ def test_refuses_places_beside_localized_and_other_modes():
 def test_init_may_be_called_again_and_takes_what_sok_takes(monkeypatch):
     launched = (int(os.environ.get("HOROVOD_RANK", 0)), int(os.environ.get("HOROVOD_SIZE", 1)))
     if ksd.size() > 1:
-        horovod = ksd.runtime.horovod()
+        horovod = runtime.horovod()
         assert (horovod.rank(), horovod.size()) == launched
 
         def join_again():
