@@ -142,6 +142,8 @@ def saved(tmp_path):
     return folder, model, table_contents(model)
 
 
+# Of the optimizer's own variables Keras warns, and leaves them as they are.
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
 def test_weights(saved, tmp_path):
     folder, model, good = saved
     model.save_weights(folder / "some.weights.h5")
