@@ -4,6 +4,8 @@ import ast
 import pathlib
 import re
 
+from imports import imports_of
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
@@ -36,12 +38,9 @@ def modules():
 
 def imported_names(path, files):
     """Names that a file imports, wherever in it, and modules that it names in a string."""
+    yield from imports_of(path)
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and node.value in files.keys() - {"keras_sparse"}:
+        if isinstance(node, ast.Constant) and node.value in files.keys() - {"keras_sparse"}:
             yield node.value
 
 

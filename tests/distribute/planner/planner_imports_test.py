@@ -1,22 +1,14 @@
-import ast
 import pathlib
 import sys
 
 import pytest
 
+from imports import imports_of
+
 PACKAGE = pathlib.Path(__file__).parents[3] / "keras_sparse"
 # What `CostModel.measure` alone imports, when it is called.
 MEASURES = ("cost_model", "keras_sparse.distribute.training.measure_speeds.measure_speeds")
 ALLOWED = {*sys.stdlib_module_names, "numpy", "matplotlib", "keras_sparse"}
-
-
-def imports_of(path):
-    """Full names that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def file_of(name):
