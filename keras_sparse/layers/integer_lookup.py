@@ -13,6 +13,8 @@ from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
 from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.keras_files.load_table import keeps_failure
+from keras_sparse.saving.keras_files.load_weights import is_rehearsal
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -178,8 +180,12 @@ class IntegerLookup(RefuseTensorFlowFormats, keras.layers.Layer):
         store["keys"], store["counts"] = self._content()
 
     def load_own_variables(self, store):
-        keys = read_dataset(store, "keys", np.int64, (None,))
-        self._set_content(keys, read_dataset(store, "counts", np.int64, (len(keys) + 1,)))
+        with keeps_failure(self, store):
+            keys = read_dataset(store, "keys", np.int64, (None,))
+            counts = read_dataset(store, "counts", np.int64, (len(keys) + 1,))
+            # In a rehearsal another layer finds what cannot be loaded.
+            layer = IntegerLookup(self.max_tokens, name=self.name) if is_rehearsal.get() else self
+            layer._set_content(keys, counts)
 
     def get_config(self):
         return {**super().get_config(), "max_tokens": self.max_tokens}

@@ -1,6 +1,7 @@
 """A damaged file is a clear error, and nothing in the model changes."""
 
 import shutil
+import warnings
 import zlib
 
 import h5py
@@ -142,6 +143,81 @@ def test_a_static_table_without_all_its_rows_is_an_error():
     type(header)(**{**vars(header), "chunks": chunks}).write(fewer)
     with pytest.raises(ValueError, match=r"must hold all its rows.*2 rows of 3"):
         keras_sparse.saving.load_table(table, fewer)
+
+
+def rename(file, group, old, new):
+    with h5py.File(file, "a") as opened:
+        opened[group].move(old, new)
+
+
+def replace(file, name, value):
+    with h5py.File(file, "a") as opened:
+        del opened[name]
+        opened[name] = value
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda file: rename(file, "optimizer/vars", "1", "!"), "Adagrad"),
+        (lambda file: rename(file, "behind/vars", "0", "O"), "behind"),
+        (lambda file: replace(file, "behind/vars/1", np.zeros(2, "float32")), "behind"),
+        (lambda file: replace(file, "optimizer/vars/2", np.zeros((7, 7), "float32")), "Adagrad"),
+        (lambda file: rename(file, "/", "behind", "last"), "behind"),
+    ],
+    ids=["optimizer_name", "dense_name", "dense_shape", "slot_shape", "layer_name"],
+)
+def test_what_keras_cannot_load_of_a_file_changes_nothing(change, name, damaged):
+    """It says so after it has loaded all the rest."""
+    change(damaged)
+    assert_load_changes_nothing(damaged, ValueError, f"(?s)could not be loaded.*{name}")
+
+
+# Of the other paths by which Keras then looks for the layer.
+@pytest.mark.filterwarnings("ignore:Skipping nested container")
+@pytest.mark.parametrize("group", ["integer_lookup", "integer_lookup_1"])
+def test_a_vocabulary_that_cannot_be_loaded_changes_nothing(group, tmp_path):
+    def make(ids):
+        inputs = keras.Input((2,), dtype="int64")
+        lookups = [keras_sparse.layers.IntegerLookup(50) for _ in range(2)]
+        tables = [Embedding(51, 3, "sum") for _ in lookups]
+        rows = [table(lookup(inputs)) for lookup, table in zip(lookups, tables, strict=True)]
+        for lookup in lookups:
+            lookup(ids, training=True)
+        return keras.Model(inputs, rows), lookups, tables
+
+    def content(lookups, tables):
+        return [each.get_vocabulary() for each in lookups], [
+            checks.table_content(each.embeddings) for each in tables
+        ]
+
+    path = tmp_path / "m.weights.h5"
+    make(IDS + 30)[0].save_weights(path)
+    replace(path, f"layers/{group}/vars/keys", np.full(8, 3))
+    model, *layers = make(IDS)
+    before = content(*layers)
+    with pytest.raises(ValueError, match=r"must have each key once\. Received: key 3 again"):
+        model.load_weights(path)
+    assert content(*layers) == before
+
+
+def test_a_warning_of_loading_is_shown_once(saved):
+    """Also where it is made an error, with nothing loaded."""
+    model = TwoTables()
+    model.compile(keras_sparse.optimizers.Adam(0.1), loss="mse", run_eagerly=True)
+    model.fit(IDS, TARGETS, verbose=0)
+    before = content(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((UserWarning, ValueError), match="slots saved with"):
+            model.load_weights(saved)
+    assert content(model) == before
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        model.load_weights(saved)
+    texts = [str(each.message) for each in shown]
+    assert len(texts) == len(set(texts))
+    assert sum("slots saved with" in text for text in texts) == 2
 
 
 def test_a_later_version_is_an_error_that_names_it(damaged):

@@ -142,8 +142,10 @@ def saved(tmp_path):
     return folder, model, table_contents(model)
 
 
-# Of the optimizer's own variables Keras warns, and leaves them as they are.
+# Of the optimizer's own variables Keras warns, and leaves them as they are; so it does of the other
+# paths by which it looks for what it could not load.
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
+@pytest.mark.filterwarnings("ignore:Skipping nested container")
 def test_weights(saved, tmp_path):
     folder, model, good = saved
     model.save_weights(folder / "some.weights.h5")

@@ -18,6 +18,8 @@ from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.progress import Progress
+from keras_sparse.saving.keras_files.dense_values import dense_values
+from keras_sparse.saving.keras_files.dense_values import restore
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 _AUTOMATIC_NAME = re.compile(
@@ -132,11 +134,10 @@ def _unchanged_unless_all_can(model, name):
             optimizer = getattr(model, "optimizer", None)
             if optimizer is not None and not optimizer.built:
                 optimizer.build(model.trainable_variables)
-            before += ((each, each.numpy()) for each in _dense_variables(model))
+            before += dense_values(model)
             yield
     except BaseException:
-        for variable, value in before:
-            variable.assign(value)
+        restore(before)
         raise
 
 
@@ -153,13 +154,6 @@ def _load_all_but_tables(model, checkpoint):
     tables = [pair for pair in tables if pair[0] is not None]
     loaders = [TableLoader(variable, checkpoint.tables[number]) for variable, number in tables]
     return [variable for variable, _ in tables], loaders
-
-
-def _dense_variables(model):
-    """Returns the variables of a model and its optimizer beside the tables."""
-    optimizer = getattr(model, "optimizer", None)
-    variables = [*model.variables, *(() if optimizer is None else optimizer.variables)]
-    return [each for each in variables if not isinstance(each, EmbeddingVariable)]
 
 
 def _is_automatic(name):

@@ -12,6 +12,7 @@ from keras_sparse.saving.format.read_chunks import read_chunks
 from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.keras_files.load_weights import is_rehearsal
 from keras_sparse.saving.keras_files.load_weights import verified
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.part_selector import PartSelector
@@ -25,22 +26,7 @@ class _Load:
     def __init__(self):
         self.is_checked = False
         self.damage = None  # what is wrong with one of its tables
-        self._failures = {}  # `id` of a variable or of an unbuilt layer: why it was not loaded
-
-    @contextlib.contextmanager
-    def keeps_failure(self, owner):
-        """Raises the error of what is loaded again when that is tried again.
-
-        Keras asks again by other paths to the layer, where the file has nothing, and takes what
-        does not fail then, or shows the last error.
-        """
-        try:
-            yield
-        except Exception as error:
-            if self._failures.setdefault(id(owner), error) is error:
-                raise
-        if id(owner) in self._failures:
-            raise self._failures[id(owner)] from None
+        self.failures = {}  # `id` of a variable or of an unbuilt layer: why it was not loaded
 
 
 _loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -70,8 +56,7 @@ def load_table(table, store):
     variable = table.variable if isinstance(table, ShardedTable) else table
     if load_number(variable, store) or variable is None:
         return
-    load = _load_of(store)
-    with load.keeps_failure(variable):
+    with keeps_failure(variable, store) as load:
         _load(variable, store, load)
 
 
@@ -83,12 +68,36 @@ def refuse_table(layer, name, store):
         name: String, what the user calls it.
         store: What Keras hands to `load_own_variables`.
     """
-    with _load_of(store).keeps_failure(layer):
+    with keeps_failure(layer, store):
         if len(store.keys()):
             raise RuntimeError(
                 f"Layer '{name}' must be built before its table is loaded. Call it, or "
                 "`layer.build()`, first"
             )
+
+
+@contextlib.contextmanager
+def keeps_failure(owner, store):
+    """Raises the error of what is loaded again when that is tried again.
+
+    Keras asks again by other paths to the layer, where the file has nothing, and takes what
+    does not fail then, or shows the last error.
+
+    Args:
+        owner: Variable or layer that is loaded.
+        store: What Keras hands to `load_own_variables`.
+
+    Yields:
+        The state of the load of the whole file.
+    """
+    load = _load_of(store)
+    try:
+        yield load
+    except Exception as error:
+        if load.failures.setdefault(id(owner), error) is error:
+            raise
+    if id(owner) in load.failures:
+        raise load.failures[id(owner)] from None
 
 
 def _load_of(store):
@@ -104,7 +113,9 @@ def _load(variable, store, load):
             "load into a model that is built alike"
         )
     if names == {"0"}:
-        _load_keras_weights(variable, store)
+        rows = _read_keras_weights(variable, store)
+        if not is_rehearsal.get():
+            variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])
         return
     if "header" not in names:
         raise ValueError(
@@ -116,6 +127,9 @@ def _load(variable, store, load):
     check_fits(variable, header)
     _check_whole(header, store, load)
     same_slots = has_same_slots(variable, header)
+    has_filter = may_load_filter(variable, header)
+    if is_rehearsal.get():
+        return
     variable.set_initial_rows(header.initial_rows)
     if variable.is_dynamic or not same_slots:
         ops.clear_tables([variable])
@@ -126,7 +140,7 @@ def _load(variable, store, load):
         variable.import_local(*cut.records(keys, records[:, : layout.floats], ages, layout))
         progress.add(len(keys))
     progress.close()
-    if may_load_filter(variable, header):
+    if has_filter:
         for keys, counts in read_filter_chunks(header, store):
             keys, counts = cut.entries(header.filter.layout, keys, counts)
             ops.import_filter([variable], [keys], [counts])
@@ -221,10 +235,10 @@ def _check_whole(header, store, load):
         raise load.damage
 
 
-def _load_keras_weights(variable, store):
+def _read_keras_weights(variable, store):
     shape = () if variable.is_dynamic else variable.whole_shape()  # none fits a dynamic table
     try:
-        rows = read_dataset(store, "0", None, shape)
+        return read_dataset(store, "0", None, shape)
     except ValueError as error:
         found = str(error).rpartition("Received: ")[2]
         raise ValueError(
@@ -232,4 +246,3 @@ def _load_keras_weights(variable, store):
             f"shape. Received: '{variable.path}' with input_dim={variable.input_dim}, output_dim="
             f"{variable.output_dim}, and {found}"
         ) from error
-    variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])

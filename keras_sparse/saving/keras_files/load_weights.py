@@ -1,21 +1,29 @@
 import contextvars
 import functools
 import pathlib
+import warnings
 
 from keras_sparse import checks
+from keras_sparse.saving.format.external_tables import are_tables_external
+from keras_sparse.saving.keras_files.dense_values import dense_values
+from keras_sparse.saving.keras_files.dense_values import restore
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 # The file that `load_weights` has verified and is loading now.
 verified: contextvars.ContextVar = contextvars.ContextVar("verified", default=None)
+# Whether `load_weights` only finds out whether all of a file can be loaded.
+is_rehearsal: contextvars.ContextVar[bool] = contextvars.ContextVar("is_rehearsal", default=False)
 
 
 def verifying(load_weights):
-    """Makes `load_weights` of Keras check the tables of a file before Keras loads a layer.
+    """Makes `load_weights` of Keras load all of a file into a model with tables, or nothing.
 
-    Keras loads layer by layer: a table that finds itself damaged is too late for the dense layers
-    before it.
+    Keras loads layer by layer, and what it cannot load it finds when it comes to it: the tables
+    before are loaded then. So all tables are checked first. Then Keras loads the file once while
+    tables only see whether they could be loaded; if anything fails, the other variables get their
+    values back. Then it loads the file.
     """
 
     @functools.wraps(load_weights)
@@ -26,10 +34,27 @@ def verifying(load_weights):
             return load_weights(model, filepath, *args, **kwargs)
         with local_copy(checks.path(filepath, "filepath")) as path:
             verify_file(path)
+            if are_tables_external():  # whoever loads them restores the other variables
+                return load_weights(model, path, *args, **kwargs)
             token = verified.set(path.resolve())
             try:
-                return load_weights(model, path, *args, **kwargs)
+                _rehearse(load_weights, model, path, *args, **kwargs)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the rehearsal has shown them
+                    return load_weights(model, path, *args, **kwargs)
             finally:
                 verified.reset(token)
 
     return load_verified
+
+
+def _rehearse(load_weights, model, *args, **kwargs):
+    before = dense_values(model)
+    token = is_rehearsal.set(True)
+    try:
+        load_weights(model, *args, **kwargs)
+    except BaseException:
+        restore(before)
+        raise
+    finally:
+        is_rehearsal.reset(token)
