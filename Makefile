@@ -31,7 +31,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test builds lint format build-sanitized test-cpp test-sanitize test-python \
-    test-ranks test-wheel notebooks docs bench stress fuzz clean FORCE
+    test-changed test-ranks test-wheel notebooks docs bench stress fuzz clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,9 @@ demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model o
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python examples/movielens.py
 
 # The first is all that compiles for long, at once: downloads and single files leave a core idle.
-PARTS := builds lint test-cpp test-sanitize test-python test-ranks test-wheel notebooks docs
+PASSED := $(BUILD)/passed
+PARTS := builds lint $(PASSED)/test-cpp $(PASSED)/test-sanitize test-python test-ranks test-wheel \
+    notebooks docs
 TIMES := $(BUILD)/times.txt
 
 test:  ## Run what CI runs, and say how long each part took.
@@ -50,9 +52,14 @@ test:  ## Run what CI runs, and say how long each part took.
 	@for part in $(PARTS); do \
 	  start=$$(date +%s); \
 	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); echo "failed: $$part"; exit 1; }; \
-	  printf '%5d s  %s\n' $$(($$(date +%s) - start)) $$part >> $(TIMES); \
+	  printf '%5d s  %s\n' $$(($$(date +%s) - start)) $$(basename $$part) >> $(TIMES); \
 	done
 	@cat $(TIMES)
+
+# What has passed runs again when a file of its own has changed: of C++ tests no Python file is one.
+$(PASSED)/%: $(CPP_SOURCES) CMakeLists.txt Makefile $(wildcard cmake/* tools/*) $(STAMPS)/store-headers
+	$(MAKE) --no-print-directory $*
+	@mkdir -p $(@D) && touch $@
 
 builds:
 	$(MAKE) --no-print-directory -j 3 --output-sync=line setup build-sanitized $(STAMPS)/horovod
@@ -182,6 +189,13 @@ RANKS_TESTS := tests/distribute/ranked_test.py
 
 test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore $(RANKS_TESTS)
+
+# Which test runs which function is known from the last run of each, but not across ranks and other
+# processes, nor of native code: where that is new, all tests run.
+test-changed: export TESTMON_DATAFILE := $(abspath $(BUILD))/testmon
+test-changed: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test $(STAMPS)/dev  ## Run the Python tests of what has changed.
+	@test $(TESTMON_DATAFILE) -nt $(STAMPS)/native || rm -f $(TESTMON_DATAFILE)
+	$(BIN)/pytest --testmon -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore $(RANKS_TESTS)
 
 test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
 	$(BIN)/pytest $(RANKS_TESTS)

@@ -99,6 +99,13 @@ def test_a_truncated_file_is_an_error(part, damaged):
     assert_load_changes_nothing(damaged, OSError, "must be a whole HDF5 file.*damaged.weights.h5")
 
 
+@pytest.mark.parametrize("group", ["behind", "fixed/vars"])
+def test_a_name_that_is_no_text_is_an_error(group, damaged):
+    with h5py.File(damaged, "a") as file:
+        h5py.h5g.create(file[group].id, b"\xfe")
+    assert_load_changes_nothing(damaged, OSError, r"must be a whole HDF5 file.*\\xfe' is no name")
+
+
 @pytest.mark.parametrize("name", ["keys_000000", "records_000000"])
 def test_a_missing_chunk_is_an_error(name, damaged):
     with h5py.File(damaged, "a") as file:

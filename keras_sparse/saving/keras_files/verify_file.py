@@ -54,6 +54,8 @@ def _verify(file):
     groups = []
 
     def collect(name, group):
+        if isinstance(name, bytes):  # how h5py gives what is no UTF-8
+            raise _not_whole(file.filename, f"{name!r} is no name")
         if _is_table(name, group):
             groups.append(group)
 
