@@ -1,6 +1,8 @@
 """Folders have an order, and each takes from those before it alone."""
 
 import ast
+import graphlib
+import itertools
 import pathlib
 import re
 
@@ -85,6 +87,15 @@ def test_folders_of_the_core_include_those_before_them():
 
 def test_folders_of_ops_include_those_before_them():
     assert upward(include_arrows("ops/tf"), "ops/tf") == set()
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Within a folder neither, and not by an import in a function."""
+    imports: dict = {}
+    for begin, end in itertools.chain(python_arrows(), include_arrows("ops/core")):
+        if begin != end:
+            imports.setdefault(begin, set()).add(end)
+    assert list(graphlib.TopologicalSorter(imports).static_order())
 
 
 def test_the_core_includes_nothing_of_tensorflow_or_of_the_ops():

@@ -8,6 +8,8 @@ import os
 import sys
 import warnings
 
+from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_errors
+
 # One of these says that a launcher started this process as one of several ranks.
 _LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 # What launchers say from which Horovod does not learn of the others. That of Slurm is the one of
@@ -111,8 +113,7 @@ def _runtime():
     runtime = _join()
     if runtime.size() == 1:
         return _OneRank()
-    # These need TensorFlow, which Horovod has loaded by now; the planner does without.
-    from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_errors
+    # This needs TensorFlow, which Horovod has loaded by now; the planner does without.
     from keras_sparse.native.library import set_error_prefix
 
     set_error_prefix(_prefix_of(runtime))

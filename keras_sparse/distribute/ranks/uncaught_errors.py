@@ -2,11 +2,13 @@
 
 import re
 import sys
-
-from keras_sparse.distribute.ranks import watch
+import threading
 
 # How Horovod's errors are known, over each of its transports.
 _OF_HOROVOD = re.compile(r"Horovod has been shut down|/gloo/\w+/|(MPI_|nccl)\w+ failed")
+
+# Set once all ranks have waited for each other and the watch has ended the calls of this one.
+stalled = threading.Event()
 
 
 def explain_uncaught_errors(prefix):
@@ -36,7 +38,7 @@ def add_rank_error_notes(error, prefix):
     """
     if not isinstance(error, Exception):  # the user ends the process, or the program itself
         return
-    if _OF_HOROVOD.search(str(error)) and watch.has_stalled():
+    if _OF_HOROVOD.search(str(error)) and stalled.is_set():
         error.add_note(f"{prefix}This rank ends because all ranks waited for each other, see above")
     elif _OF_HOROVOD.search(str(error)):
         error.add_note(

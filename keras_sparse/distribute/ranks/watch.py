@@ -15,10 +15,10 @@ from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import stall_seconds
 from keras_sparse.distribute.ranks.stall_text import stall_text
+from keras_sparse.distribute.ranks.uncaught_errors import stalled
 from keras_sparse.native import library
 
 _begun = threading.Lock()  # taken once
-_stalled = threading.Event()
 
 
 class Watch(ExchangeThread):
@@ -61,7 +61,7 @@ class Watch(ExchangeThread):
         return [json.loads(each.tobytes()) for each in of_ranks]
 
     def _end(self, of_ranks):
-        _stalled.set()
+        stalled.set()
         print(stall_text(error_prefix(), self._seconds, of_ranks), file=sys.stderr, flush=True)
         time.sleep(1)  # for all ranks to have it, whose calls fail as soon as one shuts down
         shut_down()
@@ -78,11 +78,6 @@ def keep_watch():
     """
     if _begun.acquire(blocking=False) and (seconds := stall_seconds()):
         Watch(seconds).start()
-
-
-def has_stalled():
-    """Returns whether a watch has ended this rank's calls."""
-    return _stalled.is_set()
 
 
 def is_stall(of_ranks):
