@@ -10,8 +10,7 @@ class All2AllSparseEmbedding(All2AllEmbedding):
     """A pooled row for each slot of a sample: SparseOperationKit's sparse `DistributedEmbedding`.
 
     As `All2AllDenseEmbedding`, for any number of keys in a slot; one without a key gives zeros. No
-    memory is set aside for a batch, whose size may change from step to step and be another one on
-    each rank.
+    memory is set aside for a batch, whose size may differ by step and by rank.
 
     Args:
         combiner: `"sum"` or `"mean"`, also as `"Sum"` and `"Mean"`; or `"sqrtn"`.

@@ -141,7 +141,7 @@ class Embedding(keras.layers.Layer):
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
         self._embeddings: Any = None
-        self.group = None  # name of the layer that has the table, if another one has it
+        self.group = None  # name of the layer that has the table, if it is not this one
 
     def __call__(self, inputs, weights=None, **kwargs):
         inputs = ids_as_tensor(inputs)
