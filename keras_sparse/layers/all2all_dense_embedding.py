@@ -79,9 +79,7 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             key_dtype,
             embedding_initializer,
             seed,
-            storage,
-            admission,
-            eviction,
+            {"storage": storage, "admission": admission, "eviction": eviction},
             **kwargs,
         )
         self.nnz_per_slot = checks.positive(nnz_per_slot, "nnz_per_slot")

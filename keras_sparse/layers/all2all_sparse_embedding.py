@@ -64,9 +64,7 @@ class All2AllSparseEmbedding(All2AllEmbedding):
             key_dtype,
             embedding_initializer,
             seed,
-            storage,
-            admission,
-            eviction,
+            {"storage": storage, "admission": admission, "eviction": eviction},
             **kwargs,
         )
         self.max_nnz = checks.positive_or_none(max_nnz, "max_nnz")

@@ -18,6 +18,7 @@ from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import seeded
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.table_config import LAYER_OPTIONS
 from keras_sparse.tables.table_config import TableConfig
 from keras_sparse.tables.unsupported_operations import UnsupportedOperations
 from keras_sparse.tables.variable_rows import VariableRows
@@ -100,14 +101,9 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
         )
         refuse_strategies("created")
         self.config = config
-        self.part = config.part
-        self.input_dim = config.input_dim
-        self.output_dim = config.output_dim
-        self.out_of_range = config.out_of_range
+        for option in ("part", *LAYER_OPTIONS):
+            setattr(self, option, getattr(config, option))
         self.storage = config.storage or StorageOption()
-        self.admission = config.admission
-        self.eviction = config.eviction
-        self.max_rows = config.max_rows
         self.initializer = seeded(config.initializer, config.seed)
         # Of the whole table, as a file says them too.
         self.initial_rows = self._describe_initial_rows(config.seed)

@@ -10,18 +10,6 @@ from keras_sparse.tables.initial_rows import check_initializer
 from keras_sparse.tables.table_part import check_part
 from keras_sparse.tables.table_part import TablePart
 
-# The fields that an `Embedding` has as arguments and attributes of the same names.
-LAYER_OPTIONS = (
-    "input_dim",
-    "output_dim",
-    "seed",
-    "out_of_range",
-    "storage",
-    "admission",
-    "eviction",
-    "max_rows",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class TableConfig:
@@ -72,3 +60,11 @@ class TableConfig:
         """Returns the config of a part of this table: a `TablePart`."""
         rows, columns = part.shape
         return dataclasses.replace(self, input_dim=rows, output_dim=columns, part=part)
+
+
+# The fields that an `Embedding` has as arguments and attributes of the same names.
+LAYER_OPTIONS = tuple(
+    each.name
+    for each in dataclasses.fields(TableConfig)
+    if each.name not in ("initializer", "trainable", "name", "part")
+)
