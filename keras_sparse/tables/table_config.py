@@ -13,9 +13,9 @@ from keras_sparse.tables.table_part import TablePart
 
 @dataclasses.dataclass(frozen=True)
 class TableConfig:
-    """The options of a table, checked. Layers hand them on as one, so that each is named once here.
+    """The options of a table, checked, which layers, parts and copies of tables hand on as one.
 
-    Args: As of `EmbeddingVariable`, which `EmbeddingVariable(**vars(config))` makes.
+    Args: Those of `EmbeddingVariable`: `EmbeddingVariable(**vars(config))` makes the table.
     """
 
     input_dim: int | None
