@@ -64,7 +64,7 @@ def check_group(params, **lists):
 
 
 def lookup_in_groups(params_num_per_group, *lists):
-    """Does `keras_sparse.ops.lookup` of so many tables at a time; of all for `None`."""
+    """Does `keras_sparse.ops.lookup` of a number of tables at a time; of all for `None`."""
     num_tables = len(lists[0])
     num_per_group = checks.positive_or_none(params_num_per_group, "params_num_per_group")
     num_per_group = num_per_group or max(1, num_tables)
