@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "ops/core/base/per_process.h"
 
 namespace keras_sparse {
 namespace {
 
-constexpr int kThreads = 32;
+constexpr size_t kThreads = 32;
 // A run is long enough that taking it costs little beside its reads.
 constexpr size_t kRunTasks = 16;
 // Fewer tasks than this are not worth waking anyone.
@@ -45,7 +46,7 @@ Status IoPool::Run(size_t n, const std::function<Status(size_t)>& task) {
 
 void IoPool::Start() {
   try {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
+    for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
     // The system gives no more. Callers do what nobody else does.
   }
@@ -82,7 +83,7 @@ void IoPool::DoRun(Batch* batch) {
   }
   if (failed != end && failed < batch->first_failed) {
     batch->first_failed = failed;
-    batch->status = status;
+    batch->status = std::move(status);
   }
   batch->unfinished -= end - begin;
   if (batch->unfinished == 0) done_.NotifyAll();

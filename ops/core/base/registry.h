@@ -61,9 +61,9 @@ class Registry {
     std::vector<std::string> constant_names;  // in order
   };
 
-  static const std::string& NameOf(const std::string& name) { return name; }
+  static std::string NameOf(const std::string& name) { return name; }
   template <typename Pair>
-  static const std::string& NameOf(const Pair& pair) {
+  static std::string NameOf(const Pair& pair) {
     return pair.first;
   }
 

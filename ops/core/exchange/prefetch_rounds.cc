@@ -100,6 +100,7 @@ void PrefetchRounds::Fail(const Status& status) {
 
 uint32_t PrefetchRounds::Expectation::checksum() const {
   std::vector<int64_t> beyond_first;
+  beyond_first.reserve(rounds.size());
   for (const int64_t round : rounds) beyond_first.push_back(round - rounds.front());
   return Crc32c(beyond_first.data(), beyond_first.size() * sizeof(int64_t));
 }

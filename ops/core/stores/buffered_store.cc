@@ -192,6 +192,7 @@ void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const 
   const std::vector<int64_t> places =
       VisitQueued(keys, n, [&](int64_t i, const char* record) { found[i] = record != nullptr; });
   std::vector<int64_t> others;
+  others.reserve(places.size());
   for (const int64_t place : places) others.push_back(keys[place]);
   const auto is_below = std::make_unique<bool[]>(others.size());
   store_->Contains(others.data(), static_cast<int64_t>(others.size()), is_below.get());
@@ -223,7 +224,7 @@ Status BufferedStore::PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<c
   KERAS_SPARSE_RETURN_IF_ERROR(WaitForRoom(BytesOf(*change)));
   const auto is_there = std::make_unique<bool[]>(static_cast<size_t>(n));
   Contains(keys, n, is_there.get());
-  Enqueue(std::move(change), is_there.get());
+  Enqueue(change, is_there.get());
   return Status::Ok();
 }
 
@@ -255,7 +256,7 @@ Status BufferedStore::WaitForRoom(int64_t bytes) {
   return error_;
 }
 
-void BufferedStore::Enqueue(std::shared_ptr<Change> change, const bool* is_there) {
+void BufferedStore::Enqueue(const std::shared_ptr<Change>& change, const bool* is_there) {
   {
     const MutexLock lock(mutex_);
     const int64_t n = change->size();

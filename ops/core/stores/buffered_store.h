@@ -74,7 +74,7 @@ class BufferedStore : public RowStore {
   // Waits until the queue has room for a change, or is empty.
   Status WaitForRoom(int64_t bytes);
   //   is_there  (n), whether each key of the change is there before it
-  void Enqueue(std::shared_ptr<Change> change, const bool* is_there);
+  void Enqueue(const std::shared_ptr<Change>& change, const bool* is_there);
   int64_t BytesOf(const Change& change) const;
   // Calls use(i, record) for each key that is queued, with a null record if it is erased there.
   // Returns the places of the other keys.

@@ -173,6 +173,7 @@ Status PmemStore::WriteEntries(const int64_t* keys, int64_t n, const char* recor
 
 void PmemStore::Commit(const int64_t* keys, int64_t n) {
   std::vector<Position> taken;
+  taken.reserve(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) taken.push_back(FreeEntry(i));
   const int64_t num_reused = std::min(n, static_cast<int64_t>(free_.size()));
   free_.resize(free_.size() - static_cast<size_t>(num_reused));
