@@ -72,6 +72,7 @@ inline void PrefetchLineInto(const void* address) {
 template <CacheLevel kLevel>
 inline void PrefetchLineInto(const void* address, int64_t at) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): nothing is read by way of the pointer.
   PrefetchLineInto<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
 }
 
