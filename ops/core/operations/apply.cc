@@ -119,7 +119,7 @@ Status GradientApplier::PartitionUpdate::Run() {
       Update(blocks[current], begin, end);
     }
   }
-  table_->created_rows_.fetch_add(writer_.num_created(), std::memory_order_relaxed);
+  table_->state_.created_rows.fetch_add(writer_.num_created(), std::memory_order_relaxed);
   return status;
 }
 
@@ -129,7 +129,7 @@ void GradientApplier::PartitionUpdate::FindSkipped() {
   const int64_t num_unique = gradients_.num_unique();
   scratch_.skipped.resize(static_cast<size_t>(num_unique));
   writer_.FindSkipped(gradients_.unique_ids(), num_unique, scratch_.skipped.data());
-  table_->filtered_ids_.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
+  table_->state_.filtered_ids.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
 }
 
 Status GradientApplier::PartitionUpdate::Locate(Block* block) {
@@ -166,23 +166,23 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   float* const* records = block.records.data() + begin;
   writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
   gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
-  table_->rule_->Update(records, grads.data(), end - begin);
+  table_->state_.rule->Update(records, grads.data(), end - begin);
   if (!table_->options_.keeps_gradient_step) return;
   for (int64_t i = begin; i < end; ++i) {
-    table_->rule_->layout().SetGradientStep(block.records[static_cast<size_t>(i)],
-                                            table_->num_steps_);
+    table_->state_.rule->layout().SetGradientStep(block.records[static_cast<size_t>(i)],
+                                                  table_->state_.num_steps);
   }
 }
 
 Status GradientApplier::Check() const {
   for (const ApplyRequest& request : requests_) {
-    const UpdateRule& rule = *request.table->rule_;
-    if (request.table->rule_generation_ == 0) {
+    const UpdateRule& rule = *request.table->state_.rule;
+    if (request.table->state_.rule_generation == 0) {
       return FailedPrecondition("table '" + request.table->name() +
                                 "' must be given an update rule before it is updated: build an "
                                 "optimizer of keras_sparse on it");
     }
-    if (request.rule_generation != request.table->rule_generation_) {
+    if (request.rule_generation != request.table->state_.rule_generation) {
       return FailedPrecondition("table '" + request.table->name() +
                                 "' must keep the slots of the optimizer that updates it, but "
                                 "another one was built on it since and gave it slots of its own. "
@@ -219,7 +219,7 @@ Status GradientApplier::Run() {
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   for (const ApplyRequest& request : requests_) {
-    request.table->is_restoring_ = false;
+    request.table->state_.is_restoring = false;
     KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(table_ids));
@@ -227,17 +227,17 @@ Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
   for (const ApplyRequest& request : requests_) {
-    request.table->rule_->BeginStep(request.numbers);
-    request.table->first_tier_->BeginUpdate();
-    if (request.table->filter_ != nullptr) request.table->filter_->BeginStep();
-    ++request.table->version_;
-    ++request.table->num_steps_;
+    request.table->state_.rule->BeginStep(request.numbers);
+    request.table->state_.first_tier->BeginUpdate();
+    if (request.table->state_.filter != nullptr) request.table->state_.filter->BeginStep();
+    ++request.table->state_.version;
+    ++request.table->state_.num_steps;
   }
   const Status updated = UpdateRows(fetched);
   executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t r = begin; r < end; ++r) {
-                             requests_[static_cast<size_t>(r)].table->rule_->FinishStep();
+                             requests_[static_cast<size_t>(r)].table->state_.rule->FinishStep();
                            }
                          });
   Status status = updated;

@@ -15,7 +15,7 @@ class TableEvictor {
   TableEvictor(const EmbeddingTable& table, const EvictionPolicy& policy,
                const std::vector<int64_t>& kept, Executor* executor, ExportedRows* rows)
       : table_(table),
-        rule_(*table.rule_),
+        rule_(*table.state_.rule),
         policy_(policy),
         kept_(kept),
         executor_(executor),
@@ -75,13 +75,13 @@ void TableEvictor::JudgeFirstTier() {
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = table_.first_tier_->Walk(cursor, kChunkRows, &keys, &records);
+    cursor = table_.state_.first_tier->Walk(cursor, kChunkRows, &keys, &records);
     Judge(keys, records);
   }
 }
 
 Status TableEvictor::JudgeLowerTier(size_t tier) {
-  const RowStore& store = *table_.lower_tiers_[tier];
+  const RowStore& store = *table_.state_.lower_tiers[tier];
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> walked;
     std::vector<char> bytes;
@@ -104,7 +104,7 @@ Status TableEvictor::JudgeLowerTier(size_t tier) {
 Status TableEvictor::Run(EvictionCandidates* leaving) {
   JudgeFirstTier();
   leaving->num_above = keys_.size();
-  for (size_t tier = 0; tier < table_.lower_tiers_.size(); ++tier) {
+  for (size_t tier = 0; tier < table_.state_.lower_tiers.size(); ++tier) {
     KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
   }
   leaving->keys = std::move(keys_);
@@ -120,36 +120,36 @@ Status EmbeddingTable::FindLeaving(const EvictionPolicy& policy, const std::vect
 Status EmbeddingTable::EvictRows(const EvictionCandidates& leaving, Executor* executor) {
   if (leaving.keys.empty()) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(EraseEverywhere(leaving.keys, leaving.num_above));
-  if (filter_ != nullptr) {
-    for (const int64_t key : leaving.keys) filter_->Forget(key);
+  if (state_.filter != nullptr) {
+    for (const int64_t key : leaving.keys) state_.filter->Forget(key);
   }
-  evicted_rows_ += static_cast<int64_t>(leaving.keys.size());
+  state_.evicted_rows += static_cast<int64_t>(leaving.keys.size());
   // There may be room now for what the last change left to do.
   FinishChange(executor);
   return Status::Ok();
 }
 
 Status EmbeddingTable::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above) {
-  ++version_;
-  for (const int64_t key : keys) change_log_.AddErased(key);
+  ++state_.version;
+  for (const int64_t key : keys) state_.change_log.AddErased(key);
   // Of all keys, and below first: a row above may have an old copy there, which must not come up.
   if (HasRowsBelow()) {
-    for (CountedStore* store : counted_) store->CountErasures(false);
+    for (CountedStore* store : state_.counted) store->CountErasures(false);
     Status status;
     for (size_t begin = 0; begin < keys.size() && status.ok(); begin += kErasedKeys) {
       const size_t n = std::min(kErasedKeys, keys.size() - begin);
       status = EraseBelow(&keys[begin], static_cast<int64_t>(n));
       WaitForWrites();
     }
-    for (CountedStore* store : counted_) store->CountErasures(true);
+    for (CountedStore* store : state_.counted) store->CountErasures(true);
     KERAS_SPARSE_RETURN_IF_ERROR(status);
   }
   constexpr auto kAhead = static_cast<size_t>(kBlockRows);
   for (size_t i = 0; i < num_above; ++i) {
     if (i % kAhead == 0 && i + kAhead < num_above) {
-      first_tier_->PrefetchIndex(&keys[i + kAhead], std::min(kAhead, num_above - i - kAhead));
+      state_.first_tier->PrefetchIndex(&keys[i + kAhead], std::min(kAhead, num_above - i - kAhead));
     }
-    (void)first_tier_->Erase(keys[i]);
+    (void)state_.first_tier->Erase(keys[i]);
   }
   return Status::Ok();
 }
@@ -190,7 +190,7 @@ Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor, i
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   if (rows != nullptr) {
     *rows = ExportedRows();
-    rows->record_floats = rule_->layout().record_floats();
+    rows->record_floats = state_.rule->layout().record_floats();
   }
   EvictionCandidates leaving;
   KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving, rows));

@@ -8,18 +8,18 @@
 namespace keras_sparse {
 
 void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRows* rows) const {
-  const RecordLayout& layout = rule_->layout();
+  const RecordLayout& layout = state_.rule->layout();
   rows->keys.push_back(key);
   const size_t begin = rows->records.size();
   // With the words of steps, which go once the copy has been caught up.
   rows->records.insert(rows->records.end(), record, record + layout.record_bytes() / 4);
   if (layout.keeps_gradient_step()) rows->ages.push_back(AgeOf(record));
-  if (rule_->defers_moves()) rule_->CatchUp(rows->records.data() + begin);
+  if (state_.rule->defers_moves()) state_.rule->CatchUp(rows->records.data() + begin);
   rows->records.resize(begin + static_cast<size_t>(layout.record_floats()));
 }
 
 Status EmbeddingTable::CheckCursor(int64_t cursor) const {
-  if (cursor == 0 || (cursor >> kCursorVersionShift) == (version_ & kCursorVersionMask))
+  if (cursor == 0 || (cursor >> kCursorVersionShift) == (state_.version & kCursorVersionMask))
     return Status::Ok();
   return FailedPrecondition("table '" + name() +
                             "' must not change while it is exported; export again");
@@ -29,11 +29,11 @@ Status EmbeddingTable::ExportFilter(int64_t cursor, int64_t max_entries,
                                     FilterEntries* entries) const {
   std::shared_lock<TableMutex> lock(mutex_);
   *entries = FilterEntries();
-  if (cursor == -1 || filter_ == nullptr) return Status::Ok();
+  if (cursor == -1 || state_.filter == nullptr) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
-  filter_->Walk(cursor & ((int64_t{1} << kCursorVersionShift) - 1), max_entries, entries);
+  state_.filter->Walk(cursor & ((int64_t{1} << kCursorVersionShift) - 1), max_entries, entries);
   if (entries->next_cursor >= 0) {
-    entries->next_cursor = MakeCursor(version_, 0, entries->next_cursor);
+    entries->next_cursor = MakeCursor(state_.version, 0, entries->next_cursor);
   }
   return Status::Ok();
 }
@@ -41,22 +41,23 @@ Status EmbeddingTable::ExportFilter(int64_t cursor, int64_t max_entries,
 Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
   std::shared_lock<TableMutex> lock(mutex_);
   *rows = ExportedRows();
-  rows->record_floats = rule_->layout().record_floats();
+  rows->record_floats = state_.rule->layout().record_floats();
   if (cursor == -1) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
   const int64_t tier = TierOf(cursor);
   const int64_t position = PositionOf(cursor);
-  if (tier > static_cast<int64_t>(lower_tiers_.size())) return BadCursor(cursor);
+  if (tier > static_cast<int64_t>(state_.lower_tiers.size())) return BadCursor(cursor);
   if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
   std::vector<int64_t> keys;
   std::vector<const float*> records;
-  const int64_t next = first_tier_->Walk(position, max_rows, &keys, &records);
-  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rule_->layout().record_floats()));
+  const int64_t next = state_.first_tier->Walk(position, max_rows, &keys, &records);
+  rows->records.reserve(1 +
+                        keys.size() * static_cast<size_t>(state_.rule->layout().record_floats()));
   for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
   if (next >= 0) {
-    rows->next_cursor = MakeCursor(version_, 0, next);
-  } else if (!lower_tiers_.empty()) {
-    rows->next_cursor = MakeCursor(version_, 1, 0);
+    rows->next_cursor = MakeCursor(state_.version, 0, next);
+  } else if (!state_.lower_tiers.empty()) {
+    rows->next_cursor = MakeCursor(state_.version, 1, 0);
   }
   return Status::Ok();
 }
@@ -69,18 +70,19 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
   std::vector<char> records;
   int64_t next = -1;
   const auto store = static_cast<size_t>(tier - 1);
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.lower_tiers[store]->Walk(
+      position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
     // What an erase that failed has left below is not the row.
     if (IsInFirstTier(keys[i])) continue;
-    const char* record = records.data() + static_cast<int64_t>(i) * rule_->layout().record_bytes();
+    const char* record =
+        records.data() + static_cast<int64_t>(i) * state_.rule->layout().record_bytes();
     AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
   }
   if (next >= 0) {
-    rows->next_cursor = MakeCursor(version_, tier, next);
-  } else if (store + 1 < lower_tiers_.size()) {
-    rows->next_cursor = MakeCursor(version_, tier + 1, 0);
+    rows->next_cursor = MakeCursor(state_.version, tier, next);
+  } else if (store + 1 < state_.lower_tiers.size()) {
+    rows->next_cursor = MakeCursor(state_.version, tier + 1, 0);
   }
   return Status::Ok();
 }

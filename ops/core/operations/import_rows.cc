@@ -17,7 +17,7 @@ constexpr int64_t kNanosecondsPerPart = 100000;
 
 Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
   for (int64_t i = 0; i < n; ++i) {
-    if (first_tier_->Accepts(keys[i])) continue;
+    if (state_.first_tier->Accepts(keys[i])) continue;
     return InvalidArgument("key must be in [0, " + std::to_string(input_dim()) + ") for table '" +
                            name() + "'. Received: keys[" + std::to_string(i) +
                            "] = " + std::to_string(keys[i]));
@@ -26,7 +26,7 @@ Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
 }
 
 Status EmbeddingTable::CheckRecords(const float* records, int64_t n, int64_t width) const {
-  const RecordLayout& layout = rule_->layout();
+  const RecordLayout& layout = state_.rule->layout();
   const int64_t words = layout.record_bytes() / 4;
   if (width == dim() || width == layout.record_floats()) return Status::Ok();
   if (width != words) {
@@ -34,13 +34,13 @@ Status EmbeddingTable::CheckRecords(const float* records, int64_t n, int64_t wid
     return InvalidArgument(
         "`records` of table '" + name() + "' must be " + std::to_string(dim()) +
         " wide (rows) or " + std::to_string(layout.record_floats()) + " (rows and slots of rule '" +
-        rule_->name() + "')" +
+        state_.rule->name() + "')" +
         (has_steps ? " or " + std::to_string(words) + " (their steps too)" : "") +
         ". Received: " + std::to_string(width));
   }
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records + i * width;
-    if (!rule_->RemembersLastStep(record)) return rule_->ForgottenStep(record, i);
+    if (!state_.rule->RemembersLastStep(record)) return state_.rule->ForgottenStep(record, i);
   }
   return Status::Ok();
 }
@@ -52,7 +52,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
         "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
   }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  const RecordLayout& layout = rule_->layout();
+  const RecordLayout& layout = state_.rule->layout();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
@@ -63,8 +63,8 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
   if (!replaces) {
     KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
   }
-  ++version_;
-  first_tier_->BeginUpdate();
+  ++state_.version;
+  state_.first_tier->BeginUpdate();
   const std::vector<IdPartition> partitions =
       PartitionIds({{keys, n, max_partition_bits()}}, executor);
   const IdPartition& partition = partitions[0];
@@ -91,7 +91,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
             std::memcpy(record, records + position * width, static_cast<size_t>(4 * width));
             if (has_steps) continue;
             const uint32_t age = ages == nullptr ? 0 : ages[position];
-            layout.SetGradientStep(record, num_steps_ - age);
+            layout.SetGradientStep(record, state_.num_steps - age);
           }
         }
       });
@@ -108,21 +108,21 @@ Status EmbeddingTable::Clear(Executor* executor) {
 
 Status EmbeddingTable::Restore(const RuleHistory& history, Executor* executor) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (rule_generation_ > 0) {
-    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
+  if (state_.rule_generation > 0) {
+    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(state_.rule->options(), history, &state_.rule));
   }
-  num_steps_ = history.table_step;
-  is_restoring_ = true;
+  state_.num_steps = history.table_step;
+  state_.is_restoring = true;
   return ClearRows(executor);
 }
 
 Status EmbeddingTable::ClearRows(Executor* executor) {
-  ++version_;
-  staged_->Clear();
-  change_log_.SetEverything();
-  if (filter_ != nullptr) filter_->Clear();
-  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
-  return first_tier_->Clear(*initializer_, rule_->step(), executor);
+  ++state_.version;
+  state_.staged->Clear();
+  state_.change_log.SetEverything();
+  if (state_.filter != nullptr) state_.filter->Clear();
+  for (const auto& store : state_.lower_tiers) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
+  return state_.first_tier->Clear(*state_.initializer, state_.rule->step(), executor);
 }
 
 }  // namespace keras_sparse

@@ -60,11 +60,12 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
                      int64_t begin, int64_t end)
     : table_(table),
       fetched_(fetched),
-      default_rows_(table.default_rows_ == nullptr ? *table.initializer_ : *table.default_rows_),
-      moves_rows_(table.rule_->moves_rows()),
-      prefetch_bytes_(
-          BytesToPrefetch(moves_rows_ ? table.rule_->layout().record_bytes() : 4 * table.dim(),
-                          table.rule_->layout().record_bytes())),
+      default_rows_(table.state_.default_rows == nullptr ? *table.state_.initializer
+                                                         : *table.state_.default_rows),
+      moves_rows_(table.state_.rule->moves_rows()),
+      prefetch_bytes_(BytesToPrefetch(
+          moves_rows_ ? table.state_.rule->layout().record_bytes() : 4 * table.dim(),
+          table.state_.rule->layout().record_bytes())),
       level_(LevelOf(prefetch_bytes_)),
       rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
       ids_(ids),
@@ -73,7 +74,7 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
       asked_(begin),
       found_(begin),
       window_begin_(begin) {
-  table_.first_tier_->PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
+  table_.state_.first_tier->PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
 }
 
 bool RowReader::refused() const {
@@ -88,9 +89,9 @@ void RowReader::FindMore(int64_t first_used) {
     window_begin_ = first_used;
   }
   const int64_t next = found_ + kIndexAhead;
-  if (next < end_) table_.first_tier_->PrefetchIndex(ids_ + next, std::min(n, end_ - next));
+  if (next < end_) table_.state_.first_tier->PrefetchIndex(ids_ + next, std::min(n, end_ - next));
   float** records = window_.data() + (found_ - window_begin_);
-  table_.first_tier_->Find(ids_ + found_, n, records);
+  table_.state_.first_tier->Find(ids_ + found_, n, records);
   int64_t num_missing = 0;
   for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
   found_ += n;
@@ -105,7 +106,7 @@ float* RowReader::Made(int64_t i) {
 
 const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
   // First which ones, and that without a branch: no guess would be right often enough.
-  const UpdateRule& rule = *table_.rule_;
+  const UpdateRule& rule = *table_.state_.rule;
   std::array<int64_t, kMaxRows> stale;
   size_t num_stale = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -126,7 +127,7 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
     const float* record = records[i];
     if (record != nullptr) {
       ++counts_.hits;
-      if (!moves_rows_ || table_.rule_->IsCurrent(record)) {
+      if (!moves_rows_ || table_.state_.rule->IsCurrent(record)) {
         rows_[static_cast<size_t>(i)] = record;
         continue;
       }
@@ -137,8 +138,8 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
     float* made = Made(i);
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
-      table_.rule_->Read(record, made);
-    } else if (table_.first_tier_->Accepts(ids[i])) {
+      table_.state_.rule->Read(record, made);
+    } else if (table_.state_.first_tier->Accepts(ids[i])) {
       default_rows_.Fill(ids[i], table_.dim(), made);
     } else {
       ++counts_.out_of_range;
@@ -149,37 +150,37 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
 }
 
 void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts) {
-  table.lookups_.fetch_add(lookups, std::memory_order_relaxed);
-  table.hits_.fetch_add(counts.hits + counts.lower_hits, std::memory_order_relaxed);
+  table.state_.lookups.fetch_add(lookups, std::memory_order_relaxed);
+  table.state_.hits.fetch_add(counts.hits + counts.lower_hits, std::memory_order_relaxed);
   if (counts.lower_hits > 0) {
-    table.lower_hits_.fetch_add(counts.lower_hits, std::memory_order_relaxed);
+    table.state_.lower_hits.fetch_add(counts.lower_hits, std::memory_order_relaxed);
   }
   if (counts.out_of_range > 0) {
-    table.out_of_range_ids_.fetch_add(counts.out_of_range, std::memory_order_relaxed);
+    table.state_.out_of_range_ids.fetch_add(counts.out_of_range, std::memory_order_relaxed);
   }
 }
 
 RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),
-      defers_moves_(table->rule_->defers_moves()),
-      prefetch_bytes_(BytesToPrefetch(table->rule_->layout().record_bytes(),
-                                      table->rule_->layout().record_bytes())),
+      defers_moves_(table->state_.rule->defers_moves()),
+      prefetch_bytes_(BytesToPrefetch(table->state_.rule->layout().record_bytes(),
+                                      table->state_.rule->layout().record_bytes())),
       // A record is written back too, and its gradient comes as well.
       prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
 
 void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
-  table_->first_tier_->PrefetchIndex(ids, n);
+  table_->state_.first_tier->PrefetchIndex(ids, n);
 }
 
 bool RowWriter::may_skip() const {
-  return table_->out_of_range_is_zero() || table_->filter_ != nullptr;
+  return table_->out_of_range_is_zero() || table_->state_.filter != nullptr;
 }
 
 void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
-  AdmissionFilter* filter = table_->filter_.get();
+  AdmissionFilter* filter = table_->state_.filter.get();
   if (filter == nullptr) {
-    for (int64_t i = 0; i < n; ++i) skipped[i] = table_->first_tier_->Accepts(ids[i]) ? 0 : 1;
+    for (int64_t i = 0; i < n; ++i) skipped[i] = table_->state_.first_tier->Accepts(ids[i]) ? 0 : 1;
     return;
   }
   PrefetchIndex(ids, std::min(kBlockRows, n));
@@ -187,7 +188,7 @@ void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
     const int64_t end = std::min(n, begin + kBlockRows);
     PrefetchIndex(ids + end, std::min(kBlockRows, n - end));
     std::array<float*, kBlockRows> records;
-    table_->first_tier_->Find(ids + begin, end - begin, records.data());
+    table_->state_.first_tier->Find(ids + begin, end - begin, records.data());
     for (int64_t i = begin; i < end; ++i) {
       const bool has_row = records[static_cast<size_t>(i - begin)] != nullptr ||
                            (!fetched_.empty() && fetched_.Find(ids[i]) != nullptr);
@@ -202,11 +203,11 @@ void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
 }
 
 Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {
-  return table_->first_tier_->FindOrCreate(ids, n, records, created);
+  return table_->state_.first_tier->FindOrCreate(ids, n, records, created);
 }
 
 void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
-  const UpdateRule& rule = *table_->rule_;
+  const UpdateRule& rule = *table_->state_.rule;
   for (int64_t i = 0; i < n; ++i) {
     if (created[i]) {
       const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
@@ -214,9 +215,9 @@ void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, co
         std::copy_n(reinterpret_cast<const char*>(fetched), rule.layout().record_bytes(),
                     reinterpret_cast<char*>(records[i]));
       } else {
-        table_->initializer_->Fill(ids[i], table_->dim(), records[i]);
+        table_->state_.initializer->Fill(ids[i], table_->dim(), records[i]);
         rule.layout().InitializeSlots(records[i], rule.step());
-        if (table_->filter_ != nullptr) table_->filter_->Forget(ids[i]);
+        if (table_->state_.filter != nullptr) table_->state_.filter->Forget(ids[i]);
         ++num_created_;
       }
     }

@@ -18,7 +18,7 @@ void Append(int64_t key, const char* record, RawRows* rows) {
 
 // Both only grow, so that the sum stays only where both do.
 int64_t TableSnapshot::VersionOf(const EmbeddingTable& table) {
-  return table.version_ + table.num_saves_;
+  return table.state_.version + table.state_.num_saves;
 }
 
 int64_t TableSnapshot::version() const {
@@ -28,22 +28,22 @@ int64_t TableSnapshot::version() const {
 
 bool TableSnapshot::is_everything_changed() const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
-  return table_->change_log_.is_everything();
+  return table_->state_.change_log.is_everything();
 }
 
 Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
                              RawRows* rows) const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
   *rows = RawRows();
-  rows->record_bytes = table_->rule_->layout().record_bytes();
+  rows->record_bytes = table_->state_.rule->layout().record_bytes();
   if (cursor == -1) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
-  if (selection.only_changed && table_->change_log_.is_everything()) {
+  if (selection.only_changed && table_->state_.change_log.is_everything()) {
     return FailedPrecondition("table '" + table_->name() +
                               "' must have been saved before its changes can be told");
   }
   if (TierOf(cursor) > 0) return ExportBelow(selection, cursor, max_rows, rows);
-  const FirstTier& tier = *table_->first_tier_;
+  const FirstTier& tier = *table_->state_.first_tier;
   std::vector<int64_t> keys;
   std::vector<const float*> records;
   const int64_t next = selection.only_changed
@@ -53,9 +53,10 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
   for (size_t i = 0; i < keys.size(); ++i) {
     Append(keys[i], reinterpret_cast<const char*>(records[i]), rows);
   }
-  const bool has_more = next >= 0 || !table_->lower_tiers_.empty();
+  const bool has_more = next >= 0 || !table_->state_.lower_tiers.empty();
   if (has_more) {
-    rows->next_cursor = MakeCursor(table_->version_, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
+    rows->next_cursor =
+        MakeCursor(table_->state_.version, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
   }
   return Status::Ok();
 }
@@ -63,7 +64,7 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
 Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
                                   RawRows* rows) const {
   const auto tier = static_cast<size_t>(TierOf(cursor) - 1);
-  const auto& stores = table_->lower_tiers_;
+  const auto& stores = table_->state_.lower_tiers;
   if (tier >= stores.size()) return BadCursor(cursor);
   const RowStore& store = *stores[tier];
   std::vector<int64_t> keys;
@@ -72,8 +73,8 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
   if (selection.only_unlinked && store.links_all()) {
     // None.
   } else if (selection.only_changed) {
-    next = table_->change_log_.AppendDemoted(PositionOf(cursor), std::max<int64_t>(1, max_rows),
-                                             &keys);
+    next = table_->state_.change_log.AppendDemoted(PositionOf(cursor),
+                                                   std::max<int64_t>(1, max_rows), &keys);
     // Those that have come up again need not be read.
     keys.erase(std::remove_if(keys.begin(), keys.end(),
                               [this](int64_t key) { return table_->IsInFirstTier(key); }),
@@ -96,9 +97,9 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
     }
   }
   if (next >= 0) {
-    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor), next);
+    rows->next_cursor = MakeCursor(table_->state_.version, TierOf(cursor), next);
   } else if (tier + 1 < stores.size()) {
-    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor) + 1, 0);
+    rows->next_cursor = MakeCursor(table_->state_.version, TierOf(cursor) + 1, 0);
   }
   return Status::Ok();
 }
@@ -106,8 +107,8 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
 std::vector<int64_t> TableSnapshot::ErasedKeys() const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
   std::vector<int64_t> keys;
-  (void)table_->change_log_.AppendErased(0, INT64_MAX, &keys);
-  const std::vector<bool> has_row = table_->AreAbove(table_->lower_tiers_.size(), keys);
+  (void)table_->state_.change_log.AppendErased(0, INT64_MAX, &keys);
+  const std::vector<bool> has_row = table_->AreAbove(table_->state_.lower_tiers.size(), keys);
   size_t num_gone = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!has_row[i]) keys[num_gone++] = keys[i];
@@ -119,7 +120,7 @@ std::vector<int64_t> TableSnapshot::ErasedKeys() const {
 Status TableSnapshot::LinkFiles(const std::string& path_prefix,
                                 std::vector<LinkedFile>* files) const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
-  for (const auto& store : table_->lower_tiers_) {
+  for (const auto& store : table_->state_.lower_tiers) {
     KERAS_SPARSE_RETURN_IF_ERROR(store->LinkFiles(path_prefix, files));
   }
   return Status::Ok();
@@ -135,9 +136,9 @@ Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
                               "save again");
   }
   for (EmbeddingTable* table : tables) {
-    table->first_tier_->TrackChanges();
-    table->change_log_.Begin();
-    ++table->num_saves_;
+    table->state_.first_tier->TrackChanges();
+    table->state_.change_log.Begin();
+    ++table->state_.num_saves;
   }
   return Status::Ok();
 }

@@ -22,25 +22,25 @@ Status EmbeddingTable::SetFilter(const FilterOptions& options) {
         Initializer::Create({"constant", options.default_value}, &default_rows));
   }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  ++version_;
-  filter_ = std::move(filter);
-  default_rows_ = std::move(default_rows);
+  ++state_.version;
+  state_.filter = std::move(filter);
+  state_.default_rows = std::move(default_rows);
   return Status::Ok();
 }
 
 Status EmbeddingTable::ImportFilter(const int64_t* keys, const uint32_t* counts, int64_t n) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (filter_ == nullptr) {
+  if (state_.filter == nullptr) {
     return FailedPrecondition("table '" + name() +
                               "' must have an admission filter to take what one remembers");
   }
-  ++version_;
-  return filter_->Restore(keys, counts, n);
+  ++state_.version;
+  return state_.filter->Restore(keys, counts, n);
 }
 
 int EmbeddingTable::max_partition_bits() const {
-  const int bits = first_tier_->max_partition_bits();
-  return filter_ == nullptr ? bits : std::min(bits, filter_->max_partition_bits());
+  const int bits = state_.first_tier->max_partition_bits();
+  return state_.filter == nullptr ? bits : std::min(bits, state_.filter->max_partition_bits());
 }
 
 }  // namespace keras_sparse

@@ -1,6 +1,7 @@
 #include "ops/core/table/embedding_table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <shared_mutex>
 #include <utility>
 
@@ -25,8 +26,9 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
             std::to_string(options.input_dim));
   }
   std::unique_ptr<EmbeddingTable> result(new EmbeddingTable(options));
-  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options.initializer, &result->initializer_));
-  result->rule_ = UpdateRule::None(options.output_dim, options.keeps_gradient_step);
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      Initializer::Create(options.initializer, &result->state_.initializer));
+  result->state_.rule = UpdateRule::None(options.output_dim, options.keeps_gradient_step);
   KERAS_SPARSE_RETURN_IF_ERROR(result->OpenTiers(executor));
   *table = std::move(result);
   return Status::Ok();
@@ -39,11 +41,11 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (!lower_tiers_.empty() && folder_ == nullptr) {
+  if (!state_.lower_tiers.empty() && state_.folder == nullptr) {
     return FailedPrecondition("the rule of table '" + name() +
                               "' must be set before a lower tier is added to it");
   }
-  ++version_;  // records may move even where the rule is refused
+  ++state_.version;  // records may move even where the rule is refused
   if (!is_dynamic()) KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(created->layout()));
   // Rows read as they do now: pending moves of a rule that defers them are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
@@ -51,17 +53,18 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   std::vector<CountedStore*> counted;
   KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->layout().record_bytes(), &stores, &counted));
   KERAS_SPARSE_RETURN_IF_ERROR(RelayoutStores(*created, stores));
-  KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(created->layout(), created->step(), executor));
-  lower_tiers_ = std::move(stores);
-  counted_ = std::move(counted);
-  for (CountedStore* store : counted_) store->CountAnew();
-  staged_->Clear();
-  change_log_.SetEverything();
-  rule_ = std::move(created);
-  ++rule_generation_;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      state_.first_tier->Relayout(created->layout(), created->step(), executor));
+  state_.lower_tiers = std::move(stores);
+  state_.counted = std::move(counted);
+  for (CountedStore* store : state_.counted) store->CountAnew();
+  state_.staged->Clear();
+  state_.change_log.SetEverything();
+  state_.rule = std::move(created);
+  ++state_.rule_generation;
   if (layout != nullptr) {
-    *layout = {rule_generation_, {}, rule_->layout().record_floats()};
-    for (const Slot& slot : rule_->layout().slots()) layout->slot_names.push_back(slot.name);
+    *layout = {state_.rule_generation, {}, state_.rule->layout().record_floats()};
+    for (const Slot& slot : state_.rule->layout().slots()) layout->slot_names.push_back(slot.name);
   }
   FinishChange(executor);
   return Status::Ok();
@@ -71,8 +74,8 @@ Status EmbeddingTable::SetInitializer(const InitializerOptions& options) {
   std::unique_ptr<Initializer> created;
   KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  ++version_;
-  initializer_ = std::move(created);
+  ++state_.version;
+  state_.initializer = std::move(created);
   return Status::Ok();
 }
 
@@ -82,8 +85,8 @@ uint64_t EmbeddingTable::NextNumber() {
 }
 
 int64_t EmbeddingTable::num_rows() const {
-  int64_t rows = first_tier_->num_rows();
-  for (const auto& store : lower_tiers_) rows += store->num_rows();
+  int64_t rows = state_.first_tier->num_rows();
+  for (const auto& store : state_.lower_tiers) rows += store->num_rows();
   return rows;
 }
 
@@ -94,44 +97,44 @@ int64_t EmbeddingTable::size() const {
 
 int64_t EmbeddingTable::record_floats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return rule_->layout().record_floats();
+  return state_.rule->layout().record_floats();
 }
 
 int64_t EmbeddingTable::rule_generation() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return rule_generation_;
+  return state_.rule_generation;
 }
 
 RuleHistory EmbeddingTable::history() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  RuleHistory history = rule_->history();
-  history.table_step = num_steps_;
+  RuleHistory history = state_.rule->history();
+  history.table_step = state_.num_steps;
   return history;
 }
 
 void EmbeddingTable::WaitForWrites() const {
   // What cannot be written fails the next change. Here it counts where it is.
-  for (const auto& store : lower_tiers_) (void)store->Flush();
+  for (const auto& store : state_.lower_tiers) (void)store->Flush();
 }
 
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
   WaitForWrites();
-  int64_t bytes =
-      first_tier_->bytes() + rule_->history_bytes() + staged_->bytes() + change_log_.bytes();
-  for (const auto& store : lower_tiers_) bytes += store->bytes() + store->memory_bytes();
+  int64_t bytes = state_.first_tier->bytes() + state_.rule->history_bytes() +
+                  state_.staged->bytes() + state_.change_log.bytes();
+  for (const auto& store : state_.lower_tiers) bytes += store->bytes() + store->memory_bytes();
   return {num_rows(),
           bytes,
-          lookups_,
-          hits_,
-          created_rows_,
-          out_of_range_ids_,
-          filtered_ids_,
-          filter_ == nullptr ? 0 : filter_->num_waiting(),
-          filter_ == nullptr ? 0 : filter_->bytes(),
-          waited_ns_,
-          evicted_rows_,
-          std::max(peak_first_tier_bytes_, first_tier_->bytes())};
+          state_.lookups,
+          state_.hits,
+          state_.created_rows,
+          state_.out_of_range_ids,
+          state_.filtered_ids,
+          state_.filter == nullptr ? 0 : state_.filter->num_waiting(),
+          state_.filter == nullptr ? 0 : state_.filter->bytes(),
+          state_.waited_ns,
+          state_.evicted_rows,
+          std::max(state_.peak_first_tier_bytes, state_.first_tier->bytes())};
 }
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {
@@ -139,11 +142,11 @@ std::vector<TierStats> EmbeddingTable::tier_stats() const {
   WaitForWrites();
   std::vector<TierStats> tiers(1);
   tiers[0].tier = "dram";
-  tiers[0].rows = first_tier_->num_rows();
-  tiers[0].bytes = first_tier_->bytes();
-  tiers[0].hits = hits_ - lower_hits_;
-  tiers[0].misses = lookups_ - out_of_range_ids_ - tiers[0].hits;
-  for (const CountedStore* store : counted_) {
+  tiers[0].rows = state_.first_tier->num_rows();
+  tiers[0].bytes = state_.first_tier->bytes();
+  tiers[0].hits = state_.hits - state_.lower_hits;
+  tiers[0].misses = state_.lookups - state_.out_of_range_ids - tiers[0].hits;
+  for (const CountedStore* store : state_.counted) {
     const StoreCounts counts = store->counts();
     TierStats tier;
     tier.tier = store->tier();

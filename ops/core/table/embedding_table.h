@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_EMBEDDING_TABLE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_EMBEDDING_TABLE_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,17 +12,14 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
 #include "ops/core/eviction/eviction_policy.h"
-#include "ops/core/files/storage_folder.h"
-#include "ops/core/first_tier/first_tier.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/stores/counted_store.h"
 #include "ops/core/stores/row_store.h"
-#include "ops/core/table/change_log.h"
 #include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/output_bytes.h"
-#include "ops/core/table/staged_records.h"
 #include "ops/core/table/table_mutex.h"
 #include "ops/core/table/table_options.h"
+#include "ops/core/table/table_state.h"
 #include "ops/core/table/table_stats.h"
 
 namespace keras_sparse {
@@ -84,10 +80,10 @@ class EmbeddingTable {
 
   // Counts what may have changed a row.
   // REQUIRES: TableLocks
-  int64_t version() const { return version_; }
+  int64_t version() const { return state_.version; }
   // Counts updates, up to 2^32, after which it begins anew.
   // REQUIRES: TableLocks
-  uint32_t num_updates() const { return num_steps_; }
+  uint32_t num_updates() const { return state_.num_steps; }
 
   // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
   Status SetInitializer(const InitializerOptions& options);
@@ -232,7 +228,7 @@ class EmbeddingTable {
   Status EraseBelow(const int64_t* keys, int64_t n);
   // Steps of the table since the row had a gradient.
   uint32_t AgeOf(const float* record) const {
-    return num_steps_ - rule_->layout().GradientStep(record);
+    return state_.num_steps - state_.rule->layout().GradientStep(record);
   }
   // The finest cut of an update into parts.
   int max_partition_bits() const;
@@ -254,40 +250,9 @@ class EmbeddingTable {
   TableOptions options_;
   OutputBytes output_bytes_;
   const uint64_t number_ = NextNumber();
-  std::unique_ptr<Initializer> initializer_;
-  // What a key without a row reads as; null for its initial row.
-  std::unique_ptr<Initializer> default_rows_;
 
   mutable TableMutex mutex_;
-  std::unique_ptr<UpdateRule> rule_;
-  int64_t rule_generation_ = 0;
-  std::unique_ptr<AdmissionFilter> filter_;  // null if every key may have a row
-  int64_t max_rows_ = INT64_MAX;
-  std::unique_ptr<EvictionPolicy> limit_policy_;  // null if the limit lets no row go
-  std::unique_ptr<FirstTier> first_tier_;
-  std::unique_ptr<StorageFolder> folder_;
-  int64_t num_stores_opened_ = 0;
-  // From the fastest to the slowest. A key's row is in the first tier that has the key. Those of
-  // the options are one store; counted_ has each of them.
-  RowStores lower_tiers_;
-  std::vector<CountedStore*> counted_;
-  const std::shared_ptr<StagedRecords> staged_ = std::make_shared<StagedRecords>();
-  ChangeLog change_log_;
-  int64_t num_saves_ = 0;       // that TableSnapshot::MarkSaved has been told of
-  bool is_restoring_ = false;   // records that come may be as old as the history
-  bool is_unfinished_ = false;  // the last change left something to do
-  int64_t peak_first_tier_bytes_ = 0;
-  int64_t version_ = 0;
-  uint32_t num_steps_ = 0;  // updates so far, whatever the rule; wraps
-
-  mutable std::atomic<int64_t> lookups_{0};
-  mutable std::atomic<int64_t> hits_{0};
-  mutable std::atomic<int64_t> lower_hits_{0};  // of these, in lower tiers
-  mutable std::atomic<int64_t> waited_ns_{0};
-  mutable std::atomic<int64_t> out_of_range_ids_{0};
-  std::atomic<int64_t> created_rows_{0};
-  std::atomic<int64_t> filtered_ids_{0};
-  std::atomic<int64_t> evicted_rows_{0};
+  TableState state_;  // the lock's
 };
 
 // Locks the tables of an op, each once and in one order, so that ops over the same tables cannot

@@ -29,8 +29,8 @@ Status EmbeddingTable::SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPol
   }
   if (policy != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(*policy));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  max_rows_ = max_rows;
-  limit_policy_ = std::move(policy);
+  state_.max_rows = max_rows;
+  state_.limit_policy = std::move(policy);
   return Status::Ok();
 }
 
@@ -41,11 +41,12 @@ std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t
   executor->ParallelFor(n, kNanosecondsPerKey, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> missing;
     std::array<float*, kBlockRows> records;
-    first_tier_->PrefetchIndex(keys + begin, std::min(kBlockRows, end - begin));
+    state_.first_tier->PrefetchIndex(keys + begin, std::min(kBlockRows, end - begin));
     for (; begin < end; begin += kBlockRows) {
       const int64_t size = std::min(kBlockRows, end - begin);
-      first_tier_->PrefetchIndex(keys + begin + size, std::min(kBlockRows, end - begin - size));
-      first_tier_->Find(keys + begin, size, records.data());
+      state_.first_tier->PrefetchIndex(keys + begin + size,
+                                       std::min(kBlockRows, end - begin - size));
+      state_.first_tier->Find(keys + begin, size, records.data());
       for (int64_t i = 0; i < size; ++i) {
         if (records[static_cast<size_t>(i)] == nullptr) missing.push_back(keys[begin + i]);
       }
@@ -55,8 +56,8 @@ std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t
   });
   std::sort(without.begin(), without.end());
   without.erase(std::unique(without.begin(), without.end()), without.end());
-  if (lower_tiers_.empty() || without.empty()) return without;
-  const std::vector<bool> have_row = AreAbove(lower_tiers_.size(), without);
+  if (state_.lower_tiers.empty() || without.empty()) return without;
+  const std::vector<bool> have_row = AreAbove(state_.lower_tiers.size(), without);
   size_t kept = 0;
   for (size_t i = 0; i < without.size(); ++i) {
     if (!have_row[i]) without[kept++] = without[i];
@@ -66,39 +67,40 @@ std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t
 }
 
 Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const {
-  const std::string leaving = limit_policy_ == nullptr ? ""
-                                                       : ", of which its eviction policy lets " +
-                                                             std::to_string(num_leaving) + " go,";
+  const std::string leaving =
+      state_.limit_policy == nullptr
+          ? ""
+          : ", of which its eviction policy lets " + std::to_string(num_leaving) + " go,";
   return ResourceExhausted(
       "`max_rows` of table '" + name() +
       "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "
       "layers), an `eviction` policy that lets enough go, or an `admission` filter. The update "
       "made and changed no row. Received: max_rows=" +
-      std::to_string(max_rows_) + " where the table has " + std::to_string(num_rows()) + " rows" +
-      leaving + " and " + std::to_string(num_new) + " keys are new");
+      std::to_string(state_.max_rows) + " where the table has " + std::to_string(num_rows()) +
+      " rows" + leaving + " and " + std::to_string(num_new) + " keys are new");
 }
 
 Status EmbeddingTable::FindRoom(const int64_t* keys, int64_t n, Executor* executor,
                                 EvictionCandidates* leaving) const {
-  if (max_rows_ == INT64_MAX || n <= max_rows_ - num_rows()) return Status::Ok();
+  if (state_.max_rows == INT64_MAX || n <= state_.max_rows - num_rows()) return Status::Ok();
   std::vector<int64_t> without = KeysWithoutRow(keys, n, executor);
-  if (filter_ != nullptr) {
-    const auto waits = [this](int64_t key) { return !filter_->WouldAdmit(key); };
+  if (state_.filter != nullptr) {
+    const auto waits = [this](int64_t key) { return !state_.filter->WouldAdmit(key); };
     without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   }
   const auto num_new = static_cast<int64_t>(without.size());
   const auto has_room = [&] {
     const int64_t num_left = num_rows() - static_cast<int64_t>(leaving->keys.size());
-    return num_new == 0 || num_new <= max_rows_ - num_left;
+    return num_new == 0 || num_new <= state_.max_rows - num_left;
   };
   if (has_room()) return Status::Ok();
-  if (limit_policy_ != nullptr) {
+  if (state_.limit_policy != nullptr) {
     // What the step has read and is about to update stays.
     std::vector<int64_t> kept(keys, keys + n);
     std::sort(kept.begin(), kept.end());
     kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
-    if (static_cast<int64_t>(kept.size()) <= max_rows_) {
-      KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(*limit_policy_, kept, executor, leaving));
+    if (static_cast<int64_t>(kept.size()) <= state_.max_rows) {
+      KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(*state_.limit_policy, kept, executor, leaving));
     }
   }
   if (has_room()) return Status::Ok();

@@ -16,20 +16,21 @@ constexpr int64_t kHistoryShare = 100;
 }  // namespace
 
 Status EmbeddingTable::CatchUpAll(Executor* executor) {
-  if (!rule_->defers_moves()) return Status::Ok();
-  staged_->Clear();
+  if (!state_.rule->defers_moves()) return Status::Ok();
+  state_.staged->Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = first_tier_->Walk(cursor, kChunkRows, &keys, &records);
-    executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
-                          [&](int64_t begin, int64_t end) {
-                            for (int64_t i = begin; i < end; ++i) {
-                              rule_->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
-                            }
-                          });
+    cursor = state_.first_tier->Walk(cursor, kChunkRows, &keys, &records);
+    executor->ParallelFor(
+        static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            state_.rule->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
+          }
+        });
   }
-  for (const auto& store : lower_tiers_) {
+  for (const auto& store : state_.lower_tiers) {
     KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(store.get(), executor));
   }
   return Status::Ok();
@@ -52,7 +53,7 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
     KERAS_SPARSE_RETURN_IF_ERROR(store->Get(&keys[begin], n, records.data(), found.get()));
     executor->ParallelFor(n, kNanosecondsPerCatchUp, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        rule_->CatchUp(reinterpret_cast<float*>(records.data() + i * record_bytes));
+        state_.rule->CatchUp(reinterpret_cast<float*>(records.data() + i * record_bytes));
       }
     });
     KERAS_SPARSE_RETURN_IF_ERROR(store->Put(&keys[begin], n, records.data()));
@@ -61,16 +62,16 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
 }
 
 Status EmbeddingTable::BoundHistory(Executor* executor) {
-  if (is_restoring_) return Status::Ok();
-  const int64_t history_bytes = rule_->history_bytes();
+  if (state_.is_restoring) return Status::Ok();
+  const int64_t history_bytes = state_.rule->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.
-  const int64_t row_bytes = num_rows() * rule_->layout().record_bytes();
+  const int64_t row_bytes = num_rows() * state_.rule->layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   // Records of a checkpoint lie further back than what the rule knows now.
-  change_log_.SetEverything();
-  rule_->ForgetSteps();
+  state_.change_log.SetEverything();
+  state_.rule->ForgetSteps();
   return Status::Ok();
 }
 

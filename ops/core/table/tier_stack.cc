@@ -23,13 +23,13 @@ constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 }  // namespace
 
 Status EmbeddingTable::OpenTiers(Executor* executor) {
-  const RecordLayout& layout = rule_->layout();
+  const RecordLayout& layout = state_.rule->layout();
   const StorageOptions& storage = options_.storage;
   const TierLimit limit = {first_tier_size(), storage.cache_strategy};
   if (storage.lower_tiers.empty()) {
-    if (is_dynamic()) return HashTier::Open(layout, TierLimit(), &first_tier_);
+    if (is_dynamic()) return HashTier::Open(layout, TierLimit(), &state_.first_tier);
     KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
-    return ArrayTier::Open(input_dim(), layout, *initializer_, executor, &first_tier_);
+    return ArrayTier::Open(input_dim(), layout, *state_.initializer, executor, &state_.first_tier);
   }
   if (!is_dynamic()) {
     return Status(
@@ -44,9 +44,10 @@ Status EmbeddingTable::OpenTiers(Executor* executor) {
                            std::to_string(storage.lower_tiers.size() + 1) + " tiers of table '" +
                            name() + "'");
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(layout, limit, &first_tier_));
-  KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(FileSystem::Posix(), storage.path, &folder_));
-  return OpenStores(layout.record_bytes(), &lower_tiers_, &counted_);
+  KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(layout, limit, &state_.first_tier));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      StorageFolder::Make(FileSystem::Posix(), storage.path, &state_.folder));
+  return OpenStores(layout.record_bytes(), &state_.lower_tiers, &state_.counted);
 }
 
 int64_t EmbeddingTable::first_tier_size() const {
@@ -73,7 +74,8 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes, RowStores* stores,
     const std::string& kind = kinds[i];
     StoreOptions options;
     options.kind = kind;
-    options.folder = folder_->path() + "/" + kind + "-" + std::to_string(num_stores_opened_++);
+    options.folder =
+        state_.folder->path() + "/" + kind + "-" + std::to_string(state_.num_stores_opened++);
     options.record_bytes = record_bytes;
     options.capacity = options_.storage.sizes[i + 1];
     options.keeps_order = i + 1 < kinds.size();
@@ -98,7 +100,7 @@ Status EmbeddingTable::OpenStores(int64_t record_bytes, RowStores* stores,
 Status EmbeddingTable::RelayoutStores(const UpdateRule& rule, const RowStores& stores) const {
   const RecordLayout& layout = rule.layout();
   for (size_t i = 0; i < stores.size(); ++i) {
-    const RowStore& from = *lower_tiers_[i];
+    const RowStore& from = *state_.lower_tiers[i];
     for (int64_t cursor = 0; cursor >= 0;) {
       std::vector<int64_t> keys;
       std::vector<char> records;
@@ -108,7 +110,8 @@ Status EmbeddingTable::RelayoutStores(const UpdateRule& rule, const RowStores& s
         const char* record = records.data() + static_cast<int64_t>(k) * from.record_bytes();
         auto* to = reinterpret_cast<float*>(laid_out.data() +
                                             static_cast<int64_t>(k) * layout.record_bytes());
-        layout.LayOut(rule_->layout(), reinterpret_cast<const float*>(record), rule.step(), to);
+        layout.LayOut(state_.rule->layout(), reinterpret_cast<const float*>(record), rule.step(),
+                      to);
       }
       KERAS_SPARSE_RETURN_IF_ERROR(
           stores[i]->Put(keys.data(), static_cast<int64_t>(keys.size()), laid_out.data()));
@@ -121,7 +124,7 @@ Status EmbeddingTable::RelayoutStores(const UpdateRule& rule, const RowStores& s
 
 int64_t EmbeddingTable::first_tier_bytes() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return first_tier_->bytes();
+  return state_.first_tier->bytes();
 }
 
 int64_t EmbeddingTable::CountInFirstTier(const int64_t* keys, int64_t n) const {
@@ -133,12 +136,12 @@ int64_t EmbeddingTable::CountInFirstTier(const int64_t* keys, int64_t n) const {
 
 bool EmbeddingTable::IsInFirstTier(int64_t key) const {
   float* record = nullptr;
-  first_tier_->Find(&key, 1, &record);
+  state_.first_tier->Find(&key, 1, &record);
   return record != nullptr;
 }
 
 Status EmbeddingTable::DemoteExcess(Executor* executor) {
-  return first_tier_->DemoteExcess(
+  return state_.first_tier->DemoteExcess(
       executor, [this](const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
         return PutBelow(keys, std::move(records));
       });
@@ -146,85 +149,85 @@ Status EmbeddingTable::DemoteExcess(Executor* executor) {
 
 Status EmbeddingTable::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
   const auto n = static_cast<int64_t>(keys.size());
-  staged_->Drop(keys.data(), n);
+  state_.staged->Drop(keys.data(), n);
   LogDemoted(keys);
-  const WaitTimer timer(&waited_ns_);
-  const Status put = lower_tiers_[0]->PutOwned(keys.data(), n, std::move(records));
+  const WaitTimer timer(&state_.waited_ns);
+  const Status put = state_.lower_tiers[0]->PutOwned(keys.data(), n, std::move(records));
   // The rows stay above. What has come down all the same would be out of date with their next
   // update, and a file that is linked then has nothing above it.
   if (put.ok()) return put;
-  (void)lower_tiers_[0]->Erase(keys.data(), n);
+  (void)state_.lower_tiers[0]->Erase(keys.data(), n);
   return Status(put.code(), "table '" + name() + "': " + put.message());
 }
 
 void EmbeddingTable::LogDemoted(const std::vector<int64_t>& keys) {
-  if (change_log_.is_everything()) return;
+  if (state_.change_log.is_everything()) return;
   for (const int64_t key : keys) {
-    if (first_tier_->IsChanged(key)) change_log_.AddDemoted(key);
+    if (state_.first_tier->IsChanged(key)) state_.change_log.AddDemoted(key);
   }
 }
 
 bool EmbeddingTable::HasRowsBelow() const {
-  return std::any_of(lower_tiers_.begin(), lower_tiers_.end(),
+  return std::any_of(state_.lower_tiers.begin(), state_.lower_tiers.end(),
                      [](const auto& store) { return store->num_rows() > 0; });
 }
 
 std::vector<bool> EmbeddingTable::AreAbove(size_t tier, const std::vector<int64_t>& keys) const {
   const auto n = static_cast<int64_t>(keys.size());
   std::vector<float*> records(keys.size());
-  first_tier_->Find(keys.data(), n, records.data());
+  state_.first_tier->Find(keys.data(), n, records.data());
   std::vector<bool> above(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) above[i] = records[i] != nullptr;
   const auto found = std::make_unique<bool[]>(keys.size());
   for (size_t t = 0; t < tier; ++t) {
-    lower_tiers_[t]->Contains(keys.data(), n, found.get());
+    state_.lower_tiers[t]->Contains(keys.data(), n, found.get());
     for (size_t i = 0; i < keys.size(); ++i) above[i] = above[i] || found[i];
   }
   return above;
 }
 
 Status EmbeddingTable::EraseBelow(const int64_t* keys, int64_t n) {
-  staged_->Drop(keys, n);
-  const WaitTimer timer(&waited_ns_);
-  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
+  state_.staged->Drop(keys, n);
+  const WaitTimer timer(&state_.waited_ns);
+  for (const auto& store : state_.lower_tiers) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
   return Status::Ok();
 }
 
 Status EmbeddingTable::CheckMemory() const {
-  if (first_tier_size() == INT64_MAX || !lower_tiers_.empty() || !is_dynamic()) {
+  if (first_tier_size() == INT64_MAX || !state_.lower_tiers.empty() || !is_dynamic()) {
     return Status::Ok();
   }
-  const int64_t bytes = first_tier_->bytes() - first_tier_->free_bytes();
+  const int64_t bytes = state_.first_tier->bytes() - state_.first_tier->free_bytes();
   if (bytes <= first_tier_size()) return Status::Ok();
   return ResourceExhausted("`storage_size` must hold all rows of table '" + name() +
                            "', which has no lower tier; give it more, or a lower tier by "
                            "`storage_type`, or evict rows. Received: " +
                            std::to_string(first_tier_size()) + " bytes where " +
-                           std::to_string(first_tier_->num_rows()) + " rows take " +
+                           std::to_string(state_.first_tier->num_rows()) + " rows take " +
                            std::to_string(bytes));
 }
 
 Status EmbeddingTable::BeginChange(Executor* executor) {
-  if (!is_unfinished_) return Status::Ok();
-  ++version_;  // rows may move even where the change is refused
+  if (!state_.is_unfinished) return Status::Ok();
+  ++state_.version;  // rows may move even where the change is refused
   KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(DemoteExcess(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckMemory());
-  is_unfinished_ = false;
+  state_.is_unfinished = false;
   return Status::Ok();
 }
 
 void EmbeddingTable::FinishChange(Executor* executor) {
   // Before rows leave it.
-  peak_first_tier_bytes_ = std::max(peak_first_tier_bytes_, first_tier_->bytes());
+  state_.peak_first_tier_bytes = std::max(state_.peak_first_tier_bytes, state_.first_tier->bytes());
   const Status bounded = BoundHistory(executor);
   const Status demoted = DemoteExcess(executor);
-  is_unfinished_ = !bounded.ok() || !demoted.ok() || !CheckMemory().ok();
+  state_.is_unfinished = !bounded.ok() || !demoted.ok() || !CheckMemory().ok();
 }
 
 Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (folder_ != nullptr) {
+  if (state_.folder != nullptr) {
     return FailedPrecondition("the lower tiers of table '" + name() +
                               "' must be those of its options");
   }
@@ -233,36 +236,36 @@ Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
     return Status(StatusCode::kUnimplemented, "lower tiers are for dynamic tables; static table '" +
                                                   name() + "' keeps all its rows in memory");
   }
-  if (store->record_bytes() != rule_->layout().record_bytes()) {
+  if (store->record_bytes() != state_.rule->layout().record_bytes()) {
     return FailedPrecondition("a lower tier of table '" + name() + "' must have records of " +
-                              std::to_string(rule_->layout().record_bytes()) +
+                              std::to_string(state_.rule->layout().record_bytes()) +
                               " bytes. Received: " + std::to_string(store->record_bytes()));
   }
-  counted_.push_back(new CountedStore(std::move(store)));
-  lower_tiers_.emplace_back(counted_.back());
+  state_.counted.push_back(new CountedStore(std::move(store)));
+  state_.lower_tiers.emplace_back(state_.counted.back());
   return Status::Ok();
 }
 
 Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (lower_tiers_.empty()) {
+  if (state_.lower_tiers.empty()) {
     return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
   }
-  const auto record_bytes = static_cast<size_t>(rule_->layout().record_bytes());
+  const auto record_bytes = static_cast<size_t>(state_.rule->layout().record_bytes());
   std::vector<int64_t> held;
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * static_cast<int64_t>(record_bytes), &records));
   for (int64_t i = 0; i < n; ++i) {
     float* record = nullptr;
-    first_tier_->Find(keys + i, 1, &record);
+    state_.first_tier->Find(keys + i, 1, &record);
     if (record == nullptr) continue;
     std::memcpy(records.get() + held.size() * record_bytes, record, record_bytes);
     held.push_back(keys[i]);
   }
-  ++version_;
+  ++state_.version;
   // Erased above only once it is safe below.
   KERAS_SPARSE_RETURN_IF_ERROR(PutBelow(held, std::move(records)));
-  for (const int64_t key : held) first_tier_->Erase(key);
+  for (const int64_t key : held) state_.first_tier->Erase(key);
   return Status::Ok();
 }
 
