@@ -228,7 +228,7 @@ Status GradientApplier::Run() {
 
   for (const ApplyRequest& request : requests_) {
     request.table->state_.rule->BeginStep(request.numbers);
-    request.table->state_.first_tier->BeginUpdate();
+    request.table->state_.tiers.first_tier().BeginUpdate();
     if (request.table->state_.filter != nullptr) request.table->state_.filter->BeginStep();
     ++request.table->state_.version;
     ++request.table->state_.num_steps;

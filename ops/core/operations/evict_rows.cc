@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/math/prefetch.h"
 #include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
@@ -41,8 +40,6 @@ class TableEvictor {
 namespace {
 
 constexpr int64_t kChunkRows = 65536;
-// Keys that wait for a lower tier to erase them, in its queue.
-constexpr size_t kErasedKeys = size_t{1} << 20;
 constexpr int64_t kNanosecondsPerRow = 50;
 
 }  // namespace
@@ -75,19 +72,19 @@ void TableEvictor::JudgeFirstTier() {
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = table_.state_.first_tier->Walk(cursor, kChunkRows, &keys, &records);
+    cursor = table_.state_.tiers.first_tier().Walk(cursor, kChunkRows, &keys, &records);
     Judge(keys, records);
   }
 }
 
 Status TableEvictor::JudgeLowerTier(size_t tier) {
-  const RowStore& store = *table_.state_.lower_tiers[tier];
+  const RowStore& store = *table_.state_.tiers.lower_tiers()[tier];
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> walked;
     std::vector<char> bytes;
     KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &walked, &bytes, &cursor));
     // What an erase that failed has left below is not the row.
-    const std::vector<bool> above = table_.AreAbove(tier, walked);
+    const std::vector<bool> above = table_.state_.tiers.AreAbove(tier, walked);
     std::vector<int64_t> keys;
     std::vector<const float*> records;
     for (size_t i = 0; i < walked.size(); ++i) {
@@ -104,7 +101,7 @@ Status TableEvictor::JudgeLowerTier(size_t tier) {
 Status TableEvictor::Run(EvictionCandidates* leaving) {
   JudgeFirstTier();
   leaving->num_above = keys_.size();
-  for (size_t tier = 0; tier < table_.state_.lower_tiers.size(); ++tier) {
+  for (size_t tier = 0; tier < table_.state_.tiers.lower_tiers().size(); ++tier) {
     KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
   }
   leaving->keys = std::move(keys_);
@@ -119,7 +116,8 @@ Status EmbeddingTable::FindLeaving(const EvictionPolicy& policy, const std::vect
 
 Status EmbeddingTable::EvictRows(const EvictionCandidates& leaving, Executor* executor) {
   if (leaving.keys.empty()) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(EraseEverywhere(leaving.keys, leaving.num_above));
+  ++state_.version;
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.EraseEverywhere(leaving.keys, leaving.num_above));
   if (state_.filter != nullptr) {
     for (const int64_t key : leaving.keys) state_.filter->Forget(key);
   }
@@ -129,39 +127,15 @@ Status EmbeddingTable::EvictRows(const EvictionCandidates& leaving, Executor* ex
   return Status::Ok();
 }
 
-Status EmbeddingTable::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above) {
-  ++state_.version;
-  for (const int64_t key : keys) state_.change_log.AddErased(key);
-  // Of all keys, and below first: a row above may have an old copy there, which must not come up.
-  if (HasRowsBelow()) {
-    for (CountedStore* store : state_.counted) store->CountErasures(false);
-    Status status;
-    for (size_t begin = 0; begin < keys.size() && status.ok(); begin += kErasedKeys) {
-      const size_t n = std::min(kErasedKeys, keys.size() - begin);
-      status = EraseBelow(&keys[begin], static_cast<int64_t>(n));
-      WaitForWrites();
-    }
-    for (CountedStore* store : state_.counted) store->CountErasures(true);
-    KERAS_SPARSE_RETURN_IF_ERROR(status);
-  }
-  constexpr auto kAhead = static_cast<size_t>(kBlockRows);
-  for (size_t i = 0; i < num_above; ++i) {
-    if (i % kAhead == 0 && i + kAhead < num_above) {
-      state_.first_tier->PrefetchIndex(&keys[i + kAhead], std::min(kAhead, num_above - i - kAhead));
-    }
-    (void)state_.first_tier->Erase(keys[i]);
-  }
-  return Status::Ok();
-}
-
 Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* executor) {
   if (!is_dynamic()) {
     return Status(StatusCode::kUnimplemented,
                   "static table '" + name() + "' keeps all its rows; only a dynamic one drops any");
   }
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  ++state_.version;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
+      state_.tiers.EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
   // There may be room now for what the last change left to do.
   FinishChange(executor);
   return Status::Ok();

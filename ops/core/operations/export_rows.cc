@@ -46,17 +46,17 @@ Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* ro
   KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
   const int64_t tier = TierOf(cursor);
   const int64_t position = PositionOf(cursor);
-  if (tier > static_cast<int64_t>(state_.lower_tiers.size())) return BadCursor(cursor);
+  if (tier > static_cast<int64_t>(state_.tiers.lower_tiers().size())) return BadCursor(cursor);
   if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
   std::vector<int64_t> keys;
   std::vector<const float*> records;
-  const int64_t next = state_.first_tier->Walk(position, max_rows, &keys, &records);
+  const int64_t next = state_.tiers.first_tier().Walk(position, max_rows, &keys, &records);
   rows->records.reserve(1 +
                         keys.size() * static_cast<size_t>(state_.rule->layout().record_floats()));
   for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
   if (next >= 0) {
     rows->next_cursor = MakeCursor(state_.version, 0, next);
-  } else if (!state_.lower_tiers.empty()) {
+  } else if (!state_.tiers.lower_tiers().empty()) {
     rows->next_cursor = MakeCursor(state_.version, 1, 0);
   }
   return Status::Ok();
@@ -70,18 +70,18 @@ Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
   std::vector<char> records;
   int64_t next = -1;
   const auto store = static_cast<size_t>(tier - 1);
-  KERAS_SPARSE_RETURN_IF_ERROR(state_.lower_tiers[store]->Walk(
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.lower_tiers()[store]->Walk(
       position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
     // What an erase that failed has left below is not the row.
-    if (IsInFirstTier(keys[i])) continue;
+    if (state_.tiers.IsInFirstTier(keys[i])) continue;
     const char* record =
         records.data() + static_cast<int64_t>(i) * state_.rule->layout().record_bytes();
     AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
   }
   if (next >= 0) {
     rows->next_cursor = MakeCursor(state_.version, tier, next);
-  } else if (store + 1 < state_.lower_tiers.size()) {
+  } else if (store + 1 < state_.tiers.lower_tiers().size()) {
     rows->next_cursor = MakeCursor(state_.version, tier + 1, 0);
   }
   return Status::Ok();

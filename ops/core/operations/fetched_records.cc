@@ -48,7 +48,7 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
     const EmbeddingTable& table = *lists[l].table;
     // The usual case while all rows fit the first tier: then nothing is below, and no id need be
     // looked up for it.
-    if (!table.HasRowsBelow()) continue;
+    if (!table.state_.tiers.HasRowsBelow()) continue;
     const int64_t num_ids = lists[l].num_ids;
     const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
     std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
@@ -73,11 +73,11 @@ Status FetchedRecords::FetchAhead(const TableIds& list, StagedRecords::Hold* hol
   // Piece by piece, so that an update need not wait long for the lock.
   for (int64_t begin = 0; begin < list.num_ids; begin += kIdsPerTask) {
     const TableLocks locks({list.table}, TableLocks::Mode::kShared);
-    if (!table.HasRowsBelow()) return Status::Ok();
+    if (!table.state_.tiers.HasRowsBelow()) return Status::Ok();
     if (!reading.has_value()) {
       // With the lock: no row is on its way down.
-      reading.emplace(table.state_.staged.get());
-      stores = table.state_.lower_tiers;
+      reading.emplace(&table.state_.tiers.staged());
+      stores = table.state_.tiers.lower_tiers();
     }
     AppendMissing(table, list.ids + begin, std::min(kIdsPerTask, list.num_ids - begin),
                   &missing[0]);
@@ -85,25 +85,25 @@ Status FetchedRecords::FetchAhead(const TableIds& list, StagedRecords::Hold* hol
   const std::vector<int64_t> keys = Distinct(missing);
   StagedRecords::Batches batches;
   const std::vector<int64_t> unread =
-      WithoutRecord(keys, table.state_.staged->Find(keys, &batches));
+      WithoutRecord(keys, table.state_.tiers.staged().Find(keys, &batches));
   if (unread.empty()) return Status::Ok();
   std::shared_ptr<const RecordBatch> read;
   KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(stores, unread, &read));
-  if (read->size() > 0) *hold = table.state_.staged->Add(std::move(read), *reading);
+  if (read->size() > 0) *hold = table.state_.tiers.staged().Add(std::move(read), *reading);
   return Status::Ok();
 }
 
 void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
                                    std::vector<int64_t>* missing) {
   const auto prefetch = [&](int64_t begin) {
-    table.state_.first_tier->PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
+    table.state_.tiers.first_tier().PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
   };
   std::array<float*, kBlockRows> records;
   prefetch(0);
   for (int64_t begin = 0; begin < n; begin += kBlockRows) {
     const int64_t end = std::min(n, begin + kBlockRows);
     prefetch(end);
-    table.state_.first_tier->Find(ids + begin, end - begin, records.data());
+    table.state_.tiers.first_tier().Find(ids + begin, end - begin, records.data());
     for (int64_t i = begin; i < end; ++i) {
       if (records[static_cast<size_t>(i - begin)] == nullptr) missing->push_back(ids[i]);
     }
@@ -111,11 +111,12 @@ void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* i
 }
 
 Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
-  const std::vector<const float*> staged = table.state_.staged->Find(keys, &batches_);
+  const std::vector<const float*> staged = table.state_.tiers.staged().Find(keys, &batches_);
   const std::vector<int64_t> unread = WithoutRecord(keys, staged);
   if (!unread.empty()) {
-    const WaitTimer timer(&table.state_.waited_ns);
-    KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(table.state_.lower_tiers, unread, &read_));
+    const WaitTimer timer(table.state_.tiers.waited_ns());
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        RecordBatch::Read(table.state_.tiers.lower_tiers(), unread, &read_));
   }
   const size_t num_read = read_ == nullptr ? 0 : read_->size();
   index_.emplace(0, static_cast<int64_t>(keys.size() - unread.size() + num_read));
@@ -133,12 +134,12 @@ void FetchedRecords::Add(int64_t key, const float* record) {
 }
 
 void FetchedRecords::Stage(const EmbeddingTable& table) const {
-  if (read_ != nullptr && read_->size() > 0) table.state_.staged->Add(read_);
+  if (read_ != nullptr && read_->size() > 0) table.state_.tiers.staged().Add(read_);
 }
 
 Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
   if (empty()) return Status::Ok();
-  return table->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
+  return table->state_.tiers.EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
 }
 
 }  // namespace keras_sparse

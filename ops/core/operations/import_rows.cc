@@ -17,7 +17,7 @@ constexpr int64_t kNanosecondsPerPart = 100000;
 
 Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
   for (int64_t i = 0; i < n; ++i) {
-    if (state_.first_tier->Accepts(keys[i])) continue;
+    if (state_.tiers.first_tier().Accepts(keys[i])) continue;
     return InvalidArgument("key must be in [0, " + std::to_string(input_dim()) + ") for table '" +
                            name() + "'. Received: keys[" + std::to_string(i) +
                            "] = " + std::to_string(keys[i]));
@@ -64,7 +64,7 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
     KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
   }
   ++state_.version;
-  state_.first_tier->BeginUpdate();
+  state_.tiers.first_tier().BeginUpdate();
   const std::vector<IdPartition> partitions =
       PartitionIds({{keys, n, max_partition_bits()}}, executor);
   const IdPartition& partition = partitions[0];
@@ -96,7 +96,8 @@ Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* recor
         }
       });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
-  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? EraseBelow(keys, n) : fetched[0].EraseBelow(this));
+  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? state_.tiers.EraseBelow(keys, n)
+                                        : fetched[0].EraseBelow(this));
   FinishChange(executor);
   return Status::Ok();
 }
@@ -118,11 +119,8 @@ Status EmbeddingTable::Restore(const RuleHistory& history, Executor* executor) {
 
 Status EmbeddingTable::ClearRows(Executor* executor) {
   ++state_.version;
-  state_.staged->Clear();
-  state_.change_log.SetEverything();
   if (state_.filter != nullptr) state_.filter->Clear();
-  for (const auto& store : state_.lower_tiers) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
-  return state_.first_tier->Clear(*state_.initializer, state_.rule->step(), executor);
+  return state_.tiers.Clear(*state_.initializer, state_.rule->step(), executor);
 }
 
 }  // namespace keras_sparse

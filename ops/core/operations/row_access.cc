@@ -74,7 +74,7 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
       asked_(begin),
       found_(begin),
       window_begin_(begin) {
-  table_.state_.first_tier->PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
+  table_.state_.tiers.first_tier().PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
 }
 
 bool RowReader::refused() const {
@@ -89,9 +89,10 @@ void RowReader::FindMore(int64_t first_used) {
     window_begin_ = first_used;
   }
   const int64_t next = found_ + kIndexAhead;
-  if (next < end_) table_.state_.first_tier->PrefetchIndex(ids_ + next, std::min(n, end_ - next));
+  if (next < end_)
+    table_.state_.tiers.first_tier().PrefetchIndex(ids_ + next, std::min(n, end_ - next));
   float** records = window_.data() + (found_ - window_begin_);
-  table_.state_.first_tier->Find(ids_ + found_, n, records);
+  table_.state_.tiers.first_tier().Find(ids_ + found_, n, records);
   int64_t num_missing = 0;
   for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
   found_ += n;
@@ -139,7 +140,7 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
       table_.state_.rule->Read(record, made);
-    } else if (table_.state_.first_tier->Accepts(ids[i])) {
+    } else if (table_.state_.tiers.first_tier().Accepts(ids[i])) {
       default_rows_.Fill(ids[i], table_.dim(), made);
     } else {
       ++counts_.out_of_range;
@@ -170,7 +171,7 @@ RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
       prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
 
 void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
-  table_->state_.first_tier->PrefetchIndex(ids, n);
+  table_->state_.tiers.first_tier().PrefetchIndex(ids, n);
 }
 
 bool RowWriter::may_skip() const {
@@ -180,7 +181,8 @@ bool RowWriter::may_skip() const {
 void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
   AdmissionFilter* filter = table_->state_.filter.get();
   if (filter == nullptr) {
-    for (int64_t i = 0; i < n; ++i) skipped[i] = table_->state_.first_tier->Accepts(ids[i]) ? 0 : 1;
+    for (int64_t i = 0; i < n; ++i)
+      skipped[i] = table_->state_.tiers.first_tier().Accepts(ids[i]) ? 0 : 1;
     return;
   }
   PrefetchIndex(ids, std::min(kBlockRows, n));
@@ -188,7 +190,7 @@ void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
     const int64_t end = std::min(n, begin + kBlockRows);
     PrefetchIndex(ids + end, std::min(kBlockRows, n - end));
     std::array<float*, kBlockRows> records;
-    table_->state_.first_tier->Find(ids + begin, end - begin, records.data());
+    table_->state_.tiers.first_tier().Find(ids + begin, end - begin, records.data());
     for (int64_t i = begin; i < end; ++i) {
       const bool has_row = records[static_cast<size_t>(i - begin)] != nullptr ||
                            (!fetched_.empty() && fetched_.Find(ids[i]) != nullptr);
@@ -203,7 +205,7 @@ void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
 }
 
 Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {
-  return table_->state_.first_tier->FindOrCreate(ids, n, records, created);
+  return table_->state_.tiers.first_tier().FindOrCreate(ids, n, records, created);
 }
 
 void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {

@@ -28,7 +28,7 @@ int64_t TableSnapshot::version() const {
 
 bool TableSnapshot::is_everything_changed() const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
-  return table_->state_.change_log.is_everything();
+  return table_->state_.tiers.change_log().is_everything();
 }
 
 Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
@@ -38,12 +38,12 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
   rows->record_bytes = table_->state_.rule->layout().record_bytes();
   if (cursor == -1) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
-  if (selection.only_changed && table_->state_.change_log.is_everything()) {
+  if (selection.only_changed && table_->state_.tiers.change_log().is_everything()) {
     return FailedPrecondition("table '" + table_->name() +
                               "' must have been saved before its changes can be told");
   }
   if (TierOf(cursor) > 0) return ExportBelow(selection, cursor, max_rows, rows);
-  const FirstTier& tier = *table_->state_.first_tier;
+  const FirstTier& tier = table_->state_.tiers.first_tier();
   std::vector<int64_t> keys;
   std::vector<const float*> records;
   const int64_t next = selection.only_changed
@@ -53,7 +53,7 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
   for (size_t i = 0; i < keys.size(); ++i) {
     Append(keys[i], reinterpret_cast<const char*>(records[i]), rows);
   }
-  const bool has_more = next >= 0 || !table_->state_.lower_tiers.empty();
+  const bool has_more = next >= 0 || !table_->state_.tiers.lower_tiers().empty();
   if (has_more) {
     rows->next_cursor =
         MakeCursor(table_->state_.version, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
@@ -64,7 +64,7 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
 Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
                                   RawRows* rows) const {
   const auto tier = static_cast<size_t>(TierOf(cursor) - 1);
-  const auto& stores = table_->state_.lower_tiers;
+  const auto& stores = table_->state_.tiers.lower_tiers();
   if (tier >= stores.size()) return BadCursor(cursor);
   const RowStore& store = *stores[tier];
   std::vector<int64_t> keys;
@@ -73,12 +73,13 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
   if (selection.only_unlinked && store.links_all()) {
     // None.
   } else if (selection.only_changed) {
-    next = table_->state_.change_log.AppendDemoted(PositionOf(cursor),
-                                                   std::max<int64_t>(1, max_rows), &keys);
+    next = table_->state_.tiers.change_log().AppendDemoted(PositionOf(cursor),
+                                                           std::max<int64_t>(1, max_rows), &keys);
     // Those that have come up again need not be read.
-    keys.erase(std::remove_if(keys.begin(), keys.end(),
-                              [this](int64_t key) { return table_->IsInFirstTier(key); }),
-               keys.end());
+    keys.erase(
+        std::remove_if(keys.begin(), keys.end(),
+                       [this](int64_t key) { return table_->state_.tiers.IsInFirstTier(key); }),
+        keys.end());
     const auto n = static_cast<int64_t>(keys.size());
     records.resize(keys.size() * static_cast<size_t>(rows->record_bytes));
     const auto found = std::make_unique<bool[]>(keys.size());
@@ -92,7 +93,7 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
         (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
     for (size_t i = 0; i < keys.size(); ++i) {
       // What an erase that failed has left below is not the row.
-      if (table_->IsInFirstTier(keys[i])) continue;
+      if (table_->state_.tiers.IsInFirstTier(keys[i])) continue;
       Append(keys[i], records.data() + static_cast<int64_t>(i) * rows->record_bytes, rows);
     }
   }
@@ -107,8 +108,9 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
 std::vector<int64_t> TableSnapshot::ErasedKeys() const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
   std::vector<int64_t> keys;
-  (void)table_->state_.change_log.AppendErased(0, INT64_MAX, &keys);
-  const std::vector<bool> has_row = table_->AreAbove(table_->state_.lower_tiers.size(), keys);
+  (void)table_->state_.tiers.change_log().AppendErased(0, INT64_MAX, &keys);
+  const std::vector<bool> has_row =
+      table_->state_.tiers.AreAbove(table_->state_.tiers.lower_tiers().size(), keys);
   size_t num_gone = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!has_row[i]) keys[num_gone++] = keys[i];
@@ -120,7 +122,7 @@ std::vector<int64_t> TableSnapshot::ErasedKeys() const {
 Status TableSnapshot::LinkFiles(const std::string& path_prefix,
                                 std::vector<LinkedFile>* files) const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
-  for (const auto& store : table_->state_.lower_tiers) {
+  for (const auto& store : table_->state_.tiers.lower_tiers()) {
     KERAS_SPARSE_RETURN_IF_ERROR(store->LinkFiles(path_prefix, files));
   }
   return Status::Ok();
@@ -136,8 +138,7 @@ Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
                               "save again");
   }
   for (EmbeddingTable* table : tables) {
-    table->state_.first_tier->TrackChanges();
-    table->state_.change_log.Begin();
+    table->state_.tiers.TrackChanges();
     ++table->state_.num_saves;
   }
   return Status::Ok();

@@ -39,7 +39,7 @@ Status EmbeddingTable::ImportFilter(const int64_t* keys, const uint32_t* counts,
 }
 
 int EmbeddingTable::max_partition_bits() const {
-  const int bits = state_.first_tier->max_partition_bits();
+  const int bits = state_.tiers.first_tier().max_partition_bits();
   return state_.filter == nullptr ? bits : std::min(bits, state_.filter->max_partition_bits());
 }
 

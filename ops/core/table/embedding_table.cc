@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <shared_mutex>
 #include <utility>
+
+#include "ops/core/base/bytes.h"
 
 namespace keras_sparse {
 
@@ -29,7 +32,8 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
   KERAS_SPARSE_RETURN_IF_ERROR(
       Initializer::Create(options.initializer, &result->state_.initializer));
   result->state_.rule = UpdateRule::None(options.output_dim, options.keeps_gradient_step);
-  KERAS_SPARSE_RETURN_IF_ERROR(result->OpenTiers(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(result->state_.tiers.Open(result->state_.rule->layout(),
+                                                         *result->state_.initializer, executor));
   *table = std::move(result);
   return Status::Ok();
 }
@@ -41,25 +45,12 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (!state_.lower_tiers.empty() && state_.folder == nullptr) {
-    return FailedPrecondition("the rule of table '" + name() +
-                              "' must be set before a lower tier is added to it");
-  }
   ++state_.version;  // records may move even where the rule is refused
-  if (!is_dynamic()) KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(created->layout()));
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.CheckStaticSize(created->layout()));
   // Rows read as they do now: pending moves of a rule that defers them are made first.
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
-  RowStores stores;
-  std::vector<CountedStore*> counted;
-  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(created->layout().record_bytes(), &stores, &counted));
-  KERAS_SPARSE_RETURN_IF_ERROR(RelayoutStores(*created, stores));
   KERAS_SPARSE_RETURN_IF_ERROR(
-      state_.first_tier->Relayout(created->layout(), created->step(), executor));
-  state_.lower_tiers = std::move(stores);
-  state_.counted = std::move(counted);
-  for (CountedStore* store : state_.counted) store->CountAnew();
-  state_.staged->Clear();
-  state_.change_log.SetEverything();
+      state_.tiers.Relayout(state_.rule->layout(), created->layout(), created->step(), executor));
   state_.rule = std::move(created);
   ++state_.rule_generation;
   if (layout != nullptr) {
@@ -84,15 +75,9 @@ uint64_t EmbeddingTable::NextNumber() {
   return next++;
 }
 
-int64_t EmbeddingTable::num_rows() const {
-  int64_t rows = state_.first_tier->num_rows();
-  for (const auto& store : state_.lower_tiers) rows += store->num_rows();
-  return rows;
-}
-
 int64_t EmbeddingTable::size() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return num_rows();
+  return state_.tiers.num_rows();
 }
 
 int64_t EmbeddingTable::record_floats() const {
@@ -112,19 +97,11 @@ RuleHistory EmbeddingTable::history() const {
   return history;
 }
 
-void EmbeddingTable::WaitForWrites() const {
-  // What cannot be written fails the next change. Here it counts where it is.
-  for (const auto& store : state_.lower_tiers) (void)store->Flush();
-}
-
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  WaitForWrites();
-  int64_t bytes = state_.first_tier->bytes() + state_.rule->history_bytes() +
-                  state_.staged->bytes() + state_.change_log.bytes();
-  for (const auto& store : state_.lower_tiers) bytes += store->bytes() + store->memory_bytes();
-  return {num_rows(),
-          bytes,
+  state_.tiers.WaitForWrites();
+  return {state_.tiers.num_rows(),
+          state_.tiers.bytes() + state_.rule->history_bytes(),
           state_.lookups,
           state_.hits,
           state_.created_rows,
@@ -132,21 +109,21 @@ TableStats EmbeddingTable::stats() const {
           state_.filtered_ids,
           state_.filter == nullptr ? 0 : state_.filter->num_waiting(),
           state_.filter == nullptr ? 0 : state_.filter->bytes(),
-          state_.waited_ns,
+          *state_.tiers.waited_ns(),
           state_.evicted_rows,
-          std::max(state_.peak_first_tier_bytes, state_.first_tier->bytes())};
+          state_.tiers.peak_first_tier_bytes()};
 }
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  WaitForWrites();
+  state_.tiers.WaitForWrites();
   std::vector<TierStats> tiers(1);
   tiers[0].tier = "dram";
-  tiers[0].rows = state_.first_tier->num_rows();
-  tiers[0].bytes = state_.first_tier->bytes();
+  tiers[0].rows = state_.tiers.first_tier().num_rows();
+  tiers[0].bytes = state_.tiers.first_tier().bytes();
   tiers[0].hits = state_.hits - state_.lower_hits;
   tiers[0].misses = state_.lookups - state_.out_of_range_ids - tiers[0].hits;
-  for (const CountedStore* store : state_.counted) {
+  for (const CountedStore* store : state_.tiers.counted_stores()) {
     const StoreCounts counts = store->counts();
     TierStats tier;
     tier.tier = store->tier();
@@ -167,6 +144,64 @@ std::vector<TierStats> EmbeddingTable::tier_stats() const {
     tiers.push_back(tier);
   }
   return tiers;
+}
+
+int64_t EmbeddingTable::first_tier_bytes() const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  return state_.tiers.first_tier().bytes();
+}
+
+int64_t EmbeddingTable::CountInFirstTier(const int64_t* keys, int64_t n) const {
+  std::shared_lock<TableMutex> lock(mutex_);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) count += state_.tiers.IsInFirstTier(keys[i]) ? 1 : 0;
+  return count;
+}
+
+Status EmbeddingTable::BeginChange(Executor* executor) {
+  if (!state_.is_unfinished) return Status::Ok();
+  ++state_.version;  // rows may move even where the change is refused
+  KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.DemoteExcess(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.CheckMemory());
+  state_.is_unfinished = false;
+  return Status::Ok();
+}
+
+void EmbeddingTable::FinishChange(Executor* executor) {
+  // Before rows leave it.
+  state_.tiers.SeeFirstTierBytes();
+  const Status bounded = BoundHistory(executor);
+  const Status demoted = state_.tiers.DemoteExcess(executor);
+  state_.is_unfinished = !bounded.ok() || !demoted.ok() || !state_.tiers.CheckMemory().ok();
+}
+
+Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  return state_.tiers.AddLowerTier(std::move(store), state_.rule->layout().record_bytes());
+}
+
+Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (state_.tiers.lower_tiers().empty()) {
+    return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
+  }
+  const auto record_bytes = static_cast<size_t>(state_.rule->layout().record_bytes());
+  std::vector<int64_t> held;
+  std::unique_ptr<char[]> records;
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * static_cast<int64_t>(record_bytes), &records));
+  for (int64_t i = 0; i < n; ++i) {
+    float* record = nullptr;
+    state_.tiers.first_tier().Find(keys + i, 1, &record);
+    if (record == nullptr) continue;
+    std::memcpy(records.get() + held.size() * record_bytes, record, record_bytes);
+    held.push_back(keys[i]);
+  }
+  ++state_.version;
+  // Erased above only once it is safe below.
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.PutBelow(held, std::move(records)));
+  for (const int64_t key : held) state_.tiers.first_tier().Erase(key);
+  return Status::Ok();
 }
 
 TableLocks::TableLocks(std::vector<EmbeddingTable*> tables, Mode mode)

@@ -184,21 +184,6 @@ class EmbeddingTable {
   static uint64_t NextNumber();
 
   // All of these need the lock.
-  Status OpenTiers(Executor* executor);
-  int64_t first_tier_size() const;
-  // ResourceExhausted if a table in memory alone is larger than its size; a static one, with such
-  // records, is asked before it is made.
-  Status CheckMemory() const;
-  Status CheckStaticSize(const RecordLayout& layout) const;
-  // Opens the lower tiers of the options for records of this size, as one store.
-  Status OpenStores(int64_t record_bytes, RowStores* stores, std::vector<CountedStore*>* counted);
-  // Fills such stores from those there are.
-  Status RelayoutStores(const UpdateRule& rule, const RowStores& stores) const;
-  // Moves what the first tier holds beyond its size to the next one.
-  Status DemoteExcess(Executor* executor);
-  // Copies rows of the first tier to the next one, for them to leave it. If that fails, the next
-  // one has none of them.
-  Status PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records);
   // Before and after rows are changed. What has been changed stays, so a lower tier that fails
   // afterwards, because it is full perhaps, fails the next change, before that has begun.
   Status BeginChange(Executor* executor);
@@ -207,8 +192,6 @@ class EmbeddingTable {
   // that these keys lack. ResourceExhausted if it cannot. Changes nothing.
   Status FindRoom(const int64_t* keys, int64_t n, Executor* executor,
                   EvictionCandidates* leaving) const;
-  // The distinct ones of these keys that have no row, sorted.
-  std::vector<int64_t> KeysWithoutRow(const int64_t* keys, int64_t n, Executor* executor) const;
   Status RowLimitError(int64_t num_new, int64_t num_leaving) const;
   // The rows that a policy lets go, but for those of some keys, which are sorted.
   Status FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
@@ -216,16 +199,6 @@ class EmbeddingTable {
                      ExportedRows* rows = nullptr) const;
   Status EvictRows(const EvictionCandidates& leaving, Executor* executor);
   Status CheckEviction(const EvictionPolicy& policy) const;
-  // Keeps which of these rows have changed, before they leave the first tier.
-  void LogDemoted(const std::vector<int64_t>& keys);
-  bool IsInFirstTier(int64_t key) const;
-  bool HasRowsBelow() const;
-  // Whether the first tier, or one of this many lower ones, has each of the keys.
-  std::vector<bool> AreAbove(size_t tier, const std::vector<int64_t>& keys) const;
-  // Until lower tiers have what is on its way to them.
-  void WaitForWrites() const;
-  // Drops the rows of these keys from all lower tiers.
-  Status EraseBelow(const int64_t* keys, int64_t n);
   // Steps of the table since the row had a gradient.
   uint32_t AgeOf(const float* record) const {
     return state_.num_steps - state_.rule->layout().GradientStep(record);
@@ -233,8 +206,6 @@ class EmbeddingTable {
   // The finest cut of an update into parts.
   int max_partition_bits() const;
   Status CheckCursor(int64_t cursor) const;
-  // Drops the rows of these keys, of which the first `num_above` may be in the first tier.
-  Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
   Status CheckRecords(const float* records, int64_t n, int64_t width) const;
   Status ClearRows(Executor* executor);
   Status CheckKeys(const int64_t* keys, int64_t n) const;
@@ -245,14 +216,13 @@ class EmbeddingTable {
   Status CatchUpStore(RowStore* store, Executor* executor) const;
   // Does so once the rule remembers much beside the rows, and lets it forget.
   Status BoundHistory(Executor* executor);
-  int64_t num_rows() const;
 
-  TableOptions options_;
+  const TableOptions options_;
   OutputBytes output_bytes_;
   const uint64_t number_ = NextNumber();
 
   mutable TableMutex mutex_;
-  TableState state_;  // the lock's
+  TableState state_{options_};  // the lock's
 };
 
 // Locks the tables of an op, each once and in one order, so that ops over the same tables cannot

@@ -1,20 +1,11 @@
 // EmbeddingTable: how many rows it may have.
 #include <algorithm>
-#include <array>
-#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "ops/core/math/prefetch.h"
 #include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
-namespace {
-
-constexpr int64_t kNanosecondsPerKey = 20;
-
-}  // namespace
-
 Status EmbeddingTable::SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPolicy> policy) {
   if (!is_dynamic()) {
     return Status(StatusCode::kUnimplemented,
@@ -34,38 +25,6 @@ Status EmbeddingTable::SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPol
   return Status::Ok();
 }
 
-std::vector<int64_t> EmbeddingTable::KeysWithoutRow(const int64_t* keys, int64_t n,
-                                                    Executor* executor) const {
-  std::mutex mutex;
-  std::vector<int64_t> without;
-  executor->ParallelFor(n, kNanosecondsPerKey, [&](int64_t begin, int64_t end) {
-    std::vector<int64_t> missing;
-    std::array<float*, kBlockRows> records;
-    state_.first_tier->PrefetchIndex(keys + begin, std::min(kBlockRows, end - begin));
-    for (; begin < end; begin += kBlockRows) {
-      const int64_t size = std::min(kBlockRows, end - begin);
-      state_.first_tier->PrefetchIndex(keys + begin + size,
-                                       std::min(kBlockRows, end - begin - size));
-      state_.first_tier->Find(keys + begin, size, records.data());
-      for (int64_t i = 0; i < size; ++i) {
-        if (records[static_cast<size_t>(i)] == nullptr) missing.push_back(keys[begin + i]);
-      }
-    }
-    const std::lock_guard<std::mutex> lock(mutex);
-    without.insert(without.end(), missing.begin(), missing.end());
-  });
-  std::sort(without.begin(), without.end());
-  without.erase(std::unique(without.begin(), without.end()), without.end());
-  if (state_.lower_tiers.empty() || without.empty()) return without;
-  const std::vector<bool> have_row = AreAbove(state_.lower_tiers.size(), without);
-  size_t kept = 0;
-  for (size_t i = 0; i < without.size(); ++i) {
-    if (!have_row[i]) without[kept++] = without[i];
-  }
-  without.resize(kept);
-  return without;
-}
-
 Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const {
   const std::string leaving =
       state_.limit_policy == nullptr
@@ -76,21 +35,23 @@ Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const
       "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "
       "layers), an `eviction` policy that lets enough go, or an `admission` filter. The update "
       "made and changed no row. Received: max_rows=" +
-      std::to_string(state_.max_rows) + " where the table has " + std::to_string(num_rows()) +
-      " rows" + leaving + " and " + std::to_string(num_new) + " keys are new");
+      std::to_string(state_.max_rows) + " where the table has " +
+      std::to_string(state_.tiers.num_rows()) + " rows" + leaving + " and " +
+      std::to_string(num_new) + " keys are new");
 }
 
 Status EmbeddingTable::FindRoom(const int64_t* keys, int64_t n, Executor* executor,
                                 EvictionCandidates* leaving) const {
-  if (state_.max_rows == INT64_MAX || n <= state_.max_rows - num_rows()) return Status::Ok();
-  std::vector<int64_t> without = KeysWithoutRow(keys, n, executor);
+  if (state_.max_rows == INT64_MAX || n <= state_.max_rows - state_.tiers.num_rows())
+    return Status::Ok();
+  std::vector<int64_t> without = state_.tiers.KeysWithoutRow(keys, n, executor);
   if (state_.filter != nullptr) {
     const auto waits = [this](int64_t key) { return !state_.filter->WouldAdmit(key); };
     without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   }
   const auto num_new = static_cast<int64_t>(without.size());
   const auto has_room = [&] {
-    const int64_t num_left = num_rows() - static_cast<int64_t>(leaving->keys.size());
+    const int64_t num_left = state_.tiers.num_rows() - static_cast<int64_t>(leaving->keys.size());
     return num_new == 0 || num_new <= state_.max_rows - num_left;
   };
   if (has_room()) return Status::Ok();

@@ -17,11 +17,11 @@ constexpr int64_t kHistoryShare = 100;
 
 Status EmbeddingTable::CatchUpAll(Executor* executor) {
   if (!state_.rule->defers_moves()) return Status::Ok();
-  state_.staged->Clear();
+  state_.tiers.staged().Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = state_.first_tier->Walk(cursor, kChunkRows, &keys, &records);
+    cursor = state_.tiers.first_tier().Walk(cursor, kChunkRows, &keys, &records);
     executor->ParallelFor(
         static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
         [&](int64_t begin, int64_t end) {
@@ -30,7 +30,7 @@ Status EmbeddingTable::CatchUpAll(Executor* executor) {
           }
         });
   }
-  for (const auto& store : state_.lower_tiers) {
+  for (const auto& store : state_.tiers.lower_tiers()) {
     KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(store.get(), executor));
   }
   return Status::Ok();
@@ -66,11 +66,11 @@ Status EmbeddingTable::BoundHistory(Executor* executor) {
   const int64_t history_bytes = state_.rule->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.
-  const int64_t row_bytes = num_rows() * state_.rule->layout().record_bytes();
+  const int64_t row_bytes = state_.tiers.num_rows() * state_.rule->layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
   // Records of a checkpoint lie further back than what the rule knows now.
-  state_.change_log.SetEverything();
+  state_.tiers.SetEverythingChanged();
   state_.rule->ForgetSteps();
   return Status::Ok();
 }

@@ -30,6 +30,8 @@ struct TableOptions {
   StorageOptions storage;
   // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
   bool keeps_gradient_step = false;
+
+  bool is_dynamic() const { return input_dim < 0; }
 };
 
 }  // namespace keras_sparse

@@ -5,22 +5,20 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "ops/core/admission/admission_filter.h"
 #include "ops/core/eviction/eviction_policy.h"
-#include "ops/core/files/storage_folder.h"
-#include "ops/core/first_tier/first_tier.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/initializer.h"
-#include "ops/core/stores/counted_store.h"
-#include "ops/core/stores/row_store.h"
-#include "ops/core/table/change_log.h"
-#include "ops/core/table/staged_records.h"
+#include "ops/core/table/table_options.h"
+#include "ops/core/table/tier_stack.h"
 
 namespace keras_sparse {
 
 struct TableState {
+  explicit TableState(const TableOptions& options) : tiers(options) {}
+
+  TierStack tiers;
   std::unique_ptr<Initializer> initializer;
   // What a key without a row reads as; null for its initial row.
   std::unique_ptr<Initializer> default_rows;
@@ -30,26 +28,15 @@ struct TableState {
   std::unique_ptr<AdmissionFilter> filter;  // null if every key may have a row
   int64_t max_rows = INT64_MAX;
   std::unique_ptr<EvictionPolicy> limit_policy;  // null if the limit lets no row go
-  std::unique_ptr<FirstTier> first_tier;
-  std::unique_ptr<StorageFolder> folder;
-  int64_t num_stores_opened = 0;
-  // From the fastest to the slowest. A key's row is in the first tier that has the key. Those of
-  // the options are one store; `counted` has each of them.
-  RowStores lower_tiers;
-  std::vector<CountedStore*> counted;
-  const std::shared_ptr<StagedRecords> staged = std::make_shared<StagedRecords>();
-  ChangeLog change_log;
-  int64_t num_saves = 0;       // that TableSnapshot::MarkSaved has been told of
-  bool is_restoring = false;   // records that come may be as old as the history
-  bool is_unfinished = false;  // the last change left something to do
-  int64_t peak_first_tier_bytes = 0;
+  int64_t num_saves = 0;                         // that TableSnapshot::MarkSaved has been told of
+  bool is_restoring = false;                     // records that come may be as old as the history
+  bool is_unfinished = false;                    // the last change left something to do
   int64_t version = 0;
   uint32_t num_steps = 0;  // updates so far, whatever the rule; wraps
 
   mutable std::atomic<int64_t> lookups{0};
   mutable std::atomic<int64_t> hits{0};
   mutable std::atomic<int64_t> lower_hits{0};  // of these, in lower tiers
-  mutable std::atomic<int64_t> waited_ns{0};
   mutable std::atomic<int64_t> out_of_range_ids{0};
   std::atomic<int64_t> created_rows{0};
   std::atomic<int64_t> filtered_ids{0};
