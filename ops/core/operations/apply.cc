@@ -119,7 +119,7 @@ Status GradientApplier::PartitionUpdate::Run() {
       Update(blocks[current], begin, end);
     }
   }
-  table_->state_.created_rows.fetch_add(writer_.num_created(), std::memory_order_relaxed);
+  table_->state_.counters.created_rows.fetch_add(writer_.num_created(), std::memory_order_relaxed);
   return status;
 }
 
@@ -129,7 +129,7 @@ void GradientApplier::PartitionUpdate::FindSkipped() {
   const int64_t num_unique = gradients_.num_unique();
   scratch_.skipped.resize(static_cast<size_t>(num_unique));
   writer_.FindSkipped(gradients_.unique_ids(), num_unique, scratch_.skipped.data());
-  table_->state_.filtered_ids.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
+  table_->state_.counters.filtered_ids.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
 }
 
 Status GradientApplier::PartitionUpdate::Locate(Block* block) {
@@ -166,23 +166,23 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   float* const* records = block.records.data() + begin;
   writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
   gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
-  table_->state_.rule->Update(records, grads.data(), end - begin);
+  table_->state_.rule().Update(records, grads.data(), end - begin);
   if (!table_->options_.keeps_gradient_step) return;
   for (int64_t i = begin; i < end; ++i) {
-    table_->state_.rule->layout().SetGradientStep(block.records[static_cast<size_t>(i)],
-                                                  table_->state_.num_steps);
+    table_->state_.layout().SetGradientStep(block.records[static_cast<size_t>(i)],
+                                            table_->state_.rule_state.num_steps());
   }
 }
 
 Status GradientApplier::Check() const {
   for (const ApplyRequest& request : requests_) {
-    const UpdateRule& rule = *request.table->state_.rule;
-    if (request.table->state_.rule_generation == 0) {
+    const UpdateRule& rule = request.table->state_.rule();
+    if (request.table->state_.rule_state.generation() == 0) {
       return FailedPrecondition("table '" + request.table->name() +
                                 "' must be given an update rule before it is updated: build an "
                                 "optimizer of keras_sparse on it");
     }
-    if (request.rule_generation != request.table->state_.rule_generation) {
+    if (request.rule_generation != request.table->state_.rule_state.generation()) {
       return FailedPrecondition("table '" + request.table->name() +
                                 "' must keep the slots of the optimizer that updates it, but "
                                 "another one was built on it since and gave it slots of its own. "
@@ -219,32 +219,32 @@ Status GradientApplier::Run() {
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   for (const ApplyRequest& request : requests_) {
-    request.table->state_.is_restoring = false;
-    KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
+    request.table->state_.rule_state.EndRestoring();
+    KERAS_SPARSE_RETURN_IF_ERROR(request.table->state_.BeginChange(executor_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(table_ids));
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
   for (const ApplyRequest& request : requests_) {
-    request.table->state_.rule->BeginStep(request.numbers);
+    request.table->state_.rule_state.BeginStep(request.numbers);
     request.table->state_.tiers.first_tier().BeginUpdate();
-    if (request.table->state_.filter != nullptr) request.table->state_.filter->BeginStep();
+    request.table->state_.gate.BeginStep();
     ++request.table->state_.version;
-    ++request.table->state_.num_steps;
   }
   const Status updated = UpdateRows(fetched);
-  executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t r = begin; r < end; ++r) {
-                             requests_[static_cast<size_t>(r)].table->state_.rule->FinishStep();
-                           }
-                         });
+  executor_->ParallelFor(
+      static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          requests_[static_cast<size_t>(r)].table->state_.rule_state.FinishStep();
+        }
+      });
   Status status = updated;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const Status erased = fetched[r].EraseBelow(requests_[r].table);
     if (status.ok()) status = erased;
-    requests_[r].table->FinishChange(executor_);
+    requests_[r].table->state_.FinishChange(executor_);
   }
   return status;
 }
@@ -254,7 +254,7 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   for (size_t r = 0; r < requests_.size(); ++r) {
     const ApplyRequest& request = requests_[r];
     lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
-                     request.table->max_partition_bits(), sources_[r].names()});
+                     request.table->state_.max_partition_bits(), sources_[r].names()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;

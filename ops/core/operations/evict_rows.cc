@@ -14,7 +14,7 @@ class TableEvictor {
   TableEvictor(const EmbeddingTable& table, const EvictionPolicy& policy,
                const std::vector<int64_t>& kept, Executor* executor, ExportedRows* rows)
       : table_(table),
-        rule_(*table.state_.rule),
+        rule_(table.state_.rule()),
         policy_(policy),
         kept_(kept),
         executor_(executor),
@@ -58,7 +58,7 @@ void TableEvictor::Judge(const std::vector<int64_t>& keys,
             rule_.Read(row, made.data());
             row = made.data();
           }
-          leaves[i] = policy_.Evicts(table_.AgeOf(records[i]), row, dim) ? 1 : 0;
+          leaves[i] = policy_.Evicts(table_.state_.rule_state.AgeOf(records[i]), row, dim) ? 1 : 0;
         }
       });
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -118,12 +118,10 @@ Status EmbeddingTable::EvictRows(const EvictionCandidates& leaving, Executor* ex
   if (leaving.keys.empty()) return Status::Ok();
   ++state_.version;
   KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.EraseEverywhere(leaving.keys, leaving.num_above));
-  if (state_.filter != nullptr) {
-    for (const int64_t key : leaving.keys) state_.filter->Forget(key);
-  }
-  state_.evicted_rows += static_cast<int64_t>(leaving.keys.size());
+  for (const int64_t key : leaving.keys) state_.gate.Forget(key);
+  state_.counters.evicted_rows += static_cast<int64_t>(leaving.keys.size());
   // There may be room now for what the last change left to do.
-  FinishChange(executor);
+  state_.FinishChange(executor);
   return Status::Ok();
 }
 
@@ -137,7 +135,7 @@ Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* execu
   KERAS_SPARSE_RETURN_IF_ERROR(
       state_.tiers.EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
   // There may be room now for what the last change left to do.
-  FinishChange(executor);
+  state_.FinishChange(executor);
   return Status::Ok();
 }
 
@@ -164,7 +162,7 @@ Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor, i
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   if (rows != nullptr) {
     *rows = ExportedRows();
-    rows->record_floats = state_.rule->layout().record_floats();
+    rows->record_floats = state_.layout().record_floats();
   }
   EvictionCandidates leaving;
   KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving, rows));

@@ -39,11 +39,10 @@ std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
 // What follows returns false if the table refuses an id.
 
 // Ends a run of lookups.
-bool FinishLookups(const EmbeddingTable& table, const RowReader& reader, int64_t lookups,
-                   bool stream) {
+bool FinishLookups(const RowReader& reader, int64_t lookups, bool stream) {
   if (stream) StreamingDone();
   if (reader.refused()) return false;
-  AddToStats(table, lookups, reader.counts());
+  reader.CountLookups(lookups);
   return true;
 }
 
@@ -63,7 +62,7 @@ bool CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const 
       }
     }
   }
-  return FinishLookups(*request.table, reader, run.last_bag - run.first_bag, stream);
+  return FinishLookups(reader, run.last_bag - run.first_bag, stream);
 }
 
 bool PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
@@ -89,7 +88,7 @@ bool PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const 
     }
     add(end - at, {sum_so_far, request.rows + bag * dim, bags.Scale(bag), stream});
   }
-  return FinishLookups(*request.table, reader, last - first, stream);
+  return FinishLookups(reader, last - first, stream);
 }
 
 bool WeightsGradientRun(const WeightsGradientRequest& request, const FetchedRecords& fetched,

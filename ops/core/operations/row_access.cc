@@ -60,12 +60,11 @@ RowReader::RowReader(const EmbeddingTable& table, const FetchedRecords& fetched,
                      int64_t begin, int64_t end)
     : table_(table),
       fetched_(fetched),
-      default_rows_(table.state_.default_rows == nullptr ? *table.state_.initializer
-                                                         : *table.state_.default_rows),
-      moves_rows_(table.state_.rule->moves_rows()),
-      prefetch_bytes_(BytesToPrefetch(
-          moves_rows_ ? table.state_.rule->layout().record_bytes() : 4 * table.dim(),
-          table.state_.rule->layout().record_bytes())),
+      default_rows_(table.state_.gate.default_rows()),
+      moves_rows_(table.state_.rule().moves_rows()),
+      prefetch_bytes_(
+          BytesToPrefetch(moves_rows_ ? table.state_.layout().record_bytes() : 4 * table.dim(),
+                          table.state_.layout().record_bytes())),
       level_(LevelOf(prefetch_bytes_)),
       rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
       ids_(ids),
@@ -107,7 +106,7 @@ float* RowReader::Made(int64_t i) {
 
 const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
   // First which ones, and that without a branch: no guess would be right often enough.
-  const UpdateRule& rule = *table_.state_.rule;
+  const UpdateRule& rule = table_.state_.rule();
   std::array<int64_t, kMaxRows> stale;
   size_t num_stale = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -128,7 +127,7 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
     const float* record = records[i];
     if (record != nullptr) {
       ++counts_.hits;
-      if (!moves_rows_ || table_.state_.rule->IsCurrent(record)) {
+      if (!moves_rows_ || table_.state_.rule().IsCurrent(record)) {
         rows_[static_cast<size_t>(i)] = record;
         continue;
       }
@@ -139,7 +138,7 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
     float* made = Made(i);
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
-      table_.state_.rule->Read(record, made);
+      table_.state_.rule().Read(record, made);
     } else if (table_.state_.tiers.first_tier().Accepts(ids[i])) {
       default_rows_.Fill(ids[i], table_.dim(), made);
     } else {
@@ -150,23 +149,12 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
   return rows_.data();
 }
 
-void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts) {
-  table.state_.lookups.fetch_add(lookups, std::memory_order_relaxed);
-  table.state_.hits.fetch_add(counts.hits + counts.lower_hits, std::memory_order_relaxed);
-  if (counts.lower_hits > 0) {
-    table.state_.lower_hits.fetch_add(counts.lower_hits, std::memory_order_relaxed);
-  }
-  if (counts.out_of_range > 0) {
-    table.state_.out_of_range_ids.fetch_add(counts.out_of_range, std::memory_order_relaxed);
-  }
-}
-
 RowWriter::RowWriter(EmbeddingTable* table, const FetchedRecords& fetched)
     : table_(table),
       fetched_(fetched),
-      defers_moves_(table->state_.rule->defers_moves()),
-      prefetch_bytes_(BytesToPrefetch(table->state_.rule->layout().record_bytes(),
-                                      table->state_.rule->layout().record_bytes())),
+      defers_moves_(table->state_.rule().defers_moves()),
+      prefetch_bytes_(BytesToPrefetch(table->state_.layout().record_bytes(),
+                                      table->state_.layout().record_bytes())),
       // A record is written back too, and its gradient comes as well.
       prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
 
@@ -175,11 +163,11 @@ void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
 }
 
 bool RowWriter::may_skip() const {
-  return table_->out_of_range_is_zero() || table_->state_.filter != nullptr;
+  return table_->out_of_range_is_zero() || table_->state_.gate.filter() != nullptr;
 }
 
 void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
-  AdmissionFilter* filter = table_->state_.filter.get();
+  AdmissionFilter* filter = table_->state_.gate.filter();
   if (filter == nullptr) {
     for (int64_t i = 0; i < n; ++i)
       skipped[i] = table_->state_.tiers.first_tier().Accepts(ids[i]) ? 0 : 1;
@@ -209,7 +197,7 @@ Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* c
 }
 
 void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
-  const UpdateRule& rule = *table_->state_.rule;
+  const UpdateRule& rule = table_->state_.rule();
   for (int64_t i = 0; i < n; ++i) {
     if (created[i]) {
       const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
@@ -217,9 +205,9 @@ void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, co
         std::copy_n(reinterpret_cast<const char*>(fetched), rule.layout().record_bytes(),
                     reinterpret_cast<char*>(records[i]));
       } else {
-        table_->state_.initializer->Fill(ids[i], table_->dim(), records[i]);
+        table_->state_.gate.initializer().Fill(ids[i], table_->dim(), records[i]);
         rule.layout().InitializeSlots(records[i], rule.step());
-        if (table_->state_.filter != nullptr) table_->state_.filter->Forget(ids[i]);
+        table_->state_.gate.Forget(ids[i]);
         ++num_created_;
       }
     }

@@ -26,16 +26,6 @@ Status OutOfRangeError(const TableIds& list);
 // OutOfRangeError of the first list that has a refused id.
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
 
-// What a loop over ids has seen, added to the table's statistics at its end.
-struct ReadCounts {
-  int64_t hits = 0;        // in the first tier
-  int64_t lower_hits = 0;  // below it
-  int64_t out_of_range = 0;
-};
-
-// Adds what a run of lookups has seen to the table's statistics.
-void AddToStats(const EmbeddingTable& table, int64_t lookups, const ReadCounts& counts);
-
 // Reads the rows of a list of ids, one after another. Those of the ids to come are on their way
 // from memory meanwhile: for each row that is used another one is asked for, so that memory always
 // has something to do. The table's lock is held. One object a thread.
@@ -65,7 +55,8 @@ class RowReader {
     return moves_rows_ ? ReadRecords(records, n) : records;
   }
 
-  const ReadCounts& counts() const { return counts_; }
+  // Adds what it has read to the table's statistics, as so many lookups.
+  void CountLookups(int64_t n) const { table_.state_.counters.AddLookups(n, counts_); }
   // Whether an id that was read is outside a table that refuses such.
   bool refused() const;
 

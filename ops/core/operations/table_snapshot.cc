@@ -35,9 +35,9 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
                              RawRows* rows) const {
   std::shared_lock<TableMutex> lock(table_->mutex_);
   *rows = RawRows();
-  rows->record_bytes = table_->state_.rule->layout().record_bytes();
+  rows->record_bytes = table_->state_.layout().record_bytes();
   if (cursor == -1) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
+  KERAS_SPARSE_RETURN_IF_ERROR(table_->state_.CheckCursor(cursor));
   if (selection.only_changed && table_->state_.tiers.change_log().is_everything()) {
     return FailedPrecondition("table '" + table_->name() +
                               "' must have been saved before its changes can be told");

@@ -29,11 +29,7 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
             std::to_string(options.input_dim));
   }
   std::unique_ptr<EmbeddingTable> result(new EmbeddingTable(options));
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      Initializer::Create(options.initializer, &result->state_.initializer));
-  result->state_.rule = UpdateRule::None(options.output_dim, options.keeps_gradient_step);
-  KERAS_SPARSE_RETURN_IF_ERROR(result->state_.tiers.Open(result->state_.rule->layout(),
-                                                         *result->state_.initializer, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(result->state_.Open(executor));
   *table = std::move(result);
   return Status::Ok();
 }
@@ -48,16 +44,15 @@ Status EmbeddingTable::SetRule(const RuleOptions& rule, Executor* executor, Rule
   ++state_.version;  // records may move even where the rule is refused
   KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.CheckStaticSize(created->layout()));
   // Rows read as they do now: pending moves of a rule that defers them are made first.
-  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(state_.rule_state.CatchUpAll(&state_.tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(
-      state_.tiers.Relayout(state_.rule->layout(), created->layout(), created->step(), executor));
-  state_.rule = std::move(created);
-  ++state_.rule_generation;
+      state_.tiers.Relayout(state_.layout(), created->layout(), created->step(), executor));
+  state_.rule_state.Set(std::move(created));
   if (layout != nullptr) {
-    *layout = {state_.rule_generation, {}, state_.rule->layout().record_floats()};
-    for (const Slot& slot : state_.rule->layout().slots()) layout->slot_names.push_back(slot.name);
+    *layout = {state_.rule_state.generation(), {}, state_.layout().record_floats()};
+    for (const Slot& slot : state_.layout().slots()) layout->slot_names.push_back(slot.name);
   }
-  FinishChange(executor);
+  state_.FinishChange(executor);
   return Status::Ok();
 }
 
@@ -66,7 +61,7 @@ Status EmbeddingTable::SetInitializer(const InitializerOptions& options) {
   KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options, &created));
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
   ++state_.version;
-  state_.initializer = std::move(created);
+  state_.gate.SetInitializer(std::move(created));
   return Status::Ok();
 }
 
@@ -82,36 +77,28 @@ int64_t EmbeddingTable::size() const {
 
 int64_t EmbeddingTable::record_floats() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return state_.rule->layout().record_floats();
+  return state_.layout().record_floats();
 }
 
 int64_t EmbeddingTable::rule_generation() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  return state_.rule_generation;
+  return state_.rule_state.generation();
 }
 
 RuleHistory EmbeddingTable::history() const {
   std::shared_lock<TableMutex> lock(mutex_);
-  RuleHistory history = state_.rule->history();
-  history.table_step = state_.num_steps;
-  return history;
+  return state_.rule_state.history();
 }
 
 TableStats EmbeddingTable::stats() const {
   std::shared_lock<TableMutex> lock(mutex_);
   state_.tiers.WaitForWrites();
-  return {state_.tiers.num_rows(),
-          state_.tiers.bytes() + state_.rule->history_bytes(),
-          state_.lookups,
-          state_.hits,
-          state_.created_rows,
-          state_.out_of_range_ids,
-          state_.filtered_ids,
-          state_.filter == nullptr ? 0 : state_.filter->num_waiting(),
-          state_.filter == nullptr ? 0 : state_.filter->bytes(),
-          *state_.tiers.waited_ns(),
-          state_.evicted_rows,
-          state_.tiers.peak_first_tier_bytes()};
+  return {state_.tiers.num_rows(),      state_.tiers.bytes() + state_.rule().history_bytes(),
+          state_.counters.lookups,      state_.counters.hits,
+          state_.counters.created_rows, state_.counters.out_of_range_ids,
+          state_.counters.filtered_ids, state_.gate.num_waiting(),
+          state_.gate.filter_bytes(),   *state_.tiers.waited_ns(),
+          state_.counters.evicted_rows, state_.tiers.peak_first_tier_bytes()};
 }
 
 std::vector<TierStats> EmbeddingTable::tier_stats() const {
@@ -121,8 +108,8 @@ std::vector<TierStats> EmbeddingTable::tier_stats() const {
   tiers[0].tier = "dram";
   tiers[0].rows = state_.tiers.first_tier().num_rows();
   tiers[0].bytes = state_.tiers.first_tier().bytes();
-  tiers[0].hits = state_.hits - state_.lower_hits;
-  tiers[0].misses = state_.lookups - state_.out_of_range_ids - tiers[0].hits;
+  tiers[0].hits = state_.counters.hits - state_.counters.lower_hits;
+  tiers[0].misses = state_.counters.lookups - state_.counters.out_of_range_ids - tiers[0].hits;
   for (const CountedStore* store : state_.tiers.counted_stores()) {
     const StoreCounts counts = store->counts();
     TierStats tier;
@@ -158,27 +145,9 @@ int64_t EmbeddingTable::CountInFirstTier(const int64_t* keys, int64_t n) const {
   return count;
 }
 
-Status EmbeddingTable::BeginChange(Executor* executor) {
-  if (!state_.is_unfinished) return Status::Ok();
-  ++state_.version;  // rows may move even where the change is refused
-  KERAS_SPARSE_RETURN_IF_ERROR(BoundHistory(executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.DemoteExcess(executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.CheckMemory());
-  state_.is_unfinished = false;
-  return Status::Ok();
-}
-
-void EmbeddingTable::FinishChange(Executor* executor) {
-  // Before rows leave it.
-  state_.tiers.SeeFirstTierBytes();
-  const Status bounded = BoundHistory(executor);
-  const Status demoted = state_.tiers.DemoteExcess(executor);
-  state_.is_unfinished = !bounded.ok() || !demoted.ok() || !state_.tiers.CheckMemory().ok();
-}
-
 Status EmbeddingTable::AddLowerTier(std::unique_ptr<RowStore> store) {
   const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  return state_.tiers.AddLowerTier(std::move(store), state_.rule->layout().record_bytes());
+  return state_.tiers.AddLowerTier(std::move(store), state_.layout().record_bytes());
 }
 
 Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
@@ -186,7 +155,7 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   if (state_.tiers.lower_tiers().empty()) {
     return FailedPrecondition("table '" + name() + "' must have a lower tier to demote rows to");
   }
-  const auto record_bytes = static_cast<size_t>(state_.rule->layout().record_bytes());
+  const auto record_bytes = static_cast<size_t>(state_.layout().record_bytes());
   std::vector<int64_t> held;
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * static_cast<int64_t>(record_bytes), &records));
@@ -202,6 +171,103 @@ Status EmbeddingTable::Demote(const int64_t* keys, int64_t n) {
   KERAS_SPARSE_RETURN_IF_ERROR(state_.tiers.PutBelow(held, std::move(records)));
   for (const int64_t key : held) state_.tiers.first_tier().Erase(key);
   return Status::Ok();
+}
+
+Status EmbeddingTable::SetFilter(const FilterOptions& options) {
+  if (!is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "an admission filter must be that of a dynamic table: all ids of a static one "
+                  "have rows. Give table '" +
+                      name() +
+                      "' input_dim=None. Received: input_dim=" + std::to_string(input_dim()));
+  }
+  std::unique_ptr<AdmissionFilter> filter;
+  KERAS_SPARSE_RETURN_IF_ERROR(AdmissionFilter::Create(options, &filter));
+  std::unique_ptr<Initializer> default_rows;
+  if (!options.reads_initial_rows) {
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        Initializer::Create({"constant", options.default_value}, &default_rows));
+  }
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  ++state_.version;
+  state_.gate.SetFilter(std::move(filter), std::move(default_rows));
+  return Status::Ok();
+}
+
+Status EmbeddingTable::ImportFilter(const int64_t* keys, const uint32_t* counts, int64_t n) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  if (state_.gate.filter() == nullptr) {
+    return FailedPrecondition("table '" + name() +
+                              "' must have an admission filter to take what one remembers");
+  }
+  ++state_.version;
+  return state_.gate.filter()->Restore(keys, counts, n);
+}
+
+Status EmbeddingTable::SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPolicy> policy) {
+  if (!is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "`max_rows` must be that of a dynamic table: a static one has all its rows. Give "
+                  "table '" +
+                      name() +
+                      "' input_dim=None. Received: input_dim=" + std::to_string(input_dim()));
+  }
+  if (max_rows < 1) {
+    return InvalidArgument("`max_rows` of table '" + name() +
+                           "' must be at least 1. Received: max_rows=" + std::to_string(max_rows));
+  }
+  if (policy != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(*policy));
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  state_.limit.max_rows = max_rows;
+  state_.limit.policy = std::move(policy);
+  return Status::Ok();
+}
+
+Status EmbeddingTable::RowLimitError(int64_t num_new, int64_t num_leaving) const {
+  const std::string leaving =
+      state_.limit.policy == nullptr
+          ? ""
+          : ", of which its eviction policy lets " + std::to_string(num_leaving) + " go,";
+  return ResourceExhausted(
+      "`max_rows` of table '" + name() +
+      "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "
+      "layers), an `eviction` policy that lets enough go, or an `admission` filter. The update "
+      "made and changed no row. Received: max_rows=" +
+      std::to_string(state_.limit.max_rows) + " where the table has " +
+      std::to_string(state_.tiers.num_rows()) + " rows" + leaving + " and " +
+      std::to_string(num_new) + " keys are new");
+}
+
+Status EmbeddingTable::FindRoom(const int64_t* keys, int64_t n, Executor* executor,
+                                EvictionCandidates* leaving) const {
+  if (state_.limit.max_rows == INT64_MAX || n <= state_.limit.max_rows - state_.tiers.num_rows())
+    return Status::Ok();
+  std::vector<int64_t> without = state_.tiers.KeysWithoutRow(keys, n, executor);
+  const auto waits = [this](int64_t key) { return !state_.gate.WouldAdmit(key); };
+  without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
+  const auto num_new = static_cast<int64_t>(without.size());
+  const auto has_room = [&] {
+    const int64_t num_left = state_.tiers.num_rows() - static_cast<int64_t>(leaving->keys.size());
+    return num_new == 0 || num_new <= state_.limit.max_rows - num_left;
+  };
+  if (has_room()) return Status::Ok();
+  if (state_.limit.policy != nullptr) {
+    // What the step has read and is about to update stays.
+    std::vector<int64_t> kept(keys, keys + n);
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    if (static_cast<int64_t>(kept.size()) <= state_.limit.max_rows) {
+      KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(*state_.limit.policy, kept, executor, leaving));
+    }
+  }
+  if (has_room()) return Status::Ok();
+  return RowLimitError(num_new, static_cast<int64_t>(leaving->keys.size()));
+}
+
+Status EmbeddingTable::CheckRoom(const int64_t* ids, int64_t n, Executor* executor) {
+  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  EvictionCandidates leaving;
+  return FindRoom(ids, n, executor, &leaving);
 }
 
 TableLocks::TableLocks(std::vector<EmbeddingTable*> tables, Mode mode)

@@ -83,7 +83,7 @@ class EmbeddingTable {
   int64_t version() const { return state_.version; }
   // Counts updates, up to 2^32, after which it begins anew.
   // REQUIRES: TableLocks
-  uint32_t num_updates() const { return state_.num_steps; }
+  uint32_t num_updates() const { return state_.rule_state.num_steps(); }
 
   // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
   Status SetInitializer(const InitializerOptions& options);
@@ -176,18 +176,12 @@ class EmbeddingTable {
   friend class TableSnapshot;
   friend class GradientApplier;
   friend class TableEvictor;
-  friend void AddToStats(const EmbeddingTable& table, int64_t lookups,
-                         const struct ReadCounts& counts);
 
   explicit EmbeddingTable(const TableOptions& options) : options_(options) {}
 
   static uint64_t NextNumber();
 
   // All of these need the lock.
-  // Before and after rows are changed. What has been changed stays, so a lower tier that fails
-  // afterwards, because it is full perhaps, fails the next change, before that has begun.
-  Status BeginChange(Executor* executor);
-  void FinishChange(Executor* executor);
   // Which rows have to go for the table to stay within its limit when an update has made those
   // that these keys lack. ResourceExhausted if it cannot. Changes nothing.
   Status FindRoom(const int64_t* keys, int64_t n, Executor* executor,
@@ -199,23 +193,9 @@ class EmbeddingTable {
                      ExportedRows* rows = nullptr) const;
   Status EvictRows(const EvictionCandidates& leaving, Executor* executor);
   Status CheckEviction(const EvictionPolicy& policy) const;
-  // Steps of the table since the row had a gradient.
-  uint32_t AgeOf(const float* record) const {
-    return state_.num_steps - state_.rule->layout().GradientStep(record);
-  }
-  // The finest cut of an update into parts.
-  int max_partition_bits() const;
-  Status CheckCursor(int64_t cursor) const;
-  Status CheckRecords(const float* records, int64_t n, int64_t width) const;
   Status ClearRows(Executor* executor);
-  Status CheckKeys(const int64_t* keys, int64_t n) const;
   Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
   void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;
-  // Makes all pending moves.
-  Status CatchUpAll(Executor* executor);
-  Status CatchUpStore(RowStore* store, Executor* executor) const;
-  // Does so once the rule remembers much beside the rows, and lets it forget.
-  Status BoundHistory(Executor* executor);
 
   const TableOptions options_;
   OutputBytes output_bytes_;

@@ -1,7 +1,9 @@
-// EmbeddingTable: the pending moves of all rows, made at once.
-#include <algorithm>
+#include "ops/core/table/rule_state.h"
 
-#include "ops/core/table/embedding_table.h"
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/optimizer/saved_rule.h"
 
 namespace keras_sparse {
 namespace {
@@ -15,28 +17,53 @@ constexpr int64_t kHistoryShare = 100;
 
 }  // namespace
 
-Status EmbeddingTable::CatchUpAll(Executor* executor) {
-  if (!state_.rule->defers_moves()) return Status::Ok();
-  state_.tiers.staged().Clear();
+RuleHistory RuleState::history() const {
+  RuleHistory history = rule_->history();
+  history.table_step = num_steps_;
+  return history;
+}
+
+void RuleState::Set(std::unique_ptr<UpdateRule> rule) {
+  rule_ = std::move(rule);
+  ++generation_;
+}
+
+Status RuleState::Restore(const RuleHistory& history) {
+  if (generation_ > 0) {
+    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
+  }
+  num_steps_ = history.table_step;
+  is_restoring_ = true;
+  return Status::Ok();
+}
+
+void RuleState::BeginStep(const std::vector<float>& numbers) {
+  rule_->BeginStep(numbers);
+  ++num_steps_;
+}
+
+Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
+  if (!rule_->defers_moves()) return Status::Ok();
+  tiers->staged().Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = state_.tiers.first_tier().Walk(cursor, kChunkRows, &keys, &records);
-    executor->ParallelFor(
-        static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
-        [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            state_.rule->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
-          }
-        });
+    cursor = tiers->first_tier().Walk(cursor, kChunkRows, &keys, &records);
+    executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin; i < end; ++i) {
+                              rule_->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
+                            }
+                          });
   }
-  for (const auto& store : state_.tiers.lower_tiers()) {
+  for (const auto& store : tiers->lower_tiers()) {
     KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(store.get(), executor));
   }
   return Status::Ok();
 }
 
-Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
+// May be repeated: a record that was caught up before an error has no moves to make any more.
+Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
   // A walk ends with the first change, so that all keys are collected before it.
   std::vector<int64_t> keys;
   std::vector<char> records;
@@ -53,7 +80,7 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
     KERAS_SPARSE_RETURN_IF_ERROR(store->Get(&keys[begin], n, records.data(), found.get()));
     executor->ParallelFor(n, kNanosecondsPerCatchUp, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        state_.rule->CatchUp(reinterpret_cast<float*>(records.data() + i * record_bytes));
+        rule_->CatchUp(reinterpret_cast<float*>(records.data() + i * record_bytes));
       }
     });
     KERAS_SPARSE_RETURN_IF_ERROR(store->Put(&keys[begin], n, records.data()));
@@ -61,17 +88,17 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
   return Status::Ok();
 }
 
-Status EmbeddingTable::BoundHistory(Executor* executor) {
-  if (state_.is_restoring) return Status::Ok();
-  const int64_t history_bytes = state_.rule->history_bytes();
+Status RuleState::BoundHistory(TierStack* tiers, Executor* executor) {
+  if (is_restoring_) return Status::Ok();
+  const int64_t history_bytes = rule_->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.
-  const int64_t row_bytes = state_.tiers.num_rows() * state_.rule->layout().record_bytes();
+  const int64_t row_bytes = tiers->num_rows() * layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(tiers, executor));
   // Records of a checkpoint lie further back than what the rule knows now.
-  state_.tiers.SetEverythingChanged();
-  state_.rule->ForgetSteps();
+  tiers->SetEverythingChanged();
+  rule_->ForgetSteps();
   return Status::Ok();
 }
 

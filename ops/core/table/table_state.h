@@ -2,45 +2,60 @@
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATE_H_
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 
-#include "ops/core/admission/admission_filter.h"
-#include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
 #include "ops/core/optimizer/update_rule.h"
-#include "ops/core/record/initializer.h"
+#include "ops/core/record/record_layout.h"
+#include "ops/core/table/admission_gate.h"
+#include "ops/core/table/row_limit.h"
+#include "ops/core/table/rule_state.h"
 #include "ops/core/table/table_options.h"
+#include "ops/core/table/table_stats.h"
 #include "ops/core/table/tier_stack.h"
 
 namespace keras_sparse {
 
+// Who has it as const holds the lock of its table, perhaps with others; who may change it holds the
+// lock alone. ReadLocks and WriteLocks give it so.
 struct TableState {
-  explicit TableState(const TableOptions& options) : tiers(options) {}
+  // `table_options` must outlive it.
+  explicit TableState(const TableOptions& table_options)
+      : options(table_options), tiers(table_options), rule_state(table_options) {}
 
+  // Makes what the options ask for. To be called once, before all else.
+  Status Open(Executor* executor);
+
+  const UpdateRule& rule() const { return rule_state.rule(); }
+  const RecordLayout& layout() const { return rule_state.layout(); }
+  // The finest cut of an update into parts.
+  int max_partition_bits() const {
+    return gate.max_partition_bits(tiers.first_tier().max_partition_bits());
+  }
+
+  // InvalidArgument for a key outside a static table.
+  Status CheckKeys(const int64_t* keys, int64_t n) const;
+  // InvalidArgument unless these can be records of the table; see ImportRows.
+  //   records  (n, width)
+  Status CheckRecords(const float* records, int64_t n, int64_t width) const;
+  // FailedPrecondition if the table has changed since the walk of this cursor began.
+  Status CheckCursor(int64_t cursor) const;
+
+  // Before and after rows are changed. What has been changed stays, so a lower tier that fails
+  // afterwards, because it is full perhaps, fails the next change, before that has begun.
+  Status BeginChange(Executor* executor);
+  void FinishChange(Executor* executor);
+
+  const TableOptions& options;
   TierStack tiers;
-  std::unique_ptr<Initializer> initializer;
-  // What a key without a row reads as; null for its initial row.
-  std::unique_ptr<Initializer> default_rows;
-
-  std::unique_ptr<UpdateRule> rule;
-  int64_t rule_generation = 0;
-  std::unique_ptr<AdmissionFilter> filter;  // null if every key may have a row
-  int64_t max_rows = INT64_MAX;
-  std::unique_ptr<EvictionPolicy> limit_policy;  // null if the limit lets no row go
-  int64_t num_saves = 0;                         // that TableSnapshot::MarkSaved has been told of
-  bool is_restoring = false;                     // records that come may be as old as the history
-  bool is_unfinished = false;                    // the last change left something to do
-  int64_t version = 0;
-  uint32_t num_steps = 0;  // updates so far, whatever the rule; wraps
-
-  mutable std::atomic<int64_t> lookups{0};
-  mutable std::atomic<int64_t> hits{0};
-  mutable std::atomic<int64_t> lower_hits{0};  // of these, in lower tiers
-  mutable std::atomic<int64_t> out_of_range_ids{0};
-  std::atomic<int64_t> created_rows{0};
-  std::atomic<int64_t> filtered_ids{0};
-  std::atomic<int64_t> evicted_rows{0};
+  RuleState rule_state;
+  AdmissionGate gate;
+  RowLimit limit;
+  mutable TableCounters counters;  // atomic: changed by readers, too
+  int64_t version = 0;             // counts what may have changed a row
+  int64_t num_saves = 0;           // that TableSnapshot::MarkSaved has been told of
+  bool is_unfinished = false;      // the last change left something to do
 };
 
 }  // namespace keras_sparse
