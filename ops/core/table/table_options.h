@@ -32,6 +32,7 @@ struct TableOptions {
   bool keeps_gradient_step = false;
 
   bool is_dynamic() const { return input_dim < 0; }
+  bool has_lower_tiers() const { return !storage.lower_tiers.empty(); }
 };
 
 }  // namespace keras_sparse

@@ -53,8 +53,8 @@ Status TableState::CheckCursor(int64_t cursor) const {
                             "' must not change while it is exported; export again");
 }
 
-// The history comes before the demotion, as it is bounded by a walk that changes records, and those
-// that are below are written once more then.
+// The history comes first: it is bounded by a walk over all rows, which would read and write those
+// once more that have just gone down.
 Status TableState::BeginChange(Executor* executor) {
   if (!is_unfinished) return Status::Ok();
   ++version;  // rows may move even where the change is refused

@@ -47,7 +47,8 @@ class TierStack {
   // of them.
   const RowStores& lower_tiers() const { return lower_tiers_; }
   const std::vector<CountedStore*>& counted_stores() const { return counted_stores_; }
-  // What has been read of the lower tiers and is still as it is there.
+  // What has been read of the lower tiers and is still as it is there. Thread-safe by itself:
+  // lookups add to it.
   StagedRecords& staged() const { return *staged_; }
   const ChangeLog& change_log() const { return change_log_; }
   // Nanoseconds that ops have waited for lower tiers.
