@@ -44,7 +44,7 @@ class TierStack {
   const FirstTier& first_tier() const { return *first_tier_; }
   FirstTier& first_tier() { return *first_tier_; }
   // From the fastest to the slowest. Those of the options are one store; counted_stores() has each
-  // of them.
+  // of them. Stores are thread-safe; who has the stack as const changes no row of theirs.
   const RowStores& lower_tiers() const { return lower_tiers_; }
   const std::vector<CountedStore*>& counted_stores() const { return counted_stores_; }
   // What has been read of the lower tiers and is still as it is there. Thread-safe by itself:
