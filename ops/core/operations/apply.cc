@@ -3,20 +3,32 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <string>
 
 #include "ops/core/gradients/gradient_source.h"
 #include "ops/core/gradients/partition_gradients.h"
 #include "ops/core/ids/id_partition.h"
-#include "ops/core/operations/row_access.h"
+#include "ops/core/operations/check_ids.h"
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/row_writer.h"
+#include "ops/core/table/eviction_candidates.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
+namespace {
 
-// Has the tables' locks and their friendship.
+constexpr int64_t kNanosecondsPerPart = 250000;
+constexpr int64_t kNanosecondsPerFinish = 10000;
+
+// One step of the tables of an op.
 class GradientApplier {
  public:
-  GradientApplier(const std::vector<ApplyRequest>& requests,
+  //   locks, sources  of the requests
+  GradientApplier(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
                   const std::vector<GradientSource>& sources, Executor* executor)
-      : requests_(requests), sources_(sources), executor_(executor) {}
+      : requests_(requests), locks_(locks), sources_(sources), executor_(executor) {}
 
   Status Run();
 
@@ -30,18 +42,14 @@ class GradientApplier {
 
   Status Check() const;
   // For the rows that the step makes. All tables have room for theirs, or none is changed.
-  Status MakeRoom(const std::vector<TableIds>& lists) const;
+  Status MakeRoom() const;
   Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
 
   const std::vector<ApplyRequest>& requests_;
-  const std::vector<GradientSource>& sources_;  // of the requests
+  const WriteLocks& locks_;
+  const std::vector<GradientSource>& sources_;
   Executor* executor_;
 };
-
-namespace {
-
-constexpr int64_t kNanosecondsPerPart = 250000;
-constexpr int64_t kNanosecondsPerFinish = 10000;
 
 // One block of distinct ids on its way through Locate, Prepare and Update.
 struct Block {
@@ -58,19 +66,18 @@ struct Scratch {
   std::vector<char> skipped;  // of the distinct ids
 };
 
-}  // namespace
-
 // The update of the distinct ids of one part; a thread makes and runs one at a time. Blocks of them
 // are on their way in turn: one is located ahead of the one that is updated, and rows are asked for
 // ahead of their update, across the end of their block.
 class GradientApplier::PartitionUpdate {
  public:
-  PartitionUpdate(EmbeddingTable* table, const GradientSource& source,
-                  const FetchedRecords& fetched, const IdPartition& partition, int64_t part)
-      : table_(table), scratch_(OfThread()), writer_(table, fetched) {
-    const bool is_range = !table->is_dynamic() && !table->out_of_range_is_zero();
+  PartitionUpdate(TableState* state, const GradientSource& source, const FetchedRecords& fetched,
+                  const IdPartition& partition, int64_t part)
+      : state_(state), scratch_(OfThread()), writer_(state, fetched) {
+    const TableOptions& options = state->options;
+    const bool is_range = !options.is_dynamic() && !options.out_of_range_is_zero;
     gradients_.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
-                    is_range ? table->input_dim() : 0, partition.num_parts() == 1);
+                    is_range ? options.input_dim : 0, partition.num_parts() == 1);
   }
 
   Status Run();
@@ -92,7 +99,7 @@ class GradientApplier::PartitionUpdate {
   void Prefetch(const Block& block, int64_t begin, int64_t end) const;
   void Update(const Block& block, int64_t begin, int64_t end);
 
-  EmbeddingTable* const table_;
+  TableState* const state_;
   Scratch& scratch_;  // found once: a thread's variable is a call away
   PartitionGradients& gradients_ = scratch_.gradients;
   RowWriter writer_;
@@ -119,7 +126,7 @@ Status GradientApplier::PartitionUpdate::Run() {
       Update(blocks[current], begin, end);
     }
   }
-  table_->created_rows_.fetch_add(writer_.num_created(), std::memory_order_relaxed);
+  state_->counters.created_rows.fetch_add(writer_.num_created(), std::memory_order_relaxed);
   return status;
 }
 
@@ -129,7 +136,7 @@ void GradientApplier::PartitionUpdate::FindSkipped() {
   const int64_t num_unique = gradients_.num_unique();
   scratch_.skipped.resize(static_cast<size_t>(num_unique));
   writer_.FindSkipped(gradients_.unique_ids(), num_unique, scratch_.skipped.data());
-  table_->filtered_ids_.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
+  state_->counters.filtered_ids.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
 }
 
 Status GradientApplier::PartitionUpdate::Locate(Block* block) {
@@ -166,47 +173,49 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   float* const* records = block.records.data() + begin;
   writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
   gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
-  table_->rule_->Update(records, grads.data(), end - begin);
-  if (!table_->options_.keeps_gradient_step) return;
+  state_->rule().Update(records, grads.data(), end - begin);
+  if (!state_->options.keeps_gradient_step) return;
+  const RecordLayout& layout = state_->layout();
+  const uint32_t num_steps = state_->rule_state.num_steps();
   for (int64_t i = begin; i < end; ++i) {
-    table_->rule_->layout().SetGradientStep(block.records[static_cast<size_t>(i)],
-                                            table_->num_steps_);
+    layout.SetGradientStep(block.records[static_cast<size_t>(i)], num_steps);
   }
 }
 
 Status GradientApplier::Check() const {
-  for (const ApplyRequest& request : requests_) {
-    const UpdateRule& rule = *request.table->rule_;
-    if (request.table->rule_generation_ == 0) {
-      return FailedPrecondition("table '" + request.table->name() +
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const TableState& state = locks_[r];
+    const std::string& name = state.options.name;
+    if (state.rule_state.generation() == 0) {
+      return FailedPrecondition("table '" + name +
                                 "' must be given an update rule before it is updated: build an "
                                 "optimizer of keras_sparse on it");
     }
-    if (request.rule_generation != request.table->rule_generation_) {
-      return FailedPrecondition("table '" + request.table->name() +
+    if (requests_[r].rule_generation != state.rule_state.generation()) {
+      return FailedPrecondition("table '" + name +
                                 "' must keep the slots of the optimizer that updates it, but "
                                 "another one was built on it since and gave it slots of its own. "
                                 "Use that one, or make a new optimizer. Received: an update for an "
                                 "earlier layout than that of rule '" +
-                                rule.name() + "'");
+                                state.rule().name() + "'");
     }
-    const Status numbers = rule.CheckNumbers(request.numbers);
+    const Status numbers = state.rule().CheckNumbers(requests_[r].numbers);
     if (!numbers.ok()) {
-      return Status(numbers.code(), "table '" + request.table->name() + "': " + numbers.message());
+      return Status(numbers.code(), "table '" + name + "': " + numbers.message());
     }
   }
   return Status::Ok();
 }
 
-Status GradientApplier::MakeRoom(const std::vector<TableIds>& lists) const {
-  std::vector<EvictionCandidates> leaving(lists.size());
-  for (size_t i = 0; i < lists.size(); ++i) {
-    const TableIds& list = lists[i];
+Status GradientApplier::MakeRoom() const {
+  std::vector<EvictionCandidates> leaving(requests_.size());
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const OutputGradient& gradient = requests_[r].gradient;
     KERAS_SPARSE_RETURN_IF_ERROR(
-        list.table->FindRoom(list.ids, list.num_ids, executor_, &leaving[i]));
+        FindRoom(locks_[r], gradient.ids, gradient.bags.num_ids, executor_, &leaving[r]));
   }
-  for (size_t i = 0; i < lists.size(); ++i) {
-    KERAS_SPARSE_RETURN_IF_ERROR(lists[i].table->EvictRows(leaving[i], executor_));
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
   }
   return Status::Ok();
 }
@@ -214,37 +223,38 @@ Status GradientApplier::MakeRoom(const std::vector<TableIds>& lists) const {
 Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(Check());
   std::vector<TableIds> table_ids;
-  for (const ApplyRequest& request : requests_) {
-    table_ids.push_back({request.table, request.gradient.ids, request.gradient.bags.num_ids});
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const OutputGradient& gradient = requests_[r].gradient;
+    table_ids.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
-  for (const ApplyRequest& request : requests_) {
-    request.table->is_restoring_ = false;
-    KERAS_SPARSE_RETURN_IF_ERROR(request.table->BeginChange(executor_));
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    locks_[r].rule_state.EndRestoring();
+    KERAS_SPARSE_RETURN_IF_ERROR(locks_[r].BeginChange(executor_));
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(table_ids));
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
-  for (const ApplyRequest& request : requests_) {
-    request.table->rule_->BeginStep(request.numbers);
-    request.table->first_tier_->BeginUpdate();
-    if (request.table->filter_ != nullptr) request.table->filter_->BeginStep();
-    ++request.table->version_;
-    ++request.table->num_steps_;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    TableState& state = locks_[r];
+    state.rule_state.BeginStep(requests_[r].numbers);
+    state.tiers.first_tier().BeginUpdate();
+    state.gate.BeginStep();
+    ++state.version;
   }
   const Status updated = UpdateRows(fetched);
   executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t r = begin; r < end; ++r) {
-                             requests_[static_cast<size_t>(r)].table->rule_->FinishStep();
+                             locks_[static_cast<size_t>(r)].rule_state.FinishStep();
                            }
                          });
   Status status = updated;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    const Status erased = fetched[r].EraseBelow(requests_[r].table);
+    const Status erased = fetched[r].EraseBelow(&locks_[r].tiers);
     if (status.ok()) status = erased;
-    requests_[r].table->FinishChange(executor_);
+    locks_[r].FinishChange(executor_);
   }
   return status;
 }
@@ -254,13 +264,14 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   for (size_t r = 0; r < requests_.size(); ++r) {
     const ApplyRequest& request = requests_[r];
     lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
-                     request.table->max_partition_bits(), sources_[r].names()});
+                     locks_[r].max_partition_bits(), sources_[r].names()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;
   for (size_t r = 0; r < requests_.size(); ++r) {
+    const int64_t dim = locks_[r].options.output_dim;
     for (int64_t p = 0; p < partitions[r].num_parts(); ++p) {
-      parts.push_back({r, p, partitions[r].num_ids(p) * requests_[r].table->dim()});
+      parts.push_back({r, p, partitions[r].num_ids(p) * dim});
     }
   }
   // Large parts first: threads then end together, on small ones.
@@ -273,8 +284,8 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
         for (int64_t i = begin; i < end; ++i) {
           const Part& part = parts[static_cast<size_t>(i)];
           const Status updated =
-              PartitionUpdate(requests_[part.request].table, sources_[part.request],
-                              fetched[part.request], partitions[part.request], part.index)
+              PartitionUpdate(&locks_[part.request], sources_[part.request], fetched[part.request],
+                              partitions[part.request], part.index)
                   .Run();
           if (updated.ok()) continue;
           std::lock_guard<std::mutex> lock(mutex);
@@ -284,6 +295,8 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   return status;
 }
 
+}  // namespace
+
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
   std::vector<EmbeddingTable*> tables;
   std::vector<OutputGradient> gradients;
@@ -292,13 +305,13 @@ Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* execu
     tables.push_back(request.table);
     gradients.push_back(request.gradient);
   }
-  const TableLocks locks(tables, TableLocks::Mode::kExclusive);
+  const WriteLocks locks(tables);
   if (locks.has_repeats()) {
     return InvalidArgument(
         "a step must name each table once; merge the gradients of a table first");
   }
   const std::vector<GradientSource> sources = GradientSource::Make(gradients, executor);
-  return GradientApplier(requests, sources, executor).Run();
+  return GradientApplier(requests, locks, sources, executor).Run();
 }
 
 }  // namespace keras_sparse

@@ -1,201 +1,56 @@
-// EmbeddingTable::Evict: rows that leave all tiers.
-#include <algorithm>
-#include <utility>
+#include "ops/core/operations/evict_rows.h"
+
 #include <vector>
 
-#include "ops/core/math/prefetch.h"
-#include "ops/core/table/embedding_table.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 
-// Has the table's lock, alone, and its friendship.
-class TableEvictor {
- public:
-  // `kept` are keys whose rows stay, sorted. `rows`, if not null, gets the rows that go.
-  TableEvictor(const EmbeddingTable& table, const EvictionPolicy& policy,
-               const std::vector<int64_t>& kept, Executor* executor, ExportedRows* rows)
-      : table_(table),
-        rule_(*table.rule_),
-        policy_(policy),
-        kept_(kept),
-        executor_(executor),
-        rows_(rows) {}
-
-  Status Run(EvictionCandidates* leaving);
-
- private:
-  void JudgeFirstTier();
-  Status JudgeLowerTier(size_t tier);
-  // Takes the keys of the records that the policy lets go.
-  void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
-
-  const EmbeddingTable& table_;
-  const UpdateRule& rule_;
-  const EvictionPolicy& policy_;
-  const std::vector<int64_t>& kept_;
-  Executor* executor_;
-  ExportedRows* rows_;
-  std::vector<int64_t> keys_;  // that go
-};
-
-namespace {
-
-constexpr int64_t kChunkRows = 65536;
-// Keys that wait for a lower tier to erase them, in its queue.
-constexpr size_t kErasedKeys = size_t{1} << 20;
-constexpr int64_t kNanosecondsPerRow = 50;
-
-}  // namespace
-
-void TableEvictor::Judge(const std::vector<int64_t>& keys,
-                         const std::vector<const float*>& records) {
-  const int64_t dim = table_.dim();
-  const bool moves_rows = policy_.needs_row() && rule_.moves_rows();
-  std::vector<char> leaves(keys.size());
-  executor_->ParallelFor(
-      static_cast<int64_t>(keys.size()), kNanosecondsPerRow, [&](int64_t begin, int64_t end) {
-        std::vector<float> made(static_cast<size_t>(moves_rows ? dim : 0));
-        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-          const float* row = records[i];
-          if (moves_rows && !rule_.IsCurrent(row)) {
-            rule_.Read(row, made.data());
-            row = made.data();
-          }
-          leaves[i] = policy_.Evicts(table_.AgeOf(records[i]), row, dim) ? 1 : 0;
-        }
-      });
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (leaves[i] == 0 || std::binary_search(kept_.begin(), kept_.end(), keys[i])) continue;
-    keys_.push_back(keys[i]);
-    if (rows_ != nullptr) table_.AppendExported(keys[i], records[i], rows_);
-  }
-}
-
-void TableEvictor::JudgeFirstTier() {
-  for (int64_t cursor = 0; cursor >= 0;) {
-    std::vector<int64_t> keys;
-    std::vector<const float*> records;
-    cursor = table_.first_tier_->Walk(cursor, kChunkRows, &keys, &records);
-    Judge(keys, records);
-  }
-}
-
-Status TableEvictor::JudgeLowerTier(size_t tier) {
-  const RowStore& store = *table_.lower_tiers_[tier];
-  for (int64_t cursor = 0; cursor >= 0;) {
-    std::vector<int64_t> walked;
-    std::vector<char> bytes;
-    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &walked, &bytes, &cursor));
-    // What an erase that failed has left below is not the row.
-    const std::vector<bool> above = table_.AreAbove(tier, walked);
-    std::vector<int64_t> keys;
-    std::vector<const float*> records;
-    for (size_t i = 0; i < walked.size(); ++i) {
-      if (above[i]) continue;
-      keys.push_back(walked[i]);
-      const char* record = bytes.data() + static_cast<int64_t>(i) * store.record_bytes();
-      records.push_back(reinterpret_cast<const float*>(record));
-    }
-    Judge(keys, records);
-  }
-  return Status::Ok();
-}
-
-Status TableEvictor::Run(EvictionCandidates* leaving) {
-  JudgeFirstTier();
-  leaving->num_above = keys_.size();
-  for (size_t tier = 0; tier < table_.lower_tiers_.size(); ++tier) {
-    KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
-  }
-  leaving->keys = std::move(keys_);
-  return Status::Ok();
-}
-
-Status EmbeddingTable::FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                                   Executor* executor, EvictionCandidates* leaving,
-                                   ExportedRows* rows) const {
-  return TableEvictor(*this, policy, kept, executor, rows).Run(leaving);
-}
-
-Status EmbeddingTable::EvictRows(const EvictionCandidates& leaving, Executor* executor) {
-  if (leaving.keys.empty()) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(EraseEverywhere(leaving.keys, leaving.num_above));
-  if (filter_ != nullptr) {
-    for (const int64_t key : leaving.keys) filter_->Forget(key);
-  }
-  evicted_rows_ += static_cast<int64_t>(leaving.keys.size());
-  // There may be room now for what the last change left to do.
-  FinishChange(executor);
-  return Status::Ok();
-}
-
-Status EmbeddingTable::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above) {
-  ++version_;
-  for (const int64_t key : keys) change_log_.AddErased(key);
-  // Of all keys, and below first: a row above may have an old copy there, which must not come up.
-  if (HasRowsBelow()) {
-    for (CountedStore* store : counted_) store->CountErasures(false);
-    Status status;
-    for (size_t begin = 0; begin < keys.size() && status.ok(); begin += kErasedKeys) {
-      const size_t n = std::min(kErasedKeys, keys.size() - begin);
-      status = EraseBelow(&keys[begin], static_cast<int64_t>(n));
-      WaitForWrites();
-    }
-    for (CountedStore* store : counted_) store->CountErasures(true);
-    KERAS_SPARSE_RETURN_IF_ERROR(status);
-  }
-  constexpr auto kAhead = static_cast<size_t>(kBlockRows);
-  for (size_t i = 0; i < num_above; ++i) {
-    if (i % kAhead == 0 && i + kAhead < num_above) {
-      first_tier_->PrefetchIndex(&keys[i + kAhead], std::min(kAhead, num_above - i - kAhead));
-    }
-    (void)first_tier_->Erase(keys[i]);
-  }
-  return Status::Ok();
-}
-
-Status EmbeddingTable::EraseRows(const int64_t* keys, int64_t n, Executor* executor) {
-  if (!is_dynamic()) {
-    return Status(StatusCode::kUnimplemented,
-                  "static table '" + name() + "' keeps all its rows; only a dynamic one drops any");
-  }
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
-  // There may be room now for what the last change left to do.
-  FinishChange(executor);
-  return Status::Ok();
-}
-
-Status EmbeddingTable::CheckEviction(const EvictionPolicy& policy) const {
-  if (!is_dynamic()) {
-    return Status(StatusCode::kUnimplemented,
-                  "rows must be evicted from a dynamic table: all ids of a static one keep theirs. "
-                  "Give table '" +
-                      name() +
-                      "' input_dim=None. Received: input_dim=" + std::to_string(input_dim()));
-  }
-  if (policy.needs_age() && !options_.keeps_gradient_step) {
-    return FailedPrecondition("table '" + name() +
-                              "' must keep the steps of gradients for rows to be evicted by their "
-                              "age. Make it with this eviction policy");
-  }
-  return Status::Ok();
-}
-
-Status EmbeddingTable::Evict(const EvictionPolicy& policy, Executor* executor, int64_t* num_evicted,
-                             ExportedRows* rows) {
+Status EvictRows(EmbeddingTable* table, const EvictionPolicy& policy, Executor* executor,
+                 int64_t* num_evicted, ExportedRows* rows) {
   *num_evicted = 0;
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(policy));
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(table->options(), policy));
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
   if (rows != nullptr) {
     *rows = ExportedRows();
-    rows->record_floats = rule_->layout().record_floats();
+    rows->record_floats = state.layout().record_floats();
   }
-  EvictionCandidates leaving;
-  KERAS_SPARSE_RETURN_IF_ERROR(FindLeaving(policy, {}, executor, &leaving, rows));
-  KERAS_SPARSE_RETURN_IF_ERROR(EvictRows(leaving, executor));
-  *num_evicted = static_cast<int64_t>(leaving.keys.size());
+  EvictionCandidates candidates;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      FindEvictionCandidates(state, policy, {}, executor, &candidates, rows));
+  KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(candidates, &state, executor));
+  *num_evicted = static_cast<int64_t>(candidates.keys.size());
+  return Status::Ok();
+}
+
+// Without BeginChange, which would fail where a lower tier is full: to evict is the way out of
+// that.
+Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
+                       Executor* executor) {
+  if (candidates.keys.empty()) return Status::Ok();
+  ++state->version;
+  KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(candidates.keys, candidates.num_above));
+  for (const int64_t key : candidates.keys) state->gate.Forget(key);
+  state->counters.evicted_rows += static_cast<int64_t>(candidates.keys.size());
+  // There may be room now for what the last change left to do.
+  state->FinishChange(executor);
+  return Status::Ok();
+}
+
+Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor) {
+  if (!table->options().is_dynamic()) {
+    return Status(
+        StatusCode::kUnimplemented,
+        "static table '" + table->name() + "' keeps all its rows; only a dynamic one drops any");
+  }
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
+  ++state.version;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      state.tiers.EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
+  // There may be room now for what the last change left to do.
+  state.FinishChange(executor);
   return Status::Ok();
 }
 

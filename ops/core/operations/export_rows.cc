@@ -1,87 +1,67 @@
-// EmbeddingTable::Export: the walk over all rows of a table, and that over its filter.
-#include <algorithm>
-#include <shared_mutex>
+#include "ops/core/operations/export_rows.h"
 
-#include "ops/core/table/embedding_table.h"
+#include <algorithm>
+#include <vector>
+
 #include "ops/core/table/table_cursor.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
+namespace {
 
-void EmbeddingTable::AppendExported(int64_t key, const float* record, ExportedRows* rows) const {
-  const RecordLayout& layout = rule_->layout();
-  rows->keys.push_back(key);
-  const size_t begin = rows->records.size();
-  // With the words of steps, which go once the copy has been caught up.
-  rows->records.insert(rows->records.end(), record, record + layout.record_bytes() / 4);
-  if (layout.keeps_gradient_step()) rows->ages.push_back(AgeOf(record));
-  if (rule_->defers_moves()) rule_->CatchUp(rows->records.data() + begin);
-  rows->records.resize(begin + static_cast<size_t>(layout.record_floats()));
-}
-
-Status EmbeddingTable::CheckCursor(int64_t cursor) const {
-  if (cursor == 0 || (cursor >> kCursorVersionShift) == (version_ & kCursorVersionMask))
-    return Status::Ok();
-  return FailedPrecondition("table '" + name() +
-                            "' must not change while it is exported; export again");
-}
-
-Status EmbeddingTable::ExportFilter(int64_t cursor, int64_t max_entries,
-                                    FilterEntries* entries) const {
-  std::shared_lock<TableMutex> lock(mutex_);
-  *entries = FilterEntries();
-  if (cursor == -1 || filter_ == nullptr) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
-  filter_->Walk(cursor & ((int64_t{1} << kCursorVersionShift) - 1), max_entries, entries);
-  if (entries->next_cursor >= 0) {
-    entries->next_cursor = MakeCursor(version_, 0, entries->next_cursor);
-  }
-  return Status::Ok();
-}
-
-Status EmbeddingTable::Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const {
-  std::shared_lock<TableMutex> lock(mutex_);
-  *rows = ExportedRows();
-  rows->record_floats = rule_->layout().record_floats();
-  if (cursor == -1) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckCursor(cursor));
-  const int64_t tier = TierOf(cursor);
-  const int64_t position = PositionOf(cursor);
-  if (tier > static_cast<int64_t>(lower_tiers_.size())) return BadCursor(cursor);
-  if (tier > 0) return ExportLowerTiers(cursor, max_rows, rows);
+void ExportFirstTier(const TableState& state, int64_t cursor, int64_t max_rows,
+                     ExportedRows* rows) {
   std::vector<int64_t> keys;
   std::vector<const float*> records;
-  const int64_t next = first_tier_->Walk(position, max_rows, &keys, &records);
-  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rule_->layout().record_floats()));
-  for (size_t i = 0; i < keys.size(); ++i) AppendExported(keys[i], records[i], rows);
+  const int64_t next = state.tiers.first_tier().Walk(PositionOf(cursor), max_rows, &keys, &records);
+  rows->records.reserve(1 + keys.size() * static_cast<size_t>(rows->record_floats));
+  for (size_t i = 0; i < keys.size(); ++i) rows->Append(keys[i], records[i], state.rule_state);
   if (next >= 0) {
-    rows->next_cursor = MakeCursor(version_, 0, next);
-  } else if (!lower_tiers_.empty()) {
-    rows->next_cursor = MakeCursor(version_, 1, 0);
+    rows->next_cursor = MakeCursor(state.version, 0, next);
+  } else if (!state.tiers.lower_tiers().empty()) {
+    rows->next_cursor = MakeCursor(state.version, 1, 0);
   }
-  return Status::Ok();
 }
 
-Status EmbeddingTable::ExportLowerTiers(int64_t cursor, int64_t max_rows,
-                                        ExportedRows* rows) const {
+Status ExportLowerTier(const TableState& state, int64_t cursor, int64_t max_rows,
+                       ExportedRows* rows) {
+  const RowStores& stores = state.tiers.lower_tiers();
   const int64_t tier = TierOf(cursor);
-  const int64_t position = PositionOf(cursor);
+  const auto store = static_cast<size_t>(tier - 1);
   std::vector<int64_t> keys;
   std::vector<char> records;
   int64_t next = -1;
-  const auto store = static_cast<size_t>(tier - 1);
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      lower_tiers_[store]->Walk(position, std::max<int64_t>(1, max_rows), &keys, &records, &next));
+  KERAS_SPARSE_RETURN_IF_ERROR(stores[store]->Walk(
+      PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
   for (size_t i = 0; i < keys.size(); ++i) {
     // What an erase that failed has left below is not the row.
-    if (IsInFirstTier(keys[i])) continue;
-    const char* record = records.data() + static_cast<int64_t>(i) * rule_->layout().record_bytes();
-    AppendExported(keys[i], reinterpret_cast<const float*>(record), rows);
+    if (state.tiers.IsInFirstTier(keys[i])) continue;
+    const char* record = records.data() + static_cast<int64_t>(i) * state.layout().record_bytes();
+    rows->Append(keys[i], reinterpret_cast<const float*>(record), state.rule_state);
   }
   if (next >= 0) {
-    rows->next_cursor = MakeCursor(version_, tier, next);
-  } else if (store + 1 < lower_tiers_.size()) {
-    rows->next_cursor = MakeCursor(version_, tier + 1, 0);
+    rows->next_cursor = MakeCursor(state.version, tier, next);
+  } else if (store + 1 < stores.size()) {
+    rows->next_cursor = MakeCursor(state.version, tier + 1, 0);
   }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
+                  ExportedRows* rows) {
+  const ReadLocks locks({&table});
+  const TableState& state = locks[0];
+  *rows = ExportedRows();
+  rows->record_floats = state.layout().record_floats();
+  if (cursor == -1) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(state.CheckCursor(cursor));
+  if (TierOf(cursor) > static_cast<int64_t>(state.tiers.lower_tiers().size())) {
+    return BadCursor(cursor);
+  }
+  if (TierOf(cursor) > 0) return ExportLowerTier(state, cursor, max_rows, rows);
+  ExportFirstTier(state, cursor, max_rows, rows);
   return Status::Ok();
 }
 

@@ -6,6 +6,7 @@
 
 #include "ops/core/base/wait_timer.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {
@@ -45,76 +46,82 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
   fetched->clear();
   fetched->resize(lists.size());
   for (size_t l = 0; l < lists.size(); ++l) {
-    const EmbeddingTable& table = *lists[l].table;
+    const TierStack& tiers = lists[l].state->tiers;
     // The usual case while all rows fit the first tier: then nothing is below, and no id need be
     // looked up for it.
-    if (!table.HasRowsBelow()) continue;
+    if (!tiers.HasRowsBelow()) continue;
     const int64_t num_ids = lists[l].num_ids;
     const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
     std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
-    executor->ParallelFor(
-        num_tasks, kIdsPerTask * kNanosecondsPerId, [&](int64_t first, int64_t last) {
-          for (int64_t task = first; task < last; ++task) {
-            const int64_t begin = task * kIdsPerTask;
-            AppendMissing(table, lists[l].ids + begin, std::min(kIdsPerTask, num_ids - begin),
-                          &missing[static_cast<size_t>(task)]);
-          }
-        });
-    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(table, Distinct(missing)));
+    executor->ParallelFor(num_tasks, kIdsPerTask * kNanosecondsPerId,
+                          [&](int64_t first, int64_t last) {
+                            for (int64_t task = first; task < last; ++task) {
+                              const int64_t begin = task * kIdsPerTask;
+                              AppendMissing(tiers.first_tier(), lists[l].ids + begin,
+                                            std::min(kIdsPerTask, num_ids - begin),
+                                            &missing[static_cast<size_t>(task)]);
+                            }
+                          });
+    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(tiers, Distinct(missing)));
   }
   return Status::Ok();
 }
 
-Status FetchedRecords::FetchAhead(const TableIds& list, StagedRecords::Hold* hold) {
-  const EmbeddingTable& table = *list.table;
+Status FetchedRecords::FetchAhead(const EmbeddingTable& table, const int64_t* ids, int64_t num_ids,
+                                  StagedRecords::Hold* hold) {
   RowStores stores;
+  StagedRecords* staged = nullptr;
   std::optional<StagedRecords::Reading> reading;
   std::vector<std::vector<int64_t>> missing(1);
   // Piece by piece, so that an update need not wait long for the lock.
-  for (int64_t begin = 0; begin < list.num_ids; begin += kIdsPerTask) {
-    const TableLocks locks({list.table}, TableLocks::Mode::kShared);
-    if (!table.HasRowsBelow()) return Status::Ok();
+  for (int64_t begin = 0; begin < num_ids; begin += kIdsPerTask) {
+    const ReadLocks locks({&table});
+    const TierStack& tiers = locks[0].tiers;
+    if (!tiers.HasRowsBelow()) return Status::Ok();
     if (!reading.has_value()) {
-      // With the lock: no row is on its way down.
-      reading.emplace(table.staged_.get());
-      stores = table.lower_tiers_;
+      // With the lock: no row is on its way down. What is staged and the stores themselves need
+      // none: the table may change afterwards.
+      staged = &tiers.staged();
+      reading.emplace(staged);
+      stores = tiers.lower_tiers();
     }
-    AppendMissing(table, list.ids + begin, std::min(kIdsPerTask, list.num_ids - begin),
+    AppendMissing(tiers.first_tier(), ids + begin, std::min(kIdsPerTask, num_ids - begin),
                   &missing[0]);
   }
   const std::vector<int64_t> keys = Distinct(missing);
+  if (keys.empty()) return Status::Ok();
   StagedRecords::Batches batches;
-  const std::vector<int64_t> unread = WithoutRecord(keys, table.staged_->Find(keys, &batches));
+  const std::vector<int64_t> unread = WithoutRecord(keys, staged->Find(keys, &batches));
   if (unread.empty()) return Status::Ok();
   std::shared_ptr<const RecordBatch> read;
   KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(stores, unread, &read));
-  if (read->size() > 0) *hold = table.staged_->Add(std::move(read), *reading);
+  if (read->size() > 0) *hold = staged->Add(std::move(read), *reading);
   return Status::Ok();
 }
 
-void FetchedRecords::AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
+void FetchedRecords::AppendMissing(const FirstTier& tier, const int64_t* ids, int64_t n,
                                    std::vector<int64_t>* missing) {
   const auto prefetch = [&](int64_t begin) {
-    table.first_tier_->PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
+    tier.PrefetchIndex(ids + begin, std::min(kBlockRows, n - begin));
   };
   std::array<float*, kBlockRows> records;
   prefetch(0);
   for (int64_t begin = 0; begin < n; begin += kBlockRows) {
     const int64_t end = std::min(n, begin + kBlockRows);
     prefetch(end);
-    table.first_tier_->Find(ids + begin, end - begin, records.data());
+    tier.Find(ids + begin, end - begin, records.data());
     for (int64_t i = begin; i < end; ++i) {
       if (records[static_cast<size_t>(i - begin)] == nullptr) missing->push_back(ids[i]);
     }
   }
 }
 
-Status FetchedRecords::FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
-  const std::vector<const float*> staged = table.staged_->Find(keys, &batches_);
+Status FetchedRecords::FetchMissing(const TierStack& tiers, const std::vector<int64_t>& keys) {
+  const std::vector<const float*> staged = tiers.staged().Find(keys, &batches_);
   const std::vector<int64_t> unread = WithoutRecord(keys, staged);
   if (!unread.empty()) {
-    const WaitTimer timer(&table.waited_ns_);
-    KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(table.lower_tiers_, unread, &read_));
+    const WaitTimer timer(tiers.waited_ns());
+    KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(tiers.lower_tiers(), unread, &read_));
   }
   const size_t num_read = read_ == nullptr ? 0 : read_->size();
   index_.emplace(0, static_cast<int64_t>(keys.size() - unread.size() + num_read));
@@ -131,13 +138,13 @@ void FetchedRecords::Add(int64_t key, const float* record) {
   records_.push_back(record);
 }
 
-void FetchedRecords::Stage(const EmbeddingTable& table) const {
-  if (read_ != nullptr && read_->size() > 0) table.staged_->Add(read_);
+void FetchedRecords::Stage(const TierStack& tiers) const {
+  if (read_ != nullptr && read_->size() > 0) tiers.staged().Add(read_);
 }
 
-Status FetchedRecords::EraseBelow(EmbeddingTable* table) const {
+Status FetchedRecords::EraseBelow(TierStack* tiers) const {
   if (empty()) return Status::Ok();
-  return table->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
+  return tiers->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
 }
 
 }  // namespace keras_sparse

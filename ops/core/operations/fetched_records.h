@@ -12,25 +12,19 @@
 #include "ops/core/base/hash.h"
 #include "ops/core/base/status.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/operations/check_ids.h"
 #include "ops/core/stores/record_batch.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/core/table/staged_records.h"
+#include "ops/core/table/tier_stack.h"
 
 namespace keras_sparse {
-
-// The ids of one table in an op.
-struct TableIds {
-  EmbeddingTable* table;
-  const int64_t* ids;
-  int64_t num_ids;
-};
 
 // The records of an op that are in lower tiers, by key. Empty for a table of one tier.
 class FetchedRecords {
  public:
   // Collects the keys that no first tier has, over the whole op, and asks the lower tiers for those
-  // that nothing has staged, in one batch a tier. One result per element of `lists`. The tables'
-  // locks are held.
+  // that nothing has staged, in one batch a tier. One result per element of `lists`.
   static Status Fetch(const std::vector<TableIds>& lists, Executor* executor,
                       std::vector<FetchedRecords>* fetched);
 
@@ -38,7 +32,8 @@ class FetchedRecords {
   // as `hold` lives. While the lower tiers are read the table's lock is free, and what changes
   // meanwhile is not staged.
   // REQUIRES: the caller does not have the table's lock
-  static Status FetchAhead(const TableIds& list, StagedRecords::Hold* hold);
+  static Status FetchAhead(const EmbeddingTable& table, const int64_t* ids, int64_t num_ids,
+                           StagedRecords::Hold* hold);
 
   bool empty() const { return keys_.empty(); }
   // The record of a key, or null if no lower tier has it.
@@ -48,16 +43,16 @@ class FetchedRecords {
     return place == HashIndex::kNoRow ? nullptr : records_[place];
   }
   // Keeps what was read for the next update of the table.
-  void Stage(const EmbeddingTable& table) const;
+  void Stage(const TierStack& tiers) const;
   // Drops the records from the lower tiers, once the first tier has them.
-  Status EraseBelow(EmbeddingTable* table) const;
+  Status EraseBelow(TierStack* tiers) const;
 
  private:
   // Appends the ids that the first tier does not have.
-  static void AppendMissing(const EmbeddingTable& table, const int64_t* ids, int64_t n,
+  static void AppendMissing(const FirstTier& tier, const int64_t* ids, int64_t n,
                             std::vector<int64_t>* missing);
   //   keys  distinct, none of them in the first tier
-  Status FetchMissing(const EmbeddingTable& table, const std::vector<int64_t>& keys);
+  Status FetchMissing(const TierStack& tiers, const std::vector<int64_t>& keys);
   void Add(int64_t key, const float* record);
 
   StagedRecords::Batches batches_;           // that the records are in

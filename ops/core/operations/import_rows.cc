@@ -1,128 +1,98 @@
-// EmbeddingTable: rows that come in from outside, and the state before they do.
+#include "ops/core/operations/import_rows.h"
+
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "ops/core/ids/id_partition.h"
-#include "ops/core/operations/row_access.h"
-#include "ops/core/optimizer/saved_rule.h"
-#include "ops/core/table/embedding_table.h"
+#include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/row_writer.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 100000;
 
-}  // namespace
+// Records on their way into a table.
+struct Import {
+  const float* records;
+  int64_t width;
+  const uint32_t* ages;  // or null
+};
 
-Status EmbeddingTable::CheckKeys(const int64_t* keys, int64_t n) const {
-  for (int64_t i = 0; i < n; ++i) {
-    if (first_tier_->Accepts(keys[i])) continue;
-    return InvalidArgument("key must be in [0, " + std::to_string(input_dim()) + ") for table '" +
-                           name() + "'. Received: keys[" + std::to_string(i) +
-                           "] = " + std::to_string(keys[i]));
+// Writes those of one part; the last one of a repeated key is written last.
+Status WritePart(const Import& import, const IdPartition& partition, int64_t part,
+                 const TableState& state, RowWriter* writer) {
+  const RecordLayout& layout = state.layout();
+  const bool has_steps = import.width > layout.record_floats();
+  const uint32_t num_steps = state.rule_state.num_steps();
+  const int64_t* ids = partition.ids(part);
+  const uint32_t* positions = partition.positions(part);
+  for (int64_t i = 0; i < partition.num_ids(part); ++i) {
+    float* record = nullptr;
+    bool created = false;
+    KERAS_SPARSE_RETURN_IF_ERROR(writer->Locate(ids + i, 1, &record, &created));
+    writer->Prepare(ids + i, 1, &record, &created);
+    const int64_t position = positions == nullptr ? i : positions[i];
+    // By memcpy: steps are no floats.
+    std::memcpy(record, import.records + position * import.width,
+                static_cast<size_t>(4 * import.width));
+    if (has_steps) continue;
+    const uint32_t age = import.ages == nullptr ? 0 : import.ages[position];
+    layout.SetGradientStep(record, num_steps - age);
   }
   return Status::Ok();
 }
 
-Status EmbeddingTable::CheckRecords(const float* records, int64_t n, int64_t width) const {
-  const RecordLayout& layout = rule_->layout();
-  const int64_t words = layout.record_bytes() / 4;
-  if (width == dim() || width == layout.record_floats()) return Status::Ok();
-  if (width != words) {
-    const bool has_steps = words > layout.record_floats();
-    return InvalidArgument(
-        "`records` of table '" + name() + "' must be " + std::to_string(dim()) +
-        " wide (rows) or " + std::to_string(layout.record_floats()) + " (rows and slots of rule '" +
-        rule_->name() + "')" +
-        (has_steps ? " or " + std::to_string(words) + " (their steps too)" : "") +
-        ". Received: " + std::to_string(width));
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const float* record = records + i * width;
-    if (!rule_->RemembersLastStep(record)) return rule_->ForgottenStep(record, i);
-  }
-  return Status::Ok();
-}
-
-Status EmbeddingTable::Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
-                              Executor* executor, const uint32_t* ages) {
-  if (n >= (int64_t{1} << 32)) {
-    return InvalidArgument(
-        "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
-  }
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  const RecordLayout& layout = rule_->layout();
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckRecords(records, n, width));
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckKeys(keys, n));
-  KERAS_SPARSE_RETURN_IF_ERROR(BeginChange(executor));
-  // Whole records need nothing of those they replace, which might not even be readable.
-  const bool replaces = width != dim() || width == layout.record_floats();
-  const bool has_steps = width > layout.record_floats();
-  std::vector<FetchedRecords> fetched(1);
-  if (!replaces) {
-    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{this, keys, n}}, executor, &fetched));
-  }
-  ++version_;
-  first_tier_->BeginUpdate();
-  const std::vector<IdPartition> partitions =
-      PartitionIds({{keys, n, max_partition_bits()}}, executor);
-  const IdPartition& partition = partitions[0];
+Status WriteParts(const Import& import, const IdPartition& partition, const FetchedRecords& fetched,
+                  TableState* state, Executor* executor) {
   std::mutex mutex;
   Status status;
   executor->ParallelFor(
       partition.num_parts(), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
-        RowWriter writer(this, fetched[0]);
+        RowWriter writer(state, fetched);
         for (int64_t part = begin; part < end; ++part) {
-          const int64_t* ids = partition.ids(part);
-          const uint32_t* positions = partition.positions(part);
-          for (int64_t i = 0; i < partition.num_ids(part); ++i) {
-            float* record = nullptr;
-            bool created = false;
-            const Status located = writer.Locate(ids + i, 1, &record, &created);
-            if (!located.ok()) {
-              std::lock_guard<std::mutex> lock(mutex);
-              status = located;
-              return;
-            }
-            writer.Prepare(ids + i, 1, &record, &created);
-            const int64_t position = positions == nullptr ? i : positions[i];
-            // By memcpy: steps are no floats.
-            std::memcpy(record, records + position * width, static_cast<size_t>(4 * width));
-            if (has_steps) continue;
-            const uint32_t age = ages == nullptr ? 0 : ages[position];
-            layout.SetGradientStep(record, num_steps_ - age);
-          }
+          const Status written = WritePart(import, partition, part, *state, &writer);
+          if (written.ok()) continue;
+          const std::lock_guard<std::mutex> lock(mutex);
+          status = written;
+          return;
         }
       });
-  KERAS_SPARSE_RETURN_IF_ERROR(status);
-  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? EraseBelow(keys, n) : fetched[0].EraseBelow(this));
-  FinishChange(executor);
-  return Status::Ok();
+  return status;
 }
 
-Status EmbeddingTable::Clear(Executor* executor) {
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  return ClearRows(executor);
-}
+}  // namespace
 
-Status EmbeddingTable::Restore(const RuleHistory& history, Executor* executor) {
-  const TableLocks locks({this}, TableLocks::Mode::kExclusive);
-  if (rule_generation_ > 0) {
-    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
+Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
+                  int64_t width, Executor* executor, const uint32_t* ages) {
+  if (n >= (int64_t{1} << 32)) {
+    return InvalidArgument(
+        "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
   }
-  num_steps_ = history.table_step;
-  is_restoring_ = true;
-  return ClearRows(executor);
-}
-
-Status EmbeddingTable::ClearRows(Executor* executor) {
-  ++version_;
-  staged_->Clear();
-  change_log_.SetEverything();
-  if (filter_ != nullptr) filter_->Clear();
-  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
-  return first_tier_->Clear(*initializer_, rule_->step(), executor);
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
+  KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(records, n, width));
+  KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
+  KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
+  // Whole records need nothing of those they replace, which might not even be readable.
+  const bool replaces = width != table->dim() || width == state.layout().record_floats();
+  std::vector<FetchedRecords> fetched(1);
+  if (!replaces) {
+    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{&state, keys, n}}, executor, &fetched));
+  }
+  ++state.version;
+  state.tiers.first_tier().BeginUpdate();
+  const std::vector<IdPartition> partitions =
+      PartitionIds({{keys, n, state.max_partition_bits()}}, executor);
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      WriteParts({records, width, ages}, partitions[0], fetched[0], &state, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? state.tiers.EraseBelow(keys, n)
+                                        : fetched[0].EraseBelow(&state.tiers));
+  state.FinishChange(executor);
+  return Status::Ok();
 }
 
 }  // namespace keras_sparse

@@ -6,7 +6,10 @@
 
 #include "ops/core/base/cache_size.h"
 #include "ops/core/math/vector_math.h"
-#include "ops/core/operations/row_access.h"
+#include "ops/core/operations/check_ids.h"
+#include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/row_reader.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {
@@ -39,18 +42,17 @@ std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
 // What follows returns false if the table refuses an id.
 
 // Ends a run of lookups.
-bool FinishLookups(const EmbeddingTable& table, const RowReader& reader, int64_t lookups,
-                   bool stream) {
+bool FinishLookups(const RowReader& reader, int64_t lookups, bool stream) {
   if (stream) StreamingDone();
   if (reader.refused()) return false;
-  AddToStats(table, lookups, reader.counts());
+  reader.CountLookups(lookups);
   return true;
 }
 
-bool CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
-             bool stream) {
+bool CopyRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
+             const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
-  RowReader reader(*request.table, fetched, request.ids, run.first_bag, run.last_bag);
+  RowReader reader(state, fetched, request.ids, run.first_bag, run.last_bag);
   for (int64_t at = run.first_bag; at < run.last_bag;) {
     const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
     const float* const* rows = reader.Next(n);
@@ -63,15 +65,15 @@ bool CopyRun(const LookupRequest& request, const FetchedRecords& fetched, const 
       }
     }
   }
-  return FinishLookups(*request.table, reader, run.last_bag - run.first_bag, stream);
+  return FinishLookups(reader, run.last_bag - run.first_bag, stream);
 }
 
-bool PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const Run& run,
-             bool stream) {
+bool PoolRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
+             const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
-  RowReader reader(*request.table, fetched, request.ids, first, last);
+  RowReader reader(state, fetched, request.ids, first, last);
   std::vector<float> begun;  // the sum of a bag that is too large for one piece
   int64_t at = first;
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
@@ -89,15 +91,15 @@ bool PoolRun(const LookupRequest& request, const FetchedRecords& fetched, const 
     }
     add(end - at, {sum_so_far, request.rows + bag * dim, bags.Scale(bag), stream});
   }
-  return FinishLookups(*request.table, reader, last - first, stream);
+  return FinishLookups(reader, last - first, stream);
 }
 
-bool WeightsGradientRun(const WeightsGradientRequest& request, const FetchedRecords& fetched,
-                        const Run& run) {
+bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState& state,
+                        const FetchedRecords& fetched, const Run& run) {
   const int64_t dim = request.table->dim();
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
-  RowReader reader(*request.table, fetched, request.ids, first, last);
+  RowReader reader(state, fetched, request.ids, first, last);
   // First each id's product of row and output gradient. The forward pass has counted these ids.
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
     for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
@@ -108,46 +110,52 @@ bool WeightsGradientRun(const WeightsGradientRequest& request, const FetchedReco
   return !reader.refused();
 }
 
-Status SeeVersion(const LookupRequest& request) {
-  if (request.version != nullptr) *request.version = request.table->version();
-  if (request.num_updates != nullptr) *request.num_updates = request.table->num_updates();
+Status SeeVersion(const LookupRequest& request, const TableState& state) {
+  if (request.version != nullptr) *request.version = state.version;
+  if (request.num_updates != nullptr) *request.num_updates = state.rule_state.num_steps();
   return Status::Ok();
 }
 
-Status SeeVersion(const WeightsGradientRequest& request) {
-  if (request.version == request.table->version()) return Status::Ok();
+Status SeeVersion(const WeightsGradientRequest& request, const TableState& state) {
+  if (request.version == state.version) return Status::Ok();
   return FailedPrecondition(
       "the gradient of weights needs the rows as they were looked up. Take "
       "it before the table is updated. Received: table '" +
-      request.table->name() + "', which has changed since the lookup");
+      state.options.name + "', which has changed since the lookup");
+}
+
+template <typename Request>
+std::vector<const EmbeddingTable*> TablesOf(const std::vector<Request>& requests) {
+  std::vector<const EmbeddingTable*> tables;
+  for (const Request& request : requests) tables.push_back(request.table);
+  return tables;
 }
 
 // The frame of both: locks, checks, lower tiers, then runs of all requests on the executor.
 template <typename Request, typename DoRun>
 Status ForEachRun(const std::vector<Request>& requests, Executor* executor, const DoRun& do_run) {
-  std::vector<TableIds> lists;
-  std::vector<EmbeddingTable*> tables;
   std::vector<Run> runs;
   for (size_t r = 0; r < requests.size(); ++r) {
-    const Request& request = requests[r];
-    KERAS_SPARSE_RETURN_IF_ERROR(request.bags.Check());
-    lists.push_back({request.table, request.ids, request.bags.num_ids});
-    tables.push_back(request.table);
-    const std::vector<int64_t> cuts = CutBags(request.bags, kIdsPerRun);
+    KERAS_SPARSE_RETURN_IF_ERROR(requests[r].bags.Check());
+    const std::vector<int64_t> cuts = CutBags(requests[r].bags, kIdsPerRun);
     for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({r, cuts[i], cuts[i + 1]});
   }
-  const TableLocks locks(tables, TableLocks::Mode::kShared);
-  for (const Request& request : requests) KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(request));
+  const ReadLocks locks(TablesOf(requests));
+  std::vector<TableIds> lists;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(requests[r], locks[r]));
+    lists.push_back({&locks[r], requests[r].ids, requests[r].bags.num_ids});
+  }
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
-  for (size_t r = 0; r < requests.size(); ++r) fetched[r].Stage(*requests[r].table);
+  for (size_t r = 0; r < requests.size(); ++r) fetched[r].Stage(locks[r].tiers);
   std::atomic<bool> any_refused{false};
   executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end;) {
                             const Run run = JoinRuns(runs, end, &i);
-                            const Request& request = requests[run.request];
-                            if (!do_run(request, fetched[run.request], run)) {
+                            const size_t r = run.request;
+                            if (!do_run(requests[r], locks[r], fetched[r], run)) {
                               any_refused.store(true, std::memory_order_relaxed);
                             }
                           }
@@ -180,21 +188,20 @@ int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
 }
 
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
-  return ForEachRun(
-      requests, executor,
-      [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
-          const LookupRequest& request, const FetchedRecords& fetched, const Run& run) {
-        const bool stream = exceeds_cache && CanStream(request.table->dim(), request.rows);
-        const bool pools = request.bags.combiner != Combiner::kNone;
-        return (pools ? PoolRun : CopyRun)(request, fetched, run, stream);
-      });
+  return ForEachRun(requests, executor,
+                    [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
+                        const LookupRequest& request, const TableState& state,
+                        const FetchedRecords& fetched, const Run& run) {
+                      const bool stream =
+                          exceeds_cache && CanStream(request.table->dim(), request.rows);
+                      const bool pools = request.bags.combiner != Combiner::kNone;
+                      return (pools ? PoolRun : CopyRun)(request, state, fetched, run, stream);
+                    });
 }
 
 void ReadVersions(const std::vector<LookupRequest>& requests) {
-  std::vector<EmbeddingTable*> tables;
-  for (const LookupRequest& request : requests) tables.push_back(request.table);
-  const TableLocks locks(tables, TableLocks::Mode::kShared);
-  for (const LookupRequest& request : requests) (void)SeeVersion(request);
+  const ReadLocks locks(TablesOf(requests));
+  for (size_t r = 0; r < requests.size(); ++r) (void)SeeVersion(requests[r], locks[r]);
 }
 
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,

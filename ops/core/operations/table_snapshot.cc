@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <shared_mutex>
 
 #include "ops/core/table/table_cursor.h"
+#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {
@@ -14,56 +14,13 @@ void Append(int64_t key, const char* record, RawRows* rows) {
   rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
 }
 
-}  // namespace
-
 // Both only grow, so that the sum stays only where both do.
-int64_t TableSnapshot::VersionOf(const EmbeddingTable& table) {
-  return table.version_ + table.num_saves_;
-}
+int64_t VersionOf(const TableState& state) { return state.version + state.num_saves; }
 
-int64_t TableSnapshot::version() const {
-  std::shared_lock<TableMutex> lock(table_->mutex_);
-  return VersionOf(*table_);
-}
-
-bool TableSnapshot::is_everything_changed() const {
-  std::shared_lock<TableMutex> lock(table_->mutex_);
-  return table_->change_log_.is_everything();
-}
-
-Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
-                             RawRows* rows) const {
-  std::shared_lock<TableMutex> lock(table_->mutex_);
-  *rows = RawRows();
-  rows->record_bytes = table_->rule_->layout().record_bytes();
-  if (cursor == -1) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(table_->CheckCursor(cursor));
-  if (selection.only_changed && table_->change_log_.is_everything()) {
-    return FailedPrecondition("table '" + table_->name() +
-                              "' must have been saved before its changes can be told");
-  }
-  if (TierOf(cursor) > 0) return ExportBelow(selection, cursor, max_rows, rows);
-  const FirstTier& tier = *table_->first_tier_;
-  std::vector<int64_t> keys;
-  std::vector<const float*> records;
-  const int64_t next = selection.only_changed
-                           ? tier.WalkChanged(PositionOf(cursor), max_rows, &keys, &records)
-                           : tier.Walk(PositionOf(cursor), max_rows, &keys, &records);
-  rows->records.reserve(keys.size() * static_cast<size_t>(rows->record_bytes));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Append(keys[i], reinterpret_cast<const char*>(records[i]), rows);
-  }
-  const bool has_more = next >= 0 || !table_->lower_tiers_.empty();
-  if (has_more) {
-    rows->next_cursor = MakeCursor(table_->version_, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
-  }
-  return Status::Ok();
-}
-
-Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
-                                  RawRows* rows) const {
+Status ExportBelow(const TableState& state, const RawSelection& selection, int64_t cursor,
+                   int64_t max_rows, RawRows* rows) {
   const auto tier = static_cast<size_t>(TierOf(cursor) - 1);
-  const auto& stores = table_->lower_tiers_;
+  const auto& stores = state.tiers.lower_tiers();
   if (tier >= stores.size()) return BadCursor(cursor);
   const RowStore& store = *stores[tier];
   std::vector<int64_t> keys;
@@ -72,11 +29,11 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
   if (selection.only_unlinked && store.links_all()) {
     // None.
   } else if (selection.only_changed) {
-    next = table_->change_log_.AppendDemoted(PositionOf(cursor), std::max<int64_t>(1, max_rows),
-                                             &keys);
+    next = state.tiers.change_log().AppendDemoted(PositionOf(cursor),
+                                                  std::max<int64_t>(1, max_rows), &keys);
     // Those that have come up again need not be read.
     keys.erase(std::remove_if(keys.begin(), keys.end(),
-                              [this](int64_t key) { return table_->IsInFirstTier(key); }),
+                              [&state](int64_t key) { return state.tiers.IsInFirstTier(key); }),
                keys.end());
     const auto n = static_cast<int64_t>(keys.size());
     records.resize(keys.size() * static_cast<size_t>(rows->record_bytes));
@@ -91,23 +48,66 @@ Status TableSnapshot::ExportBelow(const RawSelection& selection, int64_t cursor,
         (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
     for (size_t i = 0; i < keys.size(); ++i) {
       // What an erase that failed has left below is not the row.
-      if (table_->IsInFirstTier(keys[i])) continue;
+      if (state.tiers.IsInFirstTier(keys[i])) continue;
       Append(keys[i], records.data() + static_cast<int64_t>(i) * rows->record_bytes, rows);
     }
   }
   if (next >= 0) {
-    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor), next);
+    rows->next_cursor = MakeCursor(state.version, TierOf(cursor), next);
   } else if (tier + 1 < stores.size()) {
-    rows->next_cursor = MakeCursor(table_->version_, TierOf(cursor) + 1, 0);
+    rows->next_cursor = MakeCursor(state.version, TierOf(cursor) + 1, 0);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+int64_t TableSnapshot::version() const {
+  const ReadLocks locks({table_});
+  return VersionOf(locks[0]);
+}
+
+bool TableSnapshot::is_everything_changed() const {
+  const ReadLocks locks({table_});
+  return locks[0].tiers.change_log().is_everything();
+}
+
+Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
+                             RawRows* rows) const {
+  const ReadLocks locks({table_});
+  const TableState& state = locks[0];
+  *rows = RawRows();
+  rows->record_bytes = state.layout().record_bytes();
+  if (cursor == -1) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(state.CheckCursor(cursor));
+  if (selection.only_changed && state.tiers.change_log().is_everything()) {
+    return FailedPrecondition("table '" + state.options.name +
+                              "' must have been saved before its changes can be told");
+  }
+  if (TierOf(cursor) > 0) return ExportBelow(state, selection, cursor, max_rows, rows);
+  const FirstTier& tier = state.tiers.first_tier();
+  std::vector<int64_t> keys;
+  std::vector<const float*> records;
+  const int64_t next = selection.only_changed
+                           ? tier.WalkChanged(PositionOf(cursor), max_rows, &keys, &records)
+                           : tier.Walk(PositionOf(cursor), max_rows, &keys, &records);
+  rows->records.reserve(keys.size() * static_cast<size_t>(rows->record_bytes));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Append(keys[i], reinterpret_cast<const char*>(records[i]), rows);
+  }
+  const bool has_more = next >= 0 || !state.tiers.lower_tiers().empty();
+  if (has_more) {
+    rows->next_cursor = MakeCursor(state.version, next >= 0 ? 0 : 1, std::max<int64_t>(next, 0));
   }
   return Status::Ok();
 }
 
 std::vector<int64_t> TableSnapshot::ErasedKeys() const {
-  std::shared_lock<TableMutex> lock(table_->mutex_);
+  const ReadLocks locks({table_});
+  const TableState& state = locks[0];
   std::vector<int64_t> keys;
-  (void)table_->change_log_.AppendErased(0, INT64_MAX, &keys);
-  const std::vector<bool> has_row = table_->AreAbove(table_->lower_tiers_.size(), keys);
+  (void)state.tiers.change_log().AppendErased(0, INT64_MAX, &keys);
+  const std::vector<bool> has_row = state.tiers.AreAbove(state.tiers.lower_tiers().size(), keys);
   size_t num_gone = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!has_row[i]) keys[num_gone++] = keys[i];
@@ -118,8 +118,9 @@ std::vector<int64_t> TableSnapshot::ErasedKeys() const {
 
 Status TableSnapshot::LinkFiles(const std::string& path_prefix,
                                 std::vector<LinkedFile>* files) const {
-  std::shared_lock<TableMutex> lock(table_->mutex_);
-  for (const auto& store : table_->lower_tiers_) {
+  const ReadLocks locks({table_});
+  const TableState& state = locks[0];
+  for (const auto& store : state.tiers.lower_tiers()) {
     KERAS_SPARSE_RETURN_IF_ERROR(store->LinkFiles(path_prefix, files));
   }
   return Status::Ok();
@@ -127,17 +128,16 @@ Status TableSnapshot::LinkFiles(const std::string& path_prefix,
 
 Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
                                 const std::vector<int64_t>& versions) {
-  const TableLocks locks(tables, TableLocks::Mode::kExclusive);
+  const WriteLocks locks(tables);
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (VersionOf(*tables[i]) == versions[i]) continue;
+    if (VersionOf(locks[i]) == versions[i]) continue;
     return FailedPrecondition("table '" + tables[i]->name() +
                               "' must not change while it is saved, nor be saved twice at a time; "
                               "save again");
   }
-  for (EmbeddingTable* table : tables) {
-    table->first_tier_->TrackChanges();
-    table->change_log_.Begin();
-    ++table->num_saves_;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    locks[i].tiers.TrackChanges();
+    ++locks[i].num_saves;
   }
   return Status::Ok();
 }

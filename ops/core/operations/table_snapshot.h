@@ -33,14 +33,14 @@ struct RawRows {
 // Thread safety: every method may be called from any thread.
 class TableSnapshot {
  public:
-  explicit TableSnapshot(EmbeddingTable* table) : table_(table) {}
+  explicit TableSnapshot(const EmbeddingTable* table) : table_(table) {}
 
   // Moves on with what may have changed a row, and with MarkSaved.
   int64_t version() const;
   // Whether every row counts as changed.
   bool is_everything_changed() const;
 
-  // Cursors are as in EmbeddingTable::Export.
+  // Cursors are as in ExportRows.
   Status Export(const RawSelection& selection, int64_t cursor, int64_t max_rows,
                 RawRows* rows) const;
   // The keys whose rows have gone since the last MarkSaved, and that have none again.
@@ -55,11 +55,7 @@ class TableSnapshot {
                           const std::vector<int64_t>& versions);
 
  private:
-  Status ExportBelow(const RawSelection& selection, int64_t cursor, int64_t max_rows,
-                     RawRows* rows) const;
-  static int64_t VersionOf(const EmbeddingTable& table);
-
-  EmbeddingTable* table_;
+  const EmbeddingTable* table_;
 };
 
 }  // namespace keras_sparse

@@ -24,7 +24,7 @@ class SavedRule {
   // Takes as long as the steps themselves did without gradients: up to some microseconds a step,
   // nanoseconds where numbers stay the same.
   //   options  those that the table had its rule from, with its dim
-  //   history  EmbeddingTable::history() of when the last record was saved; a saved one is checked
+  //   history  that of the table (HistoryOf) when the last record was saved; a saved one is checked
   // InvalidArgument unless there is such a rule and the history can be one of it.
   static Status Open(const RuleOptions& options, const RuleHistory& history,
                      std::unique_ptr<SavedRule>* rule);

@@ -2,311 +2,54 @@
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_EMBEDDING_TABLE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_EMBEDDING_TABLE_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "ops/core/admission/admission_filter.h"
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
-#include "ops/core/eviction/eviction_policy.h"
-#include "ops/core/files/storage_folder.h"
-#include "ops/core/first_tier/first_tier.h"
-#include "ops/core/optimizer/update_rule.h"
-#include "ops/core/stores/counted_store.h"
-#include "ops/core/stores/row_store.h"
-#include "ops/core/table/change_log.h"
-#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/output_bytes.h"
-#include "ops/core/table/staged_records.h"
 #include "ops/core/table/table_mutex.h"
 #include "ops/core/table/table_options.h"
-#include "ops/core/table/table_stats.h"
+#include "ops/core/table/table_state.h"
 
 namespace keras_sparse {
 
-// Some rows of a table, caught up, so that they need no history to be read.
-struct ExportedRows {
-  int64_t record_floats = 0;   // width of a record
-  std::vector<int64_t> keys;   // (n)
-  std::vector<float> records;  // (n, record_floats): row, then slots
-  std::vector<uint32_t> ages;  // (n), see EvictionPolicy; none if the table does not keep them
-  int64_t next_cursor = -1;
-};
-
-// What a rule has made of the records.
-struct RuleLayout {
-  // How often SetRule has been called. An update names the generation that it was made for
-  // (ApplyRequest), so that none takes for its own the slots that a later SetRule has laid out.
-  int64_t generation = 0;
-  std::vector<std::string> slot_names;  // in the order of the record
-  int64_t record_floats = 0;
-};
-
-// A lookup changes nothing; rows are created by Apply and Import. A key without a row has its
+// A lookup changes nothing; rows are created by updates and imports. A key without a row has its
 // initial one all the same, unless the table has an admission filter that says otherwise.
 //
-// Thread safety: every method may be called from any thread. LookupRows (lookup.h) holds the
-// table's lock shared, all that changes rows holds it alone; locks are taken on the calling thread
-// only, never inside a loop of the executor.
+// What can be done to tables is in ops/core/operations, a file a verb. Each takes the locks of its
+// tables, which give it their state: shared (ReadLocks) if it changes nothing, else alone
+// (WriteLocks).
+//
+// Thread safety: every method may be called from any thread.
 class EmbeddingTable {
  public:
+  // InvalidArgument or Unimplemented for options that no table can have.
   static Status Open(const TableOptions& options, Executor* executor,
                      std::unique_ptr<EmbeddingTable>* table);
 
+  // These stay as they are.
+  const TableOptions& options() const { return options_; }
   const std::string& name() const { return options_.name; }
   int64_t dim() const { return options_.output_dim; }
-  bool is_dynamic() const { return options_.input_dim < 0; }
-  int64_t input_dim() const { return options_.input_dim; }
-  bool out_of_range_is_zero() const { return options_.out_of_range_is_zero; }
-  bool has_lower_tiers() const { return !options_.storage.lower_tiers.empty(); }
-  OutputBytes& output_bytes() { return output_bytes_; }
   // Another one for each table of the process, ever.
   uint64_t number() const { return number_; }
 
-  // Puts a store below the tiers there are.
-  // FailedPrecondition unless its records have the size of the table's; Unimplemented for a static
-  // table.
-  Status AddLowerTier(std::unique_ptr<RowStore> store);
-
-  // Lays the records out for a rule of ops/core/optimizer/rules. Rows stay, all slots get their
-  // initial values, and the rule's steps begin anew. Lower tiers are written anew beside the old
-  // ones, which takes their room twice. FailedPrecondition after AddLowerTier.
-  //   rule    its dim is the table's, whatever it says
-  //   layout  may be null
-  Status SetRule(const RuleOptions& rule, Executor* executor, RuleLayout* layout = nullptr);
-  int64_t rule_generation() const;
-  // What the rule was given in the steps that rows may have missed.
-  RuleHistory history() const;
-
-  // Counts what may have changed a row.
-  // REQUIRES: TableLocks
-  int64_t version() const { return version_; }
-  // Counts updates, up to 2^32, after which it begins anew.
-  // REQUIRES: TableLocks
-  uint32_t num_updates() const { return num_steps_; }
-
-  // Changes what keys without a row read as, and what Clear goes back to. Rows held stay.
-  Status SetInitializer(const InitializerOptions& options);
-
-  // Gives a dynamic table an admission filter, in place of the one there may be, whose waiting keys
-  // are forgotten. Rows held stay; from now on Apply makes a row only for a key that is admitted.
-  // Import asks no filter.
-  // Unimplemented for a static table, all of whose ids have rows.
-  Status SetFilter(const FilterOptions& options);
-
-  // Limits the rows of a dynamic table, in all tiers, that updates make: one that would make more
-  // is refused before it makes or changes any. Before that rows go by the policy, if there is one,
-  // but none of those that the update is for. Rows that there are, or that are imported, stay. With
-  // a filter of kind "cbf" an update may exceed the limit by the few keys that others of its step
-  // get admitted.
-  //   policy  may be null
-  // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
-  // does not keep.
-  Status SetRowLimit(int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
-  // Whether an update with these ids would stay within the limit: ResourceExhausted if it would
-  // not. Changes nothing.
-  Status CheckRoom(const int64_t* ids, int64_t n, Executor* executor);
-
-  // What the filter remembers, in pieces, as Export gives rows. Empty for a table without one.
-  Status ExportFilter(int64_t cursor, int64_t max_entries, FilterEntries* entries) const;
-
-  // Writes what ExportFilter has given, over a filter of the same kind and size. An entry of a key
-  // that has a row is kept and does nothing.
-  // FailedPrecondition if the table has no filter.
-  Status ImportFilter(const int64_t* keys, const uint32_t* counts, int64_t n);
-
-  // A cursor is 0 at first, then the next_cursor of the piece before; -1 says that all is out,
-  // and gives an empty piece.
-  // FailedPrecondition if the table has changed since the walk began.
-  Status Export(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
-
-  // Writes rows, creating those that are not there. Of a repeated key the last row stays.
-  //   keys     (n)
-  //   records  (n, width): row and slots if width is record_floats, only the row if it is dim;
-  //            slots then stay, or are the initial ones in a new row; with the steps of
-  //            RecordLayout if it is all of a record's words
-  //   ages     (n), or null for ages of 0; nothing to a table that does not keep them
-  // InvalidArgument for another width, a key outside a static table, or steps that the rule does
-  // not remember; nothing is changed then.
-  Status Import(const int64_t* keys, int64_t n, const float* records, int64_t width,
-                Executor* executor, const uint32_t* ages = nullptr);
-
-  // Drops the rows, in all tiers, that the policy lets go, and counts them; `rows`, if not null,
-  // gets them as Export would have given them, in one piece. Their keys are then as
-  // if they had never had a row: a filter is asked again. A lower tier that is full does not stop
-  // it, and has room afterwards.
-  // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table
-  // does not keep. If a lower tier cannot be read, all rows stay; if it cannot erase, those of the
-  // first tier do, and of the others some may have gone uncounted, each as a whole.
-  Status Evict(const EvictionPolicy& policy, Executor* executor, int64_t* num_evicted,
-               ExportedRows* rows = nullptr);
-
-  // Back to the state before training: no rows and no waiting keys, or every row its initial one.
-  Status Clear(Executor* executor);
-  // The same, and then goes on after the steps of a saved table with the same rule, so that its
-  // records can be imported with their steps. InvalidArgument if that cannot be its history.
-  Status Restore(const RuleHistory& history, Executor* executor);
-
-  // Drops the rows of these keys from all tiers; what waits in the filter stays. Keys may be
-  // repeated, or have no row. After an error those of the first tier are still there, of the others
-  // some may have gone.
-  // Unimplemented for a static table.
-  Status EraseRows(const int64_t* keys, int64_t n, Executor* executor);
-
-  // Moves the rows of these keys from the first tier to the next one.
-  // FailedPrecondition if there is no lower tier.
-  Status Demote(const int64_t* keys, int64_t n);
-
-  int64_t size() const;
-  // Width of an exported record: row and slots.
-  int64_t record_floats() const;
-  // Waits until what is on its way to lower tiers is there.
-  TableStats stats() const;
-  // The first tier, then the lower ones.
-  std::vector<TierStats> tier_stats() const;
-  // Bytes of everything that the first tier holds, and how many of these keys have their row there.
-  int64_t first_tier_bytes() const;
-  int64_t CountInFirstTier(const int64_t* keys, int64_t n) const;
+  OutputBytes& output_bytes() { return output_bytes_; }
 
  private:
-  friend class FetchedRecords;
-  friend class RowReader;
-  friend class RowWriter;
-  friend class TableLocks;
-  friend class TableSnapshot;
-  friend class GradientApplier;
-  friend class TableEvictor;
-  friend void AddToStats(const EmbeddingTable& table, int64_t lookups,
-                         const struct ReadCounts& counts);
+  friend class ReadLocks;
+  friend class WriteLocks;
 
-  explicit EmbeddingTable(const TableOptions& options) : options_(options) {}
+  explicit EmbeddingTable(const TableOptions& options);
 
-  static uint64_t NextNumber();
-
-  // All of these need the lock.
-  Status OpenTiers(Executor* executor);
-  int64_t first_tier_size() const;
-  // ResourceExhausted if a table in memory alone is larger than its size; a static one, with such
-  // records, is asked before it is made.
-  Status CheckMemory() const;
-  Status CheckStaticSize(const RecordLayout& layout) const;
-  // Opens the lower tiers of the options for records of this size, as one store.
-  Status OpenStores(int64_t record_bytes, RowStores* stores, std::vector<CountedStore*>* counted);
-  // Fills such stores from those there are.
-  Status RelayoutStores(const UpdateRule& rule, const RowStores& stores) const;
-  // Moves what the first tier holds beyond its size to the next one.
-  Status DemoteExcess(Executor* executor);
-  // Copies rows of the first tier to the next one, for them to leave it. If that fails, the next
-  // one has none of them.
-  Status PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records);
-  // Before and after rows are changed. What has been changed stays, so a lower tier that fails
-  // afterwards, because it is full perhaps, fails the next change, before that has begun.
-  Status BeginChange(Executor* executor);
-  void FinishChange(Executor* executor);
-  // Which rows have to go for the table to stay within its limit when an update has made those
-  // that these keys lack. ResourceExhausted if it cannot. Changes nothing.
-  Status FindRoom(const int64_t* keys, int64_t n, Executor* executor,
-                  EvictionCandidates* leaving) const;
-  // The distinct ones of these keys that have no row, sorted.
-  std::vector<int64_t> KeysWithoutRow(const int64_t* keys, int64_t n, Executor* executor) const;
-  Status RowLimitError(int64_t num_new, int64_t num_leaving) const;
-  // The rows that a policy lets go, but for those of some keys, which are sorted.
-  Status FindLeaving(const EvictionPolicy& policy, const std::vector<int64_t>& kept,
-                     Executor* executor, EvictionCandidates* leaving,
-                     ExportedRows* rows = nullptr) const;
-  Status EvictRows(const EvictionCandidates& leaving, Executor* executor);
-  Status CheckEviction(const EvictionPolicy& policy) const;
-  // Keeps which of these rows have changed, before they leave the first tier.
-  void LogDemoted(const std::vector<int64_t>& keys);
-  bool IsInFirstTier(int64_t key) const;
-  bool HasRowsBelow() const;
-  // Whether the first tier, or one of this many lower ones, has each of the keys.
-  std::vector<bool> AreAbove(size_t tier, const std::vector<int64_t>& keys) const;
-  // Until lower tiers have what is on its way to them.
-  void WaitForWrites() const;
-  // Drops the rows of these keys from all lower tiers.
-  Status EraseBelow(const int64_t* keys, int64_t n);
-  // Steps of the table since the row had a gradient.
-  uint32_t AgeOf(const float* record) const {
-    return num_steps_ - rule_->layout().GradientStep(record);
-  }
-  // The finest cut of an update into parts.
-  int max_partition_bits() const;
-  Status CheckCursor(int64_t cursor) const;
-  // Drops the rows of these keys, of which the first `num_above` may be in the first tier.
-  Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
-  Status CheckRecords(const float* records, int64_t n, int64_t width) const;
-  Status ClearRows(Executor* executor);
-  Status CheckKeys(const int64_t* keys, int64_t n) const;
-  Status ExportLowerTiers(int64_t cursor, int64_t max_rows, ExportedRows* rows) const;
-  void AppendExported(int64_t key, const float* record, ExportedRows* rows) const;
-  // Makes all pending moves.
-  Status CatchUpAll(Executor* executor);
-  Status CatchUpStore(RowStore* store, Executor* executor) const;
-  // Does so once the rule remembers much beside the rows, and lets it forget.
-  Status BoundHistory(Executor* executor);
-  int64_t num_rows() const;
-
-  TableOptions options_;
+  const TableOptions options_;
+  const uint64_t number_;
   OutputBytes output_bytes_;
-  const uint64_t number_ = NextNumber();
-  std::unique_ptr<Initializer> initializer_;
-  // What a key without a row reads as; null for its initial row.
-  std::unique_ptr<Initializer> default_rows_;
-
   mutable TableMutex mutex_;
-  std::unique_ptr<UpdateRule> rule_;
-  int64_t rule_generation_ = 0;
-  std::unique_ptr<AdmissionFilter> filter_;  // null if every key may have a row
-  int64_t max_rows_ = INT64_MAX;
-  std::unique_ptr<EvictionPolicy> limit_policy_;  // null if the limit lets no row go
-  std::unique_ptr<FirstTier> first_tier_;
-  std::unique_ptr<StorageFolder> folder_;
-  int64_t num_stores_opened_ = 0;
-  // From the fastest to the slowest. A key's row is in the first tier that has the key. Those of
-  // the options are one store; counted_ has each of them.
-  RowStores lower_tiers_;
-  std::vector<CountedStore*> counted_;
-  const std::shared_ptr<StagedRecords> staged_ = std::make_shared<StagedRecords>();
-  ChangeLog change_log_;
-  int64_t num_saves_ = 0;       // that TableSnapshot::MarkSaved has been told of
-  bool is_restoring_ = false;   // records that come may be as old as the history
-  bool is_unfinished_ = false;  // the last change left something to do
-  int64_t peak_first_tier_bytes_ = 0;
-  int64_t version_ = 0;
-  uint32_t num_steps_ = 0;  // updates so far, whatever the rule; wraps
-
-  mutable std::atomic<int64_t> lookups_{0};
-  mutable std::atomic<int64_t> hits_{0};
-  mutable std::atomic<int64_t> lower_hits_{0};  // of these, in lower tiers
-  mutable std::atomic<int64_t> waited_ns_{0};
-  mutable std::atomic<int64_t> out_of_range_ids_{0};
-  std::atomic<int64_t> created_rows_{0};
-  std::atomic<int64_t> filtered_ids_{0};
-  std::atomic<int64_t> evicted_rows_{0};
-};
-
-// Locks the tables of an op, each once and in one order, so that ops over the same tables cannot
-// wait for each other in a circle.
-class TableLocks {
- public:
-  enum class Mode { kShared, kExclusive };
-  TableLocks(std::vector<EmbeddingTable*> tables, Mode mode);
-  ~TableLocks();
-  TableLocks(const TableLocks&) = delete;
-  TableLocks& operator=(const TableLocks&) = delete;
-
-  // Whether a table was named twice.
-  bool has_repeats() const { return has_repeats_; }
-
- private:
-  std::vector<EmbeddingTable*> tables_;
-  Mode mode_;
-  bool has_repeats_;
+  TableState state_;  // guarded by mutex_
 };
 
 }  // namespace keras_sparse

@@ -1,7 +1,9 @@
-// EmbeddingTable: the pending moves of all rows, made at once.
-#include <algorithm>
+#include "ops/core/table/rule_state.h"
 
-#include "ops/core/table/embedding_table.h"
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/optimizer/saved_rule.h"
 
 namespace keras_sparse {
 namespace {
@@ -15,13 +17,38 @@ constexpr int64_t kHistoryShare = 100;
 
 }  // namespace
 
-Status EmbeddingTable::CatchUpAll(Executor* executor) {
+RuleHistory RuleState::history() const {
+  RuleHistory history = rule_->history();
+  history.table_step = num_steps_;
+  return history;
+}
+
+void RuleState::Set(std::unique_ptr<UpdateRule> rule) {
+  rule_ = std::move(rule);
+  ++generation_;
+}
+
+Status RuleState::Restore(const RuleHistory& history) {
+  if (generation_ > 0) {
+    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
+  }
+  num_steps_ = history.table_step;
+  is_restoring_ = true;
+  return Status::Ok();
+}
+
+void RuleState::BeginStep(const std::vector<float>& numbers) {
+  rule_->BeginStep(numbers);
+  ++num_steps_;
+}
+
+Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
   if (!rule_->defers_moves()) return Status::Ok();
-  staged_->Clear();
+  tiers->staged().Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = first_tier_->Walk(cursor, kChunkRows, &keys, &records);
+    cursor = tiers->first_tier().Walk(cursor, kChunkRows, &keys, &records);
     executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
                           [&](int64_t begin, int64_t end) {
                             for (int64_t i = begin; i < end; ++i) {
@@ -29,13 +56,14 @@ Status EmbeddingTable::CatchUpAll(Executor* executor) {
                             }
                           });
   }
-  for (const auto& store : lower_tiers_) {
+  for (const auto& store : tiers->lower_tiers()) {
     KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(store.get(), executor));
   }
   return Status::Ok();
 }
 
-Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
+// May be repeated: a record that was caught up before an error has no moves to make any more.
+Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
   // A walk ends with the first change, so that all keys are collected before it.
   std::vector<int64_t> keys;
   std::vector<char> records;
@@ -60,16 +88,16 @@ Status EmbeddingTable::CatchUpStore(RowStore* store, Executor* executor) const {
   return Status::Ok();
 }
 
-Status EmbeddingTable::BoundHistory(Executor* executor) {
+Status RuleState::BoundHistory(TierStack* tiers, Executor* executor) {
   if (is_restoring_) return Status::Ok();
   const int64_t history_bytes = rule_->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // By rows, not by what the tiers take: a table does the same over any tiers.
-  const int64_t row_bytes = num_rows() * rule_->layout().record_bytes();
+  const int64_t row_bytes = tiers->num_rows() * layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(tiers, executor));
   // Records of a checkpoint lie further back than what the rule knows now.
-  change_log_.SetEverything();
+  tiers->SetEverythingChanged();
   rule_->ForgetSteps();
   return Status::Ok();
 }

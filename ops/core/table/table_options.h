@@ -30,6 +30,9 @@ struct TableOptions {
   StorageOptions storage;
   // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
   bool keeps_gradient_step = false;
+
+  bool is_dynamic() const { return input_dim < 0; }
+  bool has_lower_tiers() const { return !storage.lower_tiers.empty(); }
 };
 
 }  // namespace keras_sparse

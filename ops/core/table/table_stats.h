@@ -2,6 +2,7 @@
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -36,6 +37,35 @@ struct TierStats {
   int64_t write_bytes = 0;      // and written to it
   int64_t compacted_bytes = 0;  // that compaction has moved
   int64_t busy_ns = 0;  // nanoseconds that reading, putting and erasing rows there have taken
+};
+
+// What a loop over ids has seen.
+struct ReadCounts {
+  int64_t hits = 0;        // in the first tier
+  int64_t lower_hits = 0;  // below it
+  int64_t out_of_range = 0;
+};
+
+// What is counted of a table for its statistics. Thread-safe.
+struct TableCounters {
+  // A run of lookups, counted at its end.
+  void AddLookups(int64_t num_lookups, const ReadCounts& counts) {
+    lookups.fetch_add(num_lookups, std::memory_order_relaxed);
+    hits.fetch_add(counts.hits + counts.lower_hits, std::memory_order_relaxed);
+    // Most runs have none.
+    if (counts.lower_hits > 0) lower_hits.fetch_add(counts.lower_hits, std::memory_order_relaxed);
+    if (counts.out_of_range > 0) {
+      out_of_range_ids.fetch_add(counts.out_of_range, std::memory_order_relaxed);
+    }
+  }
+
+  std::atomic<int64_t> lookups{0};
+  std::atomic<int64_t> hits{0};
+  std::atomic<int64_t> lower_hits{0};  // of these, in lower tiers
+  std::atomic<int64_t> out_of_range_ids{0};
+  std::atomic<int64_t> created_rows{0};
+  std::atomic<int64_t> filtered_ids{0};
+  std::atomic<int64_t> evicted_rows{0};
 };
 
 }  // namespace keras_sparse

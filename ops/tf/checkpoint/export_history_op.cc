@@ -2,6 +2,7 @@
 // missed.
 #include <vector>
 
+#include "ops/core/operations/set_rule.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -47,7 +48,7 @@ class ExportHistoryOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->output_list("run_lengths", &run_lengths));
     OP_REQUIRES_OK(ctx, ctx->output_list("numbers", &numbers));
     for (int i = 0; i < n; ++i) {
-      const RuleHistory history = tables[static_cast<size_t>(i)]->history();
+      const RuleHistory history = HistoryOf(*tables[static_cast<size_t>(i)]);
       const auto num_runs = static_cast<int64_t>(history.run_lengths.size());
       steps->flat<int64_t>()(i) = history.step;
       first_steps->flat<int64_t>()(i) = history.first_step;

@@ -1,4 +1,5 @@
 // KerasSparseRestore: clears a table and goes on after the steps of a saved one.
+#include "ops/core/operations/clear_rows.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/history_inputs.h"
 #include "ops/tf/binding/tf_executor.h"
@@ -29,7 +30,7 @@ class RestoreOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadHistory(ctx, &history));
     TfExecutor executor(ctx);
     for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Restore(history, &executor)));
+      OP_REQUIRES_OK(ctx, ToTf(RestoreSteps(tables[i], history, &executor)));
     }
   }
 };

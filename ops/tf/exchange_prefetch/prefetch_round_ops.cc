@@ -140,10 +140,10 @@ class ServeRoundOp : public tf::OpKernel {
   static Status FetchAhead(const LocalSlices& parts, const ServedIds& ids,
                            std::vector<StagedRecords::Hold>* holds) {
     for (size_t p = 0; p < parts.tables.size(); ++p) {
-      if (!parts.tables[p]->has_lower_tiers()) continue;
+      if (!parts.tables[p]->options().has_lower_tiers()) continue;
       holds->emplace_back();
       KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(
-          {parts.tables[p], ids.id_pointers()[p], ids.ids[p].NumElements()}, &holds->back()));
+          *parts.tables[p], ids.id_pointers()[p], ids.ids[p].NumElements(), &holds->back()));
     }
     return Status::Ok();
   }

@@ -10,8 +10,8 @@ namespace keras_sparse {
 Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
   for (const LookupRequest& request : requests) {
     holds_.emplace_back();
-    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(
-        {request.table, request.ids, request.bags.num_ids}, &holds_.back()));
+    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(*request.table, request.ids,
+                                                            request.bags.num_ids, &holds_.back()));
   }
   return Status::Ok();
 }

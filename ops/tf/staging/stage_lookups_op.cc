@@ -56,7 +56,7 @@ class StageLookupsOp : public tf::OpKernel {
       for (const size_t end = next + static_cast<size_t>(size); next < end; ++next) {
         EmbeddingTable* table = inputs->tables[next];
         requests.push_back({table, bags.ids(static_cast<int>(next)), bags.bags(next), nullptr});
-        has_lower_tiers |= table->has_lower_tiers();
+        has_lower_tiers |= table->options().has_lower_tiers();
       }
       // Of rows in memory alone there is nothing to be made ready but the rows themselves.
       if (!has_lower_tiers && !reads_rows_) continue;

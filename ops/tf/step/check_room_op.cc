@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/check_room.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -36,7 +37,7 @@ class CheckRoomOp : public tf::OpKernel {
     for (int i = 0; i < ids.size(); ++i) {
       EmbeddingTable* table = tables[static_cast<size_t>(i)];
       const Status status =
-          table->CheckRoom(ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
+          CheckRoom(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
       if (status.ok()) continue;
       refusal->scalar<tf::tstring>()() = status.message();
       return;

@@ -1,4 +1,5 @@
 // KerasSparseClear: tables back to the state before training.
+#include "ops/core/operations/clear_rows.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -21,7 +22,7 @@ class ClearOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     TfExecutor executor(ctx);
     for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Clear(&executor)));
+      OP_REQUIRES_OK(ctx, ToTf(ClearRows(tables[i], &executor)));
     }
   }
 };

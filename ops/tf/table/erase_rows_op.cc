@@ -1,4 +1,5 @@
 // KerasSparseEraseRows: drops rows of tables by their keys.
+#include "ops/core/operations/evict_rows.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -24,8 +25,8 @@ class EraseRowsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
     TfExecutor executor(ctx);
     for (int i = 0; i < keys.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->EraseRows(keys[i].flat<int64_t>().data(),
-                                                    keys[i].NumElements(), &executor)));
+      OP_REQUIRES_OK(ctx, ToTf(EraseRows(tables[i], keys[i].flat<int64_t>().data(),
+                                         keys[i].NumElements(), &executor)));
     }
   }
 };

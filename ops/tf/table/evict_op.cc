@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/evict_rows.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -57,8 +58,8 @@ class EvictOp : public tf::OpKernel {
     for (int i = 0; i < static_cast<int>(tables.size()); ++i) {
       ExportedRows rows;
       OP_REQUIRES_OK(ctx,
-                     ToTf(tables[i]->Evict(*policy, &executor, &num_evicted->flat<int64_t>()(i),
-                                           with_rows_ ? &rows : nullptr)));
+                     ToTf(EvictRows(tables[i], *policy, &executor, &num_evicted->flat<int64_t>()(i),
+                                    with_rows_ ? &rows : nullptr)));
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
       OP_REQUIRES_OK(ctx, CopyToOutput(rows.keys, {num_rows}, i, &keys));
       OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));

@@ -1,6 +1,7 @@
 // KerasSparseExportFilter: the next entries of each table's admission filter, from a cursor on.
 #include <algorithm>
 
+#include "ops/core/operations/set_filter.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -47,8 +48,8 @@ class ExportFilterOp : public tf::OpKernel {
     for (int i = 0; i < n; ++i) {
       FilterEntries entries;
       OP_REQUIRES_OK(ctx,
-                     ToTf(tables[static_cast<size_t>(i)]->ExportFilter(
-                         cursors->flat<int64_t>()(i), max_entries->flat<int64_t>()(0), &entries)));
+                     ToTf(ExportFilter(*tables[static_cast<size_t>(i)], cursors->flat<int64_t>()(i),
+                                       max_entries->flat<int64_t>()(0), &entries)));
       const tf::TensorShape shape({static_cast<int64_t>(entries.keys.size())});
       tf::Tensor* piece_keys = nullptr;
       tf::Tensor* piece_counts = nullptr;

@@ -1,6 +1,7 @@
 // KerasSparseExport: the next rows of each table, with slots, from a cursor on.
 #include <vector>
 
+#include "ops/core/operations/export_rows.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -53,8 +54,8 @@ class ExportOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output("next_cursors", {n}, &next_cursors));
     for (int i = 0; i < n; ++i) {
       ExportedRows rows;
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Export(cursors->flat<int64_t>()(i),
-                                                 max_rows->flat<int64_t>()(0), &rows)));
+      OP_REQUIRES_OK(ctx, ToTf(ExportRows(*tables[i], cursors->flat<int64_t>()(i),
+                                          max_rows->flat<int64_t>()(0), &rows)));
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
       OP_REQUIRES_OK(ctx, CopyToOutput(rows.keys, {num_rows}, i, &keys));
       OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));

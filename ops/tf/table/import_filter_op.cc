@@ -1,5 +1,6 @@
 // KerasSparseImportFilter: writes entries into the admission filters of tables.
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/set_filter.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -30,9 +31,9 @@ class ImportFilterOp : public tf::OpKernel {
       OP_REQUIRES(ctx, counts[i].NumElements() == n,
                   InvalidInput(absl::StrCat("`counts` must have one number a key, ", n,
                                             ". Received: ", counts[i].NumElements())));
-      OP_REQUIRES_OK(ctx,
-                     ToTf(tables[static_cast<size_t>(i)]->ImportFilter(
-                         keys[i].flat<int64_t>().data(), counts[i].flat<uint32_t>().data(), n)));
+      OP_REQUIRES_OK(
+          ctx, ToTf(ImportFilter(tables[static_cast<size_t>(i)], keys[i].flat<int64_t>().data(),
+                                 counts[i].flat<uint32_t>().data(), n)));
     }
   }
 };

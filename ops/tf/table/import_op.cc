@@ -1,5 +1,6 @@
 // KerasSparseImport: writes rows, with or without their slots, into tables.
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/import_rows.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -40,10 +41,10 @@ class ImportOp : public tf::OpKernel {
       OP_REQUIRES(ctx, num_ages == n || num_ages == 0,
                   InvalidInput(absl::StrCat("`ages` must have one number a key, ", n,
                                             ", or none. Received: ", num_ages)));
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->Import(
-                              keys[i].flat<int64_t>().data(), n, records[i].flat<float>().data(),
-                              records[i].dim_size(1), &executor,
-                              num_ages == 0 ? nullptr : ages[i].flat<uint32_t>().data())));
+      OP_REQUIRES_OK(
+          ctx, ToTf(ImportRows(tables[i], keys[i].flat<int64_t>().data(), n,
+                               records[i].flat<float>().data(), records[i].dim_size(1), &executor,
+                               num_ages == 0 ? nullptr : ages[i].flat<uint32_t>().data())));
     }
   }
 };

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/set_filter.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -43,7 +44,7 @@ class SetFilterOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadConstants(ctx, constant_names_, &filter.constants));
     for (size_t i = 0; i < tables.size(); ++i) {
       filter.seed = seeds_[i];
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetFilter(filter)));
+      OP_REQUIRES_OK(ctx, ToTf(SetFilter(tables[i], filter)));
     }
   }
 

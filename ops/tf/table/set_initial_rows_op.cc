@@ -1,6 +1,7 @@
 // KerasSparseSetInitialRows: what the keys without a row read as, from now on.
 #include <vector>
 
+#include "ops/core/operations/set_filter.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/initializer_attributes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -28,7 +29,7 @@ class SetInitialRowsOp : public tf::OpKernel {
     TableList tables;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetInitializer(initializers_[i])));
+      OP_REQUIRES_OK(ctx, ToTf(SetInitializer(tables[i], initializers_[i])));
     }
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/check_room.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -39,7 +40,7 @@ class SetRowLimitOp : public tf::OpKernel {
       if (!eviction.policy.empty()) {
         OP_REQUIRES_OK(ctx, ToTf(EvictionPolicy::Create(eviction, &policy)));
       }
-      OP_REQUIRES_OK(ctx, ToTf(tables[i]->SetRowLimit(max_rows_, std::move(policy))));
+      OP_REQUIRES_OK(ctx, ToTf(SetRowLimit(tables[i], max_rows_, std::move(policy))));
     }
   }
 

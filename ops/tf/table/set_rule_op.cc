@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -57,7 +58,7 @@ class SetRuleOp : public tf::OpKernel {
     TfExecutor executor(ctx);
     for (int64_t i = 0; i < n; ++i) {
       rule.weight_decay = weight_decays->flat<double>()(i);
-      OP_REQUIRES_OK(ctx, ToTf(tables[static_cast<size_t>(i)]->SetRule(rule, &executor, &layout)));
+      OP_REQUIRES_OK(ctx, ToTf(SetRule(tables[static_cast<size_t>(i)], rule, &executor, &layout)));
       generations->flat<int64_t>()(i) = layout.generation;
       record_floats->flat<int64_t>()(i) = layout.record_floats;
     }

@@ -1,4 +1,5 @@
 // KerasSparseSize: rows of each table.
+#include "ops/core/operations/read_stats.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -24,7 +25,7 @@ class SizeOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     tf::Tensor* sizes = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &sizes));
-    for (size_t i = 0; i < tables.size(); ++i) sizes->flat<int64_t>()(i) = tables[i]->size();
+    for (size_t i = 0; i < tables.size(); ++i) sizes->flat<int64_t>()(i) = NumRowsOf(*tables[i]);
   }
 };
 

@@ -1,4 +1,5 @@
 // KerasSparseStats: the statistics of each table.
+#include "ops/core/operations/read_stats.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -32,7 +33,7 @@ class StatsOp : public tf::OpKernel {
                             0, {static_cast<int64_t>(tables.size()), kNumTableStats}, &output));
     auto rows = output->matrix<int64_t>();
     for (size_t i = 0; i < tables.size(); ++i) {
-      const TableStats stats = tables[i]->stats();
+      const TableStats stats = StatsOf(*tables[i]);
       rows(i, 0) = stats.rows;
       rows(i, 1) = stats.bytes;
       rows(i, 2) = stats.lookups;

@@ -3,6 +3,7 @@
 // compacted_bytes, busy_ns.
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -35,7 +36,7 @@ class TierStatsOp : public tf::OpKernel {
     TableList tables;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES(ctx, tables.size() == 1, InvalidInput("`handles` must have one table"));
-    const std::vector<TierStats> all = tables[0]->tier_stats();
+    const std::vector<TierStats> all = TierStatsOf(*tables[0]);
     const auto num_tiers = static_cast<int64_t>(all.size());
     tf::Tensor* tiers = nullptr;
     tf::Tensor* stats = nullptr;

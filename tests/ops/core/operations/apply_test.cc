@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "ops/core/gradients/gradient_merger.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -20,10 +22,10 @@ TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-9}, {1, 2})));
   const std::vector<float> row = InitialRow(options, -9);
   EXPECT_EQ(Lookup(table.get(), {-9}), (std::vector<float>{row[0] - 1, row[1] - 2}));
-  EXPECT_EQ(table->size(), 1);
-  EXPECT_EQ(table->stats().created_rows, 1);
+  EXPECT_EQ(NumRowsOf(*table), 1);
+  EXPECT_EQ(StatsOf(*table).created_rows, 1);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-9}, {1, 2})));
-  EXPECT_EQ(table->stats().created_rows, 1);
+  EXPECT_EQ(StatsOf(*table).created_rows, 1);
 }
 
 TEST(ApplyGradients, UpdatesARepeatedIdOnceWithTheSum) {
@@ -93,7 +95,7 @@ TEST(ApplyGradients, RefusesATableThatIsNamedTwice) {
                         ApplyGradients({Request(table.get(), ids, NoBags(ids), grads),
                                         Request(table.get(), ids, NoBags(ids), grads)},
                                        Inline())));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(ApplyGradients, ChangesNoTableIfTheNumbersOfOneAreNotItsRules) {
@@ -105,8 +107,8 @@ TEST(ApplyGradients, ChangesNoTableIfTheNumbersOfOneAreNotItsRules) {
                         ApplyGradients({Request(good.get(), ids, NoBags(ids), grads, {1}),
                                         Request(bad.get(), ids, NoBags(ids), grads, {1})},
                                        Inline())));
-  EXPECT_EQ(good->size(), 0);
-  EXPECT_EQ(bad->size(), 0);
+  EXPECT_EQ(NumRowsOf(*good), 0);
+  EXPECT_EQ(NumRowsOf(*bad), 0);
 }
 
 TEST(ApplyGradients, GivesEachTableItsOwnNumbers) {
@@ -127,7 +129,7 @@ TEST(ApplyGradients, RefusesATableWithoutARule) {
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition,
                         "table 'items' must be given an update rule before it is updated",
                         Apply(table.get(), {1}, {4}, {1})));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(ApplyGradients, ChangesNoTableIfOneIdIsOutOfRange) {
@@ -193,7 +195,7 @@ TEST(ApplyGradients, ChangesNothingIfTheRowSplitsAreWrong) {
       FailsWith(StatusCode::kInvalidArgument, "`row_splits` must rise",
                 ApplyGradients({Request(table.get(), ids, BagsOf(Combiner::kSum, splits), grads)},
                                Inline())));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(ApplyGradients, RefusesAnUpdateForSlotsThatWereLaidOutAnew) {
@@ -202,7 +204,7 @@ TEST(ApplyGradients, RefusesAnUpdateForSlotsThatWereLaidOutAnew) {
   const std::vector<float> grads = {1};
   const ApplyRequest request = Request(table.get(), ids, NoBags(ids), grads);
   ASSERT_TRUE(IsOk(ApplyGradients({request}, Inline())));
-  ASSERT_TRUE(IsOk(table->SetRule(AdagradRule(0), Inline())));
+  ASSERT_TRUE(IsOk(SetRule(table.get(), AdagradRule(0), Inline())));
   const Exported before = ExportAll(*table);
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "another one was built on it since",
                         ApplyGradients({request}, Inline())));
@@ -213,7 +215,7 @@ TEST(ApplyGradients, TakesABatchOfSizeZero) {
   const auto table = OpenWithRule(Dynamic(2), SgdRule());
   EXPECT_TRUE(IsOk(Subtract(table.get(), {}, {})));
   EXPECT_TRUE(IsOk(ApplyGradients({}, Inline())));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
@@ -224,7 +226,7 @@ TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
     ids.push_back(KeyOfHash((0x5aULL << 56) | (i * 0x9E3779B1u)));
   ThreadExecutor executor(2);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(60000, 1), &executor)));
-  EXPECT_EQ(table->size(), 30000);
+  EXPECT_EQ(NumRowsOf(*table), 30000);
   for (const int64_t id : {ids.front(), ids[12345], ids.back()}) {
     EXPECT_EQ(Lookup(table.get(), {id})[1], InitialRow(options, id)[1] - 1);
   }

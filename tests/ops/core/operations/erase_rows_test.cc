@@ -1,4 +1,4 @@
-// EmbeddingTable::EraseRows: from all tiers, for good, and known to the next checkpoint.
+// EraseRows: from all tiers, for good, and known to the next checkpoint.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -45,14 +47,14 @@ TEST(EraseRows, TakesRowsOutOfEveryTier) {
       keys.insert(keys.end(), {2990, 2991, 2990, INT64_MIN});
       (void)Lookup(each, keys);
       ASSERT_TRUE(IsOk(EraseRows(each, keys, &executor)));
-      EXPECT_EQ(each->size(), 1998);
+      EXPECT_EQ(NumRowsOf(*each), 1998);
       for (const int64_t key : {0, 999, 2990}) {
         EXPECT_EQ(Lookup(each, {key}), InitialRow(Dynamic(8), key));
         EXPECT_EQ(ErasedKeys(each).count(key), 1u);
       }
       EXPECT_TRUE(ExportRaw(each, kChanged).empty());
     }
-    EXPECT_GT(table->tier_stats()[1].rows, 100);
+    EXPECT_GT(TierStatsOf(*table)[1].rows, 100);
     ASSERT_EQ(ExportAll(*table), ExportAll(*plain));
     // A key that comes again begins anew, slots too.
     for (EmbeddingTable* each : {table.get(), plain.get()}) {
@@ -74,7 +76,7 @@ TEST(EraseRows, TakesNothingFromAStaticTable) {
   EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "static table 'items' keeps all its rows",
                         EraseRows(table.get(), {1})));
   EXPECT_EQ(snapshot.version(), version);
-  EXPECT_EQ(table->size(), 10);
+  EXPECT_EQ(NumRowsOf(*table), 10);
 }
 
 TEST(EraseRows, EndsAnExportAndChangesTheVersionWhateverItFinds) {
@@ -92,10 +94,10 @@ std::pair<std::unique_ptr<EmbeddingTable>, SmallStore*> OverSmallStore() {
   auto table = OpenWithRule(Dynamic(1), SgdRule());
   auto owned = std::make_unique<SmallStore>(4, 1000);
   SmallStore* store = owned.get();
-  EXPECT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
+  EXPECT_TRUE(IsOk(AddLowerTier(table.get(), std::move(owned))));
   EXPECT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3, 4}, {1, 1, 1, 1})));
   const std::vector<int64_t> below = {1, 2};
-  EXPECT_TRUE(IsOk(table->Demote(below.data(), 2)));
+  EXPECT_TRUE(IsOk(Demote(table.get(), below.data(), 2)));
   return {std::move(table), store};
 }
 
@@ -121,7 +123,7 @@ TEST(EraseRows, IsKnownToTheNextSaveEvenWhereItWasDoneByHalf) {
   const auto [table, store] = OverSmallStore();
   auto owned = std::make_unique<SmallStore>(4, 1000);
   SmallStore* lowest = owned.get();
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(owned))));
   SavedTable saved;
   saved.SaveAll(table.get());
   lowest->fails_erase = true;  // the rows of the tier above have gone by then

@@ -1,4 +1,6 @@
 // What a policy lets go, in memory; ages. tiered_eviction_test.cc has lower tiers.
+#include "ops/core/operations/evict_rows.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -6,6 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_filter.h"
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
@@ -28,8 +35,8 @@ TEST(EvictRows, LetsARowGoOnceItsGradientIsTooOld) {
   EXPECT_EQ(Ages(*table), (AgeOfKey{{2, 2}}));
   PassSteps(table.get(), {1}, 1);
   EXPECT_EQ(Evict(table.get(), OlderThan(2)), 1);
-  EXPECT_EQ(table->size(), 0);
-  EXPECT_EQ(table->stats().evicted_rows, 2);
+  EXPECT_EQ(NumRowsOf(*table), 0);
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 2);
   EXPECT_EQ(Evict(table.get(), OlderThan(2)), 0);
 }
 
@@ -40,12 +47,14 @@ TEST(EvictRows, GivesTheRowsThatGo) {
   const Exported before = ExportAll(*table);
   ExportedRows rows;
   int64_t num_evicted = 0;
-  ASSERT_TRUE(IsOk(table->Evict(*MakePolicy(WeightBelow(1e7)), Inline(), &num_evicted, &rows)));
+  ASSERT_TRUE(
+      IsOk(EvictRows(table.get(), *MakePolicy(WeightBelow(1e7)), Inline(), &num_evicted, &rows)));
   EXPECT_EQ(num_evicted, 1);
   EXPECT_EQ(rows.keys, std::vector<int64_t>{1});
   EXPECT_EQ(rows.record_floats, 4);
   EXPECT_EQ(rows.records, before.at(1).record);  // with the move that it has missed
-  ASSERT_TRUE(IsOk(table->Evict(*MakePolicy(WeightBelow(1e7)), Inline(), &num_evicted, &rows)));
+  ASSERT_TRUE(
+      IsOk(EvictRows(table.get(), *MakePolicy(WeightBelow(1e7)), Inline(), &num_evicted, &rows)));
   EXPECT_EQ(rows.keys.size() + rows.records.size(), 0u);
 }
 
@@ -53,7 +62,7 @@ TEST(EvictRows, LetsARowGoByItsEmbeddingAlone) {
   const auto table = OpenWithRule(Dynamic(2), AdagradRule(100));
   const std::vector<int64_t> keys = {-1, 5, 7};
   const Row rows = {0.5, 0, 3, 4, 0, -0.5};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 3, rows.data(), 2, Inline())));
   EXPECT_EQ(Evict(table.get(), WeightBelow(0.125)), 0);
   EXPECT_EQ(Evict(table.get(), WeightBelow(0.126)), 2);
   EXPECT_EQ(ExportAll(*table).size(), 1u);
@@ -74,7 +83,7 @@ TEST(EvictRows, LetsAKeyStartAnew) {
       ASSERT_TRUE(IsOk(Apply(each, numbers, {4}, {3, 2, 1})));
     }
     EXPECT_EQ(ExportAll(*table), ExportAll(*fresh));
-    EXPECT_EQ(table->stats().created_rows, 2);
+    EXPECT_EQ(StatsOf(*table).created_rows, 2);
   }
 }
 
@@ -128,7 +137,7 @@ TEST(EvictRows, GivesManyKeysOfAnyKind) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), old, Row(old.size(), 1))));
   ASSERT_TRUE(IsOk(Subtract(table.get(), ExtremeKeys(), Row(5, 1))));
   PassSteps(table.get(), {1}, 3);
-  const int64_t bytes = table->stats().bytes;
+  const int64_t bytes = StatsOf(*table).bytes;
   ThreadExecutor executor(4);
   EXPECT_EQ(Evict(table.get(), OlderThan(3), &executor), 100000);
   EXPECT_EQ(ExportAll(*table).size(), 5u);
@@ -136,7 +145,7 @@ TEST(EvictRows, GivesManyKeysOfAnyKind) {
   EXPECT_EQ(Evict(table.get(), OlderThan(3), &executor), 5);
   // Their memory is used again.
   ASSERT_TRUE(IsOk(Subtract(table.get(), RandomIds(90000, 0, int64_t{1} << 62, 2), Row(90000, 1))));
-  EXPECT_LE(table->stats().bytes, bytes);
+  EXPECT_LE(StatsOf(*table).bytes, bytes);
 }
 
 TEST(EvictRows, EndsAnExportOnlyIfRowsGo) {
@@ -144,14 +153,14 @@ TEST(EvictRows, EndsAnExportOnlyIfRowsGo) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), RandomIds(3000, 0, 1 << 30, 1), Row(3000, 1))));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-1}, {1})));
   ExportedRows rows;
-  ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*table, 0, 10, &rows)));
   EXPECT_EQ(Evict(table.get(), OlderThan(1)), 0);
-  ASSERT_TRUE(IsOk(table->Export(rows.next_cursor, 10, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*table, rows.next_cursor, 10, &rows)));
   PassSteps(table.get(), {1}, 1);
-  ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*table, 0, 10, &rows)));
   EXPECT_EQ(Evict(table.get(), OlderThan(1)), 3000);
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must not change while it is exported",
-                        table->Export(rows.next_cursor, 10, &rows)));
+                        ExportRows(*table, rows.next_cursor, 10, &rows)));
 }
 
 TEST(EvictRows, AsksTheFilterAgain) {
@@ -161,14 +170,14 @@ TEST(EvictRows, AsksTheFilterAgain) {
   // An entry that came for a key with a row goes with the row.
   const int64_t key = 1;
   const uint32_t count = 1;
-  ASSERT_TRUE(IsOk(table->ImportFilter(&key, &count, 1)));
+  ASSERT_TRUE(IsOk(ImportFilter(table.get(), &key, &count, 1)));
   EXPECT_EQ(Evict(table.get(), OlderThan(1)), 1);
   EXPECT_EQ(Lookup(table.get(), {1}), Row({0}));
-  EXPECT_EQ(table->stats().waiting_keys, 0);
+  EXPECT_EQ(StatsOf(*table).waiting_keys, 0);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
-  EXPECT_EQ(table->size(), 1);
+  EXPECT_EQ(NumRowsOf(*table), 1);
 }
 
 TEST(EvictRows, IsOfADynamicTableThatKeepsWhatThePolicyNeeds) {
@@ -189,10 +198,11 @@ TEST(Age, TakesNoByteOfATableThatDoesNotKeepIt) {
   const auto plain = OpenWithRule(Dynamic(2), AdamRule());
   ASSERT_TRUE(IsOk(Apply(plain.get(), {0.1f, 0.1f}, {1}, {1, 1})));
   ExportedRows rows;
-  ASSERT_TRUE(IsOk(plain->Export(0, 10, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*plain, 0, 10, &rows)));
   EXPECT_TRUE(rows.ages.empty());
   const uint32_t age = 7;
-  ASSERT_TRUE(IsOk(plain->Import(rows.keys.data(), 1, rows.records.data(), 6, Inline(), &age)));
+  ASSERT_TRUE(
+      IsOk(ImportRows(plain.get(), rows.keys.data(), 1, rows.records.data(), 6, Inline(), &age)));
   for (const bool keeps : {false, true}) {
     const auto rule = UpdateRule::None(3, keeps);
     EXPECT_EQ(rule->layout().record_bytes(), keeps ? 16 : 12);
@@ -205,7 +215,7 @@ TEST(Age, IsZeroForAnImportedRowThatComesWithoutOne) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   PassSteps(table.get(), {1}, 4);
   const std::vector<int64_t> keys = {2, 3};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, Row{8, 9}.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 2, Row{8, 9}.data(), 1, Inline())));
   EXPECT_EQ(Ages(*table), (AgeOfKey{{1, 4}, {2, 0}, {3, 0}}));
 }
 
@@ -214,10 +224,11 @@ TEST(Age, OutlastsANewRuleAndTheEndOfTheStepsThatAWordCounts) {
   const std::vector<int64_t> keys = {1, 2, 3};
   const std::vector<uint32_t> ages = {0, 3, UINT32_MAX - 7};
   // No step yet: the words of the older ones are those of steps before 2^32.
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, Row(6, 1).data(), 2, Inline(), ages.data())));
+  ASSERT_TRUE(
+      IsOk(ImportRows(table.get(), keys.data(), 3, Row(6, 1).data(), 2, Inline(), ages.data())));
   EXPECT_EQ(Ages(*table), (AgeOfKey{{1, 0}, {2, 3}, {3, UINT32_MAX - 7}}));
   for (const RuleOptions& rule : {SgdRule(), AdamRule(), AdagradRule(0.1), AdamRule("lazy_adam")}) {
-    ASSERT_TRUE(IsOk(table->SetRule(rule, Inline())));
+    ASSERT_TRUE(IsOk(SetRule(table.get(), rule, Inline())));
     PassSteps(table.get(), rule.rule == "sgd" || rule.rule == "adagrad" ? Row{1} : Row{1, 1}, 1);
   }
   EXPECT_EQ(Ages(*table), (AgeOfKey{{1, 4}, {2, 7}, {3, UINT32_MAX - 3}}));
@@ -235,10 +246,10 @@ TEST(Age, ComesBackWithTheRow) {
     const auto loaded = OpenWithRule(Aging(Dynamic(2)), rule);
     ExportedRows rows;
     for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
-      ASSERT_TRUE(IsOk(stopped->Export(cursor, 7, &rows)));
-      ASSERT_TRUE(IsOk(loaded->Import(rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
-                                      rows.records.data(), rows.record_floats, Inline(),
-                                      rows.ages.data())));
+      ASSERT_TRUE(IsOk(ExportRows(*stopped, cursor, 7, &rows)));
+      ASSERT_TRUE(
+          IsOk(ImportRows(loaded.get(), rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
+                          rows.records.data(), rows.record_floats, Inline(), rows.ages.data())));
     }
     EXPECT_EQ(Ages(*loaded), Ages(*stopped));
     for (uint64_t seed = 10; seed <= 20; ++seed) {
@@ -248,7 +259,7 @@ TEST(Age, ComesBackWithTheRow) {
       EXPECT_EQ(Evict(loaded.get(), OlderThan(5)), num_evicted);
       EXPECT_EQ(ExportAll(*loaded), ExportAll(*stopped));
     }
-    EXPECT_GT(loaded->stats().evicted_rows, 100);
+    EXPECT_GT(StatsOf(*loaded).evicted_rows, 100);
   }
 }
 

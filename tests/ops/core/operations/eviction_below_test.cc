@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/cascade_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
@@ -15,6 +16,7 @@
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -26,16 +28,12 @@ using Row = std::vector<float>;
 // The row of one float, and its gradient's step.
 constexpr int64_t kRecordBytes = 8;
 
-Status Demote(EmbeddingTable* table, const std::vector<int64_t>& keys) {
-  return table->Demote(keys.data(), static_cast<int64_t>(keys.size()));
-}
-
 // A table of rows of zeros, of one float, over a store.
 std::unique_ptr<EmbeddingTable> TableOver(std::unique_ptr<RowStore> store) {
   TableOptions options = Aging(Dynamic(1));
   options.initializer = {};
   auto table = OpenWithRule(options, SgdRule());
-  EXPECT_TRUE(IsOk(table->AddLowerTier(std::move(store))));
+  EXPECT_TRUE(IsOk(AddLowerTier(table.get(), std::move(store))));
   return table;
 }
 
@@ -69,8 +67,8 @@ TEST(EvictionBelow, TakesRowsOnTheirWayDown) {
   EXPECT_EQ(Evict(table.get(), WeightBelow(2)), 1);
   opener.join();
   EXPECT_EQ(Lookup(table.get(), {1, 2, 3}), Row({0, -2, -3}));
-  EXPECT_EQ(table->stats().rows, 2);
-  EXPECT_EQ(table->tier_stats()[0].promotions, 0);
+  EXPECT_EQ(StatsOf(*table).rows, 2);
+  EXPECT_EQ(TierStatsOf(*table)[0].promotions, 0);
 }
 
 TEST(EvictionBelow, MakesRoomForRowsThatAFullTierHasRefused) {
@@ -83,15 +81,15 @@ TEST(EvictionBelow, MakesRoomForRowsThatAFullTierHasRefused) {
   const std::vector<int64_t> first(keys.begin(), keys.begin() + 10);
   const std::vector<int64_t> second(keys.begin() + 10, keys.begin() + 15);
   ASSERT_TRUE(IsOk(Demote(table.get(), first)));
-  (void)table->stats();
+  (void)StatsOf(*table);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {10, 11, 12, 13, 14, 15, 16, 17}, Row(8, 2))));
   ASSERT_TRUE(IsOk(Demote(table.get(), second)));
-  (void)table->stats();  // by now they are stuck
+  (void)StatsOf(*table);  // by now they are stuck
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", Demote(table.get(), {15})));
   EXPECT_EQ(Evict(table.get(), WeightBelow(1)), 12);
-  EXPECT_EQ(table->size(), 8);
+  EXPECT_EQ(NumRowsOf(*table), 8);
   ASSERT_TRUE(IsOk(Demote(table.get(), {15})));
-  EXPECT_EQ(table->stats().rows, 8);
+  EXPECT_EQ(StatsOf(*table).rows, 8);
   EXPECT_EQ(ExportAll(*table).size(), 8u);
   EXPECT_EQ(Lookup(table.get(), {0, 9, 10, 15, 18}), Row({0, 0, -3, -3, 0}));
 }
@@ -106,13 +104,13 @@ TEST(EvictionBelow, GivesRoomToATableWhoseDiskIsFull) {
   };
   uint64_t seed = 0;
   while (step(seed).ok()) ++seed;
-  const int64_t rows = table->size();
+  const int64_t rows = NumRowsOf(*table);
   EXPECT_GT(Evict(table.get(), OlderThan(2)), 1000);
-  EXPECT_LT(table->size(), rows - 1000);
+  EXPECT_LT(NumRowsOf(*table), rows - 1000);
   for (int i = 0; i < 30; ++i) {
     ASSERT_TRUE(IsOk(step(++seed)));
     (void)Evict(table.get(), OlderThan(2));
-    EXPECT_EQ(static_cast<int64_t>(ExportAll(*table).size()), table->size());
+    EXPECT_EQ(static_cast<int64_t>(ExportAll(*table).size()), NumRowsOf(*table));
   }
 }
 
@@ -170,7 +168,7 @@ TEST(EvictionBelow, LeavesTheFirstTierAloneIfATierBelowCannotErase) {
   EXPECT_EQ(ExportAll(*faulty.table), before);
   faulty.store->fails_erase = false;
   EXPECT_EQ(Evict(faulty.table.get(), WeightBelow(3)), 2);
-  EXPECT_EQ(faulty.table->stats().evicted_rows, 2);
+  EXPECT_EQ(StatsOf(*faulty.table).evicted_rows, 2);
 }
 
 TEST(EvictionBelow, BringsNoOldCopyBack) {
@@ -198,11 +196,11 @@ TEST(EvictionBelow, JudgesARowByItsUppermostCopy) {
   ASSERT_TRUE(IsOk(lowest->Put(&key, 1, reinterpret_cast<const char*>(old.data()))));
   ASSERT_TRUE(IsOk(Subtract(table, {1}, {4})));
   ASSERT_TRUE(IsOk(Demote(table, {1})));
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(lowest))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table, std::move(lowest))));
   EXPECT_EQ(Evict(table, WeightBelow(8)), 0);
   EXPECT_EQ(Lookup(table, {1}), Row({-4}));
   EXPECT_EQ(Evict(table, WeightBelow(9)), 1);
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(EvictionBelow, DropsWhatALookupHasRead) {
@@ -229,10 +227,10 @@ TEST(EvictionBelow, CallsNoEvictedRowOfAFullSsdPromoted) {
   };
   while (step().ok()) {
   }
-  EXPECT_EQ(table->tier_stats()[0].promotions, 0) << "no key came twice";
+  EXPECT_EQ(TierStatsOf(*table)[0].promotions, 0) << "no key came twice";
   EXPECT_GT(Evict(table.get(), OlderThan(2)), 1000);
   ASSERT_TRUE(IsOk(step()));
-  EXPECT_EQ(table->tier_stats()[0].promotions, 0);
+  EXPECT_EQ(TierStatsOf(*table)[0].promotions, 0);
 }
 
 }  // namespace eviction_below_test

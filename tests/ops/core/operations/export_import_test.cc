@@ -6,6 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -25,9 +30,9 @@ std::unique_ptr<EmbeddingTable> Trained(const TableOptions& options, int64_t num
 void Copy(const EmbeddingTable& from, EmbeddingTable* to, int64_t max_rows) {
   ExportedRows rows;
   for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
-    ASSERT_TRUE(IsOk(from.Export(cursor, max_rows, &rows)));
-    ASSERT_TRUE(IsOk(to->Import(rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
-                                rows.records.data(), from.record_floats(), Inline())));
+    ASSERT_TRUE(IsOk(ExportRows(from, cursor, max_rows, &rows)));
+    ASSERT_TRUE(IsOk(ImportRows(to, rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
+                                rows.records.data(), RecordFloatsOf(from), Inline())));
   }
 }
 
@@ -35,7 +40,7 @@ TEST(Export, GivesEachRowOnceInPiecesOfAnySize) {
   for (const TableOptions& options : {Dynamic(2), Options(2000, 2)}) {
     const auto table = Trained(options);
     const Exported all = ExportAll(*table, std::numeric_limits<int64_t>::max());
-    EXPECT_EQ(static_cast<int64_t>(all.size()), table->size());
+    EXPECT_EQ(static_cast<int64_t>(all.size()), NumRowsOf(*table));
     for (const int64_t max_rows : {-1, 0, 1, 100, 5000})
       EXPECT_EQ(ExportAll(*table, max_rows), all);
   }
@@ -43,7 +48,7 @@ TEST(Export, GivesEachRowOnceInPiecesOfAnySize) {
 
 TEST(Export, GivesNothingOfAnEmptyTable) {
   ExportedRows rows;
-  ASSERT_TRUE(IsOk(Open(Dynamic(2))->Export(0, 10, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*Open(Dynamic(2)), 0, 10, &rows)));
   EXPECT_TRUE(rows.keys.empty());
   EXPECT_TRUE(rows.records.empty());
   EXPECT_EQ(rows.next_cursor, -1);
@@ -62,18 +67,18 @@ TEST(Export, RefusesToGoOnOnceTheTableHasChanged) {
     const int64_t key = 3;
     const std::vector<std::function<Status()>> changes = {
         [&] { return Apply(table.get(), {0.1f}, {3}, {1, 1}); },
-        [&] { return table->Import(&key, 1, std::vector<float>(2).data(), 2, Inline()); },
-        [&] { return table->Clear(Inline()); },
-        [&] { return table->SetRule(AdagradRule(0.1), Inline()); }};
+        [&] { return ImportRows(table.get(), &key, 1, std::vector<float>(2).data(), 2, Inline()); },
+        [&] { return ClearRows(table.get(), Inline()); },
+        [&] { return SetRule(table.get(), AdagradRule(0.1), Inline()); }};
     for (const auto& change : changes) {
       ASSERT_TRUE(
           IsOk(Apply(table.get(), {0.1f}, RandomIds(3000, 0, 1999, 3), std::vector<float>(6000))));
       ExportedRows rows;
-      ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
+      ASSERT_TRUE(IsOk(ExportRows(*table, 0, 10, &rows)));
       ASSERT_GT(rows.next_cursor, 0);
       ASSERT_TRUE(IsOk(change()));
       EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must not change while it is exported",
-                            table->Export(rows.next_cursor, 10, &rows)));
+                            ExportRows(*table, rows.next_cursor, 10, &rows)));
     }
   }
 }
@@ -81,19 +86,20 @@ TEST(Export, RefusesToGoOnOnceTheTableHasChanged) {
 TEST(Export, GoesOnAcrossLookupsAndRefusedChanges) {
   const auto table = Trained(Options(2000, 2));
   ExportedRows rows;
-  ASSERT_TRUE(IsOk(table->Export(0, 10, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*table, 0, 10, &rows)));
   (void)Lookup(table.get(), {1, 2});
   EXPECT_FALSE(Apply(table.get(), {0.1f}, {2000}, {1, 1}).ok());
   const int64_t bad_key = -1;
-  EXPECT_FALSE(table->Import(&bad_key, 1, std::vector<float>(2).data(), 2, Inline()).ok());
-  EXPECT_TRUE(IsOk(table->Export(rows.next_cursor, 10, &rows)));
+  EXPECT_FALSE(
+      ImportRows(table.get(), &bad_key, 1, std::vector<float>(2).data(), 2, Inline()).ok());
+  EXPECT_TRUE(IsOk(ExportRows(*table, rows.next_cursor, 10, &rows)));
 }
 
 TEST(Export, GivesAnEmptyPieceOnceAllIsOut) {
   for (const TableOptions& options : {Dynamic(2), Options(3, 2)}) {
     const auto table = OpenWithRule(options, AdagradRule(0));
     ExportedRows rows;
-    EXPECT_TRUE(IsOk(table->Export(-1, 10, &rows)));
+    EXPECT_TRUE(IsOk(ExportRows(*table, -1, 10, &rows)));
     EXPECT_TRUE(rows.keys.empty());
     EXPECT_EQ(rows.record_floats, 4);
     EXPECT_EQ(rows.next_cursor, -1);
@@ -107,7 +113,7 @@ TEST(Export, RefusesOrEndsAtACursorItNeverGave) {
     for (const int64_t cursor :
          {int64_t{5000}, int64_t{1} << 40, int64_t{1} << 44, int64_t{9} << 44, int64_t{-1},
           std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
-      if (!table->Export(cursor, 10, &rows).ok()) continue;
+      if (!ExportRows(*table, cursor, 10, &rows).ok()) continue;
       EXPECT_TRUE(rows.keys.empty());
       EXPECT_EQ(rows.next_cursor, -1);
     }
@@ -133,7 +139,7 @@ TEST(Import, OfRowsAloneKeepsSlotsAndStartsThoseOfNewRows) {
   ASSERT_TRUE(IsOk(Apply(table.get(), {0}, {4}, {1, 2})));
   const std::vector<int64_t> keys = {4, 9};
   const std::vector<float> rows = {10, 20, 30, 40};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 2, rows.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 2, rows.data(), 2, Inline())));
   EXPECT_EQ(ExportAll(*table).at(4).record, (std::vector<float>{10, 20, 1.5f, 4.5f}));
   EXPECT_EQ(ExportAll(*table).at(9).record, (std::vector<float>{30, 40, 0.5f, 0.5f}));
 }
@@ -142,9 +148,9 @@ TEST(Import, KeepsTheLastRowOfARepeatedKey) {
   const auto table = Open(Dynamic(1));
   const std::vector<int64_t> keys = {4, 5, 4};
   const std::vector<float> rows = {1, 2, 3};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 3, rows.data(), 1, Inline())));
   EXPECT_EQ(Lookup(table.get(), {4, 5}), (std::vector<float>{3, 2}));
-  EXPECT_EQ(table->size(), 2);
+  EXPECT_EQ(NumRowsOf(*table), 2);
 }
 
 TEST(Import, RefusesAnotherWidthAndChangesNothing) {
@@ -157,7 +163,7 @@ TEST(Import, RefusesAnotherWidthAndChangesNothing) {
         FailsWith(StatusCode::kInvalidArgument,
                   "must be 2 wide (rows) or 4 (rows and slots of rule 'adagrad'). Received: " +
                       std::to_string(width),
-                  table->Import(keys.data(), 1, records.data(), width, Inline())));
+                  ImportRows(table.get(), keys.data(), 1, records.data(), width, Inline())));
   }
   EXPECT_EQ(ExportAll(*table), before);
 }
@@ -171,15 +177,15 @@ TEST(Import, RefusesKeysOutsideAStaticTableAndChangesNothing) {
   for (const int64_t bad : {int64_t{-1}, int64_t{2000}}) {
     const std::vector<int64_t> keys = {1, bad};
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "keys[1] = " + std::to_string(bad),
-                          table->Import(keys.data(), 2, records.data(), 2, Inline())));
+                          ImportRows(table.get(), keys.data(), 2, records.data(), 2, Inline())));
   }
   EXPECT_EQ(ExportAll(*table), before);
 }
 
 TEST(Import, TakesNothing) {
   const auto table = Open(Dynamic(2));
-  EXPECT_TRUE(IsOk(table->Import(nullptr, 0, nullptr, 2, Inline())));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_TRUE(IsOk(ImportRows(table.get(), nullptr, 0, nullptr, 2, Inline())));
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(Import, FillsATableFromManyThreads) {
@@ -187,7 +193,7 @@ TEST(Import, FillsATableFromManyThreads) {
   const auto keys = RandomIds(50000, 0, 1 << 30, 5);
   ThreadExecutor executor(4);
   const auto records = RandomFloats(100000, 6);
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 50000, records.data(), 2, &executor)));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 50000, records.data(), 2, &executor)));
   for (size_t i = 0; i < keys.size(); i += 501) {
     EXPECT_EQ(Lookup(table.get(), {keys[i]})[1], records[2 * i + 1]);
   }

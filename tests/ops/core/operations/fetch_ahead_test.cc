@@ -9,9 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -46,18 +50,14 @@ Tiered OpenTiered(const TableOptions& options) {
   tiered.table = OpenWithRule(options, AdagradRule(0.1));
   auto store = std::make_unique<AskedStore>(8 * options.output_dim);
   tiered.store = store.get();
-  EXPECT_TRUE(IsOk(tiered.table->AddLowerTier(std::move(store))));
+  EXPECT_TRUE(IsOk(AddLowerTier(tiered.table.get(), std::move(store))));
   return tiered;
-}
-
-Status Demote(EmbeddingTable* table, const std::vector<int64_t>& keys) {
-  return table->Demote(keys.data(), static_cast<int64_t>(keys.size()));
 }
 
 StagedRecords::Hold Ahead(EmbeddingTable* table, const std::vector<int64_t>& ids) {
   StagedRecords::Hold hold;
   EXPECT_TRUE(IsOk(
-      FetchedRecords::FetchAhead({table, ids.data(), static_cast<int64_t>(ids.size())}, &hold)));
+      FetchedRecords::FetchAhead(*table, ids.data(), static_cast<int64_t>(ids.size()), &hold)));
   return hold;
 }
 
@@ -69,7 +69,7 @@ TEST(FetchAhead, LeavesNothingToReadToLookupAndUpdate) {
   const int64_t before = tiered.store->num_asked;
   const StagedRecords::Hold hold = Ahead(tiered.table.get(), {1, 2, 3, 1, 4});
   EXPECT_EQ(tiered.store->num_asked - before, 3) << "1, 2 and 4, each once";
-  EXPECT_EQ(tiered.table->CountInFirstTier(std::vector<int64_t>{1, 2}.data(), 2), 0);
+  EXPECT_EQ(CountInFirstTier(*tiered.table, std::vector<int64_t>{1, 2}.data(), 2), 0);
   EXPECT_EQ(Lookup(tiered.table.get(), {1, 2, 3}),
             (std::vector<float>(rows.begin(), rows.end() - 1)));
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2}, {1, 1})));
@@ -122,7 +122,9 @@ TEST(FetchAhead, StagesNothingOfATableThatWasCleared) {
   const Tiered tiered = OpenTiered(options);
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1}, {1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {1})));
-  tiered.store->after_next_get = [&] { ASSERT_TRUE(IsOk(tiered.table->Clear(Inline()))); };
+  tiered.store->after_next_get = [&] {
+    ASSERT_TRUE(IsOk(ClearRows(tiered.table.get(), Inline())));
+  };
   EXPECT_EQ(Ahead(tiered.table.get(), {1}), nullptr);
   EXPECT_EQ(Lookup(tiered.table.get(), {1}), InitialRow(options, 1));
 }
@@ -134,7 +136,7 @@ TEST(FetchAhead, SaysWhyATierCannotBeRead) {
   tiered.store->fails_get = true;
   StagedRecords::Hold hold;
   const int64_t id = 1;
-  const Status status = FetchedRecords::FetchAhead({tiered.table.get(), &id, 1}, &hold);
+  const Status status = FetchedRecords::FetchAhead(*tiered.table, &id, 1, &hold);
   EXPECT_EQ(status.message(), "record 3 is damaged");
   tiered.store->fails_get = false;
   EXPECT_EQ(Lookup(tiered.table.get(), {1}).size(), 1u);
@@ -167,12 +169,12 @@ TEST(FetchAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
     const std::vector<int64_t> keys = RandomIds(20, -200, 200, seed + 4);
     for (EmbeddingTable* table : {tiered.table.get(), plain.get()}) {
       if (step % 5 == 0) {
-        ASSERT_TRUE(IsOk(table->EraseRows(keys.data(), 20, &executor)));
+        ASSERT_TRUE(IsOk(EraseRows(table, keys.data(), 20, &executor)));
       } else if (step % 7 == 0) {
         const std::vector<float> rows = RandomFloats(20 * 5, seed);
-        ASSERT_TRUE(IsOk(table->Import(keys.data(), 20, rows.data(), 5, &executor)));
+        ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 20, rows.data(), 5, &executor)));
       } else if (step % 101 == 0) {
-        ASSERT_TRUE(IsOk(table->Clear(&executor)));
+        ASSERT_TRUE(IsOk(ClearRows(table, &executor)));
       }
     }
     const std::vector<int64_t> read = RandomIds(300, -200, 200, seed + 3);

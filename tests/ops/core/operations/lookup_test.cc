@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -36,7 +38,7 @@ TEST(LookupRows, GivesTheInitialRowOfAKeyWithoutOne) {
 TEST(LookupRows, ChangesNothing) {
   const auto table = Open(Dynamic(4));
   (void)Lookup(table.get(), {1, 2, 3});
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
   EXPECT_TRUE(ExportAll(*table).empty());
 }
 
@@ -47,7 +49,7 @@ TEST(LookupRows, HasAnInitialRowForEveryInt64) {
     EXPECT_EQ(Lookup(table.get(), {key}), InitialRow(options, key));
     ASSERT_TRUE(IsOk(Subtract(table.get(), {key}, {1, 1, 1})));
   }
-  EXPECT_EQ(table->size(), 5);
+  EXPECT_EQ(NumRowsOf(*table), 5);
   for (const int64_t key : ExtremeKeys()) {
     EXPECT_EQ(Lookup(table.get(), {key})[1], InitialRow(options, key)[1] - 1);
   }
@@ -77,8 +79,8 @@ TEST(LookupRows, PoolsLikeADoubleReferenceAtAnyWidth) {
 
 TEST(LookupRows, PoolsByHand) {
   const auto table = Open(Options(4, 1));
-  ASSERT_TRUE(IsOk(table->Import(std::vector<int64_t>{0, 1, 2, 3}.data(), 4,
-                                 std::vector<float>{0, 2, 4, 6}.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), std::vector<int64_t>{0, 1, 2, 3}.data(), 4,
+                              std::vector<float>{0, 2, 4, 6}.data(), 1, Inline())));
   const std::vector<int64_t> ids = {1, 3, 3, 2};
   const std::vector<int64_t> splits = {0, 2, 2, 4};
   const std::vector<float> weights = {1, 3, 3, 4};
@@ -175,7 +177,7 @@ TEST(LookupRows, NamesTableAndPlaceOfTheFirstIdOutsideAStaticTable) {
         FailsWith(StatusCode::kInvalidArgument, "id must be in [0, 80) for table 'items'", status));
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "ids[2] = " + std::to_string(bad), status));
   }
-  EXPECT_EQ(table->stats().out_of_range_ids, 0);
+  EXPECT_EQ(StatsOf(*table).out_of_range_ids, 0);
 }
 
 TEST(LookupRows, ReadsAndCountsIdsOutsideAsZerosWhereThatIsWanted) {
@@ -185,18 +187,18 @@ TEST(LookupRows, ReadsAndCountsIdsOutsideAsZerosWhereThatIsWanted) {
   const std::vector<float> rows = Lookup(table.get(), {3, 2, -1});
   const std::vector<float> row = InitialRow(options, 2);
   EXPECT_EQ(rows, (std::vector<float>{0, 0, row[0], row[1], 0, 0}));
-  EXPECT_EQ(table->stats().out_of_range_ids, 2);
+  EXPECT_EQ(StatsOf(*table).out_of_range_ids, 2);
   const std::vector<int64_t> splits = {0, 2};
   EXPECT_EQ(Pool(table.get(), {2, 9}, BagsOf(Combiner::kSum, splits)), row);
-  EXPECT_EQ(table->stats().out_of_range_ids, 3);
+  EXPECT_EQ(StatsOf(*table).out_of_range_ids, 3);
 }
 
 TEST(LookupRows, CountsLookupsAndHits) {
   const auto table = OpenWithRule(Dynamic(1), SgdRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {5}, {1})));
   (void)Lookup(table.get(), {5, 6, 5, 7});
-  EXPECT_EQ(table->stats().lookups, 4);
-  EXPECT_EQ(table->stats().hits, 2);
+  EXPECT_EQ(StatsOf(*table).lookups, 4);
+  EXPECT_EQ(StatsOf(*table).hits, 2);
 }
 
 TEST(LookupRows, RefusesBrokenSplits) {

@@ -4,8 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -17,7 +19,7 @@ std::vector<float> WeightsGradient(EmbeddingTable* table, const std::vector<int6
   std::vector<float> weight_grads(ids.size(), std::numeric_limits<float>::quiet_NaN());
   ThreadExecutor executor(2);
   EXPECT_TRUE(IsOk(LookupWeightsGradient(
-      {{table, ids.data(), bags, output_grads.data(), weight_grads.data(), table->version()}},
+      {{table, ids.data(), bags, output_grads.data(), weight_grads.data(), VersionOf(*table)}},
       &executor)));
   return weight_grads;
 }
@@ -56,8 +58,8 @@ TEST(LookupWeightsGradient, AgreesWithFiniteDifferences) {
 
 TEST(LookupWeightsGradient, IsTheRowsProductForASum) {
   const auto table = OpenWithRule(Options(3, 2), SgdRule());
-  ASSERT_TRUE(IsOk(table->Import(std::vector<int64_t>{0, 1}.data(), 2,
-                                 std::vector<float>{1, 2, 3, 4}.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), std::vector<int64_t>{0, 1}.data(), 2,
+                              std::vector<float>{1, 2, 3, 4}.data(), 2, Inline())));
   const std::vector<int64_t> splits = {0, 0, 2};
   const std::vector<float> weights = {1, 1};
   EXPECT_EQ(WeightsGradient(table.get(), {1, 0}, BagsOf(Combiner::kSum, splits, weights),
@@ -89,7 +91,7 @@ TEST(LookupWeightsGradient, RefusesAnIdOutsideAStaticTable) {
   EXPECT_TRUE(FailsWith(
       StatusCode::kInvalidArgument, "ids[1] = 3",
       LookupWeightsGradient({{table.get(), ids.data(), BagsOf(Combiner::kSum, splits, weights),
-                              output_grads.data(), weight_grads.data(), table->version()}},
+                              output_grads.data(), weight_grads.data(), VersionOf(*table)}},
                             Inline())));
 }
 

@@ -1,4 +1,4 @@
-// EmbeddingTable::Restore: a table goes on where a saved one was.
+// RestoreSteps: a table goes on where a saved one was.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,6 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -45,7 +50,7 @@ void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece
     const auto n = static_cast<int64_t>(keys.size());
     if (n == 0) return;
     const int64_t width = static_cast<int64_t>(words.size()) / n;
-    ASSERT_TRUE(IsOk(table->Import(keys.data(), n, words.data(), width, &executor)));
+    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), n, words.data(), width, &executor)));
     keys.clear();
     words.clear();
   };
@@ -73,8 +78,8 @@ TEST_P(RestoreOfEachRule, GoesOnBitForBit) {
   for (const TableOptions& options : {WithAges(4), tiered}) {
     const auto restored = OpenWithRule(options, rule.options);
     Train(restored.get(), rule, 0, 3);
-    ASSERT_TRUE(IsOk(restored->Restore(saved->history(), Inline())));
-    EXPECT_EQ(restored->size(), 0);
+    ASSERT_TRUE(IsOk(RestoreSteps(restored.get(), HistoryOf(*saved), Inline())));
+    EXPECT_EQ(NumRowsOf(*restored), 0);
     // As a delta does: what is old first.
     ImportRaw(restored.get(), old, 7);
     ImportRaw(restored.get(), ExportRaw(saved.get()), 7);
@@ -84,7 +89,7 @@ TEST_P(RestoreOfEachRule, GoesOnBitForBit) {
     Train(restored.get(), rule, 50, 60);
     EXPECT_EQ(ExportAll(*restored), ExportAll(*going_on));
     ExportedRows ages;
-    ASSERT_TRUE(IsOk(restored->Export(0, 1, &ages)));
+    ASSERT_TRUE(IsOk(ExportRows(*restored, 0, 1, &ages)));
     EXPECT_EQ(ages.ages.size(), ages.keys.size());
   }
 }
@@ -97,7 +102,7 @@ TEST(Restore, KeepsAHistoryThatIsLargeUntilAllRowsAreThere) {
   const auto saved = OpenWithRule(Dynamic(4), rule.options);
   Train(saved.get(), rule, 0, 1);
   const StoredRecords old = ExportRaw(saved.get());
-  RuleHistory history = saved->history();
+  RuleHistory history = HistoryOf(*saved);
   for (int64_t i = 1; i < 30000; ++i) {  // more than what a few rows are worth
     const std::vector<float> numbers = rule.Numbers({i + 1, 0.01 + 1e-6 * static_cast<double>(i)});
     history.run_lengths.push_back(1);
@@ -105,14 +110,14 @@ TEST(Restore, KeepsAHistoryThatIsLargeUntilAllRowsAreThere) {
     ++history.step;
   }
   const auto restored = OpenWithRule(Dynamic(4), rule.options);
-  ASSERT_TRUE(IsOk(restored->Restore(history, Inline())));
+  ASSERT_TRUE(IsOk(RestoreSteps(restored.get(), history, Inline())));
   ImportRaw(restored.get(), old, 3);
   ASSERT_TRUE(IsOk(EraseRows(restored.get(), {1})));
   ImportRaw(restored.get(), old, 5);
   EXPECT_EQ(ExportRaw(restored.get()), old);
-  EXPECT_EQ(restored->history().first_step, 0);
+  EXPECT_EQ(HistoryOf(*restored).first_step, 0);
   Train(restored.get(), rule, 30000, 30001);
-  EXPECT_EQ(restored->history().first_step, 30001) << "and not longer";
+  EXPECT_EQ(HistoryOf(*restored).first_step, 30001) << "and not longer";
 }
 
 TEST(Restore, RefusesWhatIsNoHistoryOfTheRuleAndChangesNothing) {
@@ -120,10 +125,10 @@ TEST(Restore, RefusesWhatIsNoHistoryOfTheRuleAndChangesNothing) {
   const auto table = OpenWithRule(Dynamic(4), rule.options);
   Train(table.get(), rule, 0, 5);
   const StoredRecords before = ExportRaw(table.get());
-  RuleHistory history = table->history();
+  RuleHistory history = HistoryOf(*table);
   history.run_lengths.push_back(1);
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`run_lengths` must be the steps",
-                        table->Restore(history, Inline())));
+                        RestoreSteps(table.get(), history, Inline())));
   EXPECT_EQ(ExportRaw(table.get()), before);
 }
 
@@ -131,18 +136,18 @@ TEST(Restore, RefusesRecordsOfStepsThatItDoesNotKnow) {
   const RuleCase rule = AdamCase("adam", "adam");
   const auto table = OpenWithRule(Dynamic(4), rule.options);
   Train(table.get(), rule, 0, 5);
-  RuleHistory history = table->history();
+  RuleHistory history = HistoryOf(*table);
   history.first_step = history.step = 1000;
   history.run_lengths.clear();
   history.numbers.clear();
-  ASSERT_TRUE(IsOk(table->Restore(history, Inline())));
+  ASSERT_TRUE(IsOk(RestoreSteps(table.get(), history, Inline())));
   std::vector<float> record(13);
   const uint32_t step = 999;
   std::memcpy(&record[12], &step, sizeof(step));
   const int64_t key = 1;
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must be in [1000, 1000] modulo 2^32",
-                        table->Import(&key, 1, record.data(), 13, Inline())));
-  EXPECT_EQ(table->size(), 0);
+                        ImportRows(table.get(), &key, 1, record.data(), 13, Inline())));
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(Restore, OfATableWithoutARuleKeepsItsAges) {
@@ -150,9 +155,9 @@ TEST(Restore, OfATableWithoutARuleKeepsItsAges) {
   const auto restored = Open(WithAges(4));
   const std::vector<int64_t> keys = {1, 2};
   const std::vector<uint32_t> ages = {5, 0};
-  ASSERT_TRUE(
-      IsOk(saved->Import(keys.data(), 2, RandomFloats(8, 1).data(), 4, Inline(), ages.data())));
-  ASSERT_TRUE(IsOk(restored->Restore(saved->history(), Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(saved.get(), keys.data(), 2, RandomFloats(8, 1).data(), 4, Inline(),
+                              ages.data())));
+  ASSERT_TRUE(IsOk(RestoreSteps(restored.get(), HistoryOf(*saved), Inline())));
   ImportRaw(restored.get(), ExportRaw(saved.get()), 9);
   EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
 }

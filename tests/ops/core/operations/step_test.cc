@@ -8,8 +8,13 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/drift_rule.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -69,7 +74,7 @@ TEST(Step, BeginsAnewWithARule) {
     ASSERT_TRUE(IsOk(Kick(table.get(), {1})));
     PassSteps(table.get(), {1}, 5);
     // Every row has a velocity from the start.
-    ASSERT_TRUE(IsOk(table->SetRule(DriftRule(1024), Inline())));
+    ASSERT_TRUE(IsOk(SetRule(table.get(), DriftRule(1024), Inline())));
     const std::vector<float> row = Lookup(table.get(), {1});
     EXPECT_EQ(row, DriftedRow(5));
     PassSteps(table.get(), {1}, 2);
@@ -85,7 +90,7 @@ TEST(Step, OfANewRowIsTheOneItIsCreatedIn) {
   EXPECT_EQ(Lookup(table.get(), {1}), (std::vector<float>{-512 - 1024, -512 - 1024}));
   const int64_t key = 2;
   const std::vector<float> row = {8, 8};
-  ASSERT_TRUE(IsOk(table->Import(&key, 1, row.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), &key, 1, row.data(), 2, Inline())));
   EXPECT_EQ(Lookup(table.get(), {2}), row);
   PassSteps(table.get(), {1}, 1);
   EXPECT_EQ(Lookup(table.get(), {2}), (std::vector<float>{8 - 512, 8 - 512}));
@@ -95,7 +100,7 @@ TEST(Step, GoesOnAfterClearWhichBringsRowsBackAsTheyBegan) {
   const auto table = OpenDrift(6, 1024);
   PassSteps(table.get(), {1}, 3);
   EXPECT_EQ(Lookup(table.get(), {1}), (std::vector<float>{-896, -896}));
-  ASSERT_TRUE(IsOk(table->Clear(Inline())));
+  ASSERT_TRUE(IsOk(ClearRows(table.get(), Inline())));
   EXPECT_EQ(Lookup(table.get(), {1}), (std::vector<float>{0, 0}));
   PassSteps(table.get(), {1}, 2);
   EXPECT_EQ(Lookup(table.get(), {1}), (std::vector<float>{-768, -768}));
@@ -114,10 +119,10 @@ class StickyStore : public DramStore {
 
 TEST(Step, EndsIfAStoreFailsAfterTheUpdate) {
   const auto table = OpenDrift(-1);
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::make_unique<StickyStore>(20))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::make_unique<StickyStore>(20))));
   ASSERT_TRUE(IsOk(Kick(table.get(), {1, 2})));
   const int64_t key = 1;
-  ASSERT_TRUE(IsOk(table->Demote(&key, 1)));
+  ASSERT_TRUE(IsOk(Demote(table.get(), &key, 1)));
   EXPECT_EQ(Kick(table.get(), {1}).code(), StatusCode::kDataLoss);
   EXPECT_EQ(Lookup(table.get(), {1}), (std::vector<float>{-1024 - 1536, -1024 - 1536}));
   EXPECT_EQ(Lookup(table.get(), {2}), DriftedRow(1));
@@ -151,7 +156,7 @@ TEST(Step, EndsIfMemoryEndsHalfWay) {
     const MemoryLimit limit;
     EXPECT_EQ(Apply(table.get(), {1}, {1, 3}, grads).code(), StatusCode::kResourceExhausted);
   }
-  EXPECT_EQ(table->size(), 2);
+  EXPECT_EQ(NumRowsOf(*table), 2);
   const std::vector<float> rows = Lookup(table.get(), {1, 2, 3});
   // The row that was to be updated has been, or else has drifted on like the other one.
   const float row = rows[0];

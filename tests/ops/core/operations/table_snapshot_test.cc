@@ -13,8 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -46,7 +50,7 @@ TEST(TableSnapshot, GivesRecordsAsTheyLieInTheTiers) {
   const auto table = OpenWithRule(OverSsd(folder / "rows", 2, 1 << 20), DriftRule());
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1024, 1024, 2048, 2048})));
   const int64_t key = 1;
-  ASSERT_TRUE(IsOk(table->Demote(&key, 1)));
+  ASSERT_TRUE(IsOk(Demote(table.get(), &key, 1)));
   PassSteps(table.get(), {1}, 3);
   const StoredRecords raw = ExportRaw(table.get());
   ASSERT_EQ(KeysOf(raw), (Keys{1, 2}));
@@ -109,12 +113,12 @@ TEST(TableSnapshot, CountsEverythingAsChangedUntilItIsSaved) {
     expect_changed({});
     ASSERT_TRUE(IsOk(Subtract(table.get(), {2, 3}, {1, 1})));
     expect_changed({2, 3});
-    ASSERT_TRUE(IsOk(table->SetRule(AdagradRule(0.1), Inline())));
+    ASSERT_TRUE(IsOk(SetRule(table.get(), AdagradRule(0.1), Inline())));
     expect_everything();
     ASSERT_TRUE(IsOk(Apply(table.get(), {1}, {4}, {1})));
     ASSERT_TRUE(IsOk(MarkSaved(table.get())));
     expect_changed({});
-    ASSERT_TRUE(IsOk(table->Clear(Inline())));
+    ASSERT_TRUE(IsOk(ClearRows(table.get(), Inline())));
     expect_everything();
     ASSERT_TRUE(IsOk(MarkSaved(table.get())));
     expect_changed({});
@@ -148,7 +152,7 @@ TEST(TableSnapshot, LeavesItsVersionToLookupsAndWalks) {
   (void)Lookup(table.get(), {1, 2, 77});
   (void)ExportAll(*table);
   (void)ExportRaw(table.get());
-  (void)table->stats();
+  (void)StatsOf(*table);
   ASSERT_TRUE(IsOk(snapshot.LinkFiles(folder / "x-", &files)));
   EXPECT_EQ(snapshot.version(), version);
   EXPECT_TRUE(ExportRaw(table.get(), kChanged).empty());
@@ -223,7 +227,7 @@ TEST(TableSnapshot, EndsAWalkWhenARuleIsRefused) {
   }
   path.back() = static_cast<char>(path.back() + 1);
   std::ofstream(path) << "taken";
-  ASSERT_FALSE(table->SetRule(SgdRule(), Inline()).ok());
+  ASSERT_FALSE(SetRule(table.get(), SgdRule(), Inline()).ok());
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must not change",
                         ExportFrom(table.get(), rows.next_cursor, &rows)));
   EXPECT_EQ(ExportAll(*table).size(), 3u);

@@ -5,8 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/drift_rule.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -33,14 +37,14 @@ TEST(DeferredMoves, IsAppliedByReadingWithoutAWrite) {
   const auto table = OpenDrift(-1);
   auto owned = std::make_unique<DramStore>(20);
   const DramStore* store = owned.get();
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(owned))));
   ASSERT_TRUE(IsOk(Kick(table.get(), {7})));
   PassSteps(table.get(), {1}, 2);
   ASSERT_TRUE(IsOk(Kick(table.get(), {8})));
   const int64_t key = 7;
   const std::vector<float> expected(2, -1024 - 512 - 256 - 128);
   EXPECT_EQ(Lookup(table.get(), {7}), expected);
-  ASSERT_TRUE(IsOk(table->Demote(&key, 1)));
+  ASSERT_TRUE(IsOk(Demote(table.get(), &key, 1)));
   EXPECT_EQ(Lookup(table.get(), {7}), expected);
   // The record itself is still that of step 1.
   std::vector<float> record(5);
@@ -74,11 +78,12 @@ TEST(DeferredMoves, TrainsOnAfterAnImportAsIfItHadNeverStopped) {
       ASSERT_TRUE(IsOk(Kick(table.get(), {step % 4, step % 3})));
     }
     ExportedRows rows;
-    ASSERT_TRUE(IsOk(table->Export(0, 1000, &rows)));
+    ASSERT_TRUE(IsOk(ExportRows(*table, 0, 1000, &rows)));
     ASSERT_EQ(rows.next_cursor, -1);
     const auto copy = OpenDrift(input_dim);
-    ASSERT_TRUE(IsOk(copy->Import(rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
-                                  rows.records.data(), 4, Inline())));
+    ASSERT_TRUE(
+        IsOk(ImportRows(copy.get(), rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
+                        rows.records.data(), 4, Inline())));
     EXPECT_EQ(Lookup(copy.get(), kIds), Lookup(table.get(), kIds));
     for (int64_t step = 7; step <= 10; ++step) {
       for (EmbeddingTable* each : {copy.get(), table.get()}) {
@@ -97,7 +102,7 @@ TEST(DeferredMoves, KeepsItsSlotsUpToDateWhereAnImportSetsRowsAlone) {
   ASSERT_TRUE(IsOk(Kick(table.get(), {2})));
   const int64_t key = 1;
   const std::vector<float> row = {8, 16};
-  ASSERT_TRUE(IsOk(table->Import(&key, 1, row.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), &key, 1, row.data(), 2, Inline())));
   EXPECT_EQ(Lookup(table.get(), {1}), row);
   // Three halvings: steps 2, 3 and 4.
   EXPECT_EQ(ExportAll(*table).at(1).record, (std::vector<float>{8, 16, 128, 128}));
@@ -112,7 +117,7 @@ TEST(DeferredMoves, MakesItsPendingMovesBeforeAnotherRuleTakesOver) {
     PassSteps(table.get(), {1}, 3);
     ASSERT_TRUE(IsOk(Kick(table.get(), {3})));
     const std::vector<float> before = Lookup(table.get(), kIds);
-    ASSERT_TRUE(IsOk(table->SetRule(SgdRule(), Inline())));
+    ASSERT_TRUE(IsOk(SetRule(table.get(), SgdRule(), Inline())));
     EXPECT_EQ(Lookup(table.get(), kIds), before);
   }
 }
@@ -134,11 +139,11 @@ TEST(DeferredMoves, CountsStepsAcrossTheEndOfItsStepWord) {
 TEST(DeferredMoves, ChangesNoBitOverALowerTierOrOnManyThreads) {
   const auto train = [](bool tiered, Executor* executor) {
     const auto table = OpenDrift(-1);
-    if (tiered) (void)table->AddLowerTier(std::make_unique<DramStore>(20));
+    if (tiered) (void)AddLowerTier(table.get(), std::make_unique<DramStore>(20));
     for (int64_t step = 1; step <= 12; ++step) {
       const auto ids = RandomIds(3000, 0, 2000, static_cast<uint64_t>(step));
       EXPECT_TRUE(IsOk(Kick(table.get(), ids, executor)));
-      EXPECT_EQ(table->Demote(ids.data(), 1500).ok(), tiered);
+      EXPECT_EQ(Demote(table.get(), ids.data(), 1500).ok(), tiered);
       (void)Lookup(table.get(), ids, executor);
     }
     return ExportAll(*table);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/dram_store.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -86,10 +88,10 @@ TEST_P(History, StaysSmallAndRowsMoveAsIfItWereKept) {
     options.initializer = {};
     tables.push_back(OpenWithRule(options, history_case.rule));
   }
-  const int64_t record_bytes = 4 * (tables[0]->record_floats() + 1);
-  ASSERT_TRUE(IsOk(tables[2]->AddLowerTier(std::make_unique<DramStore>(record_bytes))));
+  const int64_t record_bytes = 4 * (RecordFloatsOf(*tables[0]) + 1);
+  ASSERT_TRUE(IsOk(AddLowerTier(tables[2].get(), std::make_unique<DramStore>(record_bytes))));
   std::vector<int64_t> first_bytes;
-  for (const auto& table : tables) first_bytes.push_back(table->stats().bytes);
+  for (const auto& table : tables) first_bytes.push_back(StatsOf(*table).bytes);
 
   for (int64_t step = 0; step < history_case.steps; ++step) {
     // Row 0 gets a gradient in the first steps only, the others every thousandth step or so.
@@ -104,12 +106,12 @@ TEST_P(History, StaysSmallAndRowsMoveAsIfItWereKept) {
       ASSERT_TRUE(IsOk(Apply(table.get(), numbers, ids, gradient)));
     }
     if (key >= 0 && step % 2 == 1) {
-      ASSERT_TRUE(IsOk(tables[2]->Demote(&key, 1)));
+      ASSERT_TRUE(IsOk(Demote(tables[2].get(), &key, 1)));
     }
     if (step % 1000 != 0) continue;
     for (size_t t = 0; t < tables.size(); ++t) {
       // Vectors grow by doubling, and the rows' own memory is small here.
-      ASSERT_LE(tables[t]->stats().bytes - first_bytes[t], 2 * kMiB + 65536) << "step " << step;
+      ASSERT_LE(StatsOf(*tables[t]).bytes - first_bytes[t], 2 * kMiB + 65536) << "step " << step;
     }
   }
 

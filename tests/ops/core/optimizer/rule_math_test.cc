@@ -67,7 +67,7 @@ class Training {
     for (int64_t key = 0; key < kNumRows; ++key) {
       keys_.push_back(key);
       const RecordParts parts = rule.Begin(InitialRow(options, key));
-      rows_.push_back({!table_->is_dynamic(), parts, parts, {}});
+      rows_.push_back({!table_->options().is_dynamic(), parts, parts, {}});
       for (const double each : parts[0]) rows_.back().largest.push_back(std::abs(each));
     }
   }

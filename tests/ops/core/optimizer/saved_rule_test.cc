@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -266,16 +267,16 @@ TEST(TableHistory, IsWhatTheTableWasGiven) {
   for (const float rate : {1.0f, 1.0f, 2.0f}) {
     ASSERT_TRUE(IsOk(Apply(table.get(), {rate}, {1}, {1})));
   }
-  const RuleHistory history = table->history();
+  const RuleHistory history = HistoryOf(*table);
   EXPECT_EQ(history.first_step, 0);
   EXPECT_EQ(history.step, 3);
   EXPECT_EQ(history.num_numbers, 1);
   EXPECT_EQ(history.run_lengths, (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(history.numbers, (std::vector<float>{1, 2}));
-  ASSERT_TRUE(IsOk(table->SetRule(SgdRule(), Inline())));
+  ASSERT_TRUE(IsOk(SetRule(table.get(), SgdRule(), Inline())));
   ASSERT_TRUE(IsOk(Apply(table.get(), {1}, {1}, {1})));
-  EXPECT_EQ(table->history().step, 1);
-  EXPECT_EQ(table->history().run_lengths.size(), 0u);
+  EXPECT_EQ(HistoryOf(*table).step, 1);
+  EXPECT_EQ(HistoryOf(*table).run_lengths.size(), 0u);
 }
 
 }  // namespace saved_rule_test

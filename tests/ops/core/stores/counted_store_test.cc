@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/cascade_store.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/small_store.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -76,13 +79,13 @@ TEST(TierStatsOfATable, TellWhereRowsAreAndWhichWayTheyWent) {
     (void)Lookup(table.get(), ids);
     ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, std::vector<float>(64000, 1.0f))));
   }
-  const std::vector<TierStats> tiers = table->tier_stats();
-  const TableStats stats = table->stats();
+  const std::vector<TierStats> tiers = TierStatsOf(*table);
+  const TableStats stats = StatsOf(*table);
   ASSERT_EQ(tiers.size(), 2u);
   EXPECT_EQ(tiers[0].tier, "dram");
   EXPECT_EQ(tiers[1].tier, "ssdhash");
   EXPECT_EQ(tiers[0].rows + tiers[1].rows, stats.rows);
-  EXPECT_EQ(tiers[0].bytes, table->first_tier_bytes());
+  EXPECT_EQ(tiers[0].bytes, FirstTierBytes(*table));
   EXPECT_EQ(tiers[0].hits + tiers[0].misses, stats.lookups);
   EXPECT_GT(tiers[1].hits, 0);
   EXPECT_EQ(tiers[1].rows, tiers[1].demotions - tiers[1].promotions);
@@ -94,9 +97,9 @@ TEST(TierStatsOfATable, TellWhereRowsAreAndWhichWayTheyWent) {
   EXPECT_GT(tiers[1].compacted_bytes, 0);
   EXPECT_GT(stats.waited_ns, 0);
   // Another optimizer: the rows it has laid out anew have not moved.
-  ASSERT_TRUE(IsOk(table->SetRule(SgdRule(), Inline())));
-  EXPECT_EQ(table->tier_stats()[1].rows, tiers[1].rows);
-  EXPECT_EQ(table->tier_stats()[1].write_bytes, 0);
+  ASSERT_TRUE(IsOk(SetRule(table.get(), SgdRule(), Inline())));
+  EXPECT_EQ(TierStatsOf(*table)[1].rows, tiers[1].rows);
+  EXPECT_EQ(TierStatsOf(*table)[1].write_bytes, 0);
   ::unsetenv("KERAS_SPARSE_EVICTION_THREADS");
 }
 

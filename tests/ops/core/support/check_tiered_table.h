@@ -8,6 +8,10 @@
 #include <functional>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -48,7 +52,7 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
     if (step % 20 == 0) {
       for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
         ASSERT_TRUE(IsOk(
-            table->Import(read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
+            ImportRows(table, read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
       }
     }
     if (step % 15 == 0) {
@@ -56,18 +60,18 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
       ASSERT_GT(num_evicted, 0);
       ASSERT_EQ(Evict(tiered.get(), WeightBelow(0.5), &executor), num_evicted);
     }
-    ASSERT_EQ(tiered->size(), plain->size());
-    ASSERT_EQ(tiered->stats().created_rows, plain->stats().created_rows);
-    ASSERT_EQ(tiered->stats().hits, plain->stats().hits);
+    ASSERT_EQ(NumRowsOf(*tiered), NumRowsOf(*plain));
+    ASSERT_EQ(StatsOf(*tiered).created_rows, StatsOf(*plain).created_rows);
+    ASSERT_EQ(StatsOf(*tiered).hits, StatsOf(*plain).hits);
   }
   EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
   // Another optimizer: rows stay, in all tiers.
   for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-    ASSERT_TRUE(IsOk(table->SetRule(AdamRule("lazy_adam"), &executor)));
+    ASSERT_TRUE(IsOk(SetRule(table, AdamRule("lazy_adam"), &executor)));
   }
   EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
-  ASSERT_TRUE(IsOk(tiered->Clear(&executor)));
-  EXPECT_EQ(tiered->size(), 0);
+  ASSERT_TRUE(IsOk(ClearRows(tiered.get(), &executor)));
+  EXPECT_EQ(NumRowsOf(*tiered), 0);
 }
 
 inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {

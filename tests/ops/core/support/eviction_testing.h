@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/export_rows.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -30,7 +32,7 @@ inline std::unique_ptr<EvictionPolicy> MakePolicy(const EvictionOptions& options
 
 inline Status TryToEvict(EmbeddingTable* table, const EvictionOptions& options,
                          int64_t* num_evicted, Executor* executor = Inline()) {
-  return table->Evict(*MakePolicy(options), executor, num_evicted);
+  return EvictRows(table, *MakePolicy(options), executor, num_evicted);
 }
 
 // How many rows went.
@@ -51,7 +53,7 @@ inline std::map<int64_t, uint32_t> Ages(const EmbeddingTable& table, int64_t max
   std::map<int64_t, uint32_t> ages;
   ExportedRows piece;
   for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
-    const Status status = table.Export(cursor, max_rows, &piece);
+    const Status status = ExportRows(table, cursor, max_rows, &piece);
     EXPECT_TRUE(IsOk(status));
     if (!status.ok()) break;
     EXPECT_EQ(piece.ages.size(), piece.keys.size());

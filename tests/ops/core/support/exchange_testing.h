@@ -16,6 +16,7 @@
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/exchange/row_request.h"
 #include "ops/core/exchange/served_rows.h"
+#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -154,7 +155,8 @@ inline void Rank::OpenPart(const PlacedTable& table, const ExchangedSlice& slice
       row.push_back(Element(key, slice.first_column + c));
     }
     const int64_t local = table.by_rows && is_static ? key / num_ranks : key;
-    EXPECT_TRUE(IsOk(tables_.back()->Import(&local, 1, row.data(), slice.num_columns, Inline())));
+    EXPECT_TRUE(
+        IsOk(ImportRows(tables_.back().get(), &local, 1, row.data(), slice.num_columns, Inline())));
   }
 }
 

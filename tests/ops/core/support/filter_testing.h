@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/core/admission/admission_filter.h"
+#include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -76,7 +77,7 @@ inline std::map<int64_t, uint32_t> Remembered(const EmbeddingTable& table,
   FilterEntries all;
   FilterEntries piece;
   for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
-    EXPECT_TRUE(IsOk(table.ExportFilter(cursor, max_entries, &piece)));
+    EXPECT_TRUE(IsOk(ExportFilter(table, cursor, max_entries, &piece)));
     all.keys.insert(all.keys.end(), piece.keys.begin(), piece.keys.end());
     all.counts.insert(all.counts.end(), piece.counts.begin(), piece.counts.end());
   }
@@ -87,7 +88,7 @@ inline std::unique_ptr<EmbeddingTable> OpenFiltered(const TableOptions& options,
                                                     const RuleOptions& rule,
                                                     const FilterOptions& filter) {
   auto table = OpenWithRule(options, rule);
-  EXPECT_TRUE(IsOk(table->SetFilter(filter)));
+  EXPECT_TRUE(IsOk(SetFilter(table.get(), filter)));
   return table;
 }
 

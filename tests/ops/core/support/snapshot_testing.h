@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/table_snapshot.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -53,7 +54,7 @@ inline Status MarkSaved(EmbeddingTable* table) {
 
 inline Status EraseRows(EmbeddingTable* table, const std::vector<int64_t>& keys,
                         Executor* executor = Inline()) {
-  return table->EraseRows(keys.data(), static_cast<int64_t>(keys.size()), executor);
+  return EraseRows(table, keys.data(), static_cast<int64_t>(keys.size()), executor);
 }
 
 // A checkpoint and those that go on from it.

@@ -15,7 +15,10 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/operations/apply.h"
+#include "ops/core/operations/export_rows.h"
 #include "ops/core/operations/lookup.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/testing.h"
 
@@ -59,7 +62,7 @@ inline RuleOptions AdamRule(const std::string& rule = "adam", double beta_1 = 0.
 inline std::unique_ptr<EmbeddingTable> OpenWithRule(const TableOptions& options,
                                                     const RuleOptions& rule) {
   auto table = Open(options);
-  EXPECT_TRUE(IsOk(table->SetRule(rule, Inline())));
+  EXPECT_TRUE(IsOk(SetRule(table.get(), rule, Inline())));
   return table;
 }
 
@@ -107,7 +110,7 @@ inline ApplyRequest Request(EmbeddingTable* table, const std::vector<int64_t>& i
                             const Bags& bags, const std::vector<float>& grads,
                             const std::vector<float>& numbers = {1}) {
   EXPECT_EQ(bags.num_bags * table->dim(), static_cast<int64_t>(grads.size()));
-  return {table, {ids.data(), bags, grads.data(), table->dim()}, table->rule_generation(), numbers};
+  return {table, {ids.data(), bags, grads.data(), table->dim()}, RuleGenerationOf(*table), numbers};
 }
 
 // One step.
@@ -138,10 +141,10 @@ using Exported = std::map<int64_t, ExportedRow>;
 // The whole table by key, in pieces of about max_rows.
 inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) {
   Exported all;
-  const auto width = static_cast<std::ptrdiff_t>(table.record_floats());
+  const auto width = static_cast<std::ptrdiff_t>(RecordFloatsOf(table));
   ExportedRows piece;
   for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
-    const Status status = table.Export(cursor, max_rows, &piece);
+    const Status status = ExportRows(table, cursor, max_rows, &piece);
     EXPECT_TRUE(IsOk(status));
     if (!status.ok()) break;
     EXPECT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));

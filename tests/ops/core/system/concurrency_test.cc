@@ -11,8 +11,15 @@
 #include <thread>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/table/embedding_table.h"
+#include "ops/core/table/table_locks.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -36,7 +43,7 @@ class Tables {
     for (const int64_t input_dim : {int64_t{-1}, kKeys, int64_t{-1}}) {
       tables_.push_back(OpenWithRule(FromZero(input_dim), SgdRule()));
     }
-    EXPECT_TRUE(IsOk(tables_[2]->AddLowerTier(std::make_unique<DramStore>(4 * kDim))));
+    EXPECT_TRUE(IsOk(AddLowerTier(tables_[2].get(), std::make_unique<DramStore>(4 * kDim))));
   }
 
   EmbeddingTable* operator[](size_t i) const { return tables_[i].get(); }
@@ -84,7 +91,7 @@ void CheckExport(const EmbeddingTable& table) {
   std::vector<int64_t> keys;
   ExportedRows rows;
   for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
-    const Status status = table.Export(cursor, 5, &rows);
+    const Status status = ExportRows(table, cursor, 5, &rows);
     if (!status.ok()) {
       EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
       return;
@@ -128,14 +135,14 @@ TEST(Concurrency, LosesNoUpdateAndShowsNoHalfOfOne) {
   const auto demote = [&](std::mt19937_64* random) {
     for (int i = 0; i < 300; ++i) {
       const auto key = static_cast<int64_t>((*random)() % kKeys);
-      ASSERT_TRUE(IsOk(tables[2]->Demote(&key, 1)));
+      ASSERT_TRUE(IsOk(Demote(tables[2], &key, 1)));
       std::this_thread::yield();
     }
   };
   const auto watch = [&](std::mt19937_64* random) {
     for (int i = 0; i < 150; ++i) {
       CheckExport(*tables[(*random)() % 3]);
-      const TableStats stats = tables[(*random)() % 3]->stats();
+      const TableStats stats = StatsOf(*tables[(*random)() % 3]);
       ASSERT_LE(stats.rows, kKeys);
       ASSERT_LE(stats.hits, stats.lookups);
     }
@@ -159,10 +166,10 @@ TEST(Concurrency, ShowsOnlyRowsThatSomebodyWrote) {
       for (int i = 0; i < 100; ++i) {
         const auto value = static_cast<float>((*random)() % 100);
         const std::vector<float> rows(ids.size() * kDim, value);
-        ASSERT_TRUE(IsOk(table->Import(ids.data(), kKeys, rows.data(), kDim, &executor)));
-        const Status status = i % 10 == 0   ? table->Clear(&executor)
-                              : i % 30 == 1 ? table->SetRule(AdagradRule(0), &executor)
-                              : i % 30 == 2 ? table->SetRule(SgdRule(), &executor)
+        ASSERT_TRUE(IsOk(ImportRows(table.get(), ids.data(), kKeys, rows.data(), kDim, &executor)));
+        const Status status = i % 10 == 0   ? ClearRows(table.get(), &executor)
+                              : i % 30 == 1 ? SetRule(table.get(), AdagradRule(0), &executor)
+                              : i % 30 == 2 ? SetRule(table.get(), SgdRule(), &executor)
                                             : Status::Ok();
         ASSERT_TRUE(IsOk(status));
       }
@@ -179,24 +186,27 @@ TEST(Concurrency, ShowsOnlyRowsThatSomebodyWrote) {
   }
 }
 
+// Says when it has the lock.
+template <typename Locks>
+std::thread Lock(EmbeddingTable* table, std::atomic<bool>* has_locked) {
+  return std::thread([table, has_locked] {
+    const Locks locks({table});
+    *has_locked = true;
+  });
+}
+
 TEST(Concurrency, LetsNoLookupPassAnUpdateThatWaits) {
   const auto table = Open(FromZero(-1));
-  const auto lock = [&](TableLocks::Mode mode, std::atomic<bool>* has_locked) {
-    return std::thread([&table, mode, has_locked] {
-      const TableLocks locks({table.get()}, mode);
-      *has_locked = true;
-    });
-  };
   std::atomic<bool> updated{false};
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<std::atomic<bool>>> looked_up;
   {
-    const TableLocks lookup({table.get()}, TableLocks::Mode::kShared);
-    threads.push_back(lock(TableLocks::Mode::kExclusive, &updated));
+    const ReadLocks lookup({table.get()});
+    threads.push_back(Lock<WriteLocks>(table.get(), &updated));
     // The first lookups may come before the update waits.
     for (int i = 0; i < 200 && (looked_up.empty() || *looked_up.back()); ++i) {
       looked_up.push_back(std::make_unique<std::atomic<bool>>(false));
-      threads.push_back(lock(TableLocks::Mode::kShared, looked_up.back().get()));
+      threads.push_back(Lock<ReadLocks>(table.get(), looked_up.back().get()));
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     EXPECT_FALSE(*looked_up.back()) << "200 lookups passed an update";

@@ -12,11 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -42,14 +45,14 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
     if (GetParam()) {
       store = std::make_unique<BufferedStore>(std::move(store), &pool_, int64_t{1} << 20);
     }
-    EXPECT_TRUE(IsOk(table_->AddLowerTier(std::move(store))));
+    EXPECT_TRUE(IsOk(AddLowerTier(table_.get(), std::move(store))));
     plain_ = OpenWithRule(Dynamic(kDim), AdagradRule(0.1));
     const std::vector<float> grads = RandomFloats(kRows * kDim, 1);
     for (EmbeddingTable* table : {table_.get(), plain_.get()}) {
       EXPECT_TRUE(IsOk(Apply(table, {0.1f}, Range(0, kRows), grads)));
     }
-    EXPECT_TRUE(IsOk(table_->Demote(Range(0, 500).data(), 500)));
-    EXPECT_EQ(table_->stats().rows, kRows);  // waits until all is written
+    EXPECT_TRUE(IsOk(Demote(table_.get(), Range(0, 500).data(), 500)));
+    EXPECT_EQ(StatsOf(*table_).rows, kRows);  // waits until all is written
   }
 
   // The bytes of each file of the store.
@@ -67,7 +70,7 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
   void CheckThatFailsAlone(const Call& call) {
     const auto files = Files();
     const Exported rows = ExportAll(*table_);
-    const int64_t in_memory = table_->CountInFirstTier(Range(0, kRows).data(), kRows);
+    const int64_t in_memory = CountInFirstTier(*table_, Range(0, kRows).data(), kRows);
     for (const int64_t reads : {0, 7}) {
       file_system_.reads_left = reads;
       const Status status = call();
@@ -75,8 +78,8 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
       EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, ".seg'", status));
       EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder_ / "store/", status));
       file_system_.reads_left = INT64_MAX;
-      EXPECT_EQ(table_->size(), kRows);
-      EXPECT_EQ(table_->CountInFirstTier(Range(0, kRows).data(), kRows), in_memory);
+      EXPECT_EQ(NumRowsOf(*table_), kRows);
+      EXPECT_EQ(CountInFirstTier(*table_, Range(0, kRows).data(), kRows), in_memory);
       EXPECT_EQ(ExportAll(*table_), rows);
       EXPECT_EQ(Files(), files);
     }
@@ -120,7 +123,7 @@ TEST_P(FailingDisk, FailsAnUpdateOfSeveralTablesAsAWhole) {
                           Inline());
   };
   CheckThatFailsAlone([&] {
-    EXPECT_EQ(other->size(), 0);
+    EXPECT_EQ(NumRowsOf(*other), 0);
     return update(other.get(), table_.get());
   });
   ASSERT_TRUE(IsOk(update(other_plain.get(), plain_.get())));
@@ -131,8 +134,9 @@ TEST_P(FailingDisk, FailsAnUpdateOfSeveralTablesAsAWhole) {
 TEST_P(FailingDisk, FailsAnImportThatKeepsSlots) {
   const std::vector<int64_t> ids = RandomIds(300, 0, kRows - 1, 2);
   const std::vector<float> rows = RandomFloats(300 * kDim, 3);
-  CheckThatFailsAlone([&] { return table_->Import(ids.data(), 300, rows.data(), kDim, Inline()); });
-  ASSERT_TRUE(IsOk(plain_->Import(ids.data(), 300, rows.data(), kDim, Inline())));
+  CheckThatFailsAlone(
+      [&] { return ImportRows(table_.get(), ids.data(), 300, rows.data(), kDim, Inline()); });
+  ASSERT_TRUE(IsOk(ImportRows(plain_.get(), ids.data(), 300, rows.data(), kDim, Inline())));
   EXPECT_EQ(ExportAll(*table_), ExportAll(*plain_));
 }
 
@@ -159,13 +163,13 @@ TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
     for (EmbeddingTable* table : {table_.get(), plain_.get()}) {
       ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
     }
-    ASSERT_TRUE(IsOk(table_->Demote(Range(0, 500).data(), 500)));
+    ASSERT_TRUE(IsOk(Demote(table_.get(), Range(0, 500).data(), 500)));
   }
   EXPECT_EQ(ExportAll(*table_), ExportAll(*plain_));
-  EXPECT_GT(table_->tier_stats()[1].compacted_bytes, 0);
+  EXPECT_GT(TierStatsOf(*table_)[1].compacted_bytes, 0);
   int64_t bytes = 0;
   for (const auto& [path, content] : Files()) bytes += static_cast<int64_t>(content.size());
-  EXPECT_GT(bytes, 2 * table_->tier_stats()[1].bytes);
+  EXPECT_GT(bytes, 2 * TierStatsOf(*table_)[1].bytes);
   table_.reset();
   EXPECT_TRUE(folder_.Contents().empty());
 }

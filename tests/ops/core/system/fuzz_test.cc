@@ -14,6 +14,9 @@
 
 #include "ops/core/exchange/batch_headers.h"
 #include "ops/core/exchange/packed_slices.h"
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/operations/table_snapshot.h"
 #include "ops/core/optimizer/saved_rule.h"
 #include "ops/core/stores/ssd/ssd_segment.h"
@@ -182,7 +185,7 @@ Parser OfSavedRules() {
     EXPECT_TRUE(IsOk(Apply(trained.get(), rule_case.Numbers({step, step < 3 ? 0.1 : 0.2}), ids,
                            RandomFloats(6, static_cast<uint64_t>(step)))));
   }
-  const RuleHistory saved = trained->history();
+  const RuleHistory saved = HistoryOf(*trained);
   RawRows rows;
   EXPECT_TRUE(IsOk(TableSnapshot(trained.get()).Export({}, 0, 100, &rows)));
   const Pieces good = {Bytes<int64_t>({saved.first_step, saved.step, saved.num_numbers}),
@@ -208,10 +211,10 @@ Parser OfSavedRules() {
     std::vector<float> records(static_cast<size_t>(n * rule->layout().record_floats()));
     const Status caught_up = rule->CatchUp(raw.data(), n, words, records.data(), Inline());
     EmbeddingTable* table = restored->get();
-    EXPECT_TRUE(IsOk(table->Restore(history, Inline())));
+    EXPECT_TRUE(IsOk(RestoreSteps(table, history, Inline())));
     std::vector<int64_t> keys(static_cast<size_t>(n));
     for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(i);
-    const Status imported = table->Import(keys.data(), n, raw.data(), words, Inline());
+    const Status imported = ImportRows(table, keys.data(), n, raw.data(), words, Inline());
     EXPECT_EQ(imported.code(), caught_up.code()) << imported.message() << caught_up.message();
     Lookup(table, keys);
     return imported;
@@ -251,7 +254,7 @@ Parser OfUpdates(int64_t input_dim) {
     KERAS_SPARSE_RETURN_IF_ERROR(
         ApplyGradients({Request(table.get(), ids, bags, floats)}, Inline()));
     EXPECT_TRUE(IsOk(LookupRows({{table.get(), ids.data(), bags, floats.data()}}, Inline())));
-    return table->Clear(Inline());
+    return ClearRows(table.get(), Inline());
   };
   return {{{Bytes<int64_t>({3, 8, 3, 0}), Bytes<int64_t>({0, 1, 1, 4}), Bytes(RandomFloats(6, 1))}},
           parse};

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/table/embedding_table.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -69,11 +71,11 @@ TEST_P(ResidentMemory, OfATableOverAnSsdIsWhatItsTiersSay) {
     ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, grads)));
   }
   int64_t said = 0;
-  for (const TierStats& tier : table->tier_stats()) {  // which waits until all is written
+  for (const TierStats& tier : TierStatsOf(*table)) {  // which waits until all is written
     said += tier.tier == "dram" ? tier.bytes : tier.memory_bytes;
   }
-  EXPECT_GT(table->tier_stats()[1].rows, kFirstBytes / (4 * kDim) / 2);
-  EXPECT_LE(table->first_tier_bytes(), kFirstBytes * 105 / 100);
+  EXPECT_GT(TierStatsOf(*table)[1].rows, kFirstBytes / (4 * kDim) / 2);
+  EXPECT_LE(FirstTierBytes(*table), kFirstBytes * 105 / 100);
   const int64_t taken = AnonymousBytes() - before;
   EXPECT_LE(taken, said * 105 / 100 + kSlack);
   EXPECT_GE(taken, said * 95 / 100 - kSlack);

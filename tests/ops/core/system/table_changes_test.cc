@@ -12,9 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -51,7 +56,7 @@ class TableChanges : public ::testing::TestWithParam<Case> {
     if (opened.code() == StatusCode::kInvalidArgument) GTEST_SKIP() << "not in this build";
     ASSERT_TRUE(IsOk(opened));
     rule_ = param.rule == "adam" ? AdamRule() : AdagradRule(0.1);
-    ASSERT_TRUE(IsOk(table_->SetRule(rule_, Inline())));
+    ASSERT_TRUE(IsOk(SetRule(table_.get(), rule_, Inline())));
     ::unsetenv("KERAS_SPARSE_EVICTION_THREADS");
     ::unsetenv("KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION");
   }
@@ -59,7 +64,7 @@ class TableChanges : public ::testing::TestWithParam<Case> {
   // Some updates, imports, erasures, demotions and lookups.
   void Train(std::mt19937_64* random) {
     ThreadExecutor executor(3);
-    const bool is_dynamic = table_->is_dynamic();
+    const bool is_dynamic = table_->options().is_dynamic();
     const auto steps = static_cast<int64_t>((*random)() % 8);
     for (int64_t i = 0; i < steps; ++i) {
       // Some rows are used often, and some steps are large.
@@ -69,8 +74,8 @@ class TableChanges : public ::testing::TestWithParam<Case> {
       const auto n = static_cast<int64_t>(ids.size());
       switch ((*random)() % 6) {
         case 0:
-          ASSERT_TRUE(IsOk(
-              table_->Import(ids.data(), n, RandomFloats(n * kDim, 1).data(), kDim, &executor)));
+          ASSERT_TRUE(IsOk(ImportRows(table_.get(), ids.data(), n, RandomFloats(n * kDim, 1).data(),
+                                      kDim, &executor)));
           Touch(ids);
           break;
         case 1:
@@ -80,7 +85,7 @@ class TableChanges : public ::testing::TestWithParam<Case> {
           break;
         case 2:
           if (!GetParam().lower_tiers.empty()) {
-            ASSERT_TRUE(IsOk(table_->Demote(ids.data(), n)));
+            ASSERT_TRUE(IsOk(Demote(table_.get(), ids.data(), n)));
           }
           break;
         default:
@@ -116,7 +121,7 @@ TEST_P(TableChanges, AreTheRowsThatWereTouchedAndMakeACheckpointTheTable) {
     SavedTable saved;
     Train(&random);
     saved.SaveAll(table_.get());
-    EXPECT_EQ(static_cast<int64_t>(saved.Load().size()), table_->size());
+    EXPECT_EQ(static_cast<int64_t>(saved.Load().size()), NumRowsOf(*table_));
     touched_.clear();
     for (int round = 0; round < 20; ++round) {
       Train(&random);
@@ -129,7 +134,7 @@ TEST_P(TableChanges, AreTheRowsThatWereTouchedAndMakeACheckpointTheTable) {
       ASSERT_TRUE(TableSnapshot(table_.get()).ErasedKeys().empty());
     }
     if (run == 0) {
-      ASSERT_TRUE(IsOk(table_->Clear(Inline())));
+      ASSERT_TRUE(IsOk(ClearRows(table_.get(), Inline())));
     }
   }
 }

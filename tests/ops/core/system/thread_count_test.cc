@@ -8,7 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -25,7 +30,7 @@ struct Trained {
 // The rows of Adam move in steps without a gradient as well, and with such betas in many pieces.
 Trained Train(const TableOptions& options, Executor* executor) {
   const auto table = Open(options, executor);
-  EXPECT_TRUE(IsOk(table->SetRule(AdamRule("adam", 0.9, 0.5), executor)));
+  EXPECT_TRUE(IsOk(SetRule(table.get(), AdamRule("adam", 0.9, 0.5), executor)));
   Trained run;
   for (int64_t step = 1; step <= 4; ++step) {
     const auto seed = static_cast<uint64_t>(step) * 100;
@@ -39,7 +44,7 @@ Trained Train(const TableOptions& options, Executor* executor) {
     std::vector<float> weight_grads(ids.size());
     const std::vector<float> output_grads = RandomFloats(3000 * options.output_dim, seed + 3);
     EXPECT_TRUE(IsOk(LookupWeightsGradient({{table.get(), ids.data(), bags, output_grads.data(),
-                                             weight_grads.data(), table->version()}},
+                                             weight_grads.data(), VersionOf(*table)}},
                                            executor)));
     for (const uint32_t bits : Bits(weight_grads)) run.outputs.push_back(bits);
     const std::vector<float> grads = RandomFloats(splits.back() * options.output_dim, seed + 4);
@@ -70,7 +75,7 @@ TEST(ThreadCount, ChangesNoBitOfAnImport) {
   const std::vector<float> records = RandomFloats(n * 6, 2);
   const auto import = [&](Executor* executor) {
     const auto table = OpenWithRule(Dynamic(3), AdagradRule(0.1));
-    EXPECT_TRUE(IsOk(table->Import(keys.data(), n, records.data(), 6, executor)));
+    EXPECT_TRUE(IsOk(ImportRows(table.get(), keys.data(), n, records.data(), 6, executor)));
     return ExportAll(*table);
   };
   const Exported one = import(Inline());
@@ -89,12 +94,12 @@ TEST(ThreadCount, ChangesNoBitOfAnImport) {
 TEST(ThreadCount, ChangesNoBitOverALowerTier) {
   const auto train = [](Executor* executor) {
     const auto table = OpenWithRule(Dynamic(4), AdagradRule(0.1));
-    EXPECT_TRUE(IsOk(table->AddLowerTier(std::make_unique<DramStore>(32))));
+    EXPECT_TRUE(IsOk(AddLowerTier(table.get(), std::make_unique<DramStore>(32))));
     for (int64_t step = 1; step <= 4; ++step) {
       const auto seed = static_cast<uint64_t>(step);
       const std::vector<int64_t> ids = RandomIds(20000, 0, 5000, seed);
       EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(80000, seed), executor)));
-      EXPECT_TRUE(IsOk(table->Demote(ids.data(), 10000)));
+      EXPECT_TRUE(IsOk(Demote(table.get(), ids.data(), 10000)));
     }
     return ExportAll(*table);
   };
@@ -123,14 +128,14 @@ Held TrainOverSsd(const std::string& strategy, const char* eviction_threads, Exe
     EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(1500 * 32, seed), executor)));
     if (step % 6 != 0) continue;
     const std::vector<float> rows = RandomFloats(1500 * 32, seed + 1);
-    EXPECT_TRUE(IsOk(table->Import(ids.data(), 1500, rows.data(), 32, executor)));
-    EXPECT_TRUE(IsOk(table->EraseRows(ids.data() + 900, 200, executor)));
+    EXPECT_TRUE(IsOk(ImportRows(table.get(), ids.data(), 1500, rows.data(), 32, executor)));
+    EXPECT_TRUE(IsOk(EraseRows(table.get(), ids.data() + 900, 200, executor)));
     held.emplace_back();
     for (int64_t key = 0; key < kKeys; ++key) {
-      if (table->CountInFirstTier(&key, 1) == 1) held.back().push_back(key);
+      if (CountInFirstTier(*table, &key, 1) == 1) held.back().push_back(key);
     }
   }
-  EXPECT_GT(table->size(), 2 * static_cast<int64_t>(held.back().size()));
+  EXPECT_GT(NumRowsOf(*table), 2 * static_cast<int64_t>(held.back().size()));
   return held;
 }
 

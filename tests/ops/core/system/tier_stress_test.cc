@@ -18,10 +18,13 @@
 #include <thread>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/operations/table_snapshot.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -64,7 +67,7 @@ class TierStress : public ::testing::TestWithParam<Case> {
       GTEST_SKIP() << "not in this build";
     }
     ASSERT_TRUE(IsOk(opened));
-    ASSERT_TRUE(IsOk(table_->SetRule(SgdRule(), Inline())));
+    ASSERT_TRUE(IsOk(SetRule(table_.get(), SgdRule(), Inline())));
   }
 
   // Runs all bodies at once, each again and again until the time is up; on a slow machine until
@@ -88,7 +91,7 @@ class TierStress : public ::testing::TestWithParam<Case> {
 
   // A tier that rows have not gone through both ways, or that has not compacted.
   std::string IdleTier() const {
-    for (const TierStats& tier : table_->tier_stats()) {
+    for (const TierStats& tier : TierStatsOf(*table_)) {
       if (tier.promotions == 0 || tier.demotions == 0) return tier.tier;
       if (tier.tier == "ssdhash" && tier.compacted_bytes == 0) return tier.tier;
     }
@@ -128,11 +131,11 @@ class TierStress : public ::testing::TestWithParam<Case> {
   void Demote(std::mt19937_64* random) {
     const auto trainer = static_cast<int64_t>((*random)() % kTrainers);
     const std::vector<int64_t> keys = SomeKeys(trainer, 10, random);
-    ASSERT_TRUE(IsOk(table_->Demote(keys.data(), 10)));
-    ASSERT_LE(table_->size(), kTrainers * kKeys + kRisingKeys);
+    ASSERT_TRUE(IsOk(keras_sparse::Demote(table_.get(), keys.data(), 10)));
+    ASSERT_LE(NumRowsOf(*table_), kTrainers * kKeys + kRisingKeys);
     // Now and then all that waits is written.
     if ((*random)() % 64 == 0) {
-      ASSERT_LE(table_->stats().rows, kTrainers * kKeys + kRisingKeys);
+      ASSERT_LE(StatsOf(*table_).rows, kTrainers * kKeys + kRisingKeys);
     }
     std::this_thread::yield();
   }
@@ -149,7 +152,7 @@ class TierStress : public ::testing::TestWithParam<Case> {
       ASSERT_TRUE(IsOk(Apply(table_.get(), {1}, keys, grads, executor)));
       const int64_t n = static_cast<int64_t>(keys.size()) / 2;
       if ((*random)() % 2 == 0) {
-        ASSERT_TRUE(IsOk(table_->Demote(keys.data(), n)));
+        ASSERT_TRUE(IsOk(keras_sparse::Demote(table_.get(), keys.data(), n)));
       }
       ASSERT_EQ(Lookup(table_.get(), keys, executor),
                 std::vector<float>(keys.size() * kDim, value));
@@ -250,7 +253,7 @@ TEST_P(TierStress, LosesNoUpdate) {
   });
   RunAll(bodies);
   EXPECT_EQ(IdleTier(), "");
-  EXPECT_GT(table_->stats().evicted_rows, 0);
+  EXPECT_GT(StatsOf(*table_).evicted_rows, 0);
   EXPECT_TRUE(Save()) << "nothing changes any more";
   (void)Evict(table_.get(), WeightBelow(1));
 
@@ -263,7 +266,7 @@ TEST_P(TierStress, LosesNoUpdate) {
       updated += n > 0 ? 1 : 0;
     }
   }
-  EXPECT_EQ(table_->size(), updated);
+  EXPECT_EQ(NumRowsOf(*table_), updated);
   EXPECT_EQ(static_cast<int64_t>(ExportAll(*table_).size()), updated);
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
@@ -28,7 +30,7 @@ void CheckEviction(const StorageOptions& storage, const std::string& name, bool 
   const Status opened = EmbeddingTable::Open(options, Inline(), &tiered);
   if (opened.code() == StatusCode::kInvalidArgument) GTEST_SKIP() << "not in this build";
   ASSERT_TRUE(IsOk(opened));
-  ASSERT_TRUE(IsOk(tiered->SetRule(rule, Inline())));
+  ASSERT_TRUE(IsOk(SetRule(tiered.get(), rule, Inline())));
   ThreadExecutor executor(3);
   for (int64_t step = 1; step <= 40; ++step) {
     const auto seed = static_cast<uint64_t>(step);
@@ -39,7 +41,7 @@ void CheckEviction(const StorageOptions& storage, const std::string& name, bool 
       const int64_t num_evicted = Evict(plain.get(), policy);
       EXPECT_GT(num_evicted, step < 12 ? -1 : 0);
       ASSERT_EQ(Evict(tiered.get(), policy, &executor), num_evicted);
-      ASSERT_EQ(tiered->size(), plain->size());
+      ASSERT_EQ(NumRowsOf(*tiered), NumRowsOf(*plain));
       ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
     }
     for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
@@ -49,14 +51,14 @@ void CheckEviction(const StorageOptions& storage, const std::string& name, bool 
     }
     if (step == 20) {
       for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-        ASSERT_TRUE(IsOk(table->SetRule(rule, &executor)));
+        ASSERT_TRUE(IsOk(SetRule(table, rule, &executor)));
       }
     }
     ASSERT_EQ(Ages(*tiered), Ages(*plain));
   }
   EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
-  EXPECT_EQ(tiered->stats().evicted_rows, plain->stats().evicted_rows);
-  EXPECT_EQ(tiered->stats().created_rows, plain->stats().created_rows);
+  EXPECT_EQ(StatsOf(*tiered).evicted_rows, StatsOf(*plain).evicted_rows);
+  EXPECT_EQ(StatsOf(*tiered).created_rows, StatsOf(*plain).created_rows);
 }
 
 using Parameters = std::tuple<std::string, int64_t, bool>;  // rule, first tier's bytes, by age

@@ -7,9 +7,14 @@
 #include <tuple>
 #include <vector>
 
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -70,9 +75,9 @@ TEST(TieredTableSize, IsKeptWithinAFewPercent) {
             RandomIds(rows / 10, 0, int64_t{1} << 60, static_cast<uint64_t>(step));
         const std::vector<float> grads(ids.size() * static_cast<size_t>(dim), 1.0f);
         ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, grads, &executor)));
-        ASSERT_LE(table->first_tier_bytes(), first_bytes * 105 / 100);
+        ASSERT_LE(FirstTierBytes(*table), first_bytes * 105 / 100);
       }
-      EXPECT_GE(table->first_tier_bytes(), first_bytes * 90 / 100);
+      EXPECT_GE(FirstTierBytes(*table), first_bytes * 90 / 100);
     }
   }
 }
@@ -84,8 +89,8 @@ TEST(TieredTableSize, MayBeLessThanABatchNeeds) {
   const std::vector<float> grads(50000 * 64, 1.0f);
   for (int64_t step = 0; step < 3; ++step) {
     ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, grads)));
-    EXPECT_EQ(table->size(), 50000);
-    EXPECT_LE(table->first_tier_bytes(), (1 << 20) * 105 / 100);
+    EXPECT_EQ(NumRowsOf(*table), 50000);
+    EXPECT_LE(FirstTierBytes(*table), (1 << 20) * 105 / 100);
   }
 }
 
@@ -101,8 +106,8 @@ TEST(TieredTableOrder, KeepsTheRowsThatAreUsed) {
       const std::vector<float> grads(ids.size() * 64, 1.0f);
       ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, grads)));
     }
-    EXPECT_EQ(table->CountInFirstTier(hot.data(), 1000), 1000) << strategy;
-    EXPECT_GT(table->size(), 40000);
+    EXPECT_EQ(CountInFirstTier(*table, hot.data(), 1000), 1000) << strategy;
+    EXPECT_GT(NumRowsOf(*table), 40000);
   }
 }
 
@@ -149,7 +154,7 @@ TEST(TieredTableOptions, LetNoRowGoWhenTheLastTierIsFull) {
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`", status));
   // Nor does another rule find room for its slots, and the table is as it was.
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`",
-                        table->SetRule(AdagradRule(0.1), Inline())));
+                        SetRule(table.get(), AdagradRule(0.1), Inline())));
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
 }
 
@@ -158,7 +163,7 @@ TEST(TieredTableOptions, ImportReplacesARowThatTheDiskHasDamaged) {
   const auto table = OpenWithRule(Tiered(folder / "ssd", 64, 1), AdagradRule(0.1));
   const std::vector<int64_t> ids = RandomIds(4000, 0, 1 << 30, 1);
   ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(4000 * 64, 1))));
-  EXPECT_EQ(table->stats().rows, 4000);  // which waits for what the background writes
+  EXPECT_EQ(StatsOf(*table).rows, 4000);  // which waits for what the background writes
   std::string segment;
   for (const std::string& path : folder.Contents()) {
     if (path.find("000000.seg") != std::string::npos) segment = path;
@@ -167,13 +172,13 @@ TEST(TieredTableOptions, ImportReplacesARowThatTheDiskHasDamaged) {
   Status status;
   ExportedRows exported;
   for (int64_t cursor = 0; cursor >= 0 && status.ok(); cursor = exported.next_cursor) {
-    status = table->Export(cursor, 10000, &exported);
+    status = ExportRows(*table, cursor, 10000, &exported);
   }
   EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "000000.seg", status));
   const std::vector<float> records = RandomFloats(4000 * 128, 2);
-  ASSERT_TRUE(IsOk(table->Import(ids.data(), 4000, records.data(), 128, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), ids.data(), 4000, records.data(), 128, Inline())));
   const auto plain = OpenWithRule(Dynamic(64), AdagradRule(0.1));
-  ASSERT_TRUE(IsOk(plain->Import(ids.data(), 4000, records.data(), 128, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(plain.get(), ids.data(), 4000, records.data(), 128, Inline())));
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
 }
 

@@ -8,8 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_filter.h"
+#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -25,15 +31,15 @@ TEST(FilteredTable, MakesARowInTheStepThatAdmitsItsKey) {
   for (int step = 1; step < 3; ++step) {
     EXPECT_EQ(Lookup(table.get(), {-7}), Row({0, 0}));
     ASSERT_TRUE(IsOk(Subtract(table.get(), {-7}, {1, 2})));
-    EXPECT_EQ(table->size(), 0);
-    EXPECT_EQ(table->stats().waiting_keys, 1);
-    EXPECT_EQ(table->stats().filtered_ids, step);
+    EXPECT_EQ(NumRowsOf(*table), 0);
+    EXPECT_EQ(StatsOf(*table).waiting_keys, 1);
+    EXPECT_EQ(StatsOf(*table).filtered_ids, step);
   }
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-7}, {1, 2})));
   EXPECT_EQ(Lookup(table.get(), {-7}), Row({initial[0] - 1, initial[1] - 2}));
-  EXPECT_EQ(table->stats().waiting_keys, 0);
-  EXPECT_EQ(table->stats().filtered_ids, 2);
-  EXPECT_EQ(table->stats().created_rows, 1);
+  EXPECT_EQ(StatsOf(*table).waiting_keys, 0);
+  EXPECT_EQ(StatsOf(*table).filtered_ids, 2);
+  EXPECT_EQ(StatsOf(*table).created_rows, 1);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-7}, {1, 2})));
   EXPECT_EQ(Lookup(table.get(), {-7}), Row({initial[0] - 1 - 1, initial[1] - 2 - 2}));
 }
@@ -48,13 +54,13 @@ TEST(FilteredTable, CountsAStepOnceHoweverOftenItHasTheKey) {
 TEST(FilteredTable, CountsNoStepThatIsRefused) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
   EXPECT_FALSE(Apply(table.get(), {1, 2, 3}, {5}, {1}).ok());  // sgd takes one number
-  EXPECT_EQ(table->stats().waiting_keys, 0);
+  EXPECT_EQ(StatsOf(*table).waiting_keys, 0);
 }
 
 TEST(FilteredTable, CountsNoLookup) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
   for (int i = 0; i < 5; ++i) (void)Lookup(table.get(), {1, 2, 3});
-  EXPECT_EQ(table->stats().waiting_keys, 0);
+  EXPECT_EQ(StatsOf(*table).waiting_keys, 0);
 }
 
 TEST(FilteredTable, OfFrequencyOneReadsTheDefaultValueBeforeTheFirstGradient) {
@@ -66,7 +72,7 @@ TEST(FilteredTable, OfFrequencyOneReadsTheDefaultValueBeforeTheFirstGradient) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {0})));
   EXPECT_EQ(Lookup(table.get(), {1, 2}), Row({InitialRow(options, 1)[0], 0.25f}));
   filter.reads_initial_rows = true;
-  ASSERT_TRUE(IsOk(table->SetFilter(filter)));
+  ASSERT_TRUE(IsOk(SetFilter(table.get(), filter)));
   EXPECT_EQ(Lookup(table.get(), {2}), InitialRow(options, 2));
 }
 
@@ -75,7 +81,7 @@ TEST(FilteredTable, ForgetsAKeyWhoseRowIsImported) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   const int64_t key = 1;
   const float row = 8;
-  ASSERT_TRUE(IsOk(table->Import(&key, 1, &row, 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), &key, 1, &row, 1, Inline())));
   EXPECT_EQ(Remembered(*table), (std::map<int64_t, uint32_t>{{2, 1}}));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
   EXPECT_EQ(Lookup(table.get(), {1}), Row({7}));
@@ -86,55 +92,55 @@ TEST(FilteredTable, ForgetsAllWithItsRows) {
   for (const std::vector<int64_t>& ids : {std::vector<int64_t>{1, 2}, {1, 3}}) {
     ASSERT_TRUE(IsOk(Subtract(table.get(), ids, {1, 1})));
   }
-  EXPECT_EQ(table->size(), 1);
-  ASSERT_TRUE(IsOk(table->Clear(Inline())));
-  EXPECT_EQ(table->stats().waiting_keys, 0);
+  EXPECT_EQ(NumRowsOf(*table), 1);
+  ASSERT_TRUE(IsOk(ClearRows(table.get(), Inline())));
+  EXPECT_EQ(StatsOf(*table).waiting_keys, 0);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
-  EXPECT_EQ(table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
 }
 
 TEST(FilteredTable, KeepsWaitingKeysWhenItsRuleChanges) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
-  ASSERT_TRUE(IsOk(table->SetRule(AdagradRule(0.1), Inline())));
+  ASSERT_TRUE(IsOk(SetRule(table.get(), AdagradRule(0.1), Inline())));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
-  EXPECT_EQ(table->size(), 1);
+  EXPECT_EQ(NumRowsOf(*table), 1);
 }
 
 TEST(FilteredTable, KnowsARowInALowerTier) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::make_unique<DramStore>(4))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::make_unique<DramStore>(4))));
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
   const Row row = Lookup(table.get(), {1});
   const int64_t key = 1;
-  ASSERT_TRUE(IsOk(table->Demote(&key, 1)));
+  ASSERT_TRUE(IsOk(Demote(table.get(), &key, 1)));
   EXPECT_EQ(Lookup(table.get(), {1, 2}), Row({row[0], 0}));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   EXPECT_EQ(Lookup(table.get(), {1, 2}), Row({row[0] - 1, 0}));
   EXPECT_EQ(Remembered(*table), (std::map<int64_t, uint32_t>{{2, 1}}));
-  EXPECT_EQ(table->stats().created_rows, 1);
+  EXPECT_EQ(StatsOf(*table).created_rows, 1);
 }
 
 TEST(FilteredTable, RefusesAWalkThatAChangeHasOvertaken) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
   ASSERT_TRUE(IsOk(Subtract(table.get(), RandomIds(500, 0, 1 << 30, 1), Row(500, 1))));
   FilterEntries piece;
-  ASSERT_TRUE(IsOk(table->ExportFilter(0, 10, &piece)));
+  ASSERT_TRUE(IsOk(ExportFilter(*table, 0, 10, &piece)));
   ASSERT_GE(piece.next_cursor, 0);
   EXPECT_EQ(Remembered(*table, 3).size(), 500u);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must not change while it is exported",
-                        table->ExportFilter(piece.next_cursor, 10, &piece)));
+                        ExportFilter(*table, piece.next_cursor, 10, &piece)));
 }
 
 TEST(FilteredTable, IsADynamicOne) {
   const auto table = Open(Options(10, 1));
   EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "must be that of a dynamic table",
-                        table->SetFilter(Counter(2))));
+                        SetFilter(table.get(), Counter(2))));
   const int64_t key = 1;
   const uint32_t count = 1;
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must have an admission filter",
-                        table->ImportFilter(&key, &count, 1)));
+                        ImportFilter(table.get(), &key, &count, 1)));
   EXPECT_EQ(Remembered(*table).size(), 0u);
 }
 
@@ -165,7 +171,7 @@ Trained Train(const TableOptions& options, const FilterOptions& filter, Executor
   }
   run.rows = ExportAll(*table);
   run.remembered = Remembered(*table);
-  run.filtered_ids = table->stats().filtered_ids;
+  run.filtered_ids = StatsOf(*table).filtered_ids;
   return run;
 }
 
@@ -197,10 +203,10 @@ TEST_P(EachFilter, GoesOnFromItsEntries) {
   for (uint64_t seed = 1; seed <= 5; ++seed) step(stopped.get(), seed);
   const auto loaded = OpenFiltered(Dynamic(1), SgdRule(), GetParam());
   for (const auto& [key, row] : ExportAll(*stopped)) {
-    ASSERT_TRUE(IsOk(loaded->Import(&key, 1, row.record.data(), 1, Inline())));
+    ASSERT_TRUE(IsOk(ImportRows(loaded.get(), &key, 1, row.record.data(), 1, Inline())));
   }
   for (const auto& [key, count] : Remembered(*stopped)) {
-    ASSERT_TRUE(IsOk(loaded->ImportFilter(&key, &count, 1)));
+    ASSERT_TRUE(IsOk(ImportFilter(loaded.get(), &key, &count, 1)));
   }
   for (uint64_t seed = 6; seed <= 10; ++seed) {
     step(stopped.get(), seed);

@@ -4,6 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_filter.h"
+#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -13,10 +18,10 @@ namespace empty_table_test {
 
 TEST(EmptyTable, IsStaticAndHoldsNothing) {
   const auto table = Open(Options(0, 3));
-  EXPECT_FALSE(table->is_dynamic());
-  EXPECT_EQ(table->input_dim(), 0);
-  EXPECT_EQ(table->size(), 0);
-  EXPECT_EQ(table->stats().rows, 0);
+  EXPECT_FALSE(table->options().is_dynamic());
+  EXPECT_EQ(table->options().input_dim, 0);
+  EXPECT_EQ(NumRowsOf(*table), 0);
+  EXPECT_EQ(StatsOf(*table).rows, 0);
   EXPECT_TRUE(ExportAll(*table).empty());
 }
 
@@ -37,7 +42,7 @@ TEST(EmptyTable, TakesStepsWithoutGradients) {
   ThreadExecutor executor(2);
   for (const RuleOptions& rule : {SgdRule(), AdagradRule(0.1), AdamRule(), AdamRule("lazy_adam")}) {
     const auto table = OpenWithRule(Options(0, 3), rule);
-    EXPECT_GE(table->record_floats(), 3);
+    EXPECT_GE(RecordFloatsOf(*table), 3);
     std::vector<float> numbers = {1};
     if (rule.rule == "adam" || rule.rule == "lazy_adam") numbers.push_back(1);
     for (int step = 0; step < 3; ++step) {
@@ -46,10 +51,10 @@ TEST(EmptyTable, TakesStepsWithoutGradients) {
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "ids[0] = 0",
                           Apply(table.get(), numbers, {0}, {1, 2, 3})));
     EXPECT_TRUE(ExportAll(*table).empty());
-    EXPECT_TRUE(IsOk(table->SetRule(rule, &executor)));
-    EXPECT_TRUE(IsOk(table->SetInitializer({"constant", 5})));
-    EXPECT_TRUE(IsOk(table->Clear(&executor)));
-    EXPECT_EQ(table->size(), 0);
+    EXPECT_TRUE(IsOk(SetRule(table.get(), rule, &executor)));
+    EXPECT_TRUE(IsOk(SetInitializer(table.get(), {"constant", 5})));
+    EXPECT_TRUE(IsOk(ClearRows(table.get(), &executor)));
+    EXPECT_EQ(NumRowsOf(*table), 0);
   }
 }
 
@@ -62,9 +67,9 @@ TEST(EmptyTable, IsSavedAndRestored) {
   PassSteps(table.get(), {1, 1}, 1);
   EXPECT_TRUE(ExportRaw(table.get(), kChanged).empty());
   const auto other = OpenWithRule(Options(0, 3), AdamRule());
-  ASSERT_TRUE(IsOk(other->Restore(table->history(), Inline())));
-  EXPECT_EQ(other->history().table_step, 3);
-  EXPECT_TRUE(IsOk(other->Import(nullptr, 0, nullptr, 3, Inline())));
+  ASSERT_TRUE(IsOk(RestoreSteps(other.get(), HistoryOf(*table), Inline())));
+  EXPECT_EQ(HistoryOf(*other).table_step, 3);
+  EXPECT_TRUE(IsOk(ImportRows(other.get(), nullptr, 0, nullptr, 3, Inline())));
 }
 
 }  // namespace empty_table_test

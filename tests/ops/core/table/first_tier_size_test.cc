@@ -6,6 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_rule.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -34,12 +39,12 @@ TEST(FirstTierSize, OfMemoryAloneLetsNoRowGoWhenItIsReached) {
                         status));
   // What is there is all that was trained, and reads as ever.
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
-  EXPECT_GT(table->first_tier_bytes(), kSize);
-  EXPECT_LE(table->first_tier_bytes(), kSize + 120 * 600);  // a batch more
+  EXPECT_GT(FirstTierBytes(*table), kSize);
+  EXPECT_LE(FirstTierBytes(*table), kSize + 120 * 600);  // a batch more
   // Nor does it take rows in another way, and not even those it has are changed.
   const std::vector<int64_t> new_id = {-1};
   const std::vector<float> row(64, 1.0f);
-  EXPECT_EQ(table->Import(new_id.data(), 1, row.data(), 64, Inline()).code(),
+  EXPECT_EQ(ImportRows(table.get(), new_id.data(), 1, row.data(), 64, Inline()).code(),
             StatusCode::kResourceExhausted);
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
   // Rows that go make room.
@@ -47,7 +52,7 @@ TEST(FirstTierSize, OfMemoryAloneLetsNoRowGoWhenItIsReached) {
   for (EmbeddingTable* each : {table.get(), plain.get()}) {
     for (uint64_t step = 0; step < 10; ++step) {
       const std::vector<int64_t> ids = RandomIds(100, 0, 1 << 30, step);
-      ASSERT_TRUE(IsOk(each->EraseRows(ids.data(), 100, Inline())));
+      ASSERT_TRUE(IsOk(EraseRows(each, ids.data(), 100, Inline())));
     }
     ASSERT_TRUE(IsOk(Apply(each, {0.1f}, gone, grads)));
   }
@@ -66,12 +71,12 @@ TEST(FirstTierSize, OfAStaticTableHoldsItsRowsAndSlotsOrIsRefused) {
   ASSERT_TRUE(IsOk(EmbeddingTable::Open(options, Inline(), &table)));
   const auto before = ExportAll(*table);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "for 100 rows of 32 bytes",
-                        table->SetRule(AdagradRule(0.1), Inline())));
+                        SetRule(table.get(), AdagradRule(0.1), Inline())));
   EXPECT_EQ(ExportAll(*table), before);
-  EXPECT_TRUE(IsOk(table->SetRule(SgdRule(), Inline())));
+  EXPECT_TRUE(IsOk(SetRule(table.get(), SgdRule(), Inline())));
   options.storage.sizes = {100 * 32};
   ASSERT_TRUE(IsOk(EmbeddingTable::Open(options, Inline(), &table)));
-  EXPECT_TRUE(IsOk(table->SetRule(AdagradRule(0.1), Inline())));
+  EXPECT_TRUE(IsOk(SetRule(table.get(), AdagradRule(0.1), Inline())));
 }
 
 TEST(FirstTierSize, OverLowerTiersIsExceededForAnUpdateAndThatIsCounted) {
@@ -80,11 +85,11 @@ TEST(FirstTierSize, OverLowerTiersIsExceededForAnUpdateAndThatIsCounted) {
   options.storage = {{"ssdhash"}, {kSize, 1 << 30}, folder / "rows", "LRU"};
   const auto table = OpenWithRule(options, AdagradRule(0.1));
   ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, {1, 2, 3}, std::vector<float>(3 * 64, 1.0f))));
-  EXPECT_LE(table->stats().peak_first_tier_bytes, kSize);
+  EXPECT_LE(StatsOf(*table).peak_first_tier_bytes, kSize);
   const std::vector<int64_t> ids = RandomIds(20000, 0, int64_t{1} << 60, 1);
   ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, std::vector<float>(20000 * 64, 1.0f))));
-  EXPECT_LE(table->first_tier_bytes(), kSize * 105 / 100);
-  EXPECT_GT(table->stats().peak_first_tier_bytes, 20000 * 64 * 8);
+  EXPECT_LE(FirstTierBytes(*table), kSize * 105 / 100);
+  EXPECT_GT(StatsOf(*table).peak_first_tier_bytes, 20000 * 64 * 8);
 }
 
 }  // namespace first_tier_size_test

@@ -5,6 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/table/embedding_table.h"
@@ -12,6 +16,7 @@
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -30,12 +35,8 @@ Tiered OpenTiered(const TableOptions& options) {
   tiered.table = OpenWithRule(options, AdagradRule(0.1));
   auto store = std::make_unique<DramStore>(8 * options.output_dim);
   tiered.store = store.get();
-  EXPECT_TRUE(IsOk(tiered.table->AddLowerTier(std::move(store))));
+  EXPECT_TRUE(IsOk(AddLowerTier(tiered.table.get(), std::move(store))));
   return tiered;
-}
-
-Status Demote(EmbeddingTable* table, const std::vector<int64_t>& keys) {
-  return table->Demote(keys.data(), static_cast<int64_t>(keys.size()));
 }
 
 TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
@@ -61,15 +62,15 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
         const std::vector<int64_t> keys = RandomIds(20, -200, 200, seed + 4);
         const std::vector<float> rows = RandomFloats(20 * dim, seed);
         for (EmbeddingTable* table : {tiered.table.get(), plain.get()}) {
-          ASSERT_TRUE(IsOk(table->Import(keys.data(), 20, rows.data(), dim, &executor)));
+          ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 20, rows.data(), dim, &executor)));
         }
       }
-      ASSERT_EQ(tiered.table->size(), plain->size());
+      ASSERT_EQ(NumRowsOf(*tiered.table), NumRowsOf(*plain));
       ASSERT_EQ(ExportAll(*tiered.table, 7), ExportAll(*plain));
     }
     EXPECT_GT(tiered.store->num_rows(), 0);
-    EXPECT_EQ(tiered.table->stats().created_rows, plain->stats().created_rows);
-    EXPECT_EQ(tiered.table->stats().hits, plain->stats().hits);
+    EXPECT_EQ(StatsOf(*tiered.table).created_rows, StatsOf(*plain).created_rows);
+    EXPECT_EQ(StatsOf(*tiered.table).hits, StatsOf(*plain).hits);
   }
 }
 
@@ -78,16 +79,16 @@ TEST(LowerTier, KeepsARowInOneTier) {
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2, 3}, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {2, 3, 3, 77})));
   EXPECT_EQ(tiered.store->num_rows(), 2);
-  EXPECT_EQ(tiered.table->size(), 3);
+  EXPECT_EQ(NumRowsOf(*tiered.table), 3);
   (void)Lookup(tiered.table.get(), {2});
   EXPECT_EQ(tiered.store->num_rows(), 2) << "a lookup moves nothing";
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {2}, {1})));
   EXPECT_EQ(tiered.store->num_rows(), 1);
-  EXPECT_EQ(tiered.table->size(), 3);
-  EXPECT_EQ(tiered.table->stats().created_rows, 3);
+  EXPECT_EQ(NumRowsOf(*tiered.table), 3);
+  EXPECT_EQ(StatsOf(*tiered.table).created_rows, 3);
   const int64_t key = 3;
   const float row = 5;
-  ASSERT_TRUE(IsOk(tiered.table->Import(&key, 1, &row, 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(tiered.table.get(), &key, 1, &row, 1, Inline())));
   EXPECT_EQ(tiered.store->num_rows(), 0);
 }
 
@@ -95,9 +96,9 @@ TEST(LowerTier, IsClearedWithTheTable) {
   const Tiered tiered = OpenTiered(Dynamic(1));
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2}, {1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {1})));
-  ASSERT_TRUE(IsOk(tiered.table->Clear(Inline())));
+  ASSERT_TRUE(IsOk(ClearRows(tiered.table.get(), Inline())));
   EXPECT_EQ(tiered.store->num_rows(), 0);
-  EXPECT_EQ(tiered.table->size(), 0);
+  EXPECT_EQ(NumRowsOf(*tiered.table), 0);
   EXPECT_EQ(Lookup(tiered.table.get(), {1}), InitialRow(Dynamic(1), 1));
 }
 
@@ -106,11 +107,11 @@ TEST(LowerTier, EndsAnExportWhenRowsMove) {
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0.1f}, {1, 2}, {1, 1})));
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {1})));
   ExportedRows rows;
-  ASSERT_TRUE(IsOk(tiered.table->Export(0, 1, &rows)));
+  ASSERT_TRUE(IsOk(ExportRows(*tiered.table, 0, 1, &rows)));
   ASSERT_GT(rows.next_cursor, 0);
   ASSERT_TRUE(IsOk(Demote(tiered.table.get(), {2})));
   EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "must not change",
-                        tiered.table->Export(rows.next_cursor, 1, &rows)));
+                        ExportRows(*tiered.table, rows.next_cursor, 1, &rows)));
 }
 
 TEST(LowerTier, MayLieBelowAnother) {
@@ -120,7 +121,7 @@ TEST(LowerTier, MayLieBelowAnother) {
   const std::vector<float> records = {50, 1, 60, 2, 70, 3};
   ASSERT_TRUE(IsOk(store->Put(keys.data(), 3, reinterpret_cast<const char*>(records.data()))));
   const DramStore* slowest = store.get();
-  ASSERT_TRUE(IsOk(tiered.table->AddLowerTier(std::move(store))));
+  ASSERT_TRUE(IsOk(AddLowerTier(tiered.table.get(), std::move(store))));
   EXPECT_EQ(Lookup(tiered.table.get(), {6, 7, 5}), (std::vector<float>{60, 70, 50}));
   ASSERT_TRUE(IsOk(Apply(tiered.table.get(), {0}, {6}, {2})));
   EXPECT_EQ(slowest->num_rows(), 2);
@@ -129,14 +130,14 @@ TEST(LowerTier, MayLieBelowAnother) {
   const Exported all = ExportAll(*tiered.table, 1);
   EXPECT_EQ(all.size(), 3u);
   EXPECT_EQ(all.at(6).record, (std::vector<float>{60, 6}));
-  EXPECT_EQ(tiered.table->stats().hits, 3);
+  EXPECT_EQ(StatsOf(*tiered.table).hits, 3);
 }
 
 TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
   const auto table = OpenWithRule(Dynamic(1), AdagradRule(0.1));
   auto owned = std::make_unique<SmallStore>(8, 1000);
   SmallStore* store = owned.get();
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(owned))));
   ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, {1, 2, 3}, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Demote(table.get(), {1})));
   const Exported before = ExportAll(*table);
@@ -148,7 +149,8 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
       FailsWith(StatusCode::kDataLoss, "record 3 is damaged",
                 LookupRows({{table.get(), ids.data(), NoBags(ids), row.data()}}, Inline())));
   EXPECT_EQ(Apply(table.get(), {0.1f}, {2, 1}, {1, 1}).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(table->Import(ids.data(), 1, row.data(), 1, Inline()).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ImportRows(table.get(), ids.data(), 1, row.data(), 1, Inline()).code(),
+            StatusCode::kDataLoss);
   store->puts_left = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "the disk is full", Demote(table.get(), {2})));
@@ -159,7 +161,7 @@ TEST(LowerTier, ThatKeepsARowItShouldDropDoesNotBringItBack) {
   const auto table = OpenWithRule(Dynamic(1), SgdRule());
   auto owned = std::make_unique<SmallStore>(4, 1000);
   SmallStore* store = owned.get();
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(owned))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(owned))));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {7}, {1})));
   ASSERT_TRUE(IsOk(Demote(table.get(), {7})));
   store->fails_erase = true;
@@ -182,17 +184,17 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   std::unique_ptr<RowStore> store;
   ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
   const RowStore* below = store.get();
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::move(store))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(store))));
   const std::vector<int64_t> ids = Range(0, 1000);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(8000, 1))));
   file_system.writes_left = 7;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write",
-                        table->Demote(ids.data(), 1000)));
+                        Demote(table.get(), ids.data(), 1000)));
   file_system.writes_left = INT64_MAX;
   EXPECT_EQ(below->num_rows(), 0);
-  EXPECT_EQ(table->size(), 1000);
+  EXPECT_EQ(NumRowsOf(*table), 1000);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(8000, 2))));
-  ASSERT_TRUE(IsOk(table->Demote(ids.data() + 900, 100)));
+  ASSERT_TRUE(IsOk(Demote(table.get(), ids.data() + 900, 100)));
   SavedTable saved;
   saved.LinkAll(table.get());
   EXPECT_EQ(saved.Load(), ExportRaw(table.get()));

@@ -10,9 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_filter.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
@@ -24,7 +30,7 @@ std::unique_ptr<EmbeddingTable> OpenLimited(int64_t max_rows, const TableOptions
                                             const EvictionOptions* eviction = nullptr) {
   auto table = OpenWithRule(options, SgdRule());
   auto policy = eviction == nullptr ? nullptr : MakePolicy(*eviction);
-  EXPECT_TRUE(IsOk(table->SetRowLimit(max_rows, std::move(policy))));
+  EXPECT_TRUE(IsOk(SetRowLimit(table.get(), max_rows, std::move(policy))));
   return table;
 }
 
@@ -42,7 +48,7 @@ TEST(RowLimit, TakesAsManyRowsAsItSaysAndNoMore) {
             std::string::npos)
       << status.message();
   EXPECT_EQ(ExportAll(*table), before);
-  EXPECT_EQ(table->stats().created_rows, 3);
+  EXPECT_EQ(StatsOf(*table).created_rows, 3);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-5, 7, 9, 9}, {1, 1, 1, 1})));
 }
 
@@ -59,18 +65,18 @@ TEST(RowLimit, OfOneTableStopsTheUpdateOfAll) {
   }
   EXPECT_EQ(ApplyGradients(requests, Inline()).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(ExportAll(*other), before);
-  EXPECT_EQ(limited->size(), 0);
+  EXPECT_EQ(NumRowsOf(*limited), 0);
 }
 
 TEST(RowLimit, CountsTheRowsOfAllTiersOnce) {
   const auto table = OpenLimited(4, Dynamic(1));
-  ASSERT_TRUE(IsOk(table->AddLowerTier(std::make_unique<DramStore>(4))));
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::make_unique<DramStore>(4))));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3}, {1, 1, 1})));
   const std::vector<int64_t> demoted = {1, 2};
-  ASSERT_TRUE(IsOk(table->Demote(demoted.data(), 2)));
+  ASSERT_TRUE(IsOk(Demote(table.get(), demoted.data(), 2)));
   EXPECT_EQ(Subtract(table.get(), {1, 4, 5}, {1, 1, 1}).code(), StatusCode::kResourceExhausted);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 4, 3}, {1, 1, 1, 1})));
-  EXPECT_EQ(table->size(), 4);
+  EXPECT_EQ(NumRowsOf(*table), 4);
   EXPECT_EQ(Subtract(table.get(), {5}, {1}).code(), StatusCode::kResourceExhausted);
 }
 
@@ -78,7 +84,7 @@ TEST(RowLimit, KeepsAllRowsThatAreImportedAndUpdatesThem) {
   const auto table = OpenLimited(2, Dynamic(1));
   const std::vector<int64_t> keys = {4, 5, 6};
   const Row rows = {1, 2, 3};
-  ASSERT_TRUE(IsOk(table->Import(keys.data(), 3, rows.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 3, rows.data(), 1, Inline())));
   ASSERT_TRUE(IsOk(Subtract(table.get(), keys, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {}, {})));
   EXPECT_EQ(Lookup(table.get(), keys), Row({0, 1, 2}));
@@ -92,20 +98,20 @@ TEST(RowLimit, LetsRowsGoByItsPolicyButNotThoseOfTheStep) {
   const Row first = Lookup(table.get(), {1});
   ASSERT_TRUE(IsOk(Subtract(table.get(), {3}, {1})));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {3}, {1})));
-  EXPECT_EQ(table->stats().evicted_rows, 0) << "as long as there is room nothing goes";
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 0) << "as long as there is room nothing goes";
   // 1 and 2 are two steps old, and 1 gets a gradient now.
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 4}, {1, 1})));
-  EXPECT_EQ(table->stats().evicted_rows, 1);
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 1);
   EXPECT_EQ(Lookup(table.get(), {1}), Row({first[0] - 1}));
   EXPECT_EQ(ExportAll(*table).count(2), 0u);
-  EXPECT_EQ(table->size(), 3);
+  EXPECT_EQ(NumRowsOf(*table), 3);
   // Nobody is old enough.
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "policy lets 0 go, and 1 keys are new",
                         Subtract(table.get(), {5}, {1})));
   PassSteps(table.get(), {1}, 2);
   const Status status = Subtract(table.get(), {3, 4, 5}, {1, 1, 1});
   EXPECT_TRUE(IsOk(status));
-  EXPECT_EQ(table->stats().evicted_rows, 2);
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 2);
 }
 
 TEST(RowLimit, LetsNoRowGoForAStepThatCannotFit) {
@@ -115,8 +121,8 @@ TEST(RowLimit, LetsNoRowGoForAStepThatCannotFit) {
   PassSteps(table.get(), {1}, 5);
   EXPECT_EQ(Subtract(table.get(), {3, 4, 5, 6}, {1, 1, 1, 1}).code(),
             StatusCode::kResourceExhausted);
-  EXPECT_EQ(table->stats().evicted_rows, 0);
-  EXPECT_EQ(table->size(), 3);
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 0);
+  EXPECT_EQ(NumRowsOf(*table), 3);
 }
 
 TEST(RowLimit, OfALaterTableLetsNoRowGo) {
@@ -134,7 +140,7 @@ TEST(RowLimit, OfALaterTableLetsNoRowGo) {
   }
   EXPECT_EQ(ApplyGradients(requests, Inline()).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(ExportAll(*evicting), before);
-  EXPECT_EQ(evicting->stats().evicted_rows, 0);
+  EXPECT_EQ(StatsOf(*evicting).evicted_rows, 0);
 }
 
 TEST(RowLimit, LetsNoRowGoWhereThatIsNotEnough) {
@@ -151,7 +157,7 @@ TEST(RowLimit, LetsNoRowGoWhereThatIsNotEnough) {
             std::string::npos)
       << status.message();
   EXPECT_EQ(ExportAll(*table), before);
-  EXPECT_EQ(table->stats().evicted_rows, 0);
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 0);
 }
 
 TEST(RowLimit, IsLookedAtWithoutAChange) {
@@ -160,25 +166,26 @@ TEST(RowLimit, IsLookedAtWithoutAChange) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3}, {1, 1, 1})));
   const std::vector<int64_t> known = {3, 1, 1};
   const std::vector<int64_t> fresh = {1, 9};
-  EXPECT_TRUE(IsOk(table->CheckRoom(known.data(), 3, Inline())));
-  EXPECT_EQ(table->CheckRoom(fresh.data(), 2, Inline()).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(IsOk(CheckRoom(table.get(), known.data(), 3, Inline())));
+  EXPECT_EQ(CheckRoom(table.get(), fresh.data(), 2, Inline()).code(),
+            StatusCode::kResourceExhausted);
   PassSteps(table.get(), {1}, 5);
   const auto before = ExportAll(*table);
-  EXPECT_TRUE(IsOk(table->CheckRoom(fresh.data(), 2, Inline()))) << "2 and 3 would go";
+  EXPECT_TRUE(IsOk(CheckRoom(table.get(), fresh.data(), 2, Inline()))) << "2 and 3 would go";
   EXPECT_EQ(ExportAll(*table), before);
-  EXPECT_EQ(table->stats().evicted_rows, 0);
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 0);
 }
 
 TEST(RowLimit, CountsOnlyKeysThatTheFilterWouldAdmit) {
   for (const FilterOptions& filter : {Counter(2), Cbf(2, 1000, 0.01, 8)}) {
     const auto table = OpenLimited(2, Dynamic(1));
-    ASSERT_TRUE(IsOk(table->SetFilter(filter)));
+    ASSERT_TRUE(IsOk(SetFilter(table.get(), filter)));
     ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3, 4}, {1, 1, 1, 1})));
     ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 5, 6}, {1, 1, 1, 1})));
-    EXPECT_EQ(table->size(), 2);
-    const int64_t filtered = table->stats().filtered_ids;
+    EXPECT_EQ(NumRowsOf(*table), 2);
+    const int64_t filtered = StatsOf(*table).filtered_ids;
     EXPECT_EQ(Subtract(table.get(), {3}, {1}).code(), StatusCode::kResourceExhausted);
-    EXPECT_EQ(table->stats().filtered_ids, filtered);
+    EXPECT_EQ(StatsOf(*table).filtered_ids, filtered);
     ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 7}, {1, 1})));
     EXPECT_EQ(Subtract(table.get(), {7}, {1}).code(), StatusCode::kResourceExhausted);
   }
@@ -186,16 +193,16 @@ TEST(RowLimit, CountsOnlyKeysThatTheFilterWouldAdmit) {
 
 TEST(RowLimit, ForeseesWhatAFilterDraws) {
   const auto table = OpenLimited(1 << 30, Dynamic(1));
-  ASSERT_TRUE(IsOk(table->SetFilter(Probability(0.5))));
+  ASSERT_TRUE(IsOk(SetFilter(table.get(), Probability(0.5))));
   std::vector<int64_t> ids(64);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i);
   ASSERT_TRUE(IsOk(Subtract(table.get(), ids, Row(64, 1))));
-  const int64_t admitted = table->size();
+  const int64_t admitted = NumRowsOf(*table);
   for (const bool has_room : {false, true}) {
     const auto limited = OpenLimited(has_room ? admitted : admitted - 1, Dynamic(1));
-    ASSERT_TRUE(IsOk(limited->SetFilter(Probability(0.5))));
+    ASSERT_TRUE(IsOk(SetFilter(limited.get(), Probability(0.5))));
     EXPECT_EQ(Subtract(limited.get(), ids, Row(64, 1)).ok(), has_room);
-    EXPECT_EQ(limited->size(), has_room ? admitted : 0);
+    EXPECT_EQ(NumRowsOf(*limited), has_room ? admitted : 0);
   }
 }
 
@@ -214,10 +221,10 @@ TEST(RowLimit, FollowsASetOfKeysWhateverComes) {
     num_refused += fits ? 0 : 1;
     EXPECT_EQ(Apply(table.get(), {1}, ids, Row(2 * ids.size(), 1), &executor).ok(), fits);
     if (fits) expected = after;
-    ASSERT_EQ(table->size(), static_cast<int64_t>(expected.size()));
+    ASSERT_EQ(NumRowsOf(*table), static_cast<int64_t>(expected.size()));
     if (step % 20 == 19 && expected.size() > 300) {
       const std::vector<int64_t> gone(expected.begin(), std::next(expected.begin(), 150));
-      ASSERT_TRUE(IsOk(table->EraseRows(gone.data(), 150, Inline())));
+      ASSERT_TRUE(IsOk(EraseRows(table.get(), gone.data(), 150, Inline())));
       for (const int64_t key : gone) expected.erase(key);
     }
   }
@@ -226,11 +233,11 @@ TEST(RowLimit, FollowsASetOfKeysWhateverComes) {
 }
 
 TEST(RowLimit, IsRefusedWhereItMakesNoSense) {
-  EXPECT_EQ(OpenWithRule(Options(3, 1), SgdRule())->SetRowLimit(3, nullptr).code(),
+  EXPECT_EQ(SetRowLimit(OpenWithRule(Options(3, 1), SgdRule()).get(), 3, nullptr).code(),
             StatusCode::kUnimplemented);
   const auto table = OpenWithRule(Dynamic(1), SgdRule());
-  EXPECT_EQ(table->SetRowLimit(0, nullptr).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(table->SetRowLimit(1, MakePolicy(OlderThan(1))).code(),
+  EXPECT_EQ(SetRowLimit(table.get(), 0, nullptr).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(SetRowLimit(table.get(), 1, MakePolicy(OlderThan(1))).code(),
             StatusCode::kFailedPrecondition);
 }
 

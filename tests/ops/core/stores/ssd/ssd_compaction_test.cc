@@ -12,11 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -154,8 +156,8 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
     tables.push_back(OpenWithRule(Dynamic(kDim), SgdRule()));
     plain.push_back(OpenWithRule(Dynamic(kDim), SgdRule()));
     auto ssd = Open(folder / std::to_string(t), &compaction_pool, &envs[t], 4 * kDim);
-    ASSERT_TRUE(IsOk(tables[t]->AddLowerTier(
-        std::make_unique<BufferedStore>(std::move(ssd), &pool, int64_t{1} << 20))));
+    ASSERT_TRUE(IsOk(AddLowerTier(tables[t].get(), std::make_unique<BufferedStore>(
+                                                       std::move(ssd), &pool, int64_t{1} << 20))));
   }
   const auto train = [&](size_t t, uint64_t seed) {
     const std::vector<int64_t> ids = RandomIds(300, 0, 600, seed);
@@ -164,7 +166,7 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
     ASSERT_TRUE(IsOk(Subtract(plain[t].get(), ids, grads)));
   };
   const std::vector<int64_t> keys = Range(0, 600);
-  const auto demote = [&](size_t t) { return tables[t]->Demote(keys.data(), 600); };
+  const auto demote = [&](size_t t) { return Demote(tables[t].get(), keys.data(), 600); };
   bool has_failed = false;
   for (uint64_t step = 0; step < 40; ++step) {
     if (step == 10) envs[0].writes_left = 1;
@@ -179,11 +181,11 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
       EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "could not write", demoted));
     }
     ASSERT_TRUE(IsOk(demote(1)));
-    ASSERT_EQ(tables[1]->stats().rows, plain[1]->size());  // waits until all is written
-    ASSERT_EQ(tables[1]->CountInFirstTier(keys.data(), 600), 0);
+    ASSERT_EQ(StatsOf(*tables[1]).rows, NumRowsOf(*plain[1]));  // waits until all is written
+    ASSERT_EQ(CountInFirstTier(*tables[1], keys.data(), 600), 0);
   }
   EXPECT_TRUE(has_failed);
-  EXPECT_GT(tables[1]->tier_stats()[1].compacted_bytes, 0);
+  EXPECT_GT(TierStatsOf(*tables[1])[1].compacted_bytes, 0);
   for (const size_t t : {0, 1}) EXPECT_EQ(ExportAll(*tables[t]), ExportAll(*plain[t])) << t;
 }
 

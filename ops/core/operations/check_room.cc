@@ -1,0 +1,93 @@
+#include "ops/core/operations/check_room.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/table/table_locks.h"
+
+namespace keras_sparse {
+namespace {
+
+Status RowLimitError(const TableState& state, int64_t num_new, int64_t num_leaving) {
+  const std::string leaving =
+      state.limit.policy == nullptr
+          ? ""
+          : ", of which its eviction policy lets " + std::to_string(num_leaving) + " go,";
+  return ResourceExhausted(
+      "`max_rows` of table '" + state.options.name +
+      "' must hold the rows of all its keys; give it more (`max_vocabulary_size_per_gpu` in SOK's "
+      "layers), an `eviction` policy that lets enough go, or an `admission` filter. The update "
+      "made and changed no row. Received: max_rows=" +
+      std::to_string(state.limit.max_rows) + " where the table has " +
+      std::to_string(state.tiers.num_rows()) + " rows" + leaving + " and " +
+      std::to_string(num_new) + " keys are new");
+}
+
+// The distinct ones of the keys, sorted.
+std::vector<int64_t> Distinct(const int64_t* keys, int64_t n) {
+  std::vector<int64_t> distinct(keys, keys + n);
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  return distinct;
+}
+
+}  // namespace
+
+Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
+                   std::unique_ptr<EvictionPolicy> policy) {
+  const TableOptions& options = table->options();
+  if (!options.is_dynamic()) {
+    return Status(StatusCode::kUnimplemented,
+                  "`max_rows` must be that of a dynamic table: a static one has all its rows. Give "
+                  "table '" +
+                      options.name +
+                      "' input_dim=None. Received: input_dim=" + std::to_string(options.input_dim));
+  }
+  if (max_rows < 1) {
+    return InvalidArgument("`max_rows` of table '" + options.name +
+                           "' must be at least 1. Received: max_rows=" + std::to_string(max_rows));
+  }
+  if (policy != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(options, *policy));
+  const WriteLocks locks({table});
+  locks[0].limit = {max_rows, std::move(policy)};
+  return Status::Ok();
+}
+
+// The rows to go are found twice if ranks agree on a step first: each by CheckRoom, and then by its
+// update. Other tables of the update, or other ranks, may have no room, and no row goes before all
+// have.
+Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executor* executor,
+                EvictionCandidates* leaving) {
+  const int64_t max_rows = state.limit.max_rows;
+  const int64_t num_rows = state.tiers.num_rows();
+  if (max_rows == INT64_MAX || n <= max_rows - num_rows) return Status::Ok();
+  std::vector<int64_t> without = state.tiers.KeysWithoutRow(keys, n, executor);
+  const auto waits = [&state](int64_t key) { return !state.gate.WouldAdmit(key); };
+  without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
+  const auto num_new = static_cast<int64_t>(without.size());
+  const auto has_room = [&] {
+    const int64_t num_left = num_rows - static_cast<int64_t>(leaving->keys.size());
+    return num_new == 0 || num_new <= max_rows - num_left;
+  };
+  if (has_room()) return Status::Ok();
+  if (state.limit.policy != nullptr) {
+    // What the step has read and is about to update stays.
+    const std::vector<int64_t> kept = Distinct(keys, n);
+    if (static_cast<int64_t>(kept.size()) <= max_rows) {
+      KERAS_SPARSE_RETURN_IF_ERROR(
+          FindEvictionCandidates(state, *state.limit.policy, kept, executor, leaving));
+    }
+  }
+  if (has_room()) return Status::Ok();
+  return RowLimitError(state, num_new, static_cast<int64_t>(leaving->keys.size()));
+}
+
+Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
+  const WriteLocks locks({table});
+  EvictionCandidates leaving;
+  return FindRoom(locks[0], ids, n, executor, &leaving);
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,38 @@
+// SetRowLimit, CheckRoom: how many rows the updates of a table may come to.
+#ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_ROOM_H_
+#define KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_ROOM_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
+#include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/table/embedding_table.h"
+#include "ops/core/table/eviction_candidates.h"
+#include "ops/core/table/table_state.h"
+
+namespace keras_sparse {
+
+// Limits the rows of a dynamic table, in all tiers, that updates make: one that would make more is
+// refused before it makes or changes any. Before that rows go by the policy, if there is one, but
+// none of those that the update is for. Rows that there are, or that are imported, stay. With a
+// filter of kind "cbf" an update may exceed the limit by the few keys that others of its step get
+// admitted.
+//   policy  may be null
+// Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table does
+// not keep.
+Status SetRowLimit(EmbeddingTable* table, int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
+
+// Whether an update with these ids would stay within the limit: ResourceExhausted if it would not.
+// Changes nothing.
+Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
+
+// Finds the rows that have to go for the table to stay within its limit when an update has made
+// those that these keys lack. ResourceExhausted if it cannot. Changes nothing.
+Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executor* executor,
+                EvictionCandidates* leaving);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_ROOM_H_

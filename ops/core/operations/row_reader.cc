@@ -1,0 +1,101 @@
+#include "ops/core/operations/row_reader.h"
+
+#include <algorithm>
+#include <array>
+
+namespace keras_sparse {
+
+RowReader::RowReader(const TableState& state, const FetchedRecords& fetched, const int64_t* ids,
+                     int64_t begin, int64_t end)
+    : state_(state),
+      tier_(state.tiers.first_tier()),
+      rule_(state.rule()),
+      default_rows_(state.gate.default_rows()),
+      dim_(state.options.output_dim),
+      fetched_(fetched),
+      moves_rows_(rule_.moves_rows()),
+      prefetch_bytes_(BytesToPrefetch(moves_rows_ ? state.layout().record_bytes() : 4 * dim_,
+                                      state.layout().record_bytes())),
+      level_(LevelOf(prefetch_bytes_)),
+      rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
+      ids_(ids),
+      end_(end),
+      read_(begin),
+      asked_(begin),
+      found_(begin),
+      window_begin_(begin) {
+  tier_.PrefetchIndex(ids_ + begin, std::min(kIndexAhead, end - begin));
+}
+
+bool RowReader::refused() const {
+  return counts_.out_of_range > 0 && !state_.options.out_of_range_is_zero;
+}
+
+void RowReader::FindMore(int64_t first_used) {
+  const int64_t n = std::min(kBlockRows, end_ - found_);
+  if (found_ + n > window_begin_ + kWindowRows) {
+    std::copy(window_.begin() + (first_used - window_begin_),
+              window_.begin() + (found_ - window_begin_), window_.begin());
+    window_begin_ = first_used;
+  }
+  const int64_t next = found_ + kIndexAhead;
+  if (next < end_) tier_.PrefetchIndex(ids_ + next, std::min(n, end_ - next));
+  float** records = window_.data() + (found_ - window_begin_);
+  tier_.Find(ids_ + found_, n, records);
+  int64_t num_missing = 0;
+  for (int64_t i = 0; i < n; ++i) num_missing += records[i] == nullptr ? 1 : 0;
+  found_ += n;
+  if (num_missing > 0) missing_end_ = found_;
+}
+
+float* RowReader::Made(int64_t i) {
+  // Most readers need none, so the memory is taken when it is first needed.
+  if (made_.empty()) made_.resize(static_cast<size_t>(kMaxRows * dim_));
+  return made_.data() + i * dim_;
+}
+
+const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
+  // First which ones, and that without a branch: no guess would be right often enough.
+  std::array<int64_t, kMaxRows> stale;
+  size_t num_stale = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    rows_[static_cast<size_t>(i)] = records[i];
+    stale[num_stale] = i;
+    num_stale += rule_.IsCurrent(records[i]) ? 0 : 1;
+  }
+  for (size_t s = 0; s < num_stale; ++s) {
+    float* made = Made(stale[s]);
+    rule_.Read(records[stale[s]], made);
+    rows_[static_cast<size_t>(stale[s])] = made;
+  }
+  return rows_.data();
+}
+
+const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float* record = records[i];
+    if (record != nullptr) {
+      ++counts_.hits;
+      if (!moves_rows_ || rule_.IsCurrent(record)) {
+        rows_[static_cast<size_t>(i)] = record;
+        continue;
+      }
+    } else if (!fetched_.empty()) {
+      record = fetched_.Find(ids[i]);
+      if (record != nullptr) ++counts_.lower_hits;
+    }
+    float* made = Made(i);
+    rows_[static_cast<size_t>(i)] = made;
+    if (record != nullptr) {
+      rule_.Read(record, made);
+    } else if (tier_.Accepts(ids[i])) {
+      default_rows_.Fill(ids[i], dim_, made);
+    } else {
+      ++counts_.out_of_range;
+      std::fill_n(made, dim_, 0.0f);
+    }
+  }
+  return rows_.data();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,75 @@
+#include "ops/core/operations/row_writer.h"
+
+#include <algorithm>
+#include <array>
+
+namespace keras_sparse {
+
+RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched)
+    : state_(state),
+      fetched_(fetched),
+      defers_moves_(state->rule().defers_moves()),
+      prefetch_bytes_(
+          BytesToPrefetch(state->layout().record_bytes(), state->layout().record_bytes())),
+      // A record is written back too, and its gradient comes as well.
+      prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
+
+void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {
+  state_->tiers.first_tier().PrefetchIndex(ids, n);
+}
+
+bool RowWriter::may_skip() const {
+  return state_->options.out_of_range_is_zero || state_->gate.filter() != nullptr;
+}
+
+void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
+  const FirstTier& tier = state_->tiers.first_tier();
+  AdmissionFilter* filter = state_->gate.filter();
+  if (filter == nullptr) {
+    for (int64_t i = 0; i < n; ++i) skipped[i] = tier.Accepts(ids[i]) ? 0 : 1;
+    return;
+  }
+  PrefetchIndex(ids, std::min(kBlockRows, n));
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t end = std::min(n, begin + kBlockRows);
+    PrefetchIndex(ids + end, std::min(kBlockRows, n - end));
+    std::array<float*, kBlockRows> records;
+    tier.Find(ids + begin, end - begin, records.data());
+    for (int64_t i = begin; i < end; ++i) {
+      const bool has_row = records[static_cast<size_t>(i - begin)] != nullptr ||
+                           (!fetched_.empty() && fetched_.Find(ids[i]) != nullptr);
+      skipped[i] = has_row ? 0 : 1;
+      if (!has_row) filter->Prefetch(ids[i]);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      if (skipped[i] != 0 && filter->Admit(ids[i])) skipped[i] = 0;
+      num_filtered_ += skipped[i];
+    }
+  }
+}
+
+Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* created) {
+  return state_->tiers.first_tier().FindOrCreate(ids, n, records, created);
+}
+
+void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
+  const UpdateRule& rule = state_->rule();
+  const int64_t dim = state_->options.output_dim;
+  for (int64_t i = 0; i < n; ++i) {
+    if (created[i]) {
+      const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
+      if (fetched != nullptr) {
+        std::copy_n(reinterpret_cast<const char*>(fetched), rule.layout().record_bytes(),
+                    reinterpret_cast<char*>(records[i]));
+      } else {
+        state_->gate.initializer().Fill(ids[i], dim, records[i]);
+        rule.layout().InitializeSlots(records[i], rule.step());
+        state_->gate.Forget(ids[i]);
+        ++num_created_;
+      }
+    }
+    if (defers_moves_) rule.CatchUp(records[i]);
+  }
+}
+
+}  // namespace keras_sparse

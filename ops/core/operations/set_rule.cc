@@ -1,0 +1,44 @@
+#include "ops/core/operations/set_rule.h"
+
+#include <memory>
+#include <utility>
+
+#include "ops/core/table/table_locks.h"
+
+namespace keras_sparse {
+
+Status SetRule(EmbeddingTable* table, const RuleOptions& rule, Executor* executor,
+               RuleLayout* layout) {
+  RuleOptions options = rule;
+  options.dim = table->dim();
+  options.keeps_gradient_step = table->options().keeps_gradient_step;
+  std::unique_ptr<UpdateRule> created;
+  KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
+  ++state.version;  // records may move even where the rule is refused
+  KERAS_SPARSE_RETURN_IF_ERROR(state.tiers.CheckStaticSize(created->layout()));
+  // Rows read as they do now: pending moves of a rule that defers them are made first.
+  KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.CatchUpAll(&state.tiers, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      state.tiers.Relayout(state.layout(), created->layout(), created->step(), executor));
+  state.rule_state.Set(std::move(created));
+  if (layout != nullptr) {
+    *layout = {state.rule_state.generation(), {}, state.layout().record_floats()};
+    for (const Slot& slot : state.layout().slots()) layout->slot_names.push_back(slot.name);
+  }
+  state.FinishChange(executor);
+  return Status::Ok();
+}
+
+int64_t RuleGenerationOf(const EmbeddingTable& table) {
+  const ReadLocks locks({&table});
+  return locks[0].rule_state.generation();
+}
+
+RuleHistory HistoryOf(const EmbeddingTable& table) {
+  const ReadLocks locks({&table});
+  return locks[0].rule_state.history();
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,66 @@
+// RuleState: the update rule of a table, and how far it has come.
+#ifndef KERAS_SPARSE_OPS_CORE_TABLE_RULE_STATE_H_
+#define KERAS_SPARSE_OPS_CORE_TABLE_RULE_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
+#include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/record_layout.h"
+#include "ops/core/table/table_options.h"
+#include "ops/core/table/tier_stack.h"
+
+namespace keras_sparse {
+
+// A table has a rule from its beginning: UpdateRule::None until it is given one.
+//
+// Thread safety: const methods may overlap; any other call needs the object alone.
+class RuleState {
+ public:
+  explicit RuleState(const TableOptions& options)
+      : rule_(UpdateRule::None(options.output_dim, options.keeps_gradient_step)) {}
+
+  const UpdateRule& rule() const { return *rule_; }
+  const RecordLayout& layout() const { return rule_->layout(); }
+  // How often Set has been called. 0 if no step can be made.
+  int64_t generation() const { return generation_; }
+  // Updates so far, whatever the rule; wraps.
+  uint32_t num_steps() const { return num_steps_; }
+  // Steps of the table since a row had a gradient.
+  uint32_t AgeOf(const float* record) const { return num_steps_ - layout().GradientStep(record); }
+  // What the rule was given in the steps that rows may have missed.
+  RuleHistory history() const;
+
+  // REQUIRES: records are laid out for the rule, and have no moves to make
+  void Set(std::unique_ptr<UpdateRule> rule);
+  // Goes on after the steps of a saved table with the same rule. Records that come until the next
+  // step may be as old as its history, which stays until then.
+  // InvalidArgument if that cannot be its history.
+  Status Restore(const RuleHistory& history);
+  void EndRestoring() { is_restoring_ = false; }
+
+  // REQUIRES: UpdateRule::CheckNumbers
+  void BeginStep(const std::vector<float>& numbers);
+  void FinishStep() { rule_->FinishStep(); }
+
+  // Makes all pending moves of the rows in these tiers.
+  Status CatchUpAll(TierStack* tiers, Executor* executor) const;
+  // Does so once the rule remembers much beside the rows, and lets it forget.
+  Status BoundHistory(TierStack* tiers, Executor* executor);
+
+ private:
+  Status CatchUpStore(RowStore* store, Executor* executor) const;
+
+  std::unique_ptr<UpdateRule> rule_;
+  int64_t generation_ = 0;
+  uint32_t num_steps_ = 0;
+  bool is_restoring_ = false;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_TABLE_RULE_STATE_H_

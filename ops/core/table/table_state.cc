@@ -1,0 +1,79 @@
+#include "ops/core/table/table_state.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ops/core/table/table_cursor.h"
+
+namespace keras_sparse {
+
+Status TableState::Open(Executor* executor) {
+  std::unique_ptr<Initializer> initializer;
+  KERAS_SPARSE_RETURN_IF_ERROR(Initializer::Create(options.initializer, &initializer));
+  gate.SetInitializer(std::move(initializer));
+  return tiers.Open(layout(), gate.initializer(), executor);
+}
+
+Status TableState::CheckKeys(const int64_t* keys, int64_t n) const {
+  for (int64_t i = 0; i < n; ++i) {
+    if (tiers.first_tier().Accepts(keys[i])) continue;
+    return InvalidArgument("key must be in [0, " + std::to_string(options.input_dim) +
+                           ") for table '" + options.name + "'. Received: keys[" +
+                           std::to_string(i) + "] = " + std::to_string(keys[i]));
+  }
+  return Status::Ok();
+}
+
+Status TableState::CheckRecords(const float* records, int64_t n, int64_t width) const {
+  const int64_t dim = options.output_dim;
+  const int64_t words = layout().record_bytes() / 4;
+  if (width == dim || width == layout().record_floats()) return Status::Ok();
+  if (width != words) {
+    const bool has_steps = words > layout().record_floats();
+    return InvalidArgument(
+        "`records` of table '" + options.name + "' must be " + std::to_string(dim) +
+        " wide (rows) or " + std::to_string(layout().record_floats()) +
+        " (rows and slots of rule '" + rule().name() + "')" +
+        (has_steps ? " or " + std::to_string(words) + " (their steps too)" : "") +
+        ". Received: " + std::to_string(width));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float* record = records + i * width;
+    if (!rule().RemembersLastStep(record)) return rule().ForgottenStep(record, i);
+  }
+  return Status::Ok();
+}
+
+Status TableState::CheckCursor(int64_t cursor) const {
+  if (cursor == 0 || (cursor >> kCursorVersionShift) == (version & kCursorVersionMask)) {
+    return Status::Ok();
+  }
+  return FailedPrecondition("table '" + options.name +
+                            "' must not change while it is exported; export again");
+}
+
+// The history comes first: it is bounded by a walk over all rows, which would read and write those
+// once more that have just gone down.
+Status TableState::BeginChange(Executor* executor) {
+  if (!is_unfinished) return Status::Ok();
+  ++version;  // rows may move even where the change is refused
+  KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(&tiers, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(tiers.DemoteExcess(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(tiers.CheckMemory());
+  is_unfinished = false;
+  return Status::Ok();
+}
+
+// Has no error of its own: the change is made, and who called it must not take it for one that was
+// not. What cannot be done now, for a lower tier is full or gone, is tried again by the next
+// change, which fails with it before it has begun. The table holds all its rows until then, too
+// many of them in memory.
+void TableState::FinishChange(Executor* executor) {
+  tiers.SeeFirstTierBytes();
+  const Status bounded = rule_state.BoundHistory(&tiers, executor);
+  const Status demoted = tiers.DemoteExcess(executor);
+  is_unfinished = !bounded.ok() || !demoted.ok() || !tiers.CheckMemory().ok();
+}
+
+}  // namespace keras_sparse
