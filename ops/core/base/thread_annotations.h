@@ -25,6 +25,9 @@
 #define RELEASE(...) KERAS_SPARSE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define RELEASE_SHARED(...) KERAS_SPARSE_THREAD_ATTRIBUTE(release_shared_capability(__VA_ARGS__))
 
+// A function whose locks have no name, as those of a list.
+#define NO_THREAD_SAFETY_ANALYSIS KERAS_SPARSE_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+
 // A class of locks, and one of objects that hold a lock while they live.
 #define CAPABILITY(name) KERAS_SPARSE_THREAD_ATTRIBUTE(capability(name))
 #define SCOPED_CAPABILITY KERAS_SPARSE_THREAD_ATTRIBUTE(scoped_lockable)

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <string>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/gradients/gradient_source.h"
 #include "ops/core/gradients/partition_gradients.h"
 #include "ops/core/ids/id_partition.h"
@@ -277,7 +277,7 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   // Large parts first: threads then end together, on small ones.
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& a, const Part& b) { return a.cost > b.cost; });
-  std::mutex mutex;
+  Mutex mutex;
   Status status;
   executor_->ParallelFor(
       static_cast<int64_t>(parts.size()), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
@@ -288,7 +288,7 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
                               partitions[part.request], part.index)
                   .Run();
           if (updated.ok()) continue;
-          std::lock_guard<std::mutex> lock(mutex);
+          const MutexLock lock(mutex);
           status = updated;
         }
       });

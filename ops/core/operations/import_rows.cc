@@ -1,10 +1,10 @@
 #include "ops/core/operations/import_rows.h"
 
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/ids/id_partition.h"
 #include "ops/core/operations/fetched_records.h"
 #include "ops/core/operations/row_writer.h"
@@ -48,7 +48,7 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
 
 Status WriteParts(const Import& import, const IdPartition& partition, const FetchedRecords& fetched,
                   TableState* state, Executor* executor) {
-  std::mutex mutex;
+  Mutex mutex;
   Status status;
   executor->ParallelFor(
       partition.num_parts(), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
@@ -56,7 +56,7 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
         for (int64_t part = begin; part < end; ++part) {
           const Status written = WritePart(import, partition, part, *state, &writer);
           if (written.ok()) continue;
-          const std::lock_guard<std::mutex> lock(mutex);
+          const MutexLock lock(mutex);
           status = written;
           return;
         }

@@ -127,6 +127,7 @@ Status SeeVersion(const WeightsGradientRequest& request, const TableState& state
 template <typename Request>
 std::vector<const EmbeddingTable*> TablesOf(const std::vector<Request>& requests) {
   std::vector<const EmbeddingTable*> tables;
+  tables.reserve(requests.size());
   for (const Request& request : requests) tables.push_back(request.table);
   return tables;
 }

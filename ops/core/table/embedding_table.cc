@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "ops/core/base/mutex.h"
+
 namespace keras_sparse {
 namespace {
 
@@ -40,6 +42,7 @@ Status EmbeddingTable::Open(const TableOptions& options, Executor* executor,
                             std::unique_ptr<EmbeddingTable>* table) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<EmbeddingTable> result(new EmbeddingTable(options));
+  const MutexLock lock(result->mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(result->state_.Open(executor));
   *table = std::move(result);
   return Status::Ok();

@@ -49,7 +49,7 @@ class EmbeddingTable {
   const uint64_t number_;
   OutputBytes output_bytes_;
   mutable TableMutex mutex_;
-  TableState state_;  // guarded by mutex_
+  TableState state_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

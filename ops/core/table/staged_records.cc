@@ -15,14 +15,14 @@ constexpr size_t kMaxBatches = 8;
 }  // namespace
 
 StagedRecords::Reading::Reading(StagedRecords* staged) : staged_(staged) {
-  std::lock_guard<std::mutex> lock(staged->mutex_);
+  const MutexLock lock(staged->mutex_);
   begin_ = staged->log_begin_ + static_cast<int64_t>(staged->log_.size());
   num_clears_ = staged->num_clears_;
   staged->readings_.insert(begin_);
 }
 
 StagedRecords::Reading::~Reading() {
-  std::lock_guard<std::mutex> lock(staged_->mutex_);
+  const MutexLock lock(staged_->mutex_);
   staged_->readings_.erase(staged_->readings_.find(begin_));
   const int64_t end = staged_->log_begin_ + static_cast<int64_t>(staged_->log_.size());
   const int64_t needed = staged_->readings_.empty() ? end : *staged_->readings_.begin();
@@ -57,13 +57,13 @@ void StagedRecords::Stage(std::shared_ptr<const RecordBatch> batch, const Hold& 
 }
 
 void StagedRecords::Add(std::shared_ptr<const RecordBatch> batch) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   Stage(std::move(batch), nullptr, [](int64_t) { return false; });
 }
 
 StagedRecords::Hold StagedRecords::Add(std::shared_ptr<const RecordBatch> batch,
                                        const Reading& reading) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (num_clears_ != reading.num_clears_) return nullptr;
   const auto begin = log_.begin() + (reading.begin_ - log_begin_);
   HashIndex changed(0, log_.end() - begin);
@@ -80,7 +80,7 @@ StagedRecords::Hold StagedRecords::Add(std::shared_ptr<const RecordBatch> batch,
 std::vector<const float*> StagedRecords::Find(const std::vector<int64_t>& keys,
                                               Batches* found_in) const {
   std::vector<const float*> records(keys.size());
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slots_.empty()) return records;
   const auto n = static_cast<int64_t>(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -132,7 +132,7 @@ void StagedRecords::MakeRoom() {
 }
 
 void StagedRecords::Release() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto slot = slots_.begin(); slot != slots_.end();) {
     const auto each = slot++;
     if (!each->is_held || !each->hold.expired()) continue;
@@ -143,7 +143,7 @@ void StagedRecords::Release() {
 }
 
 void StagedRecords::Drop(const int64_t* keys, int64_t n) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!readings_.empty()) log_.insert(log_.end(), keys, keys + n);
   if (slots_.empty()) return;
   for (int64_t i = 0; i < n; ++i) {
@@ -153,7 +153,7 @@ void StagedRecords::Drop(const int64_t* keys, int64_t n) {
 }
 
 void StagedRecords::Clear() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   ++num_clears_;
   slots_.clear();
   index_ = HashIndex(0);
@@ -163,7 +163,7 @@ void StagedRecords::Clear() {
 }
 
 int64_t StagedRecords::bytes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (entries_.empty()) return 0;
   return bytes_ + index_.bytes() + static_cast<int64_t>(entries_.capacity() * sizeof(Entry));
 }

@@ -7,10 +7,10 @@
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/stores/record_batch.h"
 
@@ -77,26 +77,26 @@ class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
   // Sees which batches nobody holds any more.
   void Release();
 
-  // All of these need mutex_.
   template <typename IsLeftOut>
   void Stage(std::shared_ptr<const RecordBatch> batch, const Hold& hold,
-             const IsLeftOut& is_left_out);
-  void DropKey(int64_t key);
-  void DropSlot(std::list<Slot>::iterator slot);
-  void MakeRoom();
+             const IsLeftOut& is_left_out) REQUIRES(mutex_);
+  void DropKey(int64_t key) REQUIRES(mutex_);
+  void DropSlot(std::list<Slot>::iterator slot) REQUIRES(mutex_);
+  void MakeRoom() REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::list<Slot> slots_;  // the oldest first
-  HashIndex index_{0};     // key -> its place in entries_
-  std::vector<Entry> entries_;
-  std::vector<uint32_t> free_entries_;
-  int64_t bytes_ = 0;
+  mutable Mutex mutex_;
+  std::list<Slot> slots_ GUARDED_BY(mutex_);  // the oldest first
+  HashIndex index_ GUARDED_BY(mutex_){0};     // key -> its place in entries_
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_entries_ GUARDED_BY(mutex_);
+  int64_t bytes_ GUARDED_BY(mutex_) = 0;
 
   // What reads that go on need to know.
-  std::multiset<int64_t> readings_;  // where each began
-  std::deque<int64_t> log_;          // keys that were dropped since the first of them began
-  int64_t log_begin_ = 0;            // how many keys have left the log
-  int64_t num_clears_ = 0;
+  std::multiset<int64_t> readings_ GUARDED_BY(mutex_);  // where each began
+  // Keys that were dropped since the first of them began.
+  std::deque<int64_t> log_ GUARDED_BY(mutex_);
+  int64_t log_begin_ GUARDED_BY(mutex_) = 0;  // how many keys have left the log
+  int64_t num_clears_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace keras_sparse

@@ -23,7 +23,9 @@ class ReadLocks {
   ReadLocks& operator=(const ReadLocks&) = delete;
 
   // Of the table that was named in this place.
-  const TableState& operator[](size_t i) const { return tables_[i]->state_; }
+  const TableState& operator[](size_t i) const NO_THREAD_SAFETY_ANALYSIS {
+    return tables_[i]->state_;
+  }
 
  private:
   const std::vector<const EmbeddingTable*> tables_;  // as they were named
@@ -39,7 +41,7 @@ class WriteLocks {
   WriteLocks& operator=(const WriteLocks&) = delete;
 
   // Of the table that was named in this place.
-  TableState& operator[](size_t i) const { return tables_[i]->state_; }
+  TableState& operator[](size_t i) const NO_THREAD_SAFETY_ANALYSIS { return tables_[i]->state_; }
   // Whether a table was named twice.
   bool has_repeats() const { return locked_.size() < tables_.size(); }
 

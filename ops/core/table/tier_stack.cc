@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "ops/core/base/background_pool.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/wait_timer.h"
 #include "ops/core/first_tier/array_tier.h"
 #include "ops/core/first_tier/hash_tier.h"
@@ -157,7 +157,7 @@ std::vector<bool> TierStack::AreAbove(size_t num_lower_tiers,
 
 std::vector<int64_t> TierStack::KeysWithoutRow(const int64_t* keys, int64_t n,
                                                Executor* executor) const {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<int64_t> without;
   executor->ParallelFor(n, kNanosecondsPerKey, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> missing;
@@ -171,7 +171,7 @@ std::vector<int64_t> TierStack::KeysWithoutRow(const int64_t* keys, int64_t n,
         if (records[static_cast<size_t>(i)] == nullptr) missing.push_back(keys[begin + i]);
       }
     }
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     without.insert(without.end(), missing.begin(), missing.end());
   });
   // The order is that of the keys, not that of the threads.
@@ -315,7 +315,8 @@ Status TierStack::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_a
   constexpr auto kAhead = static_cast<size_t>(kBlockRows);
   for (size_t i = 0; i < num_above; ++i) {
     if (i % kAhead == 0 && i + kAhead < num_above) {
-      first_tier_->PrefetchIndex(&keys[i + kAhead], std::min(kAhead, num_above - i - kAhead));
+      first_tier_->PrefetchIndex(&keys[i + kAhead],
+                                 static_cast<int64_t>(std::min(kAhead, num_above - i - kAhead)));
     }
     (void)first_tier_->Erase(keys[i]);
   }
