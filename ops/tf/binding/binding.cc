@@ -101,14 +101,42 @@ absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::stri
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs) {
-  for (int i = 0; i < grads.size(); ++i) {
-    if (grads[i].dims() == 2 && grads[i].dim_size(0) == inputs.bags(i).num_bags) continue;
-    return InvalidInput(absl::StrCat("`output_grads` must be (", inputs.bags(i).num_bags,
-                                     ", dim). Received: output_grads[", i,
-                                     "].shape=", grads[i].shape().DebugString()));
+absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const BagInputs& inputs,
+                                 const std::vector<int64_t>& columns,
+                                 const std::vector<int64_t>& dims,
+                                 std::vector<OutputGradient>* gradients) {
+  tf::OpInputList grads;
+  TF_RETURN_IF_ERROR(ctx->input_list("output_grads", &grads));
+  const auto num_tables = static_cast<size_t>(grads.size());
+  if ((!columns.empty() && columns.size() != num_tables) ||
+      (!dims.empty() && dims.size() != num_tables) || (!columns.empty() && dims.empty())) {
+    return InvalidInput("`columns` and widths must have one number a table, or none");
+  }
+  for (size_t t = 0; t < num_tables; ++t) {
+    const tf::Tensor& grad = grads[static_cast<int>(t)];
+    const int64_t num_bags = inputs.bags(t).num_bags;
+    const bool is_matrix = grad.dims() == 2 && grad.dim_size(0) == num_bags;
+    const int64_t width = is_matrix ? grad.dim_size(1) : 0;
+    const int64_t dim = dims.empty() ? width : dims[t];
+    const int64_t column = columns.empty() ? 0 : columns[t];
+    const bool fits = columns.empty() ? width == dim : column >= 0 && column <= width - dim;
+    if (!is_matrix || !fits) {
+      const std::string expected = dims.empty() ? "dim" : absl::StrCat(dim);
+      return InvalidInput(
+          absl::StrCat("`output_grads` must be (", num_bags, ", ", expected, ")",
+                       columns.empty() ? "" : absl::StrCat(" from column ", column, " on"),
+                       ". Received: output_grads[", t, "].shape=", grad.shape().DebugString()));
+    }
+    gradients->push_back({inputs.ids(static_cast<int>(t)), inputs.bags(t),
+                          grad.flat<float>().data() + column, dim, width});
   }
   return absl::OkStatus();
+}
+
+std::vector<int64_t> DimsOf(const TableList& tables) {
+  std::vector<int64_t> dims;
+  for (size_t t = 0; t < tables.size(); ++t) dims.push_back(tables[t]->dim());
+  return dims;
 }
 
 }  // namespace keras_sparse
