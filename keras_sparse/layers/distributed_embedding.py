@@ -18,6 +18,8 @@ from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
 from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.unbuilt_text import unbuilt_text
+from keras_sparse.ops.output_mode import joined_mask
+from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.saving.keras_files.table_holder import TableHolder
@@ -61,17 +63,25 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
             Defaults to `None`: 1 each.
         cost_model: `keras_sparse.distribute.CostModel`, for `"auto"`. Defaults to `None`.
+        output_mode: `"list"`, `"concat"` or `"stack"`: whether there is an output an input, or one
+            in which the outputs of all inputs lie side by side, or one in which inputs have an axis
+            of their own. The lookup writes it at once: no copy is made of what it has read, nor of
+            its gradient, but where tables are spread over ranks. Defaults to `"list"`.
         **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
             the layers in `embeddings`.
 
     Call arguments:
         inputs: List with the ids of each input, a dict of them if `embeddings` is one, or the ids
             if it is one layer. Each is what `keras_sparse.layers.Embedding` takes: dense, ragged or
-            sparse, in any mixture. The batch may be of another size on each rank, or empty.
+            sparse, in any mixture. The batch may be of another size on each rank, or empty. Or a
+            matrix of ids, `(batch_size, number of inputs)`: an id a sample for each input.
         weights: Of the same structure, with the weight of each id; `None` for an input without, or
             no entry in a dict. Defaults to `None` for all.
 
-    Output: Of the structure of `inputs`: what `keras_sparse.layers.Embedding` would give for each.
+    Output: Of the structure of `inputs`, a list for a matrix: what `keras_sparse.layers.Embedding`
+    would give for each. With `output_mode="concat"` a tensor `(batch_size, ..., sum of widths)`,
+    with `"stack"` `(batch_size, ..., number of inputs, width)`; inputs come in their order, those
+    of a dict in that of the layer's names.
 
     Example:
     >>> layer = DistributedEmbedding(
@@ -96,10 +106,12 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         num_slots=0,
         hotness=None,
         cost_model=None,
+        output_mode="list",
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.templates = TableTemplates(embeddings, input_table_map)
+        self.output_mode = self.templates.check_output_mode(output_mode)
         self.strategy = strategy
         self.column_slice_threshold = column_slice_threshold
         self.row_slice_threshold = row_slice_threshold
@@ -154,13 +166,17 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         return self._own_variables
 
     def __call__(self, inputs, weights=None, **kwargs):
-        inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
+        if not self.templates.is_matrix(inputs):
+            inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
+            inputs = self.templates.as_given(inputs, self.own_inputs)
         if weights is not None:
-            weights = self.templates.in_order(weights, "weights", self.own_inputs, True)
-            weights = [None if each is None else as_tensor(each) for each in weights]
-            # As they were given: Keras calls a layer of a functional model with the same again.
-            kwargs["weights"] = self.templates.as_given(weights, self.own_inputs)
-        return super().__call__(self.templates.as_given(inputs, self.own_inputs), **kwargs)
+            if not self.templates.is_matrix(weights):
+                weights = self.templates.in_order(weights, "weights", self.own_inputs, True)
+                weights = [None if each is None else as_tensor(each) for each in weights]
+                # As they were given: Keras calls a layer of a functional model with the same again.
+                weights = self.templates.as_given(weights, self.own_inputs)
+            kwargs["weights"] = weights
+        return super().__call__(inputs, **kwargs)
 
     def build(self, input_shape=None):
         if self.own_tables is not None:
@@ -181,14 +197,22 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             weights = [None] * len(inputs)
         else:
             weights = self.templates.in_order(weights, "weights", self.own_inputs)
-        return self.templates.as_given(self._samples.lookup(self.own_tables, inputs, weights))
+        outputs = self._samples.lookup(self.own_tables, inputs, weights, self.output_mode)
+        return self.templates.as_given(outputs) if self.output_mode == "list" else outputs
 
     def compute_mask(self, inputs, previous_mask=None):
         masks = self._samples.masks(self._in_order(inputs))
-        return None if masks is None else self.templates.as_given(masks)
+        if masks is None:
+            return None
+        return self.templates.as_given(masks) if self.output_mode == "list" else joined_mask(masks)
 
     def compute_output_spec(self, inputs, weights=None):
-        return self.templates.as_given(self._samples.output_specs(self._in_order(inputs)))
+        specs = self._samples.output_specs(self._in_order(inputs))
+        if self.output_mode == "list":
+            return self.templates.as_given(specs)
+        shape = joined_shape([spec.shape for spec in specs], self.output_mode)
+        is_ragged = any(getattr(spec, "ragged", False) for spec in specs)
+        return keras.KerasTensor(tuple(shape), specs[0].dtype, ragged=is_ragged)
 
     def _in_order(self, inputs):
         """The inputs of this rank as a list, checked."""
@@ -279,6 +303,7 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             "wire_dtype",
             "num_slots",
             "hotness",
+            "output_mode",
         )
         config = {name: getattr(self, name) for name in names}
         config["cost_model"] = None if self.cost_model is None else self.cost_model.get_config()

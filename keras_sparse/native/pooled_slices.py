@@ -56,7 +56,12 @@ class PooledSlices(tf.IndexedSlices):
         return self._merged
 
     def _sums(self):
-        lists = [[self.ids], [self.output_grads], [self.row_splits], [self.weights]]
-        columns = None if self.columns is None else [self.columns]
-        ids, sums = merge_gradients(*lists, [self.combiner], columns)
+        ids, sums = merge_gradients(
+            [self.ids],
+            [self.output_grads],
+            [self.row_splits],
+            [self.weights],
+            [self.combiner],
+            None if self.columns is None else [self.columns],
+        )
         return ids[0], sums[0]
