@@ -66,7 +66,8 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         output_mode: `"list"`, `"concat"` or `"stack"`: whether there is an output an input, or one
             in which the outputs of all inputs lie side by side, or one in which inputs have an axis
             of their own. The lookup writes it at once: no copy is made of what it has read, nor of
-            its gradient, but where tables are spread over ranks. Defaults to `"list"`.
+            its gradient, unless some tables are on all ranks and others are not. Defaults to
+            `"list"`.
         **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
             the layers in `embeddings`.
 

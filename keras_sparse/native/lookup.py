@@ -75,8 +75,7 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None, joined
         collected.append(dict(zip(names, arguments, strict=True)))
     if collected is not None or not are_built:
         output_dims = [variable.output_dim for variable in variables]
-        zeros = zero_rows(output_dims, ids, row_splits, combiners)
-        return tf.concat(zeros, axis=1) if joined else zeros
+        return zero_rows(output_dims, ids, row_splits, combiners, joined)
     rows = _read(variables, ids, row_splits, weights, combiners, weighted, joined)
     return rows[0] if joined else rows
 
@@ -109,7 +108,7 @@ def refuse_strategies(what):
         )
 
 
-def zero_rows(output_dims, ids, row_splits, combiners):
+def zero_rows(output_dims, ids, row_splits, combiners, joined=False):
     """Zeros of the shape of a lookup's outputs, where nothing is looked up: as in Keras' dry run of
     a model that is being built.
     """
@@ -117,6 +116,8 @@ def zero_rows(output_dims, ids, row_splits, combiners):
         tf.size(i) if combiner == "none" else tf.size(splits) - 1
         for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)
     ]
+    if joined:
+        return tf.zeros((counts[0], sum(output_dims)))
     return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
 
 

@@ -32,6 +32,12 @@ def shape_tensor(num_rows, output_dim):
     return tf.constant((num_rows, output_dim), tf.int64)
 
 
+def joined_columns(output_dims):
+    """Returns where the rows of each input are in a joined output: `(first column, number)`."""
+    firsts = itertools.accumulate(output_dims[:-1], initial=0)
+    return list(zip(firsts, output_dims, strict=True))
+
+
 @tf.RegisterGradient("KerasSparseLookup")
 def _gradient(op, *grads):
     call = _Lookup(op)
@@ -66,16 +72,12 @@ class _Lookup:
         self.trained = op.get_attr("trained")
         self.weighted = op.get_attr("weighted")
         self.num_tables = n = len(self.combiners)
-        self.columns = self._columns() if op.get_attr("num_outputs") < n else [None] * n
+        is_joined = op.get_attr("num_outputs") < n
+        self.columns = joined_columns(self.output_dims) if is_joined else [None] * n
         self.handles, self.ids, self.row_splits, self.weights = (
             op.inputs[begin : begin + n] for begin in range(0, 4 * n, n)
         )
         self.versions = op.outputs[-1]
-
-    def _columns(self):
-        """Where each table is in a joined output: its first column, and how many."""
-        firsts = itertools.accumulate(self.output_dims[:-1], initial=0)
-        return list(zip(firsts, self.output_dims, strict=True))
 
     def _grads_of_tables(self, row_grads):
         """The gradient that has each table's."""

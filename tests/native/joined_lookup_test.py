@@ -121,7 +121,7 @@ def test_a_batch_may_be_empty(is_joined):
 
 def test_tables_must_have_as_many_rows():
     ids = [tf.range(3, dtype=tf.int64), tf.range(2, dtype=tf.int64)]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"as many rows each.*3 .*'t3', 2 "):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="3 of input 0, 2 of input 1"):
         ops.lookup(tables(False)[:2], ids, joined=True)
     with pytest.raises(ValueError, match="must not be empty"):
         ops.lookup([], [], joined=True)

@@ -129,7 +129,8 @@ class LocalTables:
 
     def can_join(self, tables, forms):
         """Returns whether `lookup_joined` takes inputs as they are."""
-        return not any(self._is_exchanged[table] for table in tables) and all(
+        places = {self._is_exchanged[table] for table in tables}
+        return len(places) == 1 and all(
             form.weights is None or form.row_splits is not None for form in forms
         )
 
@@ -142,8 +143,8 @@ class LocalTables:
         Returns:
             float32 tensor of shape `(number of bags, sum of widths)`.
         """
-        inputs = self._arguments(tables, forms)
-        return ops.lookup([self.by_table[table] for table in tables], *inputs, joined=True)
+        lookup = self.exchange.lookup if self._is_exchanged[tables[0]] else self._lookup_here
+        return lookup(tables, *self._arguments(tables, forms), joined=True)
 
     def exchange_samples(self, places, forms):
         """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
@@ -177,8 +178,8 @@ class LocalTables:
             [each if pools else None for each, pools in zip(combiners, pooled, strict=True)],
         )
 
-    def _lookup_here(self, tables, *inputs):
-        return ops.lookup([self.by_table[table] for table in tables], *inputs)
+    def _lookup_here(self, tables, *inputs, joined=False):
+        return ops.lookup([self.by_table[table] for table in tables], *inputs, joined=joined)
 
 
 def _weighted(rows, form):

@@ -142,6 +142,19 @@ absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const BagInputs& inpu
                                  const std::vector<int64_t>& dims,
                                  std::vector<OutputGradient>* gradients);
 
+// The rows of one input of a lookup.
+struct RowsShape {
+  int64_t num_rows;
+  int64_t dim;
+};
+
+// The same of inputs of such shapes; of dim -1: the width of the input.
+//   grads    where the gradients of each input begin
+//   strides  floats from one of them to the next
+absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<RowsShape>& shapes,
+                                 const std::vector<int64_t>& columns,
+                                 std::vector<const float*>* grads, std::vector<int64_t>* strides);
+
 // The width of each of an op's tables.
 std::vector<int64_t> DimsOf(const TableList& tables);
 

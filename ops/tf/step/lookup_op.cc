@@ -18,20 +18,14 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
   std::vector<tf::shape_inference::ShapeHandle> row_splits;
   std::vector<std::string> combiners;
   std::vector<int64_t> dims;
-  int64_t num_outputs = 0;
   TF_RETURN_IF_ERROR(c->input("ids", &ids));
   TF_RETURN_IF_ERROR(c->input("row_splits", &row_splits));
   TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
   TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
-  TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &num_outputs));
   if (combiners.size() != ids.size() || dims.size() != ids.size()) {
     return InvalidInput("`combiners` and `output_dims` must have one entry a table");
   }
-  if (num_outputs != 1 && num_outputs != static_cast<int64_t>(ids.size())) {
-    return InvalidInput("`num_outputs` must be 1 or that of tables");
-  }
-  tf::shape_inference::DimensionHandle joined_rows = c->UnknownDim();
-  int64_t joined_dim = 0;
+  std::vector<tf::shape_inference::DimensionHandle> num_rows;
   for (size_t i = 0; i < ids.size(); ++i) {
     tf::shape_inference::ShapeHandle checked;
     TF_RETURN_IF_ERROR(c->WithRank(ids[i], 1, &checked));
@@ -40,12 +34,10 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
     if (combiners[i] != "none") {
       TF_RETURN_IF_ERROR(c->Subtract(c->Dim(row_splits[i], 0), 1, &rows));
     }
-    if (num_outputs > 1) c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
-    TF_RETURN_IF_ERROR(c->Merge(joined_rows, rows, &joined_rows));
-    joined_dim += dims[i];
+    num_rows.push_back(rows);
   }
-  if (num_outputs == 1) c->set_output(0, c->Matrix(joined_rows, c->MakeDim(joined_dim)));
-  c->set_output(static_cast<int>(num_outputs), c->Vector(static_cast<int64_t>(ids.size())));
+  TF_RETURN_IF_ERROR(SetShapesOfRows(c, num_rows, dims));
+  c->set_output(c->num_outputs() - 1, c->Vector(static_cast<int64_t>(ids.size())));
   return absl::OkStatus();
 }
 

@@ -119,6 +119,11 @@ class Rank {
   const std::vector<int64_t>& reply_rows() const { return reply_rows_; }
 
  private:
+  void ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
+                                 const std::vector<std::vector<float>>& outputs,
+                                 Executor* executor);
+  static std::vector<float> Widened(const std::vector<float>& rows, int64_t dim);
+
   void OpenPart(const PlacedTable& table, const ExchangedSlice& slice, int64_t num_ranks,
                 int64_t num_keys);
 
@@ -250,7 +255,35 @@ inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<flo
                          -99.0f);
   }
   CombineRows(layout_, rows.Columns(Pointers(&replies)), inputs, Pointers(&outputs), executor);
+  ExpectCombinedAmongOthers(rows.Columns(Pointers(&replies)), outputs, executor);
   return outputs;
+}
+
+// Outputs have the same floats where there are others between their rows, and gradients are read
+// there.
+inline void Rank::ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
+                                            const std::vector<std::vector<float>>& outputs,
+                                            Executor* executor) {
+  std::vector<CombinedInput> inputs = combined();
+  std::vector<std::vector<float>> wider;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].row_stride = layout_.tables[inputs[i].table].dim + 3;
+    wider.emplace_back(static_cast<size_t>(inputs[i].bags.num_bags * inputs[i].row_stride), -98.0f);
+  }
+  CombineRows(layout_, columns, inputs, Pointers(&wider), executor);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(wider[i], Widened(outputs[i], layout_.tables[inputs[i].table].dim));
+  }
+}
+
+// Rows with three more floats each.
+inline std::vector<float> Rank::Widened(const std::vector<float>& rows, int64_t dim) {
+  std::vector<float> wider;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    wider.push_back(rows[i]);
+    if (static_cast<int64_t>(i + 1) % dim == 0) wider.insert(wider.end(), 3, -98.0f);
+  }
+  return wider;
 }
 
 inline std::vector<std::vector<float>> Rank::Return(
@@ -264,6 +297,18 @@ inline std::vector<std::vector<float>> Rank::Return(
   for (const auto& each : output_grads) grads.push_back(each.data());
   ReturnGradients(layout_, rows, combined(), grads, scale, rows.Columns(Pointers(&blocks)),
                   executor);
+  std::vector<CombinedInput> inputs = combined();
+  std::vector<std::vector<float>> wider;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t dim = layout_.tables[inputs[i].table].dim;
+    inputs[i].row_stride = dim + 3;
+    wider.push_back(Widened(output_grads[i], dim));
+    grads[i] = wider.back().data();
+  }
+  std::vector<std::vector<float>> same = blocks;
+  for (auto& block : same) std::fill(block.begin(), block.end(), -99.0f);
+  ReturnGradients(layout_, rows, inputs, grads, scale, rows.Columns(Pointers(&same)), executor);
+  EXPECT_EQ(same, blocks);
   return blocks;
 }
 
