@@ -162,7 +162,11 @@ class Floor:
     def _join(self):
         width = self.workload.num_tables * self.workload.output_dim
         shape = (self.workload.num_rows_out, width)
-        outputs, grads = aligned(shape), aligned(shape)
+        # A table's rows lie on every page of the output; TensorFlow's op has huge ones, too.
+        memory = self.lib.FloorMap(ctypes.c_int64(4 * shape[0] * width), 1)
+        outputs = np.ctypeslib.as_array((ctypes.c_float * (shape[0] * width)).from_address(memory))
+        outputs = outputs.reshape(shape)
+        grads = aligned(shape)
         np.concatenate(self.grads, axis=1, out=grads)
         self.outputs, self.grads = (
             np.split(each, self.workload.num_tables, axis=1) for each in (outputs, grads)
