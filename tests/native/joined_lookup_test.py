@@ -9,6 +9,7 @@ import tensorflow as tf
 import checks
 import keras_sparse
 from keras_sparse import ops
+from optimizer_cases import each_class
 
 BATCH = 7
 DIMS = (3, 8, 1, 16)
@@ -47,31 +48,37 @@ def step(optimizer, variables, lists, factors, is_joined):
     return rows, grads[len(variables) :]
 
 
+def train(make_optimizer, lists, is_dynamic, in_function, is_joined):
+    """Returns outputs, gradients of weights and tables of some steps."""
+    factors = tf.constant(np.random.default_rng(4).normal(size=(BATCH, sum(DIMS))), tf.float32)
+    variables, optimizer = tables(is_dynamic), make_optimizer()
+    optimizer.build(variables)
+    take_step = functools.partial(step, optimizer, variables, lists, factors, is_joined)
+    take_step = tf.function(take_step) if in_function else take_step
+    steps = [tf.nest.map_structure(np.array, take_step()) for _ in range(3)]
+    return steps, [checks.table_content(each) for each in variables]
+
+
+def assert_trains_the_same_bits(*case):
+    (separate, their_tables), (joined, our_tables) = (train(*case, each) for each in (False, True))
+    tf.nest.map_structure(np.testing.assert_array_equal, separate, joined)
+    assert our_tables == their_tables
+
+
+@pytest.mark.parametrize("is_clipped", [False, True])
 @pytest.mark.parametrize("in_function", [False, True])
 @pytest.mark.parametrize("is_dynamic", [False, True])
 @pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, False), (True, True)])
-@pytest.mark.parametrize(
-    "make_optimizer",
-    [
-        keras_sparse.optimizers.SGD,
-        keras_sparse.optimizers.Adam,
-        functools.partial(keras_sparse.optimizers.Adagrad, global_clipnorm=0.1),
-    ],
-    ids=["SGD", "Adam", "Adagrad_clipped"],
-)
-def test_trains_the_same_bits(make_optimizer, pools, is_weighted, is_dynamic, in_function):
+def test_trains_the_same_bits(pools, is_weighted, is_dynamic, in_function, is_clipped):
+    clipping = {"global_clipnorm": 0.1} if is_clipped else {}
+    make_optimizer = functools.partial(keras_sparse.optimizers.Adagrad, 0.1, **clipping)
     lists = inputs(pools, is_weighted)
-    factors = tf.constant(np.random.default_rng(4).normal(size=(BATCH, sum(DIMS))), tf.float32)
-    ends = []
-    for is_joined in (False, True):
-        variables, optimizer = tables(is_dynamic), make_optimizer(0.1)
-        optimizer.build(variables)
-        take_step = functools.partial(step, optimizer, variables, lists, factors, is_joined)
-        take_step = tf.function(take_step) if in_function else take_step
-        steps = [tf.nest.map_structure(np.array, take_step()) for _ in range(3)]
-        ends.append((steps, [checks.table_content(each) for each in variables]))
-    assert ends[0][1] == ends[1][1]
-    tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])
+    assert_trains_the_same_bits(make_optimizer, lists, is_dynamic, in_function)
+
+
+@each_class
+def test_each_optimizer_trains_the_same_bits(case):
+    assert_trains_the_same_bits(case.make, inputs(True, True), True, True)
 
 
 def test_writes_and_reads_one_tensor_without_a_copy():
