@@ -219,7 +219,14 @@ inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor
     replies->emplace_back(static_cast<size_t>(served_->num_floats(r)));
   }
   for (auto& reply : *replies) floats.push_back(reply.data());
-  return served_->Reply(tables, ids, floats, executor);
+  std::vector<int64_t> versions;
+  std::vector<uint32_t> num_updates;
+  const Status status = served_->Reply(tables, ids, floats, executor, &versions, &num_updates);
+  for (size_t p = 0; p < tables.size(); ++p) {
+    EXPECT_EQ(versions[p], tables[p]->version());
+    EXPECT_EQ(num_updates[p], tables[p]->num_updates());
+  }
+  return status;
 }
 
 inline std::vector<CombinedInput> Rank::combined() const {
