@@ -30,8 +30,8 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test builds lint format build-sanitized test-cpp test-sanitize test-python \
-    test-changed test-ranks test-wheel notebooks docs bench stress fuzz clean FORCE
+.PHONY: help setup demo test builds lint tidy format build-sanitized test-cpp test-sanitize \
+    test-python test-changed test-ranks test-wheel notebooks docs bench stress fuzz clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,11 +132,23 @@ $(STAMPS)/gtest: | $(STAMPS)/stores
 
 # --- Checks ----------------------------------------------------------------------------------
 
-lint: $(STAMPS)/build $(STAMPS)/test  ## Check style and types; changes nothing.
+lint: $(STAMPS)/build $(STAMPS)/test  ## Check style and types, and by clang-tidy what changed; changes nothing.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
+	$(call run_tidy,--changed)
+
+# $(call run_tidy,OPTIONS): half a second a source.
+define run_tidy
+	@$(BIN)/cmake -S . -B $(BUILD)/tidy -DKERAS_SPARSE_CORE_ONLY=ON --log-level=WARNING > /dev/null
+	@$(BIN)/python tools/core_sources.py $(BUILD)/tidy $(1) > $(BUILD)/tidy/sources.txt
+	xargs --no-run-if-empty -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(BUILD)/tidy \
+	  < $(BUILD)/tidy/sources.txt
+endef
+
+tidy: $(STAMPS)/stores $(STAMPS)/cmake $(STAMPS)/test  ## Look for bugs in all of the core by clang-tidy.
+	$(call run_tidy)
 
 format: $(STAMPS)/test  ## Rewrite the sources in the project's style.
 	$(BIN)/ruff check --fix .

@@ -69,7 +69,7 @@ def parse(arguments=None):
 
 
 def draw_batches(num_rows, steps, path):
-    """Writes W3's batches to a file. Drawing from so many keys takes gigabytes."""
+    """Writes W3's batches to a file: drawing from all of its keys takes gigabytes."""
     generator = np.random.default_rng(workloads.SEED)
     ranks = workloads.zipf_ranks(generator, num_rows, (3 * steps, BATCH))
     workloads.scramble(ranks).tofile(path)
@@ -96,7 +96,7 @@ def make_rows(num_rows, grads, *trained):
 
 
 def watch(made, num_rows, table):
-    """Returns what memory the process had at so many rows, and how long all of them took."""
+    """Returns the memory of the process by the number of rows, and how long all rows took."""
     memory, start = {}, time.perf_counter()
     every = 1 + num_rows // NEW_KEYS // 20
     for number, rows in enumerate(made, 1):

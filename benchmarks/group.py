@@ -17,7 +17,7 @@ outputs go to one op that looks at none of them, else TensorFlow would leave loo
 width, in a function that is called as the others are, and writes into the same outputs again and
 again: what the loops take in TensorFlow with no engine around them. "Writing the outputs alone"
 takes its turns too: as many bytes as all outputs have, in order and past the caches, and no row
-read. What the call of a function of so many tables costs is seen with `--batch-size 1`.
+read. What the call of a function of all tables costs is seen with `--batch-size 1`.
 """
 
 import argparse

@@ -38,7 +38,7 @@ def forget_peak():
 
 
 def may_map(num_bytes):
-    """Whether the system would give this process so many bytes more."""
+    """Returns whether the system would give this process that number of bytes more."""
     try:
         mmap.mmap(-1, num_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except OSError:
@@ -47,7 +47,7 @@ def may_map(num_bytes):
 
 
 def limit_memory(num_bytes):
-    """Lets this process have so many bytes of private memory, and sees that this holds."""
+    """Limits the private memory of this process, and sees that the limit holds."""
     before = may_map(num_bytes)
     resource.setrlimit(resource.RLIMIT_DATA, (num_bytes, num_bytes))
     if not before or may_map(num_bytes):

@@ -1,5 +1,5 @@
-// What a disk gives: reads of some bytes at random places of files, so many at once, by as many
-// threads that wait for one read each, or by io_uring.
+// What a disk gives: reads of some bytes at random places of files, a number of them at once, by as
+// many threads that wait for one read each, or by io_uring.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ class Room {
   std::vector<char> bytes_;
 };
 
-// Calls `work` with its number on so many threads; returns the seconds that all take.
+// Calls `work` on each of the threads with its number; returns the seconds that all take.
 template <typename Work>
 double OnThreads(int num_threads, const Work& work) {
   const auto start = std::chrono::steady_clock::now();

@@ -83,7 +83,7 @@ def say(*words):
 
 
 def environment_of(threads):
-    """The variables of a process that computes on so many threads, of any of the libraries."""
+    """Returns the environment of a process in which each library computes on `threads` threads."""
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),

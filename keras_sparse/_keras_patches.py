@@ -1,4 +1,4 @@
-"""What of Keras and h5py does more once keras_sparse is imported.
+"""Adds to functions of Keras and h5py once keras_sparse is imported.
 
 Models are of classes that users choose, `compile` under mixed_float16 wraps the optimizer in a
 class of Keras by itself, `fit` is given Keras' own callbacks, and Keras opens its files by their

@@ -16,7 +16,7 @@ _SLOW_FILES = (
     "random_batches",
     "process_end",
     "checkpoint/checkpoint_test",
-    "saving/memory",
+    "keras_files/memory",
     "checkpoint/resume",
     "data/prefetch_lookups",
     "callbacks/checkpoint",

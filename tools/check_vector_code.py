@@ -42,7 +42,7 @@ def computations(listing):
 
 
 def complaints(path, listing):
-    """What is wrong with an object, one line each."""
+    """Yields what is wrong with an object, a line each."""
     found = computations(listing)
     if path.name != BASE and not any(vectors for _, vectors in found.values()):
         yield f"{path.name}: a rule must update records by vectors. Received: none"

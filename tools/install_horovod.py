@@ -154,7 +154,7 @@ def look():
 
 
 def works(found, settings):
-    """Whether there is a Horovod, and one that takes GPUs to NCCL if that is asked for."""
+    """Returns whether there is a Horovod, and one that takes GPUs to NCCL if that is asked for."""
     nccl = settings.get("HOROVOD_GPU_OPERATIONS") == "NCCL"
     return "horovod" in found and (found["nccl"] == "True" or not nccl)
 
@@ -170,7 +170,7 @@ def build_settings(environ):
 
 
 def cache_folder():
-    """Where wheels of Horovod are kept."""
+    """Returns the folder that wheels of Horovod are kept in."""
     caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(caches) / "keras_sparse" / "horovod"
 

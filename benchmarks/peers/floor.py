@@ -33,7 +33,7 @@ def shared_library():
 
 
 def leave_caches(num_bytes):
-    """Whether outputs of so many bytes are written past the caches.
+    """Returns whether outputs of this number of bytes are written past the caches.
 
     As `ops/core/operations/lookup.cc` has it.
 

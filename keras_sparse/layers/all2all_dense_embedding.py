@@ -26,7 +26,7 @@ class All2AllDenseEmbedding(All2AllEmbedding):
         embedding_vec_size: Integer. Width of a row.
         slot_num: Integer. Slots of a sample.
         nnz_per_slot: Integer. Keys of a slot.
-        dynamic_input: Boolean. Whether keys come as a list of any length, another one for each rank
+        dynamic_input: Boolean. Whether keys come as a list of any length, which may differ by rank
             and step; `slot_num` and `nnz_per_slot` then say nothing. Defaults to `False`.
         use_hashtable: Boolean. Whether the table takes any key. If not, a key is the number of its
             row, and one out of range an error; the table then has `max_vocabulary_size_per_gpu`
@@ -79,9 +79,7 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             key_dtype,
             embedding_initializer,
             seed,
-            storage,
-            admission,
-            eviction,
+            {"storage": storage, "admission": admission, "eviction": eviction},
             **kwargs,
         )
         self.nnz_per_slot = checks.positive(nnz_per_slot, "nnz_per_slot")

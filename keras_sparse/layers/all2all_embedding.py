@@ -21,7 +21,8 @@ class All2AllEmbedding(DistributedEmbedding):
     Args:
         combiner: String, or `None` for a row a key.
         max_vocabulary_size_per_gpu, embedding_vec_size, slot_num, use_hashtable, key_dtype,
-        embedding_initializer, seed, storage, admission, eviction: See `All2AllDenseEmbedding`.
+        embedding_initializer, seed: See `All2AllDenseEmbedding`.
+        hashtable_options: Dict with `storage`, `admission` and `eviction`, for a hash table alone.
         **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
     """
 
@@ -35,24 +36,20 @@ class All2AllEmbedding(DistributedEmbedding):
         key_dtype,
         embedding_initializer,
         seed,
-        storage,
-        admission,
-        eviction,
+        hashtable_options,
         **kwargs,
     ):
         checks.positive(max_vocabulary_size_per_gpu, "max_vocabulary_size_per_gpu")
         checks.positive(embedding_vec_size, "embedding_vec_size")
         if not checks.boolean(use_hashtable, "use_hashtable"):
-            _refuse_options(storage=storage, admission=admission, eviction=eviction)
+            _refuse_options(hashtable_options)
         table = Embedding(
             None if use_hashtable else max_vocabulary_size_per_gpu * size(),
             embedding_vec_size,
             combiner,
             keras.initializers.get(embedding_initializer or "random_uniform"),
             seed,
-            storage=storage,
-            admission=admission,
-            eviction=eviction,
+            **hashtable_options,
             max_rows=max_vocabulary_size_per_gpu if use_hashtable else None,
             name="embeddings",
             dtype=kwargs.get("dtype"),
@@ -108,7 +105,7 @@ class All2AllEmbedding(DistributedEmbedding):
         return super().from_config(config)
 
 
-def _refuse_options(**options):
+def _refuse_options(options):
     for name, option in options.items():
         if option is not None:
             raise ValueError(

@@ -10,8 +10,7 @@ class All2AllSparseEmbedding(All2AllEmbedding):
     """A pooled row for each slot of a sample: SparseOperationKit's sparse `DistributedEmbedding`.
 
     As `All2AllDenseEmbedding`, for any number of keys in a slot; one without a key gives zeros. No
-    memory is set aside for a batch, whose size may change from step to step and be another one on
-    each rank.
+    memory is set aside for a batch, whose size may differ by step and by rank.
 
     Args:
         combiner: `"sum"` or `"mean"`, also as `"Sum"` and `"Mean"`; or `"sqrtn"`.
@@ -65,9 +64,7 @@ class All2AllSparseEmbedding(All2AllEmbedding):
             key_dtype,
             embedding_initializer,
             seed,
-            storage,
-            admission,
-            eviction,
+            {"storage": storage, "admission": admission, "eviction": eviction},
             **kwargs,
         )
         self.max_nnz = checks.positive_or_none(max_nnz, "max_nnz")

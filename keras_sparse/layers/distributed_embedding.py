@@ -15,11 +15,10 @@ from keras_sparse.distribute.tables.whole_tables import set_whole_tables
 from keras_sparse.layers.data_parallel_inputs import DataParallelInputs
 from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
 from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
+from keras_sparse.layers.output_form import OutputForm
 from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.unbuilt_text import unbuilt_text
-from keras_sparse.ops.output_mode import joined_mask
-from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.saving.keras_files.table_holder import TableHolder
@@ -60,14 +59,11 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             and wants a `LossScaleOptimizer`. Defaults to `"float32"`.
         num_slots: Integer. Slots of the optimizer as wide as a row, for the budget and `"auto"`: 1
             for `Adagrad`, 2 for `Adam`. Defaults to 0.
-        hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
-            Defaults to `None`: 1 each.
+        hotness: List or dict of floats, for `"auto"`: mean numbers of ids. Defaults to `None`: 1.
         cost_model: `keras_sparse.distribute.CostModel`, for `"auto"`. Defaults to `None`.
-        output_mode: `"list"`, `"concat"` or `"stack"`: whether there is an output an input, or one
-            in which the outputs of all inputs lie side by side, or one in which inputs have an axis
-            of their own. The lookup writes it at once: no copy is made of what it has read, nor of
-            its gradient, unless some tables are on all ranks and others are not. Defaults to
-            `"list"`.
+        output_mode: `"list"`, `"concat"` or `"stack"`: an output an input, or one with those of all
+            inputs side by side, or one in which inputs have an axis of their own. The lookup writes
+            it at once, unless some tables are on all ranks and others not. Defaults to `"list"`.
         **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
             the layers in `embeddings`.
 
@@ -112,7 +108,8 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.templates = TableTemplates(embeddings, input_table_map)
-        self.output_mode = self.templates.check_output_mode(output_mode)
+        self._form = OutputForm(self.templates, output_mode)
+        self.output_mode = output_mode
         self.strategy = strategy
         self.column_slice_threshold = column_slice_threshold
         self.row_slice_threshold = row_slice_threshold
@@ -198,22 +195,14 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             weights = [None] * len(inputs)
         else:
             weights = self.templates.in_order(weights, "weights", self.own_inputs)
-        outputs = self._samples.lookup(self.own_tables, inputs, weights, self.output_mode)
-        return self.templates.as_given(outputs) if self.output_mode == "list" else outputs
+        mode = self.output_mode
+        return self._form.of(self._samples.lookup(self.own_tables, inputs, weights, mode))
 
     def compute_mask(self, inputs, previous_mask=None):
-        masks = self._samples.masks(self._in_order(inputs))
-        if masks is None:
-            return None
-        return self.templates.as_given(masks) if self.output_mode == "list" else joined_mask(masks)
+        return self._form.mask(self._samples.masks(self._in_order(inputs)))
 
     def compute_output_spec(self, inputs, weights=None):
-        specs = self._samples.output_specs(self._in_order(inputs))
-        if self.output_mode == "list":
-            return self.templates.as_given(specs)
-        shape = joined_shape([spec.shape for spec in specs], self.output_mode)
-        is_ragged = any(getattr(spec, "ragged", False) for spec in specs)
-        return keras.KerasTensor(tuple(shape), specs[0].dtype, ragged=is_ragged)
+        return self._form.spec(self._samples.output_specs(self._in_order(inputs)))
 
     def _in_order(self, inputs):
         """The inputs of this rank as a list, checked."""

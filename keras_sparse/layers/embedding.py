@@ -17,14 +17,11 @@ from keras_sparse.ragged_form import ragged_form
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.load_table import refuse_table
 from keras_sparse.saving.keras_files.save_table import save_table
-from keras_sparse.storage.admission_filter import check_admission
-from keras_sparse.storage.eviction_policy import check_eviction
-from keras_sparse.storage.row_limit import check_row_limit
-from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
-from keras_sparse.tables.initial_rows import check_initializer
 from keras_sparse.tables.rows_regularizer import check_regularizer
 from keras_sparse.tables.rows_regularizer import rows_regularizer
+from keras_sparse.tables.table_config import LAYER_OPTIONS
+from keras_sparse.tables.table_config import TableConfig
 
 # Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
 _KERAS_OPTIONS = {
@@ -118,17 +115,22 @@ class Embedding(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**_without_keras_options(kwargs))
-        self.input_dim = checks.positive_or_none(input_dim, "input_dim")
-        self.output_dim = checks.positive(output_dim, "output_dim")
+        config = TableConfig(
+            input_dim,
+            output_dim,
+            embeddings_initializer,
+            seed,
+            out_of_range,
+            storage,
+            admission,
+            eviction,
+            max_rows=max_rows,
+        )
+        for name in LAYER_OPTIONS:
+            setattr(self, name, getattr(config, name))
+        self.embeddings_initializer = config.initializer
         self.combiner = checks.one_of(combiner, (None, *ops.COMBINERS), "combiner")
-        self.embeddings_initializer = check_initializer(embeddings_initializer, input_dim)
-        self.seed = checks.integer_or_none(seed, "seed")
         self.mask_zero = checks.boolean(mask_zero, "mask_zero")
-        self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
-        self.storage = check_storage(storage, input_dim)
-        self.admission = check_admission(admission, input_dim)
-        self.eviction = check_eviction(eviction, input_dim)
-        self.max_rows = check_row_limit(max_rows, input_dim)
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
@@ -139,7 +141,7 @@ class Embedding(keras.layers.Layer):
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
         self._embeddings: Any = None
-        self.group = None  # name of the layer that has the table, if another one has it
+        self.group = None  # name of the layer that has the table, if it is not this one
 
     def __call__(self, inputs, weights=None, **kwargs):
         inputs = ids_as_tensor(inputs)
@@ -168,17 +170,7 @@ class Embedding(keras.layers.Layer):
     def build(self, input_shape=None):
         if self._embeddings is not None:
             return
-        self._embeddings = EmbeddingVariable(
-            self.input_dim,
-            self.output_dim,
-            self.embeddings_initializer,
-            self.seed,
-            self.out_of_range,
-            self.storage,
-            self.admission,
-            self.eviction,
-            max_rows=self.max_rows,
-        )
+        self._embeddings = EmbeddingVariable(**vars(TableConfig.of_layer(self)))
         # Tracked as trainable, so that a frozen layer can be unfrozen.
         self.embeddings.trainable = self.trainable
         self.embeddings.regularizer = rows_regularizer(self.embeddings_regularizer)
@@ -241,12 +233,9 @@ class Embedding(keras.layers.Layer):
             refuse_table(self, self.name, store)
 
     def get_config(self):
-        config = {name: getattr(self, name) for name in ("input_dim", "output_dim", "combiner")}
-        config["embeddings_initializer"] = keras.initializers.serialize(self.embeddings_initializer)
-        names = ("seed", "mask_zero", "out_of_range", "max_rows")
-        config |= {name: getattr(self, name) for name in names}
-        for name in ("storage", "admission", "eviction", "embeddings_regularizer"):
-            config[name] = keras.saving.serialize_keras_object(getattr(self, name))
+        own = ("combiner", "embeddings_initializer", "mask_zero", "embeddings_regularizer")
+        options = {name: getattr(self, name) for name in (*LAYER_OPTIONS, *own)}
+        config = {n: keras.saving.serialize_keras_object(each) for n, each in options.items()}
         return {**super().get_config(), **config}
 
     @classmethod

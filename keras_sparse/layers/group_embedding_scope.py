@@ -51,7 +51,7 @@ def group_embedding_scope(name=None, mode="collective"):
 
 
 class _GroupScope:
-    """The calls that wait to be looked up together: (layer, inputs, weights, late output) each."""
+    """The calls that wait to be looked up together: (layer, inputs, weights, output) each."""
 
     def __init__(self, name, mode):
         self._name = name
@@ -69,9 +69,9 @@ class _GroupScope:
         """
         _check_new(layer)
         spec = layer.compute_output_spec(inputs, weights)
-        late = DeferredOutput(self.look_up, spec, layer.compute_mask(inputs))
-        self._calls.append((layer, inputs, weights, late))
-        return late
+        output = DeferredOutput(self.look_up, spec, layer.compute_mask(inputs))
+        self._calls.append((layer, inputs, weights, output))
+        return output
 
     def look_up(self):
         """Makes a `GroupEmbedding` of the layers that have been called, and calls it."""
@@ -82,7 +82,7 @@ class _GroupScope:
             )
         if not self._calls:
             return
-        called, inputs, weights, late = zip(*self._calls, strict=True)
+        called, inputs, weights, deferred = zip(*self._calls, strict=True)
         self._calls = []
         layers = list(dict.fromkeys(called))
         places = [layers.index(layer) for layer in called]
@@ -92,7 +92,7 @@ class _GroupScope:
         for layer in layers:
             layer.group = group.name
         outputs = group(list(inputs), list(weights) if has_weights else None)
-        for each, output in zip(late, outputs, strict=True):
+        for each, output in zip(deferred, outputs, strict=True):
             each.set(output)
         self.is_broken = False
         self._name = None  # of one layer

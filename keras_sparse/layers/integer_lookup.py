@@ -21,7 +21,7 @@ from keras_sparse.saving.keras_files.load_weights import is_rehearsal
 class IntegerLookup(RefuseTensorFlowFormats, keras.layers.Layer):
     """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
 
-    It makes ids for a static table of keys that nobody has listed before: an `Embedding` after it
+    It makes ids for a static table of keys that are not known beforehand: an `Embedding` after it
     has `input_dim=max_tokens + 1`. Token 0 stands for a key that has none: one that training has
     not seen, or that came when all tokens were given. A dynamic table needs no such layer.
 

@@ -213,7 +213,7 @@ def _check_single(input_table_map):
 
 
 def _first_tier_bytes(storage):
-    """Bytes of memory of a table with such a storage, or `None` if nobody knows."""
+    """Returns the bytes of memory of a table with a storage, or `None` if they are not known."""
     return storage.storage_size[0] if storage is not None and storage.storage_size else None
 
 

@@ -85,7 +85,7 @@ def check_group(params, **lists):
 
 
 def lookup_in_groups(params_num_per_group, *lists, joined=False):
-    """Does `keras_sparse.ops.lookup` of so many tables at a time; of all for `None`."""
+    """Does `keras_sparse.ops.lookup` of a number of tables at a time; of all for `None`."""
     if joined and params_num_per_group is not None:
         raise ValueError(
             "`params_num_per_group` must be None where one op writes all rows to one tensor. "

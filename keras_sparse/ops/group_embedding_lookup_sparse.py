@@ -54,8 +54,8 @@ def group_embedding_lookup_sparse(
         sum of the output_dims as its last axis, for `"stack"` with the number of tables before it.
 
     Raises:
-        TypeError: `params` are not all `EmbeddingVariable`, ids are of another kind, or weights of
-            another one than their ids.
+        TypeError: `params` are not all `EmbeddingVariable`, ids are of another kind, or weights are
+            not of the kind of their ids.
         ValueError: The lists differ in length, ids are not 2-D, weights have another shape, or a
             combiner is another string.
         tf.errors.InvalidArgumentError: Weights are at other places than their ids; or an id is

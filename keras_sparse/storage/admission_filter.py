@@ -42,7 +42,7 @@ class AdmissionFilter:
         raise NotImplementedError
 
     def layout(self):
-        """Returns what a filter must share with another one to take over what that remembers."""
+        """Returns what two filters must share for one to take over what the other remembers."""
         return {"kind": self.kind}
 
     def get_config(self):

@@ -94,7 +94,7 @@ class MissCurve:
         capacity_rows: int64 array of shape `(n,)`, ascending from 0: the capacities, in rows, at
             which the hit rate rises.
         hit_rate: float64 array of shape `(n,)`, from 0 to 1: the part of the repeated touches whose
-            row is in a first tier of so many rows.
+            row is in a first tier of that number of rows.
         steps: Integer. Training steps.
         touches: Integer. Distinct ids of each step, summed over the steps.
         distinct: Integer. Rows, and so first touches; estimated if sampled.

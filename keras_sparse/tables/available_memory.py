@@ -12,7 +12,7 @@ _FILES = (
 
 
 def available_memory():
-    """Returns the bytes of memory that this process can still have, or `None` if nobody says.
+    """Returns the bytes of memory that this process can still have, or `None` if not known.
 
     They are what the system can give, or less where the process is in a container with a limit.
     """
@@ -21,7 +21,7 @@ def available_memory():
 
 
 def missing_memory(num_bytes):
-    """Returns what an error says where memory has no room for so many bytes; `None` if it has."""
+    """Returns what an error says where memory has no room for the bytes; `None` if it has."""
     available = available_memory()
     if available is None or num_bytes <= available:
         return None

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 
 import keras
 import tensorflow as tf
@@ -28,19 +29,10 @@ def copy_table(variable):
         for scope in scopes:
             stack.enter_context(keras.name_scope(scope))
         # Zeros cost nothing, and draw no seed.
-        copy = type(variable)(
-            variable.input_dim,
-            variable.output_dim,
-            "zeros",
-            out_of_range=variable.out_of_range,
-            storage=variable.storage if variable.is_dynamic else None,
-            admission=variable.admission,
-            eviction=variable.eviction,
-            trainable=variable.trainable,
-            name=name,
-            part=variable.part,
-            max_rows=variable.max_rows,
+        config = dataclasses.replace(
+            variable.config, initializer="zeros", seed=None, trainable=variable.trainable, name=name
         )
+        copy = type(variable)(**vars(config))
     copy.regularizer = variable.regularizer
     copy.take_initial_rows(variable)
     _copy_content(variable, copy)

@@ -2,26 +2,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
 from keras_sparse.native.lookup import refuse_strategies
 from keras_sparse.native.owner import Owner
 from keras_sparse.native.rows import evict_rows
-from keras_sparse.native.staging import STAGING_STATISTICS
-from keras_sparse.native.staging import staging_stats
-from keras_sparse.native.statistics import STATISTICS
-from keras_sparse.native.statistics import table_stats
-from keras_sparse.native.statistics import TIER_STATISTICS
-from keras_sparse.native.statistics import tier_stats
 from keras_sparse.native.tables import create_tables
 from keras_sparse.native.tables import set_filter
 from keras_sparse.native.tables import set_row_limit
 from keras_sparse.native.tables import set_rule
 from keras_sparse.native.tables import table_sizes
-from keras_sparse.storage.admission_filter import check_admission
-from keras_sparse.storage.eviction_policy import check_eviction
-from keras_sparse.storage.row_limit import check_row_limit
-from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.tables.gradient_anchor import make_gradient_anchor
 from keras_sparse.tables.initial_rows import InitialRows
@@ -29,9 +18,11 @@ from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import seeded
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.table_part import check_part
+from keras_sparse.tables.table_config import LAYER_OPTIONS
+from keras_sparse.tables.table_config import TableConfig
 from keras_sparse.tables.unsupported_operations import UnsupportedOperations
 from keras_sparse.tables.variable_rows import VariableRows
+from keras_sparse.tables.variable_statistics import variable_statistics
 
 
 class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
@@ -94,21 +85,28 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
         part=None,
         max_rows=None,
     ):
-        self.part = check_part(part, input_dim, output_dim)
-        if part is None:
-            input_dim = checks.positive_or_none(input_dim, "input_dim")
-        self.input_dim = input_dim  # the part may have no rows
-        self.output_dim = checks.positive(output_dim, "output_dim")
-        self.out_of_range = checks.one_of(out_of_range, ("error", "zero"), "out_of_range")
-        self.storage = check_storage(storage, input_dim) or StorageOption()
-        self.admission = check_admission(admission, input_dim)
-        self.eviction = check_eviction(eviction, input_dim)
-        self.max_rows = check_row_limit(max_rows, input_dim)
+        config = TableConfig(
+            input_dim,
+            output_dim,
+            initializer,
+            seed,
+            out_of_range,
+            storage,
+            admission,
+            eviction,
+            trainable,
+            name,
+            part,
+            max_rows,
+        )
         refuse_strategies("created")
-        seed = checks.integer_or_none(seed, "seed")
-        self.initializer = seeded(keras.initializers.get(initializer), seed)
+        self.config = config
+        for option in ("part", *LAYER_OPTIONS):
+            setattr(self, option, getattr(config, option))
+        self.storage = config.storage or StorageOption()
+        self.initializer = seeded(config.initializer, config.seed)
         # Of the whole table, as a file says them too.
-        self.initial_rows = self._describe_initial_rows(seed)
+        self.initial_rows = self._describe_initial_rows(config.seed)
         self.native = None
         self._owner = None
         self.rule = None
@@ -123,9 +121,9 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
             initializer=self.initializer,
             shape=(self.input_dim or 0, self.output_dim),
             dtype="float32",
-            trainable=checks.boolean(trainable, "trainable"),
+            trainable=config.trainable,
             autocast=False,
-            name=name,
+            name=config.name,
         )
 
     def _describe_initial_rows(self, seed):
@@ -224,20 +222,7 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
             `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
             updates that the used rows had missed.
         """
-        with tf.init_scope():
-            counts = table_stats([self])[0].numpy()
-            tiers, tier_counts = (tensor.numpy() for tensor in tier_stats(self))
-            staging = staging_stats([self])[0].numpy()
-        stats = dict(zip(STATISTICS, counts.tolist(), strict=True))
-        stats["waited_seconds"] = stats.pop("waited_ns") / 1e9
-        stats["tiers"] = {
-            tier.decode().upper(): dict(zip(TIER_STATISTICS, numbers, strict=True))
-            for tier, numbers in zip(tiers, tier_counts.tolist(), strict=True)
-        }
-        for of_tier in stats["tiers"].values():
-            of_tier["busy_seconds"] = of_tier.pop("busy_ns") / 1e9
-        stats["prefetch"] = _prefetch_stats(staging.tolist())
-        return stats
+        return variable_statistics(self)
 
     def evict(self, with_rows=False):
         """Lets go of the rows that the table's eviction policy names, in all tiers.
@@ -298,11 +283,3 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
     def __repr__(self):
         rows = "dynamic" if self.is_dynamic else self.input_dim
         return f"<EmbeddingVariable path={self.path}, shape=({rows}, {self.output_dim})>"
-
-
-def _prefetch_stats(numbers):
-    stats = dict(zip(STAGING_STATISTICS, numbers, strict=True))
-    for name in ("waited", "hidden"):
-        stats[f"{name}_seconds"] = stats.pop(f"{name}_ns") / 1e9
-    stats["staleness_mean"] = stats.pop("staleness_sum") / max(1, stats["used"])
-    return stats

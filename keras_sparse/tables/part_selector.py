@@ -1,5 +1,5 @@
 class PartSelector:
-    """Cuts what one part of a table takes out of what another one has saved.
+    """Cuts what one part of a table takes out of what another part has saved.
 
     Args:
         part: `TablePart` that takes.

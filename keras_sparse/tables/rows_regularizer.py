@@ -19,9 +19,9 @@ class RowsRegularizer:
     Args:
         regularizer: `keras.regularizers.Regularizer`, or another function of a float32 tensor of
             shape `(input_dim, output_dim)` that gives a scalar.
-        num_ranks: Integer. Of how many ranks one has the variable, a part of a table. The loss is
-            then so many times that of the part, so that its mean over ranks is that of the whole
-            table; its gradient is that of the part, as nobody averages it. Defaults to 1.
+        num_ranks: Integer. The ranks that have parts of the variable's table. The loss is that of
+            the part times this number, so that its mean over ranks is that of the whole table; its
+            gradient is that of the part, as it is not averaged. Defaults to 1.
     """
 
     def __init__(self, regularizer, num_ranks=1):

@@ -61,7 +61,7 @@ def test_the_first_delta_is_a_checkpoint(tmp_path):
 
 @functools.cache
 def content_of_uncut(seen, epoch):
-    """What three epochs make, and so many steps more at the begin of one."""
+    """What three epochs make, and `seen` steps more at the begin of one."""
     model = make_model()
     fit(model, epochs=epoch)
     if seen:

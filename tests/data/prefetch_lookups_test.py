@@ -128,7 +128,7 @@ def test_rows_from_before_new_weights_are_not_used():
 
 
 def wait_until_ready(layer, num_batches):
-    """Waits until the stage was given so many batches, and then a while for its work."""
+    """Waits until the stage was given `num_batches`, and then a while for its work."""
     while layer.stats()["prefetch"]["staged"] < num_batches:
         time.sleep(0.001)
     time.sleep(0.2)

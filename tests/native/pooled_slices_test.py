@@ -149,6 +149,8 @@ def test_an_update_refuses_gradients_of_another_width():
     table.set_rule("sgd", {})
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be of shape \(3, 1\)"):
         ops.apply_gradients([table], [IDS], [tf.ones((3, 2))], [[1.0]])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`output_grads` must be \(2, dim\)"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"`output_grads` must be of shape \(2, 1\)"
+    ):
         ops.apply_gradients([table], [IDS], [tf.ones((3, 1))], [[1.0]], [SPLITS], combiners=["sum"])
     assert not table.numpy().any()

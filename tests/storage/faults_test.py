@@ -25,7 +25,7 @@ NOBODY = 65534
 
 @contextlib.contextmanager
 def closed(folder, mode=0o555):
-    """To this user, who is nobody if root, a folder and those in it are of a mode.
+    """To this user, or to `nobody` in the place of root, a folder and those in it are of a mode.
 
     Args:
         folder: `pathlib.Path`.
@@ -128,7 +128,7 @@ def write(path, offset, data):
 
 
 def refuses(twins, key, words):
-    """Whoever needs the row of this key gets an error, and nobody else does."""
+    """A lookup that needs the row of this key is an error, and no other is."""
     with pytest.raises(tf.errors.DataLossError, match=words):
         twins.check()
     with pytest.raises(tf.errors.DataLossError, match=words):

@@ -70,7 +70,7 @@ def fit(model, callbacks=(), epochs=3):
 
 
 def content(model, chunk_rows=700):
-    """Everything in a model, to be compared with that of another one."""
+    """Everything in a model, to be compared with that of another model."""
     others = [v for v in model.variables if not isinstance(v, keras_sparse.EmbeddingVariable)]
     if getattr(model, "optimizer", None) is not None:
         others += model.optimizer.variables

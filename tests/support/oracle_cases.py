@@ -133,7 +133,7 @@ def make_weights(ids):
 
 
 def plain_rows(read, rows, kind, inputs):
-    """The rows of all ids of an input, as `read` gives them for ids of a table of so many rows."""
+    """The rows of all ids of an input, as `read` gives them for ids of a table of `rows` rows."""
     ids = inputs.values if isinstance(inputs, (tf.RaggedTensor, tf.SparseTensor)) else inputs
     if kind != "outside":
         return read(ids)

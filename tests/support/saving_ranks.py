@@ -25,7 +25,7 @@ KEYS = (np.arange(30) - 15) * (2**40 + 1)
 SIZES = [(40, 6), (30, 4), (5, 2), (24, 7)]
 NUM_DYNAMIC = 5
 INDEXES = 48  # rows of a table without a hash table, on any number of ranks
-# With the place of the table that has it: a filter of so many keys takes none for another.
+# With the place of the table that has it: at this size a filter takes no key for another.
 CBF, CBF_TABLE = keras_sparse.CBFFilter(4, 1000, 1e-6, "uint8"), len(SIZES) + 2
 # By number of ranks: each spreads the tables in another way, as does each model after another.
 OPTIONS = {

@@ -35,7 +35,7 @@ def run_with_mounts(script, folder, *arguments):
         pytest.skip("this user may not mount a small disk, not even in a namespace of their own")
     command = [*_OWN_MOUNTS, sys.executable, "-c", script, str(folder), *arguments]
     paths = [
-        *(str(_TESTS / name) for name in ("support", "saving", "saving/checkpoint", "storage")),
+        *(str(_TESTS / name) for name in ("support", "saving/checkpoint", "storage")),
         *filter(None, sys.path),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -17,7 +17,7 @@ def group(folder, limit, usage, names=("memory.max", "memory.current"), **stat):
 
 OF_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
 CASES = {
-    "nobody says": ({}, None),
+    "no answer": ({}, None),
     "system": (SYSTEM, 8192),
     "no limit": ({**VERSION_2, **group("/pods/mine", "max", 7)}, 8192),
     "limit": ({**VERSION_2, **group("/pods/mine", 5000, 1000)}, 4000),

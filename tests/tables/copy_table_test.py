@@ -1,4 +1,4 @@
-"""`copy.deepcopy` of a table, as of any variable, is another one with the same rows."""
+"""`copy.deepcopy` of a table, as of any variable, is a second table with the same rows."""
 
 import copy
 

@@ -25,7 +25,7 @@ class Exchange:
         is_trained: Function without arguments: whether any rank trains any of the tables.
         anchor: `EmbeddingVariable` that stands in for the tables of a rank that trains none of
             them, for gradients to arrive at there too. `None` where there are some.
-        name: String, another one for each exchange, the same on all ranks.
+        name: String, different for each exchange, the same on all ranks.
     """
 
     def __init__(self, layout, variables, pools, is_used, is_trained, anchor, name):

@@ -11,7 +11,7 @@ class ExchangeLayout:
         rank: Integer. This process.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as.
-        name: String, another one for each exchange, the same on all ranks.
+        name: String, different for each exchange, the same on all ranks.
     """
 
     def __init__(self, plan, rank, out_of_range, wire_dtype, name):

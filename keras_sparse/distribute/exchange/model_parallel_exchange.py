@@ -10,7 +10,7 @@ from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
 from keras_sparse.native.staging import collected_lookups
 
-# What a rank sends another one is counted in int32.
+# Horovod counts in int32 what one rank sends to another.
 _MOST_WORDS = 2**31 - 1
 
 # A header of BatchHeader in ops/core/exchange/batch_headers.h, and what it calls its faults.
@@ -31,7 +31,7 @@ class ModelParallelExchange:
         plan: `Plan` of static tables that are on one rank each, or cut by columns.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what vectors and gradients travel as.
-        name: String, another one for each exchange, the same on all ranks.
+        name: String, different for each exchange, the same on all ranks.
     """
 
     def __init__(self, plan, out_of_range, wire_dtype, name):

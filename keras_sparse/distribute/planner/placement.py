@@ -48,11 +48,12 @@ def plan_placement(
             `"auto"`: looks for the plan whose slowest rank is predicted to be fastest, and chooses
             the kind of each table that no threshold decides, within the memory budget; never
             slower than the other three by `cost_model`, if they fit. Defaults to `"basic"`.
-        column_slice_threshold: Integer, elements. A table is cut into as few slices of columns as
-            have at most so many, but no more than there are ranks or columns. Their widths differ
-            by one column at most. Slices of a table that come to the same rank become one. Defaults
-            to `None`: if fewer tables than ranks are left, those with the largest slices are cut
-            until each rank has one, or there is nothing left to cut; `"auto"` cuts as it sees fit.
+        column_slice_threshold: Integer, elements. A table above it is cut by columns into as few
+            slices as have no more, but not into more than there are ranks or columns. Their widths
+            differ by one column at most. Slices of a table that come to the same rank become one.
+            Defaults to `None`: if fewer tables than ranks are left, those with the largest slices
+            are cut until each rank has one, or there is nothing left to cut; `"auto"` cuts as it
+            sees fit.
         row_slice_threshold, data_parallel_threshold: Integers, elements. Default to `None`: no
             table is spread by rows or copied, but by `"auto"`.
         input_table_map: List of integers. Input `i` looks up in table `input_table_map[i]`.

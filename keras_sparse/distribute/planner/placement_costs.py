@@ -52,7 +52,7 @@ class PlacementCosts:
         return self._slices[num_columns]
 
     def columns_of(self, num_slices):
-        """Returns the widths of so many slices."""
+        """Returns the widths of `num_slices` slices."""
         return even_columns(self.table.width, num_slices)
 
     def mean_seconds(self, num_slices):

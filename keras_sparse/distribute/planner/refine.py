@@ -48,7 +48,7 @@ def _improve_slowest(book):
 
 
 def _place_anew(book, i):
-    """Gives table `i` its best placement, all others staying; says if that is another one."""
+    """Gives table `i` its best placement, all others staying; returns whether it has changed."""
     if book.options[i].fixed_kind is not None:
         return False
     before = book.score

@@ -14,7 +14,7 @@ class TableSpec:
     """The facts of an embedding table that a plan needs.
 
     Args:
-        name: String, another one for each table of a plan.
+        name: String, different for each table of a plan.
         rows: Integer, rows of a static table. `None` for a dynamic one, which has no size.
         width: Integer. Floats of a row.
         combiner: `"sum"`, `"mean"`, `"sqrtn"`, or `None` for a layer that gives the row of each id.
@@ -26,8 +26,8 @@ class TableSpec:
         trainable: Boolean. A table that is not trained has no slots, no gradients and no updates.
             Defaults to `True`.
         first_tier_bytes: Integer, or string such as `"2GB"`. Bytes of memory that a dynamic table
-            takes on each rank: `storage_size[0]` of its `StorageOption`. Defaults to `None`: nobody
-            knows, and a plan does not count them.
+            takes on each rank: `storage_size[0]` of its `StorageOption`. Defaults to `None`: not
+            known, and a plan does not count them.
 
     Raises:
         TypeError, ValueError: An argument of a wrong type or out of its range.

@@ -5,7 +5,7 @@ reads. So a name says whose call it is.
 
 Every rank must call the same ones under the same names. Inside of a `tf.function` Horovod knows
 them by these, and their order does not matter. Outside it knows no names: there ranks must call
-them in the same order too, or what one of them meant for one call arrives at another one.
+them in the same order too, or what a rank sends in one call arrives in another call.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ def alltoall(values, splits, name):
     Args:
         values: Tensor of shape `(n,)`: what goes to rank 0, then to rank 1, and so on.
         splits: int32 tensor of shape `(size,)`: how much of it goes to each.
-        name: String, another one for each exchange that may be under way at a time.
+        name: String, different for each exchange that may be under way at a time.
 
     Returns:
         `(received, received_splits)`: the same of what came, from rank 0, then from rank 1, and so
@@ -66,7 +66,7 @@ def _allreduce(tensors, op, name):
 
 
 def _not_constant(tensor):
-    """Returns the tensor plus a zero that nobody knows before a `tf.function` has its data.
+    """Returns the tensor plus a zero that is not known before a `tf.function` has its data.
 
     TensorFlow would do what is computed from constants alone once, when it prepares a function, and
     not at each step, where the other ranks wait for it. And what needs no data could begin in a
@@ -74,9 +74,9 @@ def _not_constant(tensor):
     """
     if tf.executing_eagerly():
         return tensor
-    # A random number, of which there is one only. TensorFlow lets random numbers alone in the order
-    # of a function's stateful ops; with another one this exchange would wait for those before it,
-    # for which a rank with another order may not have sent anything yet.
+    # A random number, as TensorFlow leaves random numbers out of the order of a function's stateful
+    # ops. With another stateful op this exchange would wait for those before it, for which a rank
+    # with another order may not have sent anything yet.
     with tf.device("CPU"), tf.control_dependencies(_data_of(tf.compat.v1.get_default_graph())):
         zero = tf.raw_ops.RandomUniformInt(
             shape=tf.zeros((0,), tf.int32), minval=0, maxval=1, seed=1, seed2=1
@@ -93,7 +93,7 @@ def _data_of(graph):
 def keep_alive(tensors):
     """Makes a `tf.function` compute tensors, read or not, where other ranks wait for this one.
 
-    A function leaves out what nobody reads, exchanges too: to TensorFlow they have no effect. It
+    A function leaves out what is not read, exchanges too: to TensorFlow they have no effect. It
     does keep assertions, and what they would show.
     """
     if not tf.executing_eagerly():

@@ -25,7 +25,7 @@ def errors_on_all_ranks(name):
         yield
     except Exception as error:
         failure = error
-    raise_on_all_ranks(failure, f"keras_sparse.together.{name}")
+    raise_on_all_ranks(failure, f"keras_sparse.errors_on_all_ranks.{name}")
 
 
 def raise_on_all_ranks(failure, name):

@@ -49,7 +49,7 @@ class Watch(ExchangeThread):
                     return
                 before = of_ranks
         except (tf.errors.OpError, ValueError):
-            return  # Horovod ends, with this rank or with another one
+            return  # Horovod ends, with this rank or with another
 
     def _gather(self, exchange, waits):
         """Returns what all ranks give."""

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import json
 
@@ -9,6 +10,7 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import with_seed
 from keras_sparse.tables.rows_regularizer import rows_regularizer
+from keras_sparse.tables.table_config import TableConfig
 
 # Layers are built in the same order on all ranks, so that these numbers are the same too.
 _numbers = itertools.count()
@@ -68,23 +70,18 @@ def _first_difference(plan, other):
 
 
 def _make_variable(plan, table, layer, seed):
-    spec, part = plan.tables[table], part_of_rank(plan, table, layer, rank())
-    kind = plan.placements[table].kind
-    variable = EmbeddingVariable(
-        part.num_rows,
-        part.num_columns,
-        with_seed(layer.embeddings_initializer, seed),
-        seed,
-        layer.out_of_range,
-        layer.storage,
-        layer.admission,
-        layer.eviction,
-        layer.trainable,
-        spec.name,
-        # A copy is a table like any other: what it is on all ranks is the optimizer's affair.
-        part=None if plan.num_ranks == 1 or kind == "data_parallel" else part,
-        max_rows=layer.max_rows,
+    config = dataclasses.replace(
+        TableConfig.of_layer(layer),
+        initializer=with_seed(layer.embeddings_initializer, seed),
+        seed=seed,
+        trainable=layer.trainable,
+        name=plan.tables[table].name,
     )
-    num_ranks = 1 if variable.part is None else plan.num_ranks
+    num_ranks = 1
+    # A copy is a table like any other: the optimizer alone keeps copies the same on all ranks.
+    if plan.num_ranks > 1 and plan.placements[table].kind != "data_parallel":
+        num_ranks = plan.num_ranks
+        config = config.of_part(part_of_rank(plan, table, layer, rank()))
+    variable = EmbeddingVariable(**vars(config))
     variable.regularizer = rows_regularizer(layer.embeddings_regularizer, num_ranks)
     return variable

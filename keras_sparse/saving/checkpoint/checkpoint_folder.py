@@ -72,7 +72,7 @@ class CheckpointFolder:
         return self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"
 
     def put_aside(self, path):
-        """Gives a damaged checkpoint a name that nobody looks for, and returns its new path."""
+        """Renames a damaged checkpoint, so that none is looked for there, and returns its path."""
         number = 0
         while (aside := path.with_name(f"{path.name}.damaged{number or ''}")).exists():
             number += 1

@@ -11,7 +11,7 @@ from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
-from keras_sparse.saving.checkpoint.table_entry import RowsPart
+from keras_sparse.saving.checkpoint.table_entry import RowsFile
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.folder_files import check_files
 from keras_sparse.saving.format.read_chunks import is_of_system
@@ -56,7 +56,7 @@ class CheckpointReader:
         for folder, manifest in self._chain:
             # A table that is new in a delta is complete there.
             for part in manifest.tables[index].parts if index < len(manifest.tables) else ():
-                if isinstance(part, RowsPart) and part.is_complete:
+                if isinstance(part, RowsFile) and part.is_complete:
                     parts.clear()
                 parts.append((folder, part))
         return parts
@@ -83,7 +83,7 @@ class CheckpointReader:
 
     def read_erased(self, folder, part):
         """Returns the keys whose rows go before those of a part come: int64, `(n,)`."""
-        if not isinstance(part, RowsPart) or part.erased[0] == 0:
+        if not isinstance(part, RowsFile) or part.erased[0] == 0:
             return np.zeros(0, np.int64)
         number, checksum = part.erased
         with _open(folder / part.file) as file:
@@ -106,7 +106,7 @@ class CheckpointReader:
                 all.
         """
         words = self.manifest.tables[index].record_words
-        if not isinstance(part, RowsPart):
+        if not isinstance(part, RowsFile):
             yield from _read_segment(folder, part, words)
             return
         with _open(folder / part.file) as file:

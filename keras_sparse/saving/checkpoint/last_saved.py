@@ -1,8 +1,8 @@
 import dataclasses
 import pathlib
 
-from keras_sparse.saving.checkpoint.table_entry import RowsPart
-from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+from keras_sparse.saving.checkpoint.table_entry import RowsFile
+from keras_sparse.saving.checkpoint.table_entry import SegmentFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,7 +13,7 @@ class LastSaved:
         folder: Path of the checkpoint or delta that the table was last saved to or loaded from.
         id: String, that of its manifest.
         index: Integer: the table's number there.
-        parts: Tuple of pairs of a folder and a `RowsPart` or `SegmentPart` there, in the order to
+        parts: Tuple of pairs of a folder and a `RowsFile` or `SegmentFile` there, in the order to
             read them in.
         is_linked: Boolean. Whether rows in SSD tiers are in none of the parts: each checkpoint
             links the segments they are in anew.
@@ -22,5 +22,5 @@ class LastSaved:
     folder: pathlib.Path
     id: str
     index: int
-    parts: tuple[tuple[pathlib.Path, RowsPart | SegmentPart], ...]
+    parts: tuple[tuple[pathlib.Path, RowsFile | SegmentFile], ...]
     is_linked: bool

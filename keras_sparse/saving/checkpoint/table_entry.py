@@ -9,7 +9,7 @@ _FIELDS_OF_RANKS = ("number", "part")
 
 
 @dataclasses.dataclass(frozen=True)
-class RowsPart:
+class RowsFile:
     """Rows of a table in a data file, which take the place of those there are.
 
     Args:
@@ -37,7 +37,7 @@ class RowsPart:
 
 
 @dataclasses.dataclass(frozen=True)
-class SegmentPart:
+class SegmentFile:
     """Rows of a table in a segment of an SSD tier.
 
     Args:
@@ -100,7 +100,7 @@ class TableEntry:
     keeps_ages: bool
     history: History
     initial_rows: InitialRows
-    parts: tuple[RowsPart | SegmentPart, ...]
+    parts: tuple[RowsFile | SegmentFile, ...]
     filter: FilterHeader | None
     group: str
     number: int | None = None  # the place of its table among those of the model; `None`: its own
@@ -114,8 +114,8 @@ class TableEntry:
         """
         fields = dataclasses.asdict(self)
         fields["initial_rows"] = self.initial_rows.saved_fields()
-        for part, saved_part in zip(self.parts, fields["parts"], strict=True):
-            saved_part["kind"] = _KINDS[type(part)]
+        for file, saved in zip(self.parts, fields["parts"], strict=True):
+            saved["kind"] = _KINDS[type(file)]
         for field in _FIELDS_OF_RANKS if is_of_one else ():
             del fields[field]
         return fields
@@ -127,7 +127,7 @@ class TableEntry:
         fields["initial_rows"] = InitialRows(**fields["initial_rows"])
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["history"] = History(**fields["history"])
-        fields["parts"] = tuple(_part(part) for part in fields["parts"])
+        fields["parts"] = tuple(_file(each) for each in fields["parts"])
         if fields["filter"] is not None:
             saved = fields["filter"]
             fields["filter"] = FilterHeader(saved["layout"], as_tuples(saved["chunks"]))
@@ -136,14 +136,14 @@ class TableEntry:
         return cls(**fields)
 
 
-_KINDS = {RowsPart: "rows", SegmentPart: "segment"}
-_CLASSES = {kind: part for part, kind in _KINDS.items()}
+_KINDS = {RowsFile: "rows", SegmentFile: "segment"}
+_CLASSES = {kind: file for file, kind in _KINDS.items()}
 
 
-def _part(fields):
+def _file(fields):
     fields = dict(fields)
-    part = _CLASSES[fields.pop("kind")]
-    return part(**{name: as_tuples(value) for name, value in fields.items()})
+    file_class = _CLASSES[fields.pop("kind")]
+    return file_class(**{name: as_tuples(value) for name, value in fields.items()})
 
 
 def as_tuples(value):

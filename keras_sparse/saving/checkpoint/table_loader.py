@@ -18,8 +18,8 @@ class TableLoader:
     """Loads one table, or what a variable has of it, of a checkpoint.
 
     A table with the rule of the saved one, and its constants, takes over the records as they lay,
-    and the rule's history: it goes on bit for bit as if it had never stopped. Another one is given
-    rows that have caught up, and slots if they are the same; so is one whose columns come from
+    and the rule's history: it goes on bit for bit as if it had never stopped. All others are given
+    rows that have caught up, and slots if they are the same; so are tables whose columns come from
     several ranks.
 
     Args:

@@ -9,8 +9,8 @@ from keras_sparse import ops
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_entry import History
-from keras_sparse.saving.checkpoint.table_entry import RowsPart
-from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+from keras_sparse.saving.checkpoint.table_entry import RowsFile
+from keras_sparse.saving.checkpoint.table_entry import SegmentFile
 from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
@@ -118,7 +118,7 @@ class TableWriter:
             chunks.append((len(keys), *checksums))
             self._progress.add(len(keys))
         erased = np.zeros(0, np.int64) if is_complete else self._erased_keys()
-        return RowsPart(
+        return RowsFile(
             self._data_file,
             self._group.name,
             is_complete,
@@ -160,7 +160,7 @@ class TableWriter:
                     path.unlink()
             return None
         paths, num_entries, alive = (tensor.numpy() for tensor in linked)
-        parts: list[SegmentPart] = []
+        parts: list[SegmentFile] = []
         begin = 0
         for path, number in zip(paths, num_entries.tolist(), strict=True):
             name = pathlib.Path(path.decode()).name
@@ -169,7 +169,7 @@ class TableWriter:
             checksum = self._put(dataset, alive[begin:end])
             alive_path = f"{self._group.name}/{dataset}"
             num_rows = int(np.unpackbits(alive[begin:end]).sum())
-            parts.append(SegmentPart(name, number, num_rows, self._data_file, alive_path, checksum))
+            parts.append(SegmentFile(name, number, num_rows, self._data_file, alive_path, checksum))
             begin = end
         return tuple(parts)
 
@@ -195,5 +195,5 @@ class TableWriter:
         if state is None or (state.is_linked and not is_linked):
             return False
         num_rows = sum(part.num_rows for _, part in state.parts)
-        copied = [part for _, part in state.parts if isinstance(part, RowsPart)]
+        copied = [part for _, part in state.parts if isinstance(part, RowsFile)]
         return len(copied) <= _MOST_PARTS and num_rows <= _MOST_OLD_SHARE * self._variable.num_rows

@@ -49,7 +49,7 @@ def remove_partial(folder, names):
 
 
 def _remove_unless_locked(folder):
-    # An error: it is locked, or has just gone, or nobody can tell, and it stays.
+    # After an error the folder stays: it is locked, or has just gone, or cannot be looked at.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -50,7 +50,7 @@ def _names(folder, last):
 
 
 def _move(folder, name, target):
-    """Puts a file in the place of another one, which a link may call by a name of its own."""
+    """Puts a file in the place of an older one, which a link may call by a name of its own."""
     for each in _names(folder, name):
         to = target if each == name else target.with_name(each)
         if to.exists():

@@ -16,7 +16,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int kMaxShardBits = 6;
-// So many counters that the shards of a filter hold nearly the same number of keys.
+// Enough counters for the shards of a filter to hold nearly the same number of keys.
 constexpr int64_t kLeastShardCounters = 4096;
 constexpr int kMaxHashes = 64;
 constexpr uint64_t kSecondHash = 0x9E3779B97F4A7C15ULL;
@@ -154,7 +154,7 @@ class CountingBloomFilter : public AdmissionFilter {
 template <typename Count>
 Status CreateFor(double filter_freq, int64_t num_counters, int num_hashes,
                  std::unique_ptr<AdmissionFilter>* filter) {
-  // Above 2^53 a double is no exact frequency, and no table has so many steps.
+  // Above 2^53 a double is no exact frequency, and no table has as many steps.
   const double most = std::min(static_cast<double>(std::numeric_limits<Count>::max()), 0x1p53);
   if (!(filter_freq >= 1 && filter_freq <= most) || filter_freq != std::floor(filter_freq)) {
     return InvalidArgument(

@@ -10,7 +10,7 @@ namespace {
 
 // Sets these draws apart from those of an initial row, which may have the same seed.
 constexpr uint32_t kSalt = 0x41646D69;
-// Any cut does: no key has anything to do with another one.
+// Any cut does: keys have nothing to do with each other.
 constexpr int kMaxPartitionBits = 30;
 
 // Entries 0 to 3 are the low and high words of the steps so far and of the seed.

@@ -15,7 +15,7 @@ constexpr int64_t kLargestSlab = int64_t{64} << 20;
 
 Status Arena::Allocate(int64_t bytes, char** piece) {
   const int64_t rounded = (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slabs_.empty() || used_of_last_slab_ + rounded > slabs_.back().bytes()) {
     int64_t slab_bytes = std::clamp(handed_out_ / 8, kSmallestSlab, kLargestSlab);
     if (slab_bytes >= kHugePageBytes) slab_bytes = slab_bytes / kHugePageBytes * kHugePageBytes;
@@ -31,12 +31,12 @@ Status Arena::Allocate(int64_t bytes, char** piece) {
 }
 
 int64_t Arena::bytes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return handed_out_;
 }
 
 void Arena::Clear() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   slabs_.clear();
   used_of_last_slab_ = 0;
   handed_out_ = 0;

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "ops/core/base/huge_buffer.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 
 namespace keras_sparse {
@@ -28,10 +28,10 @@ class Arena {
   void Clear();
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<HugeBuffer> slabs_;
-  int64_t used_of_last_slab_ = 0;
-  int64_t handed_out_ = 0;
+  mutable Mutex mutex_;
+  std::vector<HugeBuffer> slabs_ GUARDED_BY(mutex_);
+  int64_t used_of_last_slab_ GUARDED_BY(mutex_) = 0;
+  int64_t handed_out_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace keras_sparse

@@ -13,15 +13,16 @@
 namespace keras_sparse {
 namespace {
 
+Mutex shared_mutex;
+
 // A pool that is made when it is first asked for, and outlives the tables that static objects hold.
 struct SharedPool {
   const char* variable;
   int most_threads;
   int usual_threads;
-  BackgroundPool* pool = nullptr;
+  BackgroundPool* pool GUARDED_BY(shared_mutex) = nullptr;
 };
 
-std::mutex shared_mutex;
 SharedPool eviction = {"KERAS_SPARSE_EVICTION_THREADS", 64, 1};
 SharedPool compaction = {"KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION", 1, 0};
 
@@ -29,7 +30,7 @@ Status Get(SharedPool* shared, BackgroundPool** pool) {
   int num_threads = 0;
   KERAS_SPARSE_RETURN_IF_ERROR(
       ReadEnvironment(shared->variable, shared->most_threads, shared->usual_threads, &num_threads));
-  std::lock_guard<std::mutex> lock(shared_mutex);
+  const MutexLock lock(shared_mutex);
   *pool = nullptr;
   if (num_threads == 0) return Status::Ok();
   // In a process that was forked from another one, that one's pool has no threads.
@@ -46,7 +47,7 @@ Status BackgroundPool::ForEviction(BackgroundPool** pool) { return Get(&eviction
 Status BackgroundPool::ForCompaction(BackgroundPool** pool) { return Get(&compaction, pool); }
 
 void BackgroundPool::StopAll() {
-  std::lock_guard<std::mutex> lock(shared_mutex);
+  const MutexLock lock(shared_mutex);
   for (const SharedPool* shared : {&eviction, &compaction}) {
     if (shared->pool != nullptr) shared->pool->Stop();
   }
@@ -57,16 +58,16 @@ BackgroundPool::BackgroundPool(int num_threads) : process_(::getpid()), num_thre
 bool BackgroundPool::IsHere() const { return process_ == ::getpid(); }
 
 void BackgroundPool::AddThreadsUpTo(int num_threads) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   num_threads_ = std::max(num_threads_, num_threads);
 }
 
 bool BackgroundPool::Schedule(std::function<void()> task, std::function<void()> drop) {
   if (!IsHere()) return false;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopped_ || !HasThreads()) return false;
   tasks_.push_back({std::move(task), std::move(drop)});
-  work_.notify_one();
+  work_.NotifyOne();
   return true;
 }
 
@@ -86,26 +87,25 @@ void BackgroundPool::Stop() {
   std::vector<std::thread> threads;
   std::deque<Task> dropped;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     threads.swap(threads_);
     dropped.swap(tasks_);
   }
-  work_.notify_all();
+  work_.NotifyAll();
   for (std::thread& thread : threads) thread.join();
   for (const Task& each : dropped) each.drop();
 }
 
 void BackgroundPool::Work() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stopped_ || !tasks_.empty(); });
+    while (!stopped_ && tasks_.empty()) work_.Wait(mutex_);
     if (stopped_) return;
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
-    lock.unlock();
+    const MutexUnlock unlock(mutex_);
     task.task();
-    lock.lock();
   }
 }
 
@@ -113,12 +113,12 @@ struct BackgroundTask::State {
   BackgroundPool* pool;
   std::function<bool()> run;
   std::function<void()> on_stop;
-  std::mutex mutex;
-  std::condition_variable stopped_running;
-  bool is_pending = false;  // handed over, or being run
-  bool is_running = false;
-  bool is_wanted = false;  // again, since this run began
-  bool has_ended = false;
+  Mutex mutex;
+  ConditionVariable stopped_running;
+  bool is_pending GUARDED_BY(mutex) = false;  // handed over, or being run
+  bool is_running GUARDED_BY(mutex) = false;
+  bool is_wanted GUARDED_BY(mutex) = false;  // again, since this run began
+  bool has_ended GUARDED_BY(mutex) = false;
 };
 
 BackgroundTask::BackgroundTask(BackgroundPool* pool, std::function<bool()> run,
@@ -131,14 +131,14 @@ BackgroundTask::BackgroundTask(BackgroundPool* pool, std::function<bool()> run,
 
 BackgroundTask::~BackgroundTask() {
   if (!state_->pool->IsHere()) return;  // whoever was running it is in another process
-  std::unique_lock<std::mutex> lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->has_ended = true;
-  state_->stopped_running.wait(lock, [this] { return !state_->is_running; });
+  while (state_->is_running) state_->stopped_running.Wait(state_->mutex);
 }
 
 void BackgroundTask::Schedule() {
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->is_wanted = true;
     if (state_->is_pending) return;
     state_->is_pending = true;
@@ -161,20 +161,22 @@ void BackgroundTask::Drop(State* state) {
     state->on_stop();
     return false;
   });
-  std::lock_guard<std::mutex> lock(state->mutex);
+  const MutexLock lock(state->mutex);
   state->is_pending = false;
 }
 
 bool BackgroundTask::Run(State* state, const std::function<bool()>& run) {
-  std::unique_lock<std::mutex> lock(state->mutex);
+  const MutexLock lock(state->mutex);
   if (state->has_ended) return false;
   state->is_running = true;
   state->is_wanted = false;
-  lock.unlock();
-  const bool again = run();
-  lock.lock();
+  bool again = false;
+  {
+    const MutexUnlock unlock(state->mutex);
+    again = run();
+  }
   state->is_running = false;
-  state->stopped_running.notify_all();
+  state->stopped_running.NotifyAll();
   state->is_pending = !state->has_ended && (again || state->is_wanted);
   return state->is_pending;
 }

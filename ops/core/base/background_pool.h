@@ -2,16 +2,15 @@
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_BACKGROUND_POOL_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_BACKGROUND_POOL_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 
 namespace keras_sparse {
@@ -54,16 +53,16 @@ class BackgroundPool {
   };
 
   // Starts the threads, if they are not there.
-  bool HasThreads();
+  bool HasThreads() REQUIRES(mutex_);
   void Work();
 
   const int64_t process_;
-  std::mutex mutex_;
-  std::condition_variable work_;
-  int num_threads_;
-  std::deque<Task> tasks_;
-  std::vector<std::thread> threads_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  ConditionVariable work_;
+  int num_threads_ GUARDED_BY(mutex_);
+  std::deque<Task> tasks_ GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
+  bool stopped_ GUARDED_BY(mutex_) = false;
 };
 
 // What one object has done by a pool: one run at a time, and none once it has ended.

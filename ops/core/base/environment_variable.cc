@@ -11,7 +11,7 @@ Status ReadEnvironment(const char* variable, int most, int usual, int* value) {
   const std::string text = set == nullptr ? "" : set;
   if (text.empty()) return Status::Ok();
   if (text.size() <= 2 && text.find_first_not_of("0123456789") == std::string::npos) {
-    *value = std::atoi(set);
+    *value = std::stoi(text);
     if (*value <= most) return Status::Ok();
   }
   return InvalidArgument("the environment variable " + std::string(variable) +

@@ -14,8 +14,8 @@ namespace keras_sparse {
 namespace {
 
 int64_t PageBytes() {
-  static const int64_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
+  static const int64_t kBytes = sysconf(_SC_PAGESIZE);
+  return kBytes;
 }
 
 // Memory and swap.

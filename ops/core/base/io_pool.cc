@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "ops/core/base/per_process.h"
 
 namespace keras_sparse {
 namespace {
 
-constexpr int kThreads = 32;
+constexpr size_t kThreads = 32;
 // A run is long enough that taking it costs little beside its reads.
 constexpr size_t kRunTasks = 16;
 // Fewer tasks than this are not worth waking anyone.
@@ -18,10 +19,10 @@ constexpr size_t kLeastTasks = 8;
 
 IoPool::~IoPool() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  work_.notify_all();
+  work_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -34,33 +35,33 @@ Status IoPool::Run(size_t n, const std::function<Status(size_t)>& task) {
   batch.size = n;
   batch.unfinished = n;
   batch.first_failed = n;
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (n >= kLeastTasks && threads_.empty()) Start();
   batches_.push_back(&batch);
-  if (n >= kLeastTasks) work_.notify_all();
-  while (batch.next < n) DoRun(&batch, &lock);
-  done_.wait(lock, [&] { return batch.unfinished == 0; });
+  if (n >= kLeastTasks) work_.NotifyAll();
+  while (batch.next < n) DoRun(&batch);
+  while (batch.unfinished > 0) done_.Wait(mutex_);
   return batch.status;
 }
 
 void IoPool::Start() {
   try {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
+    for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
     // The system gives no more. Callers do what nobody else does.
   }
 }
 
 void IoPool::Work() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stopping_ || !batches_.empty(); });
+    while (!stopping_ && batches_.empty()) work_.Wait(mutex_);
     if (batches_.empty()) return;
-    DoRun(batches_.front(), &lock);
+    DoRun(batches_.front());
   }
 }
 
-void IoPool::DoRun(Batch* batch, std::unique_lock<std::mutex>* lock) {
+void IoPool::DoRun(Batch* batch) {
   const size_t begin = batch->next;
   // Short runs towards the end, so that all threads end together.
   const size_t left = batch->size - begin;
@@ -69,22 +70,23 @@ void IoPool::DoRun(Batch* batch, std::unique_lock<std::mutex>* lock) {
   if (end == batch->size) {
     batches_.erase(std::find(batches_.begin(), batches_.end(), batch));
   }
-  lock->unlock();
   size_t failed = end;
   Status status;
-  for (size_t i = begin; i < end; ++i) {
-    const Status done = (*batch->task)(i);
-    if (done.ok() || failed != end) continue;
-    failed = i;
-    status = done;
+  {
+    const MutexUnlock unlock(mutex_);
+    for (size_t i = begin; i < end; ++i) {
+      const Status done = (*batch->task)(i);
+      if (done.ok() || failed != end) continue;
+      failed = i;
+      status = done;
+    }
   }
-  lock->lock();
   if (failed != end && failed < batch->first_failed) {
     batch->first_failed = failed;
-    batch->status = status;
+    batch->status = std::move(status);
   }
   batch->unfinished -= end - begin;
-  if (batch->unfinished == 0) done_.notify_all();
+  if (batch->unfinished == 0) done_.NotifyAll();
 }
 
 }  // namespace keras_sparse

@@ -2,14 +2,13 @@
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_IO_POOL_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_IO_POOL_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 
 namespace keras_sparse {
@@ -33,7 +32,7 @@ class IoPool {
   Status Run(size_t n, const std::function<Status(size_t)>& task);
 
  private:
-  // The tasks of one caller, given out in runs.
+  // The tasks of one caller, given out in runs. It changes under mutex_.
   struct Batch {
     const std::function<Status(size_t)>* task;
     size_t size;
@@ -43,17 +42,17 @@ class IoPool {
     Status status;
   };
 
-  void Start();
+  void Start() REQUIRES(mutex_);
   void Work();
   // Does one run of a batch, with the lock given back meanwhile.
-  void DoRun(Batch* batch, std::unique_lock<std::mutex>* lock);
+  void DoRun(Batch* batch) REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable done_;
-  std::vector<Batch*> batches_;  // with tasks to give out
-  std::vector<std::thread> threads_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  ConditionVariable work_;
+  ConditionVariable done_;
+  std::vector<Batch*> batches_ GUARDED_BY(mutex_);  // with tasks to give out
+  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace keras_sparse

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 
 namespace keras_sparse {
@@ -30,14 +30,14 @@ class Registry {
   // False if there is one of this name.
   bool Add(const std::string& name, Factory factory, std::vector<std::string> constant_names = {}) {
     std::sort(constant_names.begin(), constant_names.end());
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return entries_.emplace(name, Entry{factory, std::move(constant_names)}).second;
   }
 
   // InvalidArgument if there is none of this name, or the constants are not those it registered.
   Status Find(const std::string& name, Factory* factory,
               const std::map<std::string, double>& constants = {}) const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = entries_.find(name);
     if (found == entries_.end()) {
       return InvalidArgument(what_ + " must be one of " + Quoted(entries_) +
@@ -61,9 +61,9 @@ class Registry {
     std::vector<std::string> constant_names;  // in order
   };
 
-  static const std::string& NameOf(const std::string& name) { return name; }
+  static std::string NameOf(const std::string& name) { return name; }
   template <typename Pair>
-  static const std::string& NameOf(const Pair& pair) {
+  static std::string NameOf(const Pair& pair) {
     return pair.first;
   }
 
@@ -78,8 +78,8 @@ class Registry {
   const std::string what_;
   const std::string constants_;
   const std::string received_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Entry> entries_;  // GUARDED_BY(mutex_)
+  mutable Mutex mutex_;
+  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -17,19 +17,19 @@ constexpr std::chrono::seconds kMostPatience{2};
 }  // namespace
 
 StepClock::Waiting::Waiting(std::shared_ptr<StepClock> clock) : clock_(std::move(clock)) {
-  std::lock_guard<std::mutex> lock(clock_->mutex_);
+  const MutexLock lock(clock_->mutex_);
   if (clock_->num_waiting_++ == 0) clock_->since_ = Clock::now();
 }
 
 StepClock::Waiting::~Waiting() {
-  std::lock_guard<std::mutex> lock(clock_->mutex_);
+  const MutexLock lock(clock_->mutex_);
   if (--clock_->num_waiting_ > 0) return;
   const Clock::duration waited = Clock::now() - clock_->since_;
   clock_->usual_ += (waited - clock_->usual_) / kNumRemembered;
 }
 
 bool StepClock::HasWaitedBeyond(std::chrono::milliseconds patience) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const Clock::duration most =
       std::min<Clock::duration>(patience + kUsualTimes * usual_, kMostPatience);
   return num_waiting_ > 0 && Clock::now() - since_ >= most;
@@ -40,10 +40,10 @@ PrefetchRounds::PrefetchRounds(size_t num_ranks, size_t rank,
     : rank_(rank), clock_(std::move(clock)), ahead_by_(num_ranks, 0) {}
 
 Status PrefetchRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   lookup_ = std::move(lookup);
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return lookup_ == nullptr || is_closed_ || !failure_.ok(); });
+  changed_.NotifyAll();
+  while (lookup_ != nullptr && !is_closed_ && failure_.ok()) changed_.Wait(mutex_);
   *round = lookup_ == nullptr ? lookup_round_ : -1;
   const bool is_done = lookup_ == nullptr;
   lookup_ = nullptr;
@@ -52,14 +52,14 @@ Status PrefetchRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round)
 
 void PrefetchRounds::Close() {
   std::map<int64_t, std::shared_ptr<Content>> contents;  // go after the lock
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   is_closed_ = true;
   contents_.swap(contents);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 PrefetchRounds::Turn PrefetchRounds::Next() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
     Turn turn;
     turn.is_over = !failure_.ok();
@@ -71,18 +71,18 @@ PrefetchRounds::Turn PrefetchRounds::Next() {
     }
     turn.lookup = lookup_;
     if (lookup_ != nullptr || clock_->HasWaitedBeyond(kPatience)) return turn;
-    changed_.wait_for(lock, kPatience);
+    changed_.WaitFor(mutex_, kPatience);
   }
 }
 
 void PrefetchRounds::End(std::shared_ptr<Content> content) {
   std::shared_ptr<Content> dropped;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const int64_t round = next_round_++;
   if (lookup_ != nullptr && lookup_ == content) {
     lookup_round_ = round;
     lookup_ = nullptr;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   if (is_closed_) return;
   contents_.emplace(round, std::move(content));
@@ -93,24 +93,25 @@ void PrefetchRounds::End(std::shared_ptr<Content> content) {
 }
 
 void PrefetchRounds::Fail(const Status& status) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   failure_ = status;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 uint32_t PrefetchRounds::Expectation::checksum() const {
   std::vector<int64_t> beyond_first;
+  beyond_first.reserve(rounds.size());
   for (const int64_t round : rounds) beyond_first.push_back(round - rounds.front());
   return Crc32c(beyond_first.data(), beyond_first.size() * sizeof(int64_t));
 }
 
 void PrefetchRounds::KeepAtLeast(size_t num_rounds) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   max_rounds_ = std::max(max_rounds_, num_rounds);
 }
 
 PrefetchRounds::Expectation PrefetchRounds::Expect(int64_t round) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   Expectation expected;
   for (const int64_t ahead_by : ahead_by_) {
     const auto found = contents_.find(round + ahead_by);
@@ -122,13 +123,13 @@ PrefetchRounds::Expectation PrefetchRounds::Expect(int64_t round) const {
 
 void PrefetchRounds::MarkUsed(const std::vector<int64_t>& rounds) {
   std::vector<std::shared_ptr<Content>> dropped;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t r = 0; r < rounds.size(); ++r) ahead_by_[r] = rounds[r] - rounds[rank_];
   // Steps see what is made good later, as lookups that have had their rounds come before.
   const int64_t num_behind = *std::max_element(ahead_by_.begin(), ahead_by_.end());
   num_left_out_ += std::max<int64_t>(0, num_behind - num_behind_);
   num_behind_ = num_behind;
-  changed_.notify_all();
+  changed_.NotifyAll();
   const int64_t first = *std::min_element(rounds.begin(), rounds.end());
   while (!contents_.empty() && contents_.begin()->first <= first) {
     dropped.push_back(std::move(contents_.begin()->second));

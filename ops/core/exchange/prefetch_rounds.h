@@ -3,14 +3,13 @@
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_PREFETCH_ROUNDS_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 
 namespace keras_sparse {
@@ -38,10 +37,10 @@ class StepClock {
  private:
   using Clock = std::chrono::steady_clock;
 
-  mutable std::mutex mutex_;
-  int64_t num_waiting_ = 0;
-  Clock::time_point since_;
-  Clock::duration usual_{};  // how long steps wait
+  mutable Mutex mutex_;
+  int64_t num_waiting_ GUARDED_BY(mutex_) = 0;
+  Clock::time_point since_ GUARDED_BY(mutex_);
+  Clock::duration usual_ GUARDED_BY(mutex_){};  // how long steps wait
 };
 
 // One rank's side of the rounds of a stage. In a round every rank sends every other one what it
@@ -114,18 +113,21 @@ class PrefetchRounds {
   const size_t rank_;
   const std::shared_ptr<const StepClock> clock_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<Content> lookup_;  // handed in, and its round is not over
-  int64_t lookup_round_ = -1;        // of the last one that is over
-  int64_t next_round_ = 0;
-  size_t max_rounds_ = 0;
-  std::map<int64_t, std::shared_ptr<Content>> contents_;  // by round
-  std::vector<int64_t> ahead_by_;  // (num_ranks) rounds that a rank's lookup is beyond this one's
-  int64_t num_behind_ = 0;         // rounds that this one is behind the first, and makes good
-  int64_t num_left_out_ = 0;       // rounds to take part in without a lookup, for that
-  Status failure_;
-  bool is_closed_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::shared_ptr<Content> lookup_ GUARDED_BY(mutex_);  // handed in, and its round is not over
+  int64_t lookup_round_ GUARDED_BY(mutex_) = -1;        // of the last one that is over
+  int64_t next_round_ GUARDED_BY(mutex_) = 0;
+  size_t max_rounds_ GUARDED_BY(mutex_) = 0;
+  std::map<int64_t, std::shared_ptr<Content>> contents_ GUARDED_BY(mutex_);  // by round
+  // (num_ranks) Rounds that a rank's lookup is beyond this one's.
+  std::vector<int64_t> ahead_by_ GUARDED_BY(mutex_);
+  // Rounds that this one is behind the first, and makes good.
+  int64_t num_behind_ GUARDED_BY(mutex_) = 0;
+  // Rounds to take part in without a lookup, for that.
+  int64_t num_left_out_ GUARDED_BY(mutex_) = 0;
+  Status failure_ GUARDED_BY(mutex_);
+  bool is_closed_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace keras_sparse

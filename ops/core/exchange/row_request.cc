@@ -134,6 +134,7 @@ void RowRequest::JoinIds() {
 
 void RowRequest::FindDistinct(Executor* executor) {
   std::vector<IdList> lists;
+  lists.reserve(tables_.size());
   for (const Table& table : tables_) lists.push_back({table.ids, table.num_ids, kMaxPartitionBits});
   const DistinctIds distinct(lists, executor);
   for (size_t t = 0; t < tables_.size(); ++t) {
@@ -170,6 +171,7 @@ void RowRequest::ChooseForm(size_t t) {
   if (std::none_of(table.inputs.begin(), table.inputs.end(), may_pool)) return;
   // How many rows each input would add to those that the inputs before it ask for.
   std::vector<int64_t> ends;
+  ends.reserve(table.inputs.size());
   for (const size_t i : table.inputs)
     ends.push_back(inputs_[i].first_id + requests_[i].bags.num_ids);
   std::vector<int64_t> added(table.inputs.size());

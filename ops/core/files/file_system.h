@@ -64,7 +64,7 @@ class FileSystem {
   class Lock {
    public:
     virtual ~Lock() = default;
-    // Whether the file is where it was. Without it the lock keeps nobody out.
+    // Returns whether the file is where it was. If it is not, the lock keeps no process out.
     virtual bool IsInPlace() const = 0;
   };
   virtual Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) = 0;

@@ -6,12 +6,12 @@
 #include <array>
 #include <cstdio>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "ops/core/base/background_pool.h"
+#include "ops/core/base/mutex.h"
 
 namespace keras_sparse {
 namespace {
@@ -40,9 +40,9 @@ Status NoPlaceForFiles(const Status& status) {
 }
 
 // Of all paths in use, and of making and ending their roots.
-std::mutex* Mutex() {
-  static auto* mutex = new std::mutex();
-  return mutex;
+Mutex& RootsMutex() {
+  static auto* mutex = new Mutex();
+  return *mutex;
 }
 
 }  // namespace
@@ -53,24 +53,25 @@ struct StorageFolder::Root {
   const std::string path;
   const bool is_made;     // and not a folder that was there
   const int64_t process;  // a child that is forked from it must leave the files alone
-  std::unique_ptr<FileSystem::Lock> lock = nullptr;
-  bool is_clear = false;  // of what others have left, since it was locked
-  bool is_gone = false;
-  int64_t num_made = 0;
-  std::set<std::string> folders = {};  // of the tables
+  std::unique_ptr<FileSystem::Lock> lock GUARDED_BY(RootsMutex()) = nullptr;
+  // Of what others have left, since it was locked.
+  bool is_clear GUARDED_BY(RootsMutex()) = false;
+  bool is_gone GUARDED_BY(RootsMutex()) = false;
+  int64_t num_made GUARDED_BY(RootsMutex()) = 0;
+  std::set<std::string> folders GUARDED_BY(RootsMutex()) = {};  // of the tables
 
   // Who removes the path under the process lets others have it: then it is taken anew, and what
   // they have left there goes.
-  Status HoldLock();
-  Status MakeFolder(std::string* folder);
+  Status HoldLock() REQUIRES(RootsMutex());
+  Status MakeFolder(std::string* folder) REQUIRES(RootsMutex());
   // The marker stays with a folder that cannot be removed, for the next process to do it.
-  Status RemoveFolder(const std::string& folder);
+  Status RemoveFolder(const std::string& folder) REQUIRES(RootsMutex());
   // Leaves the path to others.
-  void Leave();
+  void Leave() REQUIRES(RootsMutex());
   // Forked children would hold the locks, too, and for longer than this process where it is killed.
   static void UnlockInChildren();
 
-  static std::map<std::string, std::shared_ptr<Root>>& All() {
+  static std::map<std::string, std::shared_ptr<Root>>& All() REQUIRES(RootsMutex()) {
     static auto* roots = new std::map<std::string, std::shared_ptr<Root>>();
     return *roots;
   }
@@ -91,7 +92,7 @@ const RemoveFoldersAtExit kRemoveFoldersAtExit;
 }  // namespace
 
 void StorageFolder::RemoveAll() {
-  std::lock_guard<std::mutex> one_at_a_time(*Mutex());
+  const MutexLock one_at_a_time(RootsMutex());
   for (const auto& [_, root] : Root::All()) {
     if (root->process != ::getpid()) continue;
     if (root->HoldLock().ok()) {
@@ -154,10 +155,11 @@ void StorageFolder::Root::Leave() {
 
 void StorageFolder::Root::UnlockInChildren() {
   static const int kIsRegistered =
-      ::pthread_atfork([] { Mutex()->lock(); }, [] { Mutex()->unlock(); },
-                       [] {
+      ::pthread_atfork([]() ACQUIRE(RootsMutex()) { RootsMutex().lock(); },
+                       []() RELEASE(RootsMutex()) { RootsMutex().unlock(); },
+                       []() RELEASE(RootsMutex()) {
                          for (const auto& [_, root] : All()) root->lock.reset();
-                         Mutex()->unlock();
+                         RootsMutex().unlock();
                        });
   (void)kIsRegistered;
 }
@@ -165,7 +167,7 @@ void StorageFolder::Root::UnlockInChildren() {
 Status StorageFolder::Make(FileSystem* file_system, const std::string& storage_path,
                            std::unique_ptr<StorageFolder>* folder) {
   Root::UnlockInChildren();
-  std::lock_guard<std::mutex> one_at_a_time(*Mutex());
+  const MutexLock one_at_a_time(RootsMutex());
   std::string resolved;
   const bool is_there = file_system->Resolve(storage_path, &resolved).ok();
   Status status = file_system->MakeFolder(storage_path);
@@ -192,7 +194,7 @@ Status StorageFolder::Make(FileSystem* file_system, const std::string& storage_p
 }
 
 StorageFolder::~StorageFolder() {
-  std::lock_guard<std::mutex> one_at_a_time(*Mutex());
+  const MutexLock one_at_a_time(RootsMutex());
   if (root_->process != ::getpid() || root_->is_gone) return;
   // What cannot be removed now is removed by the next process that locks the path.
   if (root_->HoldLock().ok()) (void)root_->RemoveFolder(path_);

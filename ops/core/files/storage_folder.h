@@ -19,7 +19,7 @@ namespace keras_sparse {
 // A process locks a storage path with its first table there. What it finds below it in folders of
 // tables was left behind by a process that was killed, and is removed: in those that have a marker
 // beside them, as a folder of such a name may be the user's. Where the path has been
-// removed under the process and another one has it since, the files there are that one's.
+// removed under the process and another process has made it anew, the files there are that one's.
 //
 // Thread safety: Make and the destructor may be called from any thread.
 class StorageFolder {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "ops/core/base/bytes.h"
 #include "ops/core/base/hash.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
@@ -255,7 +255,7 @@ bool HashTier::Erase(int64_t key) {
 Status HashTier::Relayout(const RecordLayout& layout, int64_t step, Executor* executor) {
   HashTier laid_out(layout, limit_);
   laid_out.now_ = now_;
-  std::mutex mutex;
+  Mutex mutex;
   Status status;
   executor->ParallelFor(static_cast<int64_t>(shards_.size()), 1000 * (1 + num_rows() / 64),
                         [&](int64_t begin, int64_t end) {
@@ -270,7 +270,7 @@ Status HashTier::Relayout(const RecordLayout& layout, int64_t step, Executor* ex
                               uint32_t row = 0;
                               const Status allocated = laid_out.Allocate(&to, &row);
                               if (!allocated.ok()) {
-                                std::lock_guard<std::mutex> lock(mutex);
+                                const MutexLock lock(mutex);
                                 status = allocated;
                                 return;
                               }

@@ -20,6 +20,7 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
   auto result = std::make_unique<GradientMerger>();
   result->gradients_ = gradients;
   std::vector<IdList> lists;
+  lists.reserve(gradients.size());
   for (const OutputGradient& gradient : gradients) {
     KERAS_SPARSE_RETURN_IF_ERROR(gradient.bags.Check());
   }

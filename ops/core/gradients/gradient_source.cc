@@ -74,7 +74,7 @@ GradientSource::GradientSource(const OutputGradient& gradient)
   const Bags& bags = gradient.bags;
   if (bags.combiner == Combiner::kNone) return;
   const auto num_ids = static_cast<size_t>(bags.num_ids);
-  // Not vectors: nobody needs the zeros.
+  // Not vectors, which would write zeros first.
   bag_of_.reset(new uint32_t[num_ids]);
   if (bags.weights != nullptr || bags.combiner != Combiner::kSum) {
     coefficients_.reset(new float[num_ids]);

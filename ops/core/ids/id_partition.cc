@@ -85,7 +85,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
       partition.begin_.push_back(lists[l].num_ids);
       continue;
     }
-    // Not vectors: nobody needs the zeros.
+    // Not vectors, which would write zeros first.
     partition.owned_ids_.reset(new int64_t[num_ids]);
     partition.owned_positions_.reset(new uint32_t[num_ids]);
     partition.ids_ = partition.owned_ids_.get();

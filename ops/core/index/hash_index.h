@@ -113,7 +113,7 @@ class HashIndex {
  private:
   static constexpr uint32_t kBucketSlots = 5;
   static constexpr uint32_t kMaxBuckets = 512;
-  // One erased key in so many was of a bucket that has overflowed, about.
+  // About one erased key in `kErasedPerSlot` was of a bucket that has overflowed.
   static constexpr uint32_t kErasedPerSlot = 4;
 
   struct alignas(kCacheLineBytes) Bucket {

@@ -19,8 +19,8 @@ namespace keras_sparse {
 // growing a tenth at a time: an entry of 12 bytes takes 15.6 at most. A copy of one shard in its
 // new size is all that growing needs besides.
 //
-// An entry holds its place, which is the hash times a secret, so that nobody can choose keys that
-// all belong in one run: the key follows from it. Products with an odd number are universal in
+// An entry holds its place, which is the hash times a secret, so that no caller can choose keys
+// that all belong in one run: the key follows from it. Products with an odd number are universal in
 // their top bits (Dietzfelbinger et al., 1997). Every place is a key's: an empty slot is one with a
 // count of 0.
 //

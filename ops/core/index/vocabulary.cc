@@ -1,6 +1,5 @@
 #include "ops/core/index/vocabulary.h"
 
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -21,12 +20,12 @@ Vocabulary::Vocabulary(int64_t max_tokens)
     : max_tokens_(max_tokens), index_(/*skip_bits=*/0), counts_(1, 0) {}
 
 int64_t Vocabulary::size() const {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return static_cast<int64_t>(keys_.size());
 }
 
 void Vocabulary::Find(const int64_t* keys, int64_t n, int64_t* tokens) const {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     index_.PrefetchAhead(keys, n, i);
     tokens[i] = TokenOf(index_, keys[i]);
@@ -34,7 +33,7 @@ void Vocabulary::Find(const int64_t* keys, int64_t n, int64_t* tokens) const {
 }
 
 void Vocabulary::Add(const int64_t* keys, int64_t n, bool counts, int64_t* tokens) {
-  const std::lock_guard<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     index_.PrefetchAhead(keys, n, i);
     int64_t token = TokenOf(index_, keys[i]);
@@ -50,7 +49,7 @@ void Vocabulary::Add(const int64_t* keys, int64_t n, bool counts, int64_t* token
 }
 
 void Vocabulary::Export(std::vector<int64_t>* keys, std::vector<int64_t>* counts) const {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   keys->insert(keys->end(), keys_.begin(), keys_.end());
   counts->insert(counts->end(), counts_.begin(), counts_.end());
 }
@@ -73,7 +72,7 @@ Status Vocabulary::Import(const int64_t* keys, int64_t n, const int64_t* counts)
     return InvalidArgument("counts of a vocabulary must be at least 0. Received: " +
                            std::to_string(counts[i]) + " at " + std::to_string(i));
   }
-  const std::lock_guard<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   index_ = std::move(index);
   keys_.assign(keys, keys + n);
   counts_.assign(counts, counts + n + 1);

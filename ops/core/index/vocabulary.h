@@ -3,9 +3,9 @@
 #define KERAS_SPARSE_OPS_CORE_INDEX_VOCABULARY_H_
 
 #include <cstdint>
-#include <shared_mutex>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 #include "ops/core/index/hash_index.h"
 
@@ -44,10 +44,10 @@ class Vocabulary {
 
  private:
   const int64_t max_tokens_;
-  mutable std::shared_mutex mutex_;
-  HashIndex index_;
-  std::vector<int64_t> keys_;    // of the tokens from 1 on
-  std::vector<int64_t> counts_;  // of all tokens
+  mutable SharedMutex mutex_;
+  HashIndex index_ GUARDED_BY(mutex_);
+  std::vector<int64_t> keys_ GUARDED_BY(mutex_);    // of the tokens from 1 on
+  std::vector<int64_t> counts_ GUARDED_BY(mutex_);  // of all tokens
 };
 
 }  // namespace keras_sparse

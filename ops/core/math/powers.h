@@ -13,7 +13,7 @@ namespace keras_sparse {
 class Powers {
  public:
   explicit Powers(double base) : base_(base) {
-    for (int i = 0; i < kDigit; ++i) {
+    for (int64_t i = 0; i < kDigit; ++i) {
       low_[static_cast<size_t>(i)] = std::pow(base, i);
       high_[static_cast<size_t>(i)] = std::pow(base, i * kDigit);
     }
@@ -26,7 +26,7 @@ class Powers {
   }
 
  private:
-  static constexpr int kDigit = 256;
+  static constexpr int64_t kDigit = 256;
   double base_;
   std::array<double, kDigit> low_;
   std::array<double, kDigit> high_;

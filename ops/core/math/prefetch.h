@@ -31,7 +31,7 @@ bool HasNarrowFirstLevel();
 inline const bool kHasNarrowFirstLevel = HasNarrowFirstLevel();
 
 // Rows of a few lines go into the first level, where their use finds them: a use that the first
-// level misses sets off the processor's own prefetchers, which bring lines that nobody asked for.
+// level misses sets off the processor's own prefetchers, which bring lines that are not used.
 // Rows of more lines go into the second level, and so do all where the first one is narrow. There
 // what comes behind the few lines on their way waits, while the second level has room for several
 // times as many.
@@ -41,7 +41,7 @@ inline CacheLevel LevelOf(int64_t bytes) {
                                                             : CacheLevel::kSecond;
 }
 
-// How an update brings its rows, each of which moves so many bytes. Where the first level is not
+// How an update brings its rows, of which each moves `bytes`. Where the first level is not
 // narrow, into that, and no further ahead than it must: while the records before them are written
 // back, rows in the second level come late (they took a Zen 5 up to 1.4 times as long).
 struct UpdatePrefetch {
@@ -72,6 +72,7 @@ inline void PrefetchLineInto(const void* address) {
 template <CacheLevel kLevel>
 inline void PrefetchLineInto(const void* address, int64_t at) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): nothing is read by way of the pointer.
   PrefetchLineInto<kLevel>(reinterpret_cast<const void*>(begin + static_cast<uintptr_t>(at)));
 }
 
@@ -96,7 +97,7 @@ inline void PrefetchBytes(const void* address, int64_t bytes) {
 
 // The first bytes of rows: `n` addresses, which may be null. Into the first level row by row. Into
 // the second line by line over all rows: neighbouring lines in a row make that level's own
-// prefetcher run on past the row's end and fetch what nobody asked for. Rows of 768 bytes at random
+// prefetcher run on past the row's end and fetch what is not used. Rows of 768 bytes at random
 // come in three quarters of the time.
 inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes, CacheLevel level) {
   const int64_t end = std::min(bytes, kMaxPrefetchBytes);

@@ -85,6 +85,7 @@ struct RowSum {
 };
 
 // As many columns as there are in kVectors vectors.
+// NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): the products are below 100.
 template <typename Vector, int kVectors, bool kWeighted>
 inline void SumColumns(const float* const* rows, const float* weights, int64_t n, int64_t column,
                        const RowSum& sum) {
@@ -113,6 +114,7 @@ inline void SumColumns(const float* const* rows, const float* weights, int64_t n
     }
   }
 }
+// NOLINTEND(bugprone-implicit-widening-of-multiplication-result)
 
 template <bool kWeighted>
 inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t n, int64_t dim,

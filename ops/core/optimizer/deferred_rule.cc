@@ -16,6 +16,7 @@ bool IsLazy(const RuleOptions& options, Untouched untouched) {
 template <typename DecayingSlots>
 std::vector<Slot> SlotsOf(const DecayingSlots& decaying_slots) {
   std::vector<Slot> slots;
+  slots.reserve(decaying_slots.size());
   for (const auto& each : decaying_slots) slots.push_back({each.name, false, each.initial_value});
   return slots;
 }

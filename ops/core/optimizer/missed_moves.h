@@ -114,8 +114,8 @@ class MissedMoves {
   void Prepend(const Step& step, double kept, Sums* sums) const;
   Piece PieceOf(const Sums& sums, int64_t length, bool* is_exact) const;
   void Freeze(const Piece& piece);
-  // Whether the step that is appended has changed nothing but the count of frozen pieces, and
-  // another one like it would do the same.
+  // Returns whether the step that is appended has changed nothing but the count of frozen pieces,
+  // and a further step like it would do the same.
   //   num_alike_before  num_alike_ before it
   bool IsSteady(size_t num_alike_before) const;
 

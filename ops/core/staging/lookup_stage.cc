@@ -54,6 +54,22 @@ Status StagedLookup::Use(std::unique_ptr<StagedRows>* rows, int64_t* waited_ns) 
   return stage == nullptr ? Status::Ok() : stage->Use(this, rows, waited_ns);
 }
 
+void StagedLookup::DoWork(int64_t batch) {
+  const Clock::time_point start = Clock::now();
+  Status status;
+  try {
+    status = work_(&rows_);
+  } catch (const std::bad_alloc&) {
+    status = ResourceExhausted("no memory is left to make its lookups ready");
+  }
+  if (!status.ok()) {
+    status_ = Status(status.code(), "batch " + std::to_string(batch) +
+                                        " of prefetch_lookups: " + status.message());
+  }
+  work_ = nullptr;  // with what it kept alive
+  work_ns_ = NanosecondsSince(start);
+}
+
 Status LookupStage::Open(const Options& options, std::shared_ptr<LookupStage>* stage) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckOption("num_threads", options.num_threads));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckOption("capacity", options.capacity));
@@ -64,6 +80,7 @@ Status LookupStage::Open(const Options& options, std::shared_ptr<LookupStage>* s
         std::to_string(options.num_threads) + ", capacity=" + std::to_string(options.capacity));
   }
   stage->reset(new LookupStage(options));
+  const MutexLock lock((*stage)->mutex_);
   for (int64_t i = 0; i < (*stage)->num_threads_; ++i) {
     KERAS_SPARSE_RETURN_IF_ERROR((*stage)->StartThread());
   }
@@ -90,22 +107,22 @@ LookupStage::~LookupStage() { Stop(); }
 void LookupStage::Stop() {
   std::vector<std::thread> threads;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     is_stopping_ = true;
     threads.swap(threads_);
-    work_.notify_all();
+    work_.NotifyAll();
   }
   for (std::thread& thread : threads) thread.join();
   Leftovers leftovers;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!batches_.empty()) Drop(batches_.back().get(), &leftovers);
-  ready_.notify_all();
+  ready_.NotifyAll();
 }
 
 void LookupStage::Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup>> lookups) {
   if (lookups.empty()) return;
   Leftovers leftovers;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   batches_.push_back(std::make_unique<StagedBatch>());
   StagedBatch* batch = batches_.back().get();
   batch->number = number;
@@ -122,7 +139,7 @@ void LookupStage::Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup
     });
     Drop(idle->get(), &leftovers);
   }
-  work_.notify_one();
+  work_.NotifyOne();
 }
 
 StagedBatch* LookupStage::NextBatch() const {
@@ -135,45 +152,34 @@ StagedBatch* LookupStage::NextBatch() const {
 
 void LookupStage::DoWork() {
   (void)pthread_setname_np(pthread_self(), "lookup_stage");  // for profilers
-  Lock lock(mutex_);
-  while (true) {
-    StagedBatch* batch = nullptr;
-    work_.wait(lock, [&] { return is_stopping_ || (batch = NextBatch()) != nullptr; });
-    if (is_stopping_) return;
-    DoBatch(batch, &lock);
+  const MutexLock lock(mutex_);
+  while (!is_stopping_) {
+    StagedBatch* batch = NextBatch();
+    if (batch == nullptr) {
+      work_.Wait(mutex_);
+    } else {
+      DoBatch(batch);
+    }
   }
 }
 
-void LookupStage::DoBatch(StagedBatch* batch, Lock* lock) {
+void LookupStage::DoBatch(StagedBatch* batch) {
   batch->state = StagedBatch::State::kInWork;
   ++num_working_;
-  lock->unlock();
-  for (const auto& lookup : batch->lookups) {
-    const Clock::time_point start = Clock::now();
-    Status status;
-    try {
-      status = lookup->work_(&lookup->rows_);
-    } catch (const std::bad_alloc&) {
-      status = ResourceExhausted("no memory is left to make its lookups ready");
-    }
-    if (!status.ok()) {
-      lookup->status_ = Status(status.code(), "batch " + std::to_string(batch->number) +
-                                                  " of prefetch_lookups: " + status.message());
-    }
-    lookup->work_ = nullptr;  // with what it kept alive
-    lookup->work_ns_ = NanosecondsSince(start);
+  {
+    const MutexUnlock unlock(mutex_);
+    for (const auto& lookup : batch->lookups) lookup->DoWork(batch->number);
   }
-  lock->lock();
   batch->state = StagedBatch::State::kReady;
   --num_working_;
   ++num_ready_;
-  ready_.notify_all();
+  ready_.NotifyAll();
 }
 
 Status LookupStage::Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows,
                         int64_t* waited_ns) {
   Leftovers leftovers;
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (lookup->batch_ == nullptr) return Status::Ok();
   StagedBatch* batch = lookup->batch_;
   if (batch->state == StagedBatch::State::kWaiting) {
@@ -186,9 +192,9 @@ Status LookupStage::Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows,
   const bool has_to_wait = batch->state == StagedBatch::State::kInWork;
   if (has_to_wait) {
     const Clock::time_point start = Clock::now();
-    ready_.wait(lock, [&] {
-      return lookup->batch_ == nullptr || batch->state == StagedBatch::State::kReady;
-    });
+    while (lookup->batch_ != nullptr && batch->state != StagedBatch::State::kReady) {
+      ready_.Wait(mutex_);
+    }
     *waited_ns = NanosecondsSince(start);
     if (lookup->batch_ == nullptr) return Status::Ok();
   }
@@ -238,7 +244,7 @@ void LookupStage::Drop(StagedBatch* batch, Leftovers* leftovers) {
 void LookupStage::Remove(StagedBatch* batch) {
   if (batch->state == StagedBatch::State::kReady) {
     --num_ready_;
-    work_.notify_one();
+    work_.NotifyOne();
   }
   batches_.erase(std::find_if(batches_.begin(), batches_.end(),
                               [batch](const auto& each) { return each.get() == batch; }));
@@ -252,24 +258,24 @@ void LookupStage::CountStep(bool has_waited) {
     const int64_t most = std::min(capacity_, kMaxChosenThreads);
     // Those there are do where the system has no more.
     if (options_.num_threads == 0 && num_threads_ < most && StartThread().ok()) ++num_threads_;
-    work_.notify_all();
+    work_.NotifyAll();
   }
   num_steps_ = 0;
   num_waits_ = 0;
 }
 
 int64_t LookupStage::capacity() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return capacity_;
 }
 
 int64_t LookupStage::num_threads() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return num_threads_;
 }
 
 int64_t LookupStage::max_staleness() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return capacity_ + num_threads_;
 }
 
@@ -279,12 +285,12 @@ int64_t LookupStage::most_ahead() const {
 }
 
 int64_t LookupStage::num_ready() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return num_ready_;
 }
 
 int64_t LookupStage::num_ahead() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return num_working_ + num_ready_;
 }
 

@@ -2,16 +2,15 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_STAGE_H_
 #define KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_STAGE_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 #include "ops/core/staging/fingerprint.h"
 #include "ops/core/staging/staging_area.h"
@@ -51,6 +50,9 @@ class StagedLookup {
 
  private:
   friend class LookupStage;
+
+  //   batch  its number, for errors
+  void DoWork(int64_t batch);
 
   const Fingerprint fingerprint_;
   const std::shared_ptr<StagingArea> area_;
@@ -110,12 +112,12 @@ class LookupStage : public std::enable_shared_from_this<LookupStage> {
  private:
   friend class StagedLookup;
   using Batches = std::vector<std::unique_ptr<StagedBatch>>;
-  using Lock = std::unique_lock<std::mutex>;
 
   explicit LookupStage(const Options& options);
 
   void DoWork();
-  void DoBatch(StagedBatch* batch, Lock* lock);
+  // With the lock given back meanwhile.
+  void DoBatch(StagedBatch* batch) REQUIRES(mutex_);
   Status Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows, int64_t* waited_ns);
 
   // What dropped lookups leave. To be declared before the lock, so that it goes after it: a table's
@@ -125,35 +127,35 @@ class LookupStage : public std::enable_shared_from_this<LookupStage> {
     std::vector<std::unique_ptr<StagedRows>> rows;
   };
 
-  // All of these need mutex_.
   // The batch to begin with; null if there is none, or no room for it.
-  StagedBatch* NextBatch() const;
+  StagedBatch* NextBatch() const REQUIRES(mutex_);
   // Drops batches that steps seem to have left out, now that one asks for this one.
-  void PassOver(const StagedBatch* asked, Leftovers* leftovers);
+  void PassOver(const StagedBatch* asked, Leftovers* leftovers) REQUIRES(mutex_);
   // Says that a step is done with a lookup, and perhaps with its batch.
-  void Close(StagedLookup* lookup);
+  void Close(StagedLookup* lookup) REQUIRES(mutex_);
   // REQUIRES: the batch is not in work
-  void Drop(StagedBatch* batch, Leftovers* leftovers);
-  void Remove(StagedBatch* batch);
+  void Drop(StagedBatch* batch, Leftovers* leftovers) REQUIRES(mutex_);
+  void Remove(StagedBatch* batch) REQUIRES(mutex_);
   // ResourceExhausted if the system has no more threads.
-  Status StartThread();
+  Status StartThread() REQUIRES(mutex_);
   // Works further ahead if steps wait.
-  void CountStep(bool has_waited);
+  void CountStep(bool has_waited) REQUIRES(mutex_);
 
   const Options options_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_;   // there may be a batch to begin with
-  std::condition_variable ready_;  // a batch in work has become ready
-  Batches batches_;                // in their order: waiting, in work and ready ones
-  int64_t num_working_ = 0;
-  int64_t num_ready_ = 0;
-  int64_t num_threads_;
-  int64_t capacity_;
-  int64_t num_steps_ = 0;  // since both were last looked at
-  int64_t num_waits_ = 0;  // of these
-  bool is_stopping_ = false;
-  std::vector<std::thread> threads_;
+  mutable Mutex mutex_;
+  ConditionVariable work_;   // there may be a batch to begin with
+  ConditionVariable ready_;  // a batch in work has become ready
+  // In their order: waiting, in work and ready ones.
+  Batches batches_ GUARDED_BY(mutex_);
+  int64_t num_working_ GUARDED_BY(mutex_) = 0;
+  int64_t num_ready_ GUARDED_BY(mutex_) = 0;
+  int64_t num_threads_ GUARDED_BY(mutex_);
+  int64_t capacity_ GUARDED_BY(mutex_);
+  int64_t num_steps_ GUARDED_BY(mutex_) = 0;  // since both were last looked at
+  int64_t num_waits_ GUARDED_BY(mutex_) = 0;  // of these
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -8,7 +8,7 @@
 namespace keras_sparse {
 
 void StagingArea::Add(std::shared_ptr<StagedLookup> lookup) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   lookups_.push_back(std::move(lookup));
   ++num_waiting_;
   ++staged_;
@@ -21,7 +21,7 @@ bool StagingArea::MayHaveAny() {
 }
 
 std::shared_ptr<StagedLookup> StagingArea::Take(const Fingerprint& fingerprint) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::find_if(lookups_.begin(), lookups_.end(), [&](const auto& each) {
     return each->fingerprint() == fingerprint;
   });
@@ -33,7 +33,7 @@ std::shared_ptr<StagedLookup> StagingArea::Take(const Fingerprint& fingerprint) 
 }
 
 void StagingArea::Remove(const StagedLookup* lookup) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::find_if(lookups_.begin(), lookups_.end(),
                                   [&](const auto& each) { return each.get() == lookup; });
   if (found == lookups_.end()) return;
@@ -42,7 +42,7 @@ void StagingArea::Remove(const StagedLookup* lookup) {
 }
 
 void StagingArea::CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t staleness) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   ++used_.used;
   used_.waited_ns += waited_ns;
   used_.hidden_ns += hidden_ns;
@@ -51,7 +51,7 @@ void StagingArea::CountUsed(int64_t waited_ns, int64_t hidden_ns, int64_t stalen
 }
 
 StagingCounts StagingArea::counts() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   StagingCounts counts = used_;
   counts.staged = staged_;
   counts.missed = missed_;

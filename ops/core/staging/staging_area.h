@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/staging/fingerprint.h"
 
 namespace keras_sparse {
@@ -49,13 +49,14 @@ class StagingArea {
   StagingCounts counts() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<StagedLookup>> lookups_;  // the oldest first: a few batches' own
-  std::atomic<int64_t> num_waiting_{0};                 // their number
+  mutable Mutex mutex_;
+  // The oldest first: a few batches' own.
+  std::vector<std::shared_ptr<StagedLookup>> lookups_ GUARDED_BY(mutex_);
+  std::atomic<int64_t> num_waiting_{0};  // their number
   std::atomic<int64_t> staged_{0};
   std::atomic<int64_t> missed_{0};
   std::atomic<int64_t> dropped_{0};
-  StagingCounts used_;  // what is counted with the used ones
+  StagingCounts used_ GUARDED_BY(mutex_);  // what is counted with the used ones
 };
 
 }  // namespace keras_sparse

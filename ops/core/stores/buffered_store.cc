@@ -35,13 +35,13 @@ BufferedStore::BufferedStore(std::unique_ptr<RowStore> store, BackgroundPool* po
       writer_(
           pool, [this] { return MakeNextChange(); },
           [this] {
-            std::lock_guard<std::mutex> lock(mutex_);
+            const MutexLock lock(mutex_);
             error_ = FailedPrecondition("rows are not written in the background any more");
-            changed_.notify_all();
+            changed_.NotifyAll();
           }) {}
 
 bool BufferedStore::MakeNextChange() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (queue_.empty() || IsStuck()) return false;
   const std::shared_ptr<const Change> change = queue_.front();
   std::shared_ptr<const Change> left = change;
@@ -54,15 +54,17 @@ bool BufferedStore::MakeNextChange() {
     }
   }
   is_writing_ = true;
-  lock.unlock();
-  if (status.ok() && !erased.empty()) {
-    status = store_->Erase(erased.data(), static_cast<int64_t>(erased.size()));
+  {
+    const MutexUnlock unlock(mutex_);
+    if (status.ok() && !erased.empty()) {
+      status = store_->Erase(erased.data(), static_cast<int64_t>(erased.size()));
+    }
+    if (status.ok() && left->size() > 0) {
+      status = left->is_erasure()
+                   ? store_->Erase(left->keys.data(), left->size())
+                   : store_->Put(left->keys.data(), left->size(), left->records.get());
+    }
   }
-  if (status.ok() && left->size() > 0) {
-    status = left->is_erasure() ? store_->Erase(left->keys.data(), left->size())
-                                : store_->Put(left->keys.data(), left->size(), left->records.get());
-  }
-  lock.lock();
   is_writing_ = false;
   if (!status.ok() && !was_stuck_) {
     was_stuck_ = true;
@@ -89,7 +91,7 @@ bool BufferedStore::MakeNextChange() {
     queue_.pop_front();
     if (queue_.empty()) was_stuck_ = false;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   return !queue_.empty() && !IsStuck();
 }
 
@@ -111,26 +113,26 @@ Status BufferedStore::DropReplaced(const Change& change,
 }
 
 bool BufferedStore::WaitUntilWritten() const {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.empty() || IsStuck(); });
+  const MutexLock lock(mutex_);
+  while (!queue_.empty() && !IsStuck()) changed_.Wait(mutex_);
   return !queue_.empty();
 }
 
 Status BufferedStore::TryToWrite() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     error_ = Status::Ok();
   }
   writer_.Schedule();
   (void)WaitUntilWritten();
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
 Status BufferedStore::Flush() {
   (void)WaitUntilWritten();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     KERAS_SPARSE_RETURN_IF_ERROR(error_);
   }
   return store_->Flush();
@@ -159,13 +161,13 @@ bool BufferedStore::FindQueued(int64_t key, const char** record) const {
 }
 
 int64_t BufferedStore::num_rows() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return num_rows_;
 }
 
 int64_t BufferedStore::memory_bytes() const {
   const int64_t bytes = store_->memory_bytes();
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes + queued_bytes_ + newest_.bytes();
 }
 
@@ -173,7 +175,7 @@ template <typename Use>
 std::vector<int64_t> BufferedStore::VisitQueued(const int64_t* keys, int64_t n,
                                                 const Use& use) const {
   std::vector<int64_t> others;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     newest_.PrefetchAhead(keys, n, i);
     const char* record = nullptr;
@@ -190,6 +192,7 @@ void BufferedStore::Contains(const int64_t* keys, int64_t n, bool* found) const 
   const std::vector<int64_t> places =
       VisitQueued(keys, n, [&](int64_t i, const char* record) { found[i] = record != nullptr; });
   std::vector<int64_t> others;
+  others.reserve(places.size());
   for (const int64_t place : places) others.push_back(keys[place]);
   const auto is_below = std::make_unique<bool[]>(others.size());
   store_->Contains(others.data(), static_cast<int64_t>(others.size()), is_below.get());
@@ -221,7 +224,7 @@ Status BufferedStore::PutOwned(const int64_t* keys, int64_t n, std::unique_ptr<c
   KERAS_SPARSE_RETURN_IF_ERROR(WaitForRoom(BytesOf(*change)));
   const auto is_there = std::make_unique<bool[]>(static_cast<size_t>(n));
   Contains(keys, n, is_there.get());
-  Enqueue(std::move(change), is_there.get());
+  Enqueue(change, is_there.get());
   return Status::Ok();
 }
 
@@ -233,7 +236,7 @@ Status BufferedStore::Erase(const int64_t* keys, int64_t n) {
   }
   bool is_stuck = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     is_stuck = IsStuck();
   }
   Enqueue(std::make_shared<Change>(keys, n), is_there.get());
@@ -242,21 +245,20 @@ Status BufferedStore::Erase(const int64_t* keys, int64_t n) {
 }
 
 Status BufferedStore::WaitForRoom(int64_t bytes) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (IsStuck()) {
-    lock.unlock();
+    const MutexUnlock unlock(mutex_);
     KERAS_SPARSE_RETURN_IF_ERROR(TryToWrite());
-    lock.lock();
   }
-  changed_.wait(lock, [&] {
-    return IsStuck() || queue_.empty() || queued_bytes_ + bytes <= max_queued_bytes_;
-  });
+  while (!IsStuck() && !queue_.empty() && queued_bytes_ + bytes > max_queued_bytes_) {
+    changed_.Wait(mutex_);
+  }
   return error_;
 }
 
-void BufferedStore::Enqueue(std::shared_ptr<Change> change, const bool* is_there) {
+void BufferedStore::Enqueue(const std::shared_ptr<Change>& change, const bool* is_there) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t n = change->size();
     if (queue_.empty()) newest_ = HashIndex(0, n);
     change->begin = num_queued_;
@@ -276,8 +278,8 @@ void BufferedStore::Enqueue(std::shared_ptr<Change> change, const bool* is_there
 }
 
 Status BufferedStore::Clear() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !is_writing_; });
+  const MutexLock lock(mutex_);
+  while (is_writing_) changed_.Wait(mutex_);
   // Under the lock: nothing is written in between.
   KERAS_SPARSE_RETURN_IF_ERROR(store_->Clear());
   queue_.clear();
@@ -286,7 +288,7 @@ Status BufferedStore::Clear() {
   num_rows_ = 0;
   error_ = Status::Ok();
   was_stuck_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
   return Status::Ok();
 }
 
@@ -300,7 +302,7 @@ Status BufferedStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t
     records->insert(records->end(), record, record + bytes);
   };
   if (cursor == 0) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<int64_t> queued;
     std::vector<uint32_t> numbers;
     (void)newest_.AppendSegments(0, INT64_MAX, &queued, &numbers);
@@ -316,7 +318,7 @@ Status BufferedStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t
   std::vector<char> walked_records;
   KERAS_SPARSE_RETURN_IF_ERROR(store_->Walk(cursor - 1, max_rows, &walked, &walked_records, next));
   if (*next >= 0) ++*next;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t i = 0; i < walked.size(); ++i) {
     const char* replaced = nullptr;
     if (!FindQueued(walked[i], &replaced)) append(walked[i], walked_records.data() + i * bytes);

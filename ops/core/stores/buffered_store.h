@@ -2,16 +2,15 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_BUFFERED_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_BUFFERED_STORE_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "ops/core/base/background_pool.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/stores/row_store.h"
 
@@ -75,36 +74,39 @@ class BufferedStore : public RowStore {
   // Waits until the queue has room for a change, or is empty.
   Status WaitForRoom(int64_t bytes);
   //   is_there  (n), whether each key of the change is there before it
-  void Enqueue(std::shared_ptr<Change> change, const bool* is_there);
+  void Enqueue(const std::shared_ptr<Change>& change, const bool* is_there);
   int64_t BytesOf(const Change& change) const;
   // Calls use(i, record) for each key that is queued, with a null record if it is erased there.
   // Returns the places of the other keys.
   template <typename Use>
   std::vector<int64_t> VisitQueued(const int64_t* keys, int64_t n, const Use& use) const;
 
-  // These need mutex_.
-  bool IsStuck() const { return !error_.ok(); }
+  bool IsStuck() const REQUIRES(mutex_) { return !error_.ok(); }
   // The entry that has a number in the index.
-  uint64_t EntryOf(uint32_t number) const;
+  uint64_t EntryOf(uint32_t number) const REQUIRES(mutex_);
   // Makes a change of the records of the first one that no later one replaces or erases.
-  Status DropReplaced(const Change& change, std::shared_ptr<const Change>* left_over) const;
+  Status DropReplaced(const Change& change, std::shared_ptr<const Change>* left_over) const
+      REQUIRES(mutex_);
   // What the queue leaves of a key: false if it does not have the key, a null record if it is
   // erased there.
-  bool FindQueued(int64_t key, const char** record) const;
+  bool FindQueued(int64_t key, const char** record) const REQUIRES(mutex_);
 
   const std::unique_ptr<RowStore> store_;
   const int64_t max_queued_bytes_;
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::deque<std::shared_ptr<const Change>> queue_;
-  uint64_t num_queued_ = 0;  // entries so far: keys of changes, numbered as they come
-  HashIndex newest_{0};      // key -> its last entry, as a number of 31 bits
-  int64_t queued_bytes_ = 0;
-  int64_t num_rows_ = 0;     // once all changes are made
-  bool is_writing_ = false;  // the first change
-  Status error_;             // of the first change; nothing is written until it is cleared
-  bool was_stuck_ = false;   // since the queue was empty
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::deque<std::shared_ptr<const Change>> queue_ GUARDED_BY(mutex_);
+  // Entries so far: keys of changes, numbered as they come.
+  uint64_t num_queued_ GUARDED_BY(mutex_) = 0;
+  // Key -> its last entry, as a number of 31 bits.
+  HashIndex newest_ GUARDED_BY(mutex_){0};
+  int64_t queued_bytes_ GUARDED_BY(mutex_) = 0;
+  int64_t num_rows_ GUARDED_BY(mutex_) = 0;     // once all changes are made
+  bool is_writing_ GUARDED_BY(mutex_) = false;  // the first change
+  // Of the first change; nothing is written until it is cleared.
+  Status error_ GUARDED_BY(mutex_);
+  bool was_stuck_ GUARDED_BY(mutex_) = false;  // since the queue was empty
 
   BackgroundTask writer_;  // last: it ends before what it works with
 };

@@ -54,7 +54,7 @@ Status CascadeStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
 }
 
 Status CascadeStore::Put(const int64_t* keys, int64_t n, const char* records) {
-  std::lock_guard<std::mutex> lock(write_mutex_);
+  const MutexLock lock(write_mutex_);
   HashIndex last(0);  // of a repeated key the last record stays
   for (int64_t i = 0; i < n; ++i) {
     (void)last.Exchange(HashKey(keys[i]), keys[i], static_cast<uint32_t>(i));
@@ -108,20 +108,20 @@ Status CascadeStore::MakeRoom(int64_t num_rows) {
 }
 
 Status CascadeStore::Erase(const int64_t* keys, int64_t n) {
-  std::lock_guard<std::mutex> lock(write_mutex_);
+  const MutexLock lock(write_mutex_);
   // Below first: what is left there must not be seen once it is gone above.
   KERAS_SPARSE_RETURN_IF_ERROR(lower_->Erase(keys, n));
   return upper_->Erase(keys, n);
 }
 
 Status CascadeStore::Clear() {
-  std::lock_guard<std::mutex> lock(write_mutex_);
+  const MutexLock lock(write_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(lower_->Clear());
   return upper_->Clear();
 }
 
 Status CascadeStore::LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) {
-  std::lock_guard<std::mutex> lock(write_mutex_);
+  const MutexLock lock(write_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(lower_->LinkFiles(path_prefix, files));
   return upper_->LinkFiles(path_prefix, files);
 }

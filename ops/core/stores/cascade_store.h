@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {
@@ -67,13 +67,12 @@ class CascadeStore : public RowStore {
   Status WalkBoth(WalkMethod walk, int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                   std::vector<char>* records, int64_t* next) const;
   // Moves rows down until the upper tier takes this many new ones, or has none left that can move.
-  // Needs write_mutex_.
-  Status MakeRoom(int64_t num_rows);
+  Status MakeRoom(int64_t num_rows) REQUIRES(write_mutex_);
 
   const std::unique_ptr<RowStore> upper_;
   const std::unique_ptr<RowStore> lower_;
   const std::string tier_;
-  std::mutex write_mutex_;  // one change at a time
+  Mutex write_mutex_;  // one change at a time
 };
 
 }  // namespace keras_sparse

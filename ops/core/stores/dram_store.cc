@@ -1,7 +1,6 @@
 #include "ops/core/stores/dram_store.h"
 
 #include <cstring>
-#include <mutex>
 
 #include "ops/core/base/hash.h"
 
@@ -16,28 +15,28 @@ void DramStore::Reset() {
 }
 
 Status DramStore::Clear() {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   Reset();
   return Status::Ok();
 }
 
 int64_t DramStore::num_rows() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return index_->size();
 }
 
 int64_t DramStore::bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return index_->bytes() + arena_->bytes();
 }
 
 void DramStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   index_->Contains(keys, n, found);
 }
 
 Status DramStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t row = index_->Find(HashKey(keys[i]), keys[i]);
     found[i] = row != HashIndex::kNoRow;
@@ -48,7 +47,7 @@ Status DramStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* f
 }
 
 Status DramStore::Put(const int64_t* keys, int64_t n, const char* records) {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t hash = HashKey(keys[i]);
     uint32_t row = index_->Find(hash, keys[i]);
@@ -63,7 +62,7 @@ Status DramStore::Put(const int64_t* keys, int64_t n, const char* records) {
 }
 
 Status DramStore::Erase(const int64_t* keys, int64_t n) {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t row = index_->Erase(HashKey(keys[i]), keys[i]);
     if (row != HashIndex::kNoRow) rows_->Free(row);
@@ -73,7 +72,7 @@ Status DramStore::Erase(const int64_t* keys, int64_t n) {
 
 Status DramStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                        std::vector<char>* records, int64_t* next) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   std::vector<uint32_t> rows;
   *next = cursor;
   while (*next >= 0 && static_cast<int64_t>(rows.size()) < max_rows) {

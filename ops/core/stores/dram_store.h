@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <vector>
 
 #include "ops/core/base/arena.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/record/record_slabs.h"
 #include "ops/core/stores/row_store.h"
@@ -33,13 +33,13 @@ class DramStore : public RowStore {
               std::vector<char>* records, int64_t* next) const override;
 
  private:
-  void Reset();
+  void Reset() REQUIRES(mutex_);
 
   int64_t record_bytes_;
-  mutable std::shared_mutex mutex_;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<HashIndex> index_;
-  std::unique_ptr<RecordSlabs> rows_;
+  mutable SharedMutex mutex_;
+  std::unique_ptr<Arena> arena_ GUARDED_BY(mutex_);
+  std::unique_ptr<HashIndex> index_ GUARDED_BY(mutex_);
+  std::unique_ptr<RecordSlabs> rows_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -13,6 +13,7 @@ Status RecordBatch::Read(const RowStores& stores, const std::vector<int64_t>& ke
   std::shared_ptr<RecordBatch> read(new RecordBatch(stores.front()->record_bytes()));
   KERAS_SPARSE_RETURN_IF_ERROR(read->Allocate(keys.size()));
   std::vector<char*> to;
+  to.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) to.push_back(read->At(i));
   const auto found = std::make_unique<bool[]>(keys.size());
   std::vector<int64_t> places(keys.size());  // of keys that are still missing

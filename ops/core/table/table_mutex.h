@@ -5,23 +5,25 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "ops/core/base/thread_annotations.h"
+
 namespace keras_sparse {
 
 // A shared mutex that nobody passes: who waits for it holds the turn, so that an update gets in
 // however many lookups overlap. A std::shared_mutex alone lets lookups pass an update that waits.
-class TableMutex {
+class CAPABILITY("mutex") TableMutex {
  public:
-  void lock() {
+  void lock() ACQUIRE() {
     const std::lock_guard<std::mutex> turn(turn_);
     mutex_.lock();
   }
-  void unlock() { mutex_.unlock(); }
+  void unlock() RELEASE() { mutex_.unlock(); }
 
-  void lock_shared() {
+  void lock_shared() ACQUIRE_SHARED() {
     const std::lock_guard<std::mutex> turn(turn_);
     mutex_.lock_shared();
   }
-  void unlock_shared() { mutex_.unlock_shared(); }
+  void unlock_shared() RELEASE_SHARED() { mutex_.unlock_shared(); }
 
  private:
   std::mutex turn_;

@@ -1,13 +1,13 @@
 #include "ops/tf/binding/error_prefix.h"
 
-#include <mutex>
+#include "ops/core/base/mutex.h"
 
 namespace {
 
-std::mutex prefix_mutex;
+keras_sparse::Mutex prefix_mutex;
 
 // Never destroyed: a thread may fail while the process ends.
-std::string& Prefix() {
+std::string& Prefix() REQUIRES(prefix_mutex) {
   static auto* prefix = new std::string;
   return *prefix;
 }
@@ -16,7 +16,7 @@ std::string& Prefix() {
 
 extern "C" __attribute__((visibility("default"))) void keras_sparse_set_error_prefix(
     const char* prefix) {
-  std::lock_guard<std::mutex> lock(prefix_mutex);
+  const keras_sparse::MutexLock lock(prefix_mutex);
   Prefix() = prefix;
 }
 
@@ -25,7 +25,7 @@ namespace keras_sparse {
 std::string WithErrorPrefix(const std::string& message) {
   // What another rank has sent says already whose it is.
   if (message.rfind("[rank ", 0) == 0) return message;
-  std::lock_guard<std::mutex> lock(prefix_mutex);
+  const MutexLock lock(prefix_mutex);
   return Prefix() + message;
 }
 

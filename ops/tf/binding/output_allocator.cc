@@ -15,7 +15,7 @@ void* OutputAllocator::AllocateRaw(size_t /*alignment: a page's, far above*/, si
   // Whole huge pages, so that batches of slightly different size share buffers.
   const int64_t pages = (static_cast<int64_t>(num_bytes) + kHugePageBytes - 1) / kHugePageBytes;
   const int64_t bytes = pages * kHugePageBytes;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   HugeBuffer buffer;
   const auto kept = kept_.lower_bound(bytes);
   if (kept != kept_.end() && kept->first <= 2 * bytes) {
@@ -31,7 +31,7 @@ void* OutputAllocator::AllocateRaw(size_t /*alignment: a page's, far above*/, si
 }
 
 void OutputAllocator::DeallocateRaw(void* data) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto used = used_.find(data);
   HugeBuffer buffer = std::move(used->second);
   used_.erase(used);

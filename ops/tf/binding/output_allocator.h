@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "ops/core/base/huge_buffer.h"
+#include "ops/core/base/mutex.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace keras_sparse {
@@ -34,10 +34,10 @@ class OutputAllocator : public tf::Allocator {
   // At most this much unused memory is kept.
   static constexpr int64_t kMaxKeptBytes = int64_t{512} << 20;
 
-  std::mutex mutex_;
-  std::unordered_map<void*, HugeBuffer> used_;
-  std::multimap<int64_t, HugeBuffer> kept_;  // by size
-  int64_t kept_bytes_ = 0;
+  Mutex mutex_;
+  std::unordered_map<void*, HugeBuffer> used_ GUARDED_BY(mutex_);
+  std::multimap<int64_t, HugeBuffer> kept_ GUARDED_BY(mutex_);  // by size
+  int64_t kept_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 // Memory for an output of an op, from TensorFlow's allocator if it is small. ResourceExhausted

@@ -3,11 +3,11 @@
 #define KERAS_SPARSE_OPS_TF_BINDING_OWNED_RESOURCE_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 #include "tensorflow/core/framework/resource_base.h"
 
@@ -37,7 +37,7 @@ class OwnedResource : public DroppableResource {
   // FailedPrecondition once it was dropped.
   Status Find(std::shared_ptr<T>* object) const {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       *object = object_;
     }
     if (*object != nullptr) return Status::Ok();
@@ -49,14 +49,14 @@ class OwnedResource : public DroppableResource {
 
   void Drop() override {
     std::shared_ptr<T> object;  // ends outside of the lock, which may take long
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     object.swap(object_);
   }
 
  private:
   const std::string name_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<T> object_;  // GUARDED_BY(mutex_)
+  mutable Mutex mutex_;
+  std::shared_ptr<T> object_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
+
+#include "ops/core/base/mutex.h"
 
 namespace keras_sparse {
 namespace {
@@ -38,8 +38,8 @@ class Loop {
       body_(i * block_, std::min(total_, (i + 1) * block_));
     }
     if (done == 0 || num_done_.fetch_add(done) + done < num_blocks_) return;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    all_done_.notify_all();
+    const MutexLock lock(mutex_);
+    all_done_.NotifyAll();
   }
 
   // Returns when all blocks are done.
@@ -47,8 +47,8 @@ class Loop {
     for (int i = 0; i < kSpins; ++i, Pause()) {
       if (AllDone()) return;
     }
-    std::unique_lock<std::mutex> lock(mutex_);
-    all_done_.wait(lock, [this] { return AllDone(); });
+    const MutexLock lock(mutex_);
+    while (!AllDone()) all_done_.Wait(mutex_);
   }
 
  private:
@@ -60,8 +60,8 @@ class Loop {
   const std::function<void(int64_t, int64_t)>& body_;
   std::atomic<int64_t> next_{0};
   std::atomic<int64_t> num_done_{0};
-  std::mutex mutex_;
-  std::condition_variable all_done_;
+  Mutex mutex_;
+  ConditionVariable all_done_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace keras_sparse {
 // Not by the pool's own ParallelFor. There the caller does one block and then waits, so that each
 // loop costs waking a thread (70 us), and blocks are handed out in halves of halves, about four a
 // thread. Here the caller works on while the others wake up, blocks are taken one by one, and
-// nobody waits for a thread that has not begun. Steps of W1 and W2 are 4 to 5 % faster by it.
+// no thread waits for one that has not begun. Steps of W1 and W2 are 4 to 5 % faster by it.
 class TfExecutor : public Executor {
  public:
   explicit TfExecutor(tensorflow::OpKernelContext* ctx)

@@ -49,7 +49,7 @@ absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layou
 absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                         std::vector<Block>* blocks);
 
-// The floats of such blocks, which follow so many words of each.
+// The floats of such blocks, which follow the words of each.
 class ReceivedFloats {
  public:
   // DataLoss unless each block has as many floats as `num_floats` says.
@@ -97,7 +97,7 @@ class BlockOutputs {
   absl::Status SetStatus(const Status& status);
   // Where the block of each rank begins.
   std::vector<Word*> Blocks();
-  // Makes blocks of so many words and then floats, and says where the floats of each are to go.
+  // Makes blocks of header words and then floats, and says where the floats of each are to go.
   absl::Status AllocateFloats(int64_t header_words, WireType type,
                               const std::vector<int64_t>& num_floats, std::vector<float*>* floats);
   // Once they are there.

@@ -2,9 +2,9 @@
 // from it, and keep a book of the calls that wait. KerasSparse>Waits reads it.
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "ops/core/base/mutex.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -38,24 +38,24 @@ class WaitBook {
   }
 
   void Begin(const std::string& call) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     waits_[call] = {next_number_++, std::chrono::steady_clock::now()};
   }
 
   void End(const std::string& call) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     waits_.erase(call);
   }
 
   std::map<std::string, Wait> waits() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return waits_;
   }
 
  private:
-  std::mutex mutex_;
-  int64_t next_number_ = 0;
-  std::map<std::string, Wait> waits_;
+  Mutex mutex_;
+  int64_t next_number_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, Wait> waits_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseStagedReply")
     .Attr("P: int >= 0")
-    // For TensorFlow to see whose branch of a `tf.cond` this is: it lets what it takes for nobody's
-    // wait for others of that kind, and ranks with another order would wait for each other.
+    // For TensorFlow to see which branch of a `tf.cond` this is in. Without, it would let the op
+    // wait for others of its kind, and ranks with another order would wait for each other.
     .Input("area: resource")
     .Input("step: variant")
     // What came first in the step.

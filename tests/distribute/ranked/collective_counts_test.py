@@ -37,7 +37,7 @@ def exchanges_of_a_step(layer):
 
 
 def exchanges_of_training(layer, head, num_inputs):
-    """As `exchanges_of_a_step`, of a layer or model that takes a list of so many inputs."""
+    """As `exchanges_of_a_step`, of a layer or model that takes a list of inputs."""
     variables = layer.trainable_variables + head.trainable_variables
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
     optimizer.build(variables)

@@ -1,4 +1,4 @@
-"""A step that finds its dataset at an end, which nobody knew before, leaves no exchange open."""
+"""A step that finds its dataset at an end that was not known leaves no exchange open."""
 
 import keras
 import numpy as np

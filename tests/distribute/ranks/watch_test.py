@@ -26,7 +26,7 @@ def test_ranks_wait_for_good_where_each_waits_and_no_call_has_all(of_ranks, expe
         ("keras_sparse.exchange_12.step.1.gradients", "the gradients of a batch, for tables"),
         ("keras_sparse.optimizer_0.step.1.dense.float32", "a step of `DistributedOptimizer`"),
         ("average_metrics.states", "`MetricAverage` or `average_metrics`, after the last batch"),
-        ("keras_sparse.together.save_begins", "saving or loading"),
+        ("keras_sparse.errors_on_all_ranks.save_begins", "saving or loading"),
         ("mine", "a call"),
     ],
 )

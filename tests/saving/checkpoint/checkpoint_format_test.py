@@ -15,8 +15,8 @@ from keras_sparse.saving import save_delta
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.table_entry import History
-from keras_sparse.saving.checkpoint.table_entry import RowsPart
-from keras_sparse.saving.checkpoint.table_entry import SegmentPart
+from keras_sparse.saving.checkpoint.table_entry import RowsFile
+from keras_sparse.saving.checkpoint.table_entry import SegmentFile
 from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
@@ -35,8 +35,8 @@ TABLE = TableEntry(
     history=History(3, 3, 3, 0, 1, 0, 0),
     initial_rows=InitialRows("uniform", -0.05, 0.05, 1),
     parts=(
-        RowsPart("rows-b.h5", "/0", True, ((16, 11, 12),), (0, 0)),
-        SegmentPart("b-0-000000.seg", 40, 30, "rows-b.h5", "/0/alive_000000", 13),
+        RowsFile("rows-b.h5", "/0", True, ((16, 11, 12),), (0, 0)),
+        SegmentFile("b-0-000000.seg", 40, 30, "rows-b.h5", "/0/alive_000000", 13),
     ),
     filter=FilterHeader({"kind": "counter"}, ((7, None, 14, 15),)),
     group="/0",

@@ -120,8 +120,8 @@ class Lion : public DeferredRule {
   template <bool kDecays>
   void MoveUntilTheyStop(const Missed& missed, const float* record, float* row) const {
     const float* momentum = record + dim();
-    const double missed_steps =
-        std::min<double>(missed.to - missed.from, std::numeric_limits<int32_t>::max());
+    const double missed_steps = std::min<double>(static_cast<double>(missed.to - missed.from),
+                                                 std::numeric_limits<int32_t>::max());
     // A momentum counts once more than it shrinks on its way to the least float. A beta of one
     // never lets it stop.
     const double least_steps = beta_2_ == 1 ? missed_steps : 1;

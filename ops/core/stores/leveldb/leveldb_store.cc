@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -37,6 +36,7 @@ leveldb::Slice SliceOf(const int64_t& key) {
 
 Status LevelDbStore::Open(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
   std::unique_ptr<LevelDbStore> made(new LevelDbStore(options));
+  const MutexLock lock(made->mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(made->OpenDatabase(options.folder, &made->database_));
   *store = std::move(made);
   return Status::Ok();
@@ -81,11 +81,16 @@ Status LevelDbStore::ToStatus(const leveldb::Status& status) const {
 }
 
 int64_t LevelDbStore::num_rows() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return keys_.size();
 }
 
 int64_t LevelDbStore::bytes() const {
+  const SharedLock lock(mutex_);
+  return BytesOfFiles();
+}
+
+int64_t LevelDbStore::BytesOfFiles() const {
   leveldb::Env* env = leveldb::Env::Default();
   std::vector<std::string> names;
   if (!env->GetChildren(folder_, &names).ok()) return 0;
@@ -101,14 +106,14 @@ int64_t LevelDbStore::bytes() const {
 }
 
 int64_t LevelDbStore::memory_bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   std::string used;
   (void)database_->GetProperty("leveldb.approximate-memory-usage", &used);
   return keys_.bytes() + (used.empty() ? 0 : std::stoll(used));
 }
 
 void LevelDbStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   keys_.Contains(keys, n, found);
 }
 
@@ -116,7 +121,7 @@ Status LevelDbStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
   std::vector<int64_t> held;  // places in `keys`
   leveldb::ReadOptions options;
   options.verify_checksums = true;
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   keys_.Contains(keys, n, found);
   for (int64_t i = 0; i < n; ++i) {
     if (found[i]) held.push_back(i);
@@ -127,8 +132,10 @@ Status LevelDbStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
   std::sort(held.begin(), held.end(), [keys](int64_t a, int64_t b) {
     return SliceOf(keys[a]).compare(SliceOf(keys[b])) < 0;
   });
-  const Status status = IoPool::Shared()->Run(
-      held.size(), [&](size_t i) { return Read(options, keys[held[i]], to[held[i]]); });
+  const auto read = [&](size_t i) REQUIRES_SHARED(mutex_) {
+    return Read(options, keys[held[i]], to[held[i]]);
+  };
+  const Status status = IoPool::Shared()->Run(held.size(), read);
   database_->ReleaseSnapshot(options.snapshot);
   return status;
 }
@@ -148,7 +155,7 @@ Status LevelDbStore::Read(const leveldb::ReadOptions& options, int64_t key, char
 Status LevelDbStore::Put(const int64_t* keys, int64_t n, const char* records) {
   const int64_t record_bytes = options_.record_bytes;
   const int64_t chunk = std::max<int64_t>(1, kBatchBytes / record_bytes);
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
   for (int64_t begin = 0; begin < n; begin += chunk) {
     const int64_t end = std::min(n, begin + chunk);
@@ -207,25 +214,25 @@ Status LevelDbStore::CopyDatabase() {
   }
   copy.reset();
   (void)leveldb::DestroyDB(left, leveldb::Options());
-  most_bytes_ = bytes();
+  most_bytes_ = BytesOfFiles();
   return status;
 }
 
 Status LevelDbStore::MakeRoom(int64_t num_records) {
   const int64_t added = num_records * (options_.record_bytes + int64_t{sizeof(int64_t)});
-  const auto fits = [&] { return most_bytes_ + added <= options_.capacity; };
+  const auto fits = [&]() REQUIRES(mutex_) { return most_bytes_ + added <= options_.capacity; };
   if (fits()) return Status::Ok();
-  most_bytes_ = bytes();
+  most_bytes_ = BytesOfFiles();
   if (fits()) return Status::Ok();
   // Replaced and erased records still take room.
   database_->CompactRange(nullptr, nullptr);
-  most_bytes_ = bytes();
+  most_bytes_ = BytesOfFiles();
   if (fits()) return Status::Ok();
   return TierIsFull(options_.folder, options_.capacity, most_bytes_ + added);
 }
 
 Status LevelDbStore::Erase(const int64_t* keys, int64_t n) {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   EraseLocked(keys, n);
   return Status::Ok();
 }
@@ -242,7 +249,7 @@ void LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
 }
 
 Status LevelDbStore::Clear() {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<int64_t> keys;
   std::vector<uint32_t> unused;
   for (int64_t at = 0; at >= 0;) at = keys_.AppendSegment(at, &keys, &unused);
@@ -255,7 +262,7 @@ Status LevelDbStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>
                           std::vector<char>* records, int64_t* next) const {
   std::vector<int64_t> walked;
   {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    const SharedLock lock(mutex_);
     std::vector<uint32_t> unused;
     *next = keys_.AppendSegments(cursor, max_rows, &walked, &unused);
   }

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/stores/row_store.h"
 
@@ -41,27 +41,29 @@ class LevelDbStore : public RowStore {
  private:
   explicit LevelDbStore(const StoreOptions& options);
 
-  Status OpenDatabase(const std::string& folder, std::unique_ptr<leveldb::DB>* database) const;
-  // These need mutex_ alone.
-  void EraseLocked(const int64_t* keys, int64_t n);
-  Status MakeRoom(int64_t num_records);
-  Status Write(leveldb::WriteBatch* batch);
+  Status OpenDatabase(const std::string& folder, std::unique_ptr<leveldb::DB>* database) const
+      REQUIRES_SHARED(mutex_);
+  void EraseLocked(const int64_t* keys, int64_t n) REQUIRES(mutex_);
+  Status MakeRoom(int64_t num_records) REQUIRES(mutex_);
+  Status Write(leveldb::WriteBatch* batch) REQUIRES(mutex_);
   // Moves to a new database, with all rows; the old one stays where that fails.
-  Status CopyDatabase();
+  Status CopyDatabase() REQUIRES(mutex_);
 
-  Status Read(const leveldb::ReadOptions& options, int64_t key, char* record) const;
-  Status ToStatus(const leveldb::Status& status) const;
+  int64_t BytesOfFiles() const REQUIRES_SHARED(mutex_);
+  Status Read(const leveldb::ReadOptions& options, int64_t key, char* record) const
+      REQUIRES_SHARED(mutex_);
+  Status ToStatus(const leveldb::Status& status) const REQUIRES_SHARED(mutex_);
 
   const StoreOptions options_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
-  std::string folder_;  // of the database
-  std::unique_ptr<leveldb::DB> database_;
 
-  mutable std::shared_mutex mutex_;
-  HashIndex keys_{0};
-  int64_t num_copies_ = 0;
+  mutable SharedMutex mutex_;
+  std::string folder_ GUARDED_BY(mutex_);  // of the database
+  std::unique_ptr<leveldb::DB> database_ GUARDED_BY(mutex_);
+  HashIndex keys_ GUARDED_BY(mutex_){0};
+  int64_t num_copies_ GUARDED_BY(mutex_) = 0;
   // At most what the files take: what they were found to take, and what was written since.
-  int64_t most_bytes_ = 0;
+  int64_t most_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace keras_sparse

@@ -71,36 +71,36 @@ PmemStore::~PmemStore() {
 }
 
 int64_t PmemStore::num_rows() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return index_.size();
 }
 
 int64_t PmemStore::bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   int64_t bytes = 0;
   for (const auto& extent : extents_) bytes += extent->bytes();
   return bytes;
 }
 
 int64_t PmemStore::memory_bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return index_.bytes() + static_cast<int64_t>(free_.capacity() * sizeof(Position)) +
          (order_ == nullptr ? 0 : order_->bytes());
 }
 
 void PmemStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   index_.Contains(keys, n, found);
 }
 
 Status PmemStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     index_.PrefetchAhead(keys, n, i);
     const Position position = index_.Find(HashKey(keys[i]), keys[i]);
     found[i] = position != HashIndex::kNoRow;
     if (!found[i]) continue;
-    const PmemExtent& extent = ExtentOf(position);
+    const PmemExtent& extent = *extents_[ExtentOf(position)];
     KERAS_SPARSE_RETURN_IF_ERROR(extent.Check(EntryOf(position), &keys[i]));
     std::memcpy(to[i], extent.Entry(EntryOf(position)) + EntryLayout::kEntryHeaderBytes,
                 static_cast<size_t>(layout_.record_bytes));
@@ -109,7 +109,7 @@ Status PmemStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* f
 }
 
 Status PmemStore::Put(const int64_t* keys, int64_t n, const char* records) {
-  std::lock_guard<std::mutex> write_lock(write_mutex_);
+  const MutexLock write_lock(write_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(Reserve(keys, n));
   // Records that replace others leave as many entries free as they take, so that there are some
   // for each chunk.
@@ -117,7 +117,7 @@ Status PmemStore::Put(const int64_t* keys, int64_t n, const char* records) {
     const int64_t chunk = std::min(n - begin, num_free());
     KERAS_SPARSE_RETURN_IF_ERROR(
         WriteEntries(keys + begin, chunk, records + begin * layout_.record_bytes));
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     Commit(keys + begin, chunk);
     begin += chunk;
   }
@@ -147,7 +147,7 @@ Status PmemStore::AddExtent() {
   std::unique_ptr<PmemExtent> extent;
   KERAS_SPARSE_RETURN_IF_ERROR(PmemExtent::Create(
       options_.file_system, options_.folder + name.data(), number, layout_, num_entries, &extent));
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   extents_.push_back(std::move(extent));
   num_entries_ += num_entries;
   if (order_ != nullptr) order_->Resize(static_cast<size_t>(num_entries_));
@@ -165,7 +165,7 @@ Status PmemStore::WriteEntries(const int64_t* keys, int64_t n, const char* recor
   for (int64_t i = 0; i < n; ++i) {
     MakeEntry(keys[i], records + i * layout_.record_bytes, layout_, entry.data());
     const Position position = FreeEntry(i);
-    ExtentOf(position).Write(EntryOf(position), entry.data());
+    extents_[ExtentOf(position)]->Write(EntryOf(position), entry.data());
   }
   for (const auto& extent : extents_) KERAS_SPARSE_RETURN_IF_ERROR(extent->Sync());
   return Status::Ok();
@@ -173,6 +173,7 @@ Status PmemStore::WriteEntries(const int64_t* keys, int64_t n, const char* recor
 
 void PmemStore::Commit(const int64_t* keys, int64_t n) {
   std::vector<Position> taken;
+  taken.reserve(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) taken.push_back(FreeEntry(i));
   const int64_t num_reused = std::min(n, static_cast<int64_t>(free_.size()));
   free_.resize(free_.size() - static_cast<size_t>(num_reused));
@@ -191,8 +192,8 @@ void PmemStore::Release(Position position) {
 }
 
 Status PmemStore::Erase(const int64_t* keys, int64_t n) {
-  std::lock_guard<std::mutex> write_lock(write_mutex_);
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock write_lock(write_mutex_);
+  const MutexLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     const Position position = index_.Erase(HashKey(keys[i]), keys[i]);
     if (position != HashIndex::kNoRow) Release(position);
@@ -201,8 +202,8 @@ Status PmemStore::Erase(const int64_t* keys, int64_t n) {
 }
 
 Status PmemStore::Clear() {
-  std::lock_guard<std::mutex> write_lock(write_mutex_);
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock write_lock(write_mutex_);
+  const MutexLock lock(mutex_);
   index_ = HashIndex(0);
   extents_.clear();
   num_entries_ = 0;
@@ -216,7 +217,7 @@ Status PmemStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* k
                        std::vector<char>* records, int64_t* next) const {
   std::vector<int64_t> walked;
   {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    const SharedLock lock(mutex_);
     std::vector<uint32_t> positions;
     *next = index_.AppendSegments(cursor, max_rows, &walked, &positions);
   }
@@ -226,11 +227,11 @@ Status PmemStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* k
 int64_t PmemStore::Room() const { return std::max<int64_t>(0, max_rows() - num_rows()); }
 
 Status PmemStore::Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const {
-  if (order_ == nullptr) return RowStore::Oldest(n, keys, records);
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  if (!options_.keeps_order) return RowStore::Oldest(n, keys, records);
+  const SharedLock lock(mutex_);
   Position position = order_->first();
   for (int64_t i = 0; i < n && position != PutOrder::kEnd; position = order_->Next(position)) {
-    const PmemExtent& extent = ExtentOf(position);
+    const PmemExtent& extent = *extents_[ExtentOf(position)];
     if (!extent.Check(EntryOf(position), nullptr).ok()) continue;
     const char* entry = extent.Entry(EntryOf(position));
     keys->push_back(KeyOfEntry(entry));

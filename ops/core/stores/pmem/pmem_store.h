@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/files/entry_file.h"
 #include "ops/core/files/file_system.h"
 #include "ops/core/index/hash_index.h"
@@ -62,22 +61,23 @@ class PmemStore : public RowStore {
 
   explicit PmemStore(const PmemOptions& options);
 
-  // These need write_mutex_.
   // Makes sure that there are free entries for a Put.
-  Status Reserve(const int64_t* keys, int64_t n);
-  Status AddExtent();
-  int64_t num_free() const { return num_entries_ - end_ + static_cast<int64_t>(free_.size()); }
+  Status Reserve(const int64_t* keys, int64_t n) REQUIRES(write_mutex_);
+  Status AddExtent() REQUIRES(write_mutex_);
+  int64_t num_free() const REQUIRES(write_mutex_) {
+    return num_entries_ - end_ + static_cast<int64_t>(free_.size());
+  }
   // The entry that is taken after `i` others.
-  Position FreeEntry(int64_t i) const;
+  Position FreeEntry(int64_t i) const REQUIRES(write_mutex_);
   // Writes records to that many free entries, which stay free.
-  Status WriteEntries(const int64_t* keys, int64_t n, const char* records);
+  Status WriteEntries(const int64_t* keys, int64_t n, const char* records) REQUIRES(write_mutex_);
 
-  // Gives free entries that hold the records of these keys to the index. Needs both locks.
-  void Commit(const int64_t* keys, int64_t n);
-  void Release(Position position);
+  // Gives free entries that hold the records of these keys to the index.
+  void Commit(const int64_t* keys, int64_t n) REQUIRES(write_mutex_, mutex_);
+  void Release(Position position) REQUIRES(write_mutex_, mutex_);
   // A part of the entries is kept for records that replace others.
   int64_t max_rows() const { return max_entries_ - spare_entries_; }
-  PmemExtent& ExtentOf(Position position) const { return *extents_[position / entries_]; }
+  size_t ExtentOf(Position position) const { return position / entries_; }
   int64_t EntryOf(Position position) const { return position % entries_; }
 
   const PmemOptions options_;
@@ -86,16 +86,17 @@ class PmemStore : public RowStore {
   const int64_t max_entries_;    // within the capacity
   const int64_t spare_entries_;  // of these
 
-  std::mutex write_mutex_;    // taken before mutex_
-  uint64_t num_created_ = 0;  // extents, and tries to make one; needs write_mutex_
+  Mutex write_mutex_ ACQUIRED_BEFORE(mutex_);
+  mutable SharedMutex mutex_;
+  uint64_t num_created_ GUARDED_BY(write_mutex_) = 0;  // extents, and tries to make one
   // What follows is written under both locks, so that either is enough to read it.
-  mutable std::shared_mutex mutex_;
-  HashIndex index_{0};  // key -> Position
-  std::vector<std::unique_ptr<PmemExtent>> extents_;
-  int64_t num_entries_ = 0;          // of the extents there are
-  int64_t end_ = 0;                  // entries from here on were never taken
-  std::vector<Position> free_;       // and these below it are free again
-  std::unique_ptr<PutOrder> order_;  // null unless it is kept
+  HashIndex index_ GUARDED_BY(write_mutex_, mutex_){0};  // key -> Position
+  std::vector<std::unique_ptr<PmemExtent>> extents_ GUARDED_BY(write_mutex_, mutex_);
+  int64_t num_entries_ GUARDED_BY(write_mutex_, mutex_) = 0;  // of the extents there are
+  // Entries from here on were never taken, and these below it are free again.
+  int64_t end_ GUARDED_BY(write_mutex_, mutex_) = 0;
+  std::vector<Position> free_ GUARDED_BY(write_mutex_, mutex_);
+  std::unique_ptr<PutOrder> order_ GUARDED_BY(write_mutex_, mutex_);  // null unless it is kept
 };
 
 }  // namespace keras_sparse

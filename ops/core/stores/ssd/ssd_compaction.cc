@@ -15,7 +15,7 @@ constexpr int64_t kCompactionBytes = int64_t{1} << 20;
 }  // namespace
 
 Status SsdHashStore::CompactDead() {
-  std::lock_guard<std::mutex> one_at_a_time(compaction_mutex_);
+  const MutexLock one_at_a_time(compaction_mutex_);
   return CompactUntil(kDeadPercent, 0);
 }
 
@@ -23,7 +23,7 @@ Status SsdHashStore::MakeRoom(int64_t num_records) {
   const int64_t added = num_records * layout_.stride();
   if (bytes() + added <= options_.capacity) return Status::Ok();
   // No other compaction has a segment half copied, which would count twice.
-  std::lock_guard<std::mutex> one_at_a_time(compaction_mutex_);
+  const MutexLock one_at_a_time(compaction_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(CompactUntil(0, options_.capacity - added));
   const int64_t needed = bytes() + added;
   if (needed <= options_.capacity) return Status::Ok();
@@ -35,7 +35,7 @@ Status SsdHashStore::CompactUntil(int64_t least_dead_percent, int64_t enough_byt
     size_t number = 0;
     std::shared_ptr<SsdSegment> segment;
     {
-      std::shared_lock<std::shared_mutex> lock(mutex_);
+      const SharedLock lock(mutex_);
       int64_t most_dead = 0;
       for (size_t s = 0; s < segments_.size(); ++s) {
         if (segments_[s] == nullptr || s == newest_ || segments_[s]->is_damaged) continue;
@@ -73,7 +73,7 @@ Status SsdHashStore::CompactSegment(size_t number, const std::shared_ptr<SsdSegm
     }
     keys.clear();
     for (int64_t i = 0; i < n; ++i) keys.push_back(KeyOfEntry(entries.data() + i * stride));
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (int64_t i = 0; i < n; ++i) {
       index_.PrefetchAhead(keys.data(), n, i);
       if (!is_read[static_cast<size_t>(i)]) continue;
@@ -92,7 +92,7 @@ Status SsdHashStore::CompactSegment(size_t number, const std::shared_ptr<SsdSegm
     }
   }
   // What is left cannot be read: it stays, and whoever asks for it is told.
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   segment->is_damaged = true;
   return Status::Ok();
 }

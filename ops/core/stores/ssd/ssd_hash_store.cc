@@ -83,31 +83,31 @@ SsdHashStore::~SsdHashStore() {
 }
 
 int64_t SsdHashStore::num_rows() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return index_.size();
 }
 
 int64_t SsdHashStore::bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   int64_t bytes = 0;
   for (const auto& segment : segments_) bytes += segment == nullptr ? 0 : segment->bytes();
   return bytes;
 }
 
 int64_t SsdHashStore::memory_bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   int64_t bytes = index_.bytes();
   for (const auto& segment : segments_) bytes += segment == nullptr ? 0 : segment->memory_bytes();
   return bytes;
 }
 
 int64_t SsdHashStore::compacted_bytes() const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   return num_compacted_ * layout_.stride();
 }
 
 void SsdHashStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
-  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const SharedLock lock(mutex_);
   index_.Contains(keys, n, found);
 }
 
@@ -119,7 +119,7 @@ Status SsdHashStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
   std::vector<Located> located;
   Segments segments;  // that stay for as long as they are read
   {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    const SharedLock lock(mutex_);
     for (int64_t i = 0; i < n; ++i) {
       index_.PrefetchAhead(keys, n, i);
       const Position position = index_.Find(HashKey(keys[i]), keys[i]);
@@ -149,7 +149,7 @@ Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
   if (n == 0) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(n));
   for (int64_t begin = 0; begin < n; begin += kRecordsPerLock) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (int64_t i = begin; i < std::min(n, begin + kRecordsPerLock); ++i) {
       index_.PrefetchAhead(keys, n, i);
       Position position = 0;
@@ -212,7 +212,7 @@ void SsdHashStore::Release(Position position) {
 }
 
 Status SsdHashStore::Erase(const int64_t* keys, int64_t n) {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (int64_t i = 0; i < n; ++i) {
     index_.PrefetchAhead(keys, n, i);
     const Position position = index_.Erase(HashKey(keys[i]), keys[i]);
@@ -222,7 +222,7 @@ Status SsdHashStore::Erase(const int64_t* keys, int64_t n) {
 }
 
 Status SsdHashStore::Clear() {
-  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   index_ = HashIndex(0);
   segments_.clear();
   newest_ = 0;
@@ -233,7 +233,7 @@ Status SsdHashStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>
                           std::vector<char>* records, int64_t* next) const {
   std::vector<int64_t> walked;
   {
-    std::shared_lock<std::shared_mutex> lock(mutex_);
+    const SharedLock lock(mutex_);
     std::vector<uint32_t> positions;
     *next = index_.AppendSegments(cursor, max_rows, &walked, &positions);
   }

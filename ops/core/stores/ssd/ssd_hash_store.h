@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "ops/core/base/background_pool.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/files/file_system.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/stores/row_store.h"
@@ -72,10 +71,9 @@ class SsdHashStore : public RowStore {
 
   SsdHashStore(const SsdHashOptions& options, const EntryLayout& layout);
 
-  // These need mutex_ alone.
-  Status Append(int64_t key, const char* record, Position* position);
-  Status BeginSegment();
-  void Release(Position position);
+  Status Append(int64_t key, const char* record, Position* position) REQUIRES(mutex_);
+  Status BeginSegment() REQUIRES(mutex_);
+  void Release(Position position) REQUIRES(mutex_);
   size_t SegmentOf(Position position) const { return position / entries_; }
   int64_t EntryOf(Position position) const { return position % entries_; }
 
@@ -85,21 +83,22 @@ class SsdHashStore : public RowStore {
   Status MakeRoom(int64_t num_records);
   // Copies what is alive in sealed segments that are dead enough, the most dead first, until the
   // files take no more than `enough_bytes`.
-  // Needs compaction_mutex_, but not mutex_.
-  Status CompactUntil(int64_t least_dead_percent, int64_t enough_bytes);
-  Status CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment);
+  Status CompactUntil(int64_t least_dead_percent, int64_t enough_bytes) REQUIRES(compaction_mutex_)
+      EXCLUDES(mutex_);
+  Status CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment)
+      REQUIRES(compaction_mutex_) EXCLUDES(mutex_);
 
   const SsdHashOptions options_;
   const EntryLayout layout_;
   const uint32_t entries_;  // of a full segment
 
-  std::mutex compaction_mutex_;  // taken before mutex_
-  mutable std::shared_mutex mutex_;
-  HashIndex index_{0};  // key -> Position
-  Segments segments_;   // by number; null where a number is free
-  size_t newest_ = 0;   // the segment that is written, if there is any
-  uint64_t num_begun_ = 0;
-  int64_t num_compacted_ = 0;
+  Mutex compaction_mutex_ ACQUIRED_BEFORE(mutex_);
+  mutable SharedMutex mutex_;
+  HashIndex index_ GUARDED_BY(mutex_){0};  // key -> Position
+  Segments segments_ GUARDED_BY(mutex_);   // by number; null where a number is free
+  size_t newest_ GUARDED_BY(mutex_) = 0;   // the segment that is written, if there is any
+  uint64_t num_begun_ GUARDED_BY(mutex_) = 0;
+  int64_t num_compacted_ GUARDED_BY(mutex_) = 0;
 
   // Last: it ends before what it works with. Null where Put compacts.
   std::unique_ptr<BackgroundTask> compaction_;

@@ -18,7 +18,7 @@ Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<Linke
   Segments linked;
   {
     // Alone: a compaction in the background must not move a row between the two.
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& segment : segments_) {
       if (segment == nullptr || !segment->is_damaged || segment->num_alive == 0) continue;
       return CannotBeSaved("some rows of '" + segment->path() + "' cannot");

@@ -62,7 +62,7 @@ Status SsdSegment::ReadRecord(int64_t entry, int64_t key, char* record) const {
   Status status = Read(entry, 1, bytes.data());
   if (status.ok()) status = Check(entry, bytes.data(), &key);
   if (!status.ok()) {
-    std::lock_guard<std::mutex> lock(suspects_mutex_);
+    const MutexLock lock(suspects_mutex_);
     suspects_.insert(entry);
     return status;
   }
@@ -74,7 +74,7 @@ Status SsdSegment::ReadRecord(int64_t entry, int64_t key, char* record) const {
 Status SsdSegment::CheckSuspects(const std::vector<uint8_t>& alive) const {
   std::set<int64_t> suspects;
   {
-    std::lock_guard<std::mutex> lock(suspects_mutex_);
+    const MutexLock lock(suspects_mutex_);
     suspects = suspects_;
   }
   std::vector<char> bytes(static_cast<size_t>(layout_.stride()));

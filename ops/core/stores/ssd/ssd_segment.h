@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 #include "ops/core/files/entry_file.h"
 #include "ops/core/files/file_system.h"
@@ -85,8 +85,9 @@ class SsdSegment {
   int64_t num_written_ = 0;
   bool is_sealed_ = false;
   std::vector<char> buffer_;  // the entries after those written
-  mutable std::mutex suspects_mutex_;
-  mutable std::set<int64_t> suspects_;  // entries that could not be read
+  mutable Mutex suspects_mutex_;
+  mutable std::set<int64_t> suspects_
+      GUARDED_BY(suspects_mutex_);  // entries that could not be read
 };
 
 // Reads entries of a segment that was linked.

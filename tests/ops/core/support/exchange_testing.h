@@ -11,56 +11,15 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/exchange/row_request.h"
 #include "ops/core/exchange/served_rows.h"
+#include "tests/ops/core/support/placed_table.h"
+#include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
-
-// A table and where it is: `ranks` and `columns` of its slices, or by rows.
-struct PlacedTable {
-  int64_t input_dim;  // -1 for a dynamic one
-  int64_t dim;
-  std::vector<int64_t> ranks;
-  std::vector<int64_t> columns;
-  bool by_rows = false;
-  bool out_of_range_is_zero = false;
-};
-
-inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables, int64_t num_ranks,
-                                          int64_t rank) {
-  std::vector<int64_t> numbers = {num_ranks, rank};
-  for (const PlacedTable& table : tables) {
-    std::vector<std::pair<int64_t, int64_t>> slices;
-    for (int64_t r = 0; table.by_rows && r < num_ranks; ++r) slices.push_back({r, table.dim});
-    for (size_t s = 0; !table.by_rows && s < table.ranks.size(); ++s) {
-      slices.push_back({table.ranks[s], table.columns[s]});
-    }
-    for (const int64_t number : {table.input_dim, table.dim, int64_t{table.out_of_range_is_zero},
-                                 int64_t{table.by_rows}, static_cast<int64_t>(slices.size())}) {
-      numbers.push_back(number);
-    }
-    for (const auto& [slice_rank, num_columns] : slices) {
-      numbers.push_back(slice_rank);
-      numbers.push_back(num_columns);
-    }
-  }
-  return numbers;
-}
-
-inline ExchangeLayout Layout(const std::vector<PlacedTable>& tables, int64_t num_ranks,
-                             int64_t rank, const std::string& exchange = "exchange",
-                             const std::string& table_name = "table") {
-  std::vector<std::string> names;
-  for (size_t t = 0; t < tables.size(); ++t) names.push_back(table_name + std::to_string(t));
-  ExchangeLayout layout;
-  EXPECT_TRUE(
-      IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, exchange, &layout)));
-  return layout;
-}
 
 // The element of a whole table: small integers, so that sums are exact in any order.
 inline float Element(int64_t key, int64_t column) {
@@ -122,7 +81,6 @@ class Rank {
   void ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
                                  const std::vector<std::vector<float>>& outputs,
                                  Executor* executor);
-  static std::vector<float> Widened(const std::vector<float>& rows, int64_t dim);
 
   void OpenPart(const PlacedTable& table, const ExchangedSlice& slice, int64_t num_ranks,
                 int64_t num_keys);
@@ -281,16 +239,6 @@ inline void Rank::ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyC
   for (size_t i = 0; i < inputs.size(); ++i) {
     EXPECT_EQ(wider[i], Widened(outputs[i], layout_.tables[inputs[i].table].dim));
   }
-}
-
-// Rows with three more floats each.
-inline std::vector<float> Rank::Widened(const std::vector<float>& rows, int64_t dim) {
-  std::vector<float> wider;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    wider.push_back(rows[i]);
-    if (static_cast<int64_t>(i + 1) % dim == 0) wider.insert(wider.end(), 3, -98.0f);
-  }
-  return wider;
 }
 
 inline std::vector<std::vector<float>> Rank::Return(

@@ -204,7 +204,7 @@ def test_a_layer_that_was_not_built_is_told_so():
 
 
 def test_a_table_that_does_not_fit_is_skipped_alone(tmp_path):
-    """Also where another one has the same path."""
+    """Also where a second table has the same path."""
 
     class Two(keras.Model):
         def __init__(self, rows):

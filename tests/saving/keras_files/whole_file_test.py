@@ -1,4 +1,4 @@
-"""A file that is saved over another one takes its place when it is whole, at any path."""
+"""A file that is saved over an older one takes its place when it is whole, at any path."""
 
 import concurrent.futures
 import errno
