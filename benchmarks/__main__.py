@@ -16,6 +16,7 @@ import tempfile
 import time
 from importlib import metadata
 
+from benchmarks import as_written
 from benchmarks import async_exchange
 from benchmarks import async_lookup
 from benchmarks import bandwidth
@@ -39,6 +40,7 @@ from benchmarks import table_rows
 
 TIMED = {
     "W1": static_tables,
+    "W1w": as_written,
     "W2": pooled_bags,
     "W3": dynamic_table,
     "W3 pooled": pooled_keys,

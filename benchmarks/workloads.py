@@ -60,6 +60,14 @@ class Workload:
         grads *= 0.01
         return list(grads)
 
+    def joined_output_grads(self):
+        """The same of all tables side by side."""
+        return np.concatenate(self.output_grads(), axis=1)
+
+    def id_matrices(self):
+        """The ids of each batch as one array, a sample a row and a table a column."""
+        return [np.ascontiguousarray(np.stack(batch, axis=1)) for batch in self.ids]
+
 
 def zipf_ranks(generator, num_ranks, shape):
     """Draws ranks from 0 to `num_ranks - 1`, rank 0 the most frequent."""

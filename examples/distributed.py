@@ -52,10 +52,10 @@ def make_model():
         },
         strategy="memory_balanced",
         data_parallel_threshold=NUM_COUNTRIES * 8,
+        output_mode="concat",
         name="tables",
     )
-    rows = keras.layers.Concatenate()(list(tables(inputs).values()))
-    hidden = keras.layers.Dense(32, activation="relu")(rows)
+    hidden = keras.layers.Dense(32, activation="relu")(tables(inputs))
     return keras.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(hidden))
 
 

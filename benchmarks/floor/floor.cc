@@ -72,6 +72,7 @@ void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int record_f
   auto* group = new Group;
   group->dim = dim;
   group->stride = record_floats;
+  group->output_stride = dim;
   group->tables.resize(num_tables);
 #pragma omp parallel for schedule(dynamic, 1)
   for (int64_t t = 0; t < num_tables; ++t) {
@@ -90,6 +91,11 @@ void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int record_f
     }
   }
   return group;
+}
+
+// Outputs and gradients lie in wider rows from now on.
+void FloorSetOutputStride(void* handle, int64_t floats) {
+  static_cast<Group*>(handle)->output_stride = floats;
 }
 
 void FloorDestroy(void* handle) {

@@ -106,7 +106,7 @@ void Gather(const Group& group, const Table& table, const int64_t* ids, int64_t 
     float** slot = records + (before / kProbeGroup % 2) * kProbeGroup;
     for (int64_t i = 0; i < std::min<int64_t>(kProbeGroup, end - before); ++i) {
       alignas(32) float made[D];
-      CopyRow<D>(out + (before + i) * D, reader.template Row<D>(slot[i], made), stream);
+      CopyRow<D>(out + (before + i) * group.output_stride, reader.template Row<D>(slot[i], made), stream);
     }
   }
 }
@@ -142,7 +142,7 @@ void GatherSum(const Group& group, const Table& table, const int64_t* ids, const
       const float* row = reader.template Row<D>(ring[i % kRing], made);
       for (int d = 0; d < D; ++d) sum[d] += row[d];
     }
-    for (int d = 0; d < D; ++d) out[bag * D + d] = sum[d];
+    for (int d = 0; d < D; ++d) out[bag * group.output_stride + d] = sum[d];
   }
 }
 

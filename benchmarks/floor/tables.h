@@ -32,6 +32,7 @@ struct Group {
   std::vector<Table> tables;
   int dim = 0;
   int stride = 0;  // floats in a record
+  int64_t output_stride = 0;  // floats from one row of an output, or gradient, to the next
 };
 
 // Which record a unique id lives in, for a group of ids at a time.

@@ -152,7 +152,7 @@ void ApplyShard(const Group& group, const Table& table, const int64_t* ids, cons
                 int64_t n, const float* grads, const Rule& rule, Scratch* s) {
   const int64_t num_unique = s->Merge(ids, n);
   auto grad = [&](int32_t i) {
-    return grads + static_cast<int64_t>(refs == nullptr ? i : refs[i]) * D;
+    return grads + static_cast<int64_t>(refs == nullptr ? i : refs[i]) * group.output_stride;
   };
   int64_t located = 0;
   auto advance = [&](int64_t to) {

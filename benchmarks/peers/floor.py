@@ -121,9 +121,11 @@ class Floor:
         huge: Boolean. Whether tables are on huge pages.
         output_bytes: Integer: what all lookups of a step write, where there are others. Defaults to
             `None`: there are none.
+        are_joined: Boolean. Whether the rows of all tables lie side by side in one output. Defaults
+            to `False`.
     """
 
-    def __init__(self, workload, column, huge, output_bytes=None):
+    def __init__(self, workload, column, huge, output_bytes=None, are_joined=False):
         self.lib = self._load()
         self.workload = workload
         self.rule = column
@@ -144,8 +146,11 @@ class Floor:
             np.random.default_rng(0).shuffle(keys)
             self._insert(keys)
         self.grads = workload.output_grads()
-        shape = (workload.num_rows_out, workload.output_dim)
-        self.outputs = [aligned(shape) for _ in range(workload.num_tables)]
+        if are_joined:
+            self._join()
+        else:
+            shape = (workload.num_rows_out, workload.output_dim)
+            self.outputs = [aligned(shape) for _ in range(workload.num_tables)]
         if output_bytes is None:
             output_bytes = sum(output.nbytes for output in self.outputs)
         self.stream = int(leave_caches(output_bytes))
@@ -153,6 +158,20 @@ class Floor:
         self.grad_pointers = pointers(self.grads)
         self.inputs = [self._inputs(i) for i in range(NUM_BATCHES)]
         self.num_steps = 0
+
+    def _join(self):
+        width = self.workload.num_tables * self.workload.output_dim
+        shape = (self.workload.num_rows_out, width)
+        # A table's rows lie on every page of the output; TensorFlow's op has huge ones, too.
+        memory = self.lib.FloorMap(ctypes.c_int64(4 * shape[0] * width), 1)
+        outputs = np.ctypeslib.as_array((ctypes.c_float * (shape[0] * width)).from_address(memory))
+        outputs = outputs.reshape(shape)
+        grads = aligned(shape)
+        np.concatenate(self.grads, axis=1, out=grads)
+        self.outputs, self.grads = (
+            np.split(each, self.workload.num_tables, axis=1) for each in (outputs, grads)
+        )
+        self.lib.FloorSetOutputStride(self.handle, ctypes.c_int64(width))
 
     def _load(self):
         return shared_library()
@@ -200,6 +219,12 @@ class Floor:
 
 def build(workload, column, huge=False):
     floor = Floor(workload, column, huge)
+    return floor.forward if column == "forward" else floor.step
+
+
+def build_joined(workload, column):
+    """On huge pages, with one output and one gradient of all tables."""
+    floor = Floor(workload, column, huge=True, are_joined=True)
     return floor.forward if column == "forward" else floor.step
 
 

@@ -1,5 +1,8 @@
 import tensorflow as tf
 
+from keras_sparse.ops.output_mode import join
+from keras_sparse.ops.output_mode import joined_shape
+from keras_sparse.ops.output_mode import split_inputs
 from keras_sparse.ragged_form import ragged_form
 
 
@@ -22,15 +25,29 @@ class DataParallelInputs:
         """Raises ValueError if a lookup cannot take these inputs."""
         del inputs  # any will do
 
-    def lookup(self, own_tables, inputs, weights):
-        """Returns the outputs of the layer, one an input of it.
+    def lookup(self, own_tables, inputs, weights, output_mode="list"):
+        """Returns the outputs of the layer: a list with one an input, or all in one tensor.
 
         Args:
             own_tables: `LocalTables`.
             inputs, weights: Lists with an entry for each of `self.inputs`.
+            output_mode: String, one of `OUTPUT_MODES`. Defaults to `"list"`.
         """
         forms = ragged_forms(self._layers, inputs, weights)
-        rows = own_tables.lookup(self._templates.input_tables, forms)
+        tables = self._templates.input_tables
+        if output_mode == "list":
+            return self._outputs(own_tables.lookup(tables, forms), forms)
+        shapes = [layer.compute_output_shape(each.shape) for layer, each in self._pairs(inputs)]
+        if not (own_tables.can_join(tables, forms) and _are_alike(inputs, shapes)):
+            return join(self._outputs(own_tables.lookup(tables, forms), forms), output_mode)
+        joined_shape(shapes, output_mode)
+        rows = tf.cast(own_tables.lookup_joined(tables, forms), self._layers[0].compute_dtype)
+        return split_inputs(forms[0].outputs(rows), len(forms), output_mode)
+
+    def _pairs(self, inputs):
+        return zip(self._layers, inputs, strict=True)
+
+    def _outputs(self, rows, forms):
         outputs = []
         for form, layer, each in zip(forms, self._layers, rows, strict=True):
             outputs.append(form.outputs(tf.cast(each, layer.compute_dtype)))
@@ -38,13 +55,22 @@ class DataParallelInputs:
 
     def masks(self, inputs):
         """Returns the mask of each output, or `None` for an output without."""
-        layers = zip(self._layers, inputs, strict=True)
-        return [layer.compute_mask(each) for layer, each in layers]
+        return [layer.compute_mask(each) for layer, each in self._pairs(inputs)]
 
     def output_specs(self, inputs):
         """Returns the `keras.KerasTensor` of each output."""
-        layers = zip(self._layers, inputs, strict=True)
-        return [layer.compute_output_spec(each) for layer, each in layers]
+        return [layer.compute_output_spec(each) for layer, each in self._pairs(inputs)]
+
+
+def _are_alike(inputs, shapes):
+    """Returns whether the outputs of inputs are sure to be of one shape but for their width if they
+    have as many rows.
+    """
+    if any(
+        isinstance(each, tf.RaggedTensor) and len(shapes[i]) > 2 for i, each in enumerate(inputs)
+    ):
+        return False
+    return all(None not in shape[1:] for shape in shapes)
 
 
 def ragged_forms(layers, inputs, weights):

@@ -15,6 +15,7 @@ from keras_sparse.distribute.tables.whole_tables import set_whole_tables
 from keras_sparse.layers.data_parallel_inputs import DataParallelInputs
 from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
 from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
+from keras_sparse.layers.output_form import OutputForm
 from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.unbuilt_text import unbuilt_text
@@ -58,20 +59,26 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             and wants a `LossScaleOptimizer`. Defaults to `"float32"`.
         num_slots: Integer. Slots of the optimizer as wide as a row, for the budget and `"auto"`: 1
             for `Adagrad`, 2 for `Adam`. Defaults to 0.
-        hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
-            Defaults to `None`: 1 each.
+        hotness: List or dict of floats, for `"auto"`: mean numbers of ids. Defaults to `None`: 1.
         cost_model: `keras_sparse.distribute.CostModel`, for `"auto"`. Defaults to `None`.
+        output_mode: `"list"`, `"concat"` or `"stack"`: an output an input, or one with those of all
+            inputs side by side, or one in which inputs have an axis of their own. The lookup writes
+            it at once, unless some tables are on all ranks and others not. Defaults to `"list"`.
         **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
             the layers in `embeddings`.
 
     Call arguments:
         inputs: List with the ids of each input, a dict of them if `embeddings` is one, or the ids
             if it is one layer. Each is what `keras_sparse.layers.Embedding` takes: dense, ragged or
-            sparse, in any mixture. The batch may be of another size on each rank, or empty.
+            sparse, in any mixture. The batch may be of another size on each rank, or empty. Or a
+            matrix of ids, `(batch_size, number of inputs)`: an id a sample for each input.
         weights: Of the same structure, with the weight of each id; `None` for an input without, or
             no entry in a dict. Defaults to `None` for all.
 
-    Output: Of the structure of `inputs`: what `keras_sparse.layers.Embedding` would give for each.
+    Output: Of the structure of `inputs`, a list for a matrix: what `keras_sparse.layers.Embedding`
+    would give for each. With `output_mode="concat"` a tensor `(batch_size, ..., sum of widths)`,
+    with `"stack"` `(batch_size, ..., number of inputs, width)`; inputs come in their order, those
+    of a dict in that of the layer's names.
 
     Example:
     >>> layer = DistributedEmbedding(
@@ -96,10 +103,13 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         num_slots=0,
         hotness=None,
         cost_model=None,
+        output_mode="list",
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.templates = TableTemplates(embeddings, input_table_map)
+        self._form = OutputForm(self.templates, output_mode)
+        self.output_mode = output_mode
         self.strategy = strategy
         self.column_slice_threshold = column_slice_threshold
         self.row_slice_threshold = row_slice_threshold
@@ -154,13 +164,17 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         return self._own_variables
 
     def __call__(self, inputs, weights=None, **kwargs):
-        inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
+        if not self.templates.is_matrix(inputs):
+            inputs = [ids_as_tensor(each) for each in self._in_order(inputs)]
+            inputs = self.templates.as_given(inputs, self.own_inputs)
         if weights is not None:
-            weights = self.templates.in_order(weights, "weights", self.own_inputs, True)
-            weights = [None if each is None else as_tensor(each) for each in weights]
-            # As they were given: Keras calls a layer of a functional model with the same again.
-            kwargs["weights"] = self.templates.as_given(weights, self.own_inputs)
-        return super().__call__(self.templates.as_given(inputs, self.own_inputs), **kwargs)
+            if not self.templates.is_matrix(weights):
+                weights = self.templates.in_order(weights, "weights", self.own_inputs, True)
+                weights = [None if each is None else as_tensor(each) for each in weights]
+                # As they were given: Keras calls a layer of a functional model with the same again.
+                weights = self.templates.as_given(weights, self.own_inputs)
+            kwargs["weights"] = weights
+        return super().__call__(inputs, **kwargs)
 
     def build(self, input_shape=None):
         if self.own_tables is not None:
@@ -181,14 +195,14 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             weights = [None] * len(inputs)
         else:
             weights = self.templates.in_order(weights, "weights", self.own_inputs)
-        return self.templates.as_given(self._samples.lookup(self.own_tables, inputs, weights))
+        mode = self.output_mode
+        return self._form.of(self._samples.lookup(self.own_tables, inputs, weights, mode))
 
     def compute_mask(self, inputs, previous_mask=None):
-        masks = self._samples.masks(self._in_order(inputs))
-        return None if masks is None else self.templates.as_given(masks)
+        return self._form.mask(self._samples.masks(self._in_order(inputs)))
 
     def compute_output_spec(self, inputs, weights=None):
-        return self.templates.as_given(self._samples.output_specs(self._in_order(inputs)))
+        return self._form.spec(self._samples.output_specs(self._in_order(inputs)))
 
     def _in_order(self, inputs):
         """The inputs of this rank as a list, checked."""
@@ -279,6 +293,7 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             "wire_dtype",
             "num_slots",
             "hotness",
+            "output_mode",
         )
         config = {name: getattr(self, name) for name in names}
         config["cost_model"] = None if self.cost_model is None else self.cost_model.get_config()

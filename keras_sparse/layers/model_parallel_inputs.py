@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse.layers.data_parallel_inputs import ragged_forms
+from keras_sparse.ops.output_mode import join
 
 _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
 
@@ -28,11 +29,12 @@ class ModelParallelInputs:
         for each, layer in zip(inputs, self._layers, strict=True):
             _check_whole_batch(each, layer, self._num_ranks)
 
-    def lookup(self, own_tables, inputs, weights):
+    def lookup(self, own_tables, inputs, weights, output_mode="list"):
         forms = ragged_forms(self._layers, inputs, weights)
         vectors = own_tables.exchange_samples(self.inputs, forms)
         layers = zip(self._all_layers, vectors, strict=True)
-        return [tf.cast(each, layer.compute_dtype) for layer, each in layers]
+        outputs = [tf.cast(each, layer.compute_dtype) for layer, each in layers]
+        return outputs if output_mode == "list" else join(outputs, output_mode)
 
     def masks(self, inputs):
         return None

@@ -1,9 +1,11 @@
 import keras
+import tensorflow as tf
 
 from keras_sparse.distribute.planner.table_spec import TableSpec
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
+from keras_sparse.ops.output_mode import check_output_mode
 
 _KNOWN = (Embedding, keras.layers.Embedding)
 
@@ -85,7 +87,7 @@ class TableTemplates:
         """Returns what was given for each input as a list, in their order.
 
         Args:
-            inputs: List or dict, as the layer takes inputs.
+            inputs: List or dict, as the layer takes inputs, or a matrix with a column an input.
             name: String, what an error calls them.
             places: List of integers: which inputs are given. Defaults to `None`, all.
             fills_gaps: Boolean. Whether what a dict lacks is `None`. Defaults to `False`.
@@ -93,6 +95,8 @@ class TableTemplates:
         if self.is_single:
             return [inputs]
         places = range(self.num_inputs) if places is None else places
+        if self.is_matrix(inputs):
+            return self._columns(inputs, name, places)
         if self.input_names is not None:
             names = [self.input_names[i] for i in places]
             if fills_gaps and isinstance(inputs, dict):
@@ -109,6 +113,41 @@ class TableTemplates:
                 f"Received: {len(inputs) if is_list else type(inputs).__name__}"
             )
         return list(inputs)
+
+    def is_matrix(self, inputs):
+        """Returns whether these are the ids of all inputs in one tensor or array."""
+        is_one = not isinstance(inputs, (list, tuple, dict)) and hasattr(inputs, "shape")
+        return is_one and not self.is_single
+
+    def check_output_mode(self, mode):
+        """Returns `mode`; raises ValueError if the layer cannot have it as its `output_mode`."""
+        layers = [self.layer_of_input(i) for i in range(self.num_inputs)]
+        check_output_mode(mode, [layer.output_dim for layer in layers])
+        dtypes = sorted({layer.compute_dtype for layer in layers})
+        if mode != "list" and (self.is_single or len(dtypes) > 1):
+            raise ValueError(
+                f'`output_mode="{mode}"` must be that of a list or dict of layers of one compute '
+                "dtype. Give the layers one dtype policy, or leave it out. Received: "
+                + ("one layer" if self.is_single else f"layers of {dtypes}")
+            )
+        return mode
+
+    def _columns(self, matrix, name, places):
+        """Takes a matrix apart; a table that pools gets a bag of one a sample."""
+        if len(matrix.shape) != 2 or matrix.shape[1] != len(places):
+            raise ValueError(
+                f"`{name}` must be a list or dict with an entry an input, or a matrix with a "
+                f"column an input, (batch_size, {len(places)}). Received: "
+                f"{type(matrix).__name__} of shape {tuple(matrix.shape)}"
+            )
+        pools = [self.pools(self.input_tables[i]) for i in places]
+        if isinstance(matrix, keras.KerasTensor):
+            shapes = [(matrix.shape[0], 1) if each else matrix.shape[:1] for each in pools]
+            return [keras.KerasTensor(shape, matrix.dtype) for shape in shapes]
+        # One transposition, whose rows are not copied.
+        columns = tf.unstack(tf.transpose(matrix), len(places))
+        pairs = zip(columns, pools, strict=True)
+        return [each[:, tf.newaxis] if pools else each for each, pools in pairs]
 
     def as_given(self, outputs, places=None):
         """Returns a list with an entry an input, or one of each of some, as inputs are given."""

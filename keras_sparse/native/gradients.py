@@ -6,7 +6,7 @@ from keras_sparse.native import library
 from keras_sparse.native.check_tables import handles_of
 
 
-def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
+def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, columns=None):
     """Sums the gradients of equal ids, for several tables at once.
 
     The sums are added in an order that does not depend on the number of threads.
@@ -21,6 +21,8 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
             `None` for all.
         combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where ids were not pooled.
             Defaults to `None` for all.
+        columns: List of pairs `(first, number)` of integers: the columns of each of `values` that
+            are its gradient. Defaults to `None`: they have no others.
 
     Returns:
         `(unique_ids, sums)`: a list of int64 tensors of shape `(num_unique,)` and a list of float32
@@ -33,7 +35,13 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None):
     """
     row_splits, weights, combiners = with_defaults(len(ids), row_splits, weights, combiners)
     unique_ids, sums = library.lib.keras_sparse_merge_gradients(
-        ids=ids, row_splits=row_splits, weights=weights, output_grads=values, combiners=combiners
+        ids=ids,
+        row_splits=row_splits,
+        weights=weights,
+        output_grads=values,
+        combiners=combiners,
+        columns=[first for first, _ in columns or ()],
+        widths=[number for _, number in columns or ()],
     )
     return list(unique_ids), list(sums)
 
@@ -99,7 +107,9 @@ def unpack_slices(words, widths, num_ranks):
     return list(ids), list(values)
 
 
-def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=None, combiners=None):
+def apply_gradients(
+    variables, ids, values, numbers, row_splits=None, weights=None, combiners=None, columns=None
+):
     """Updates rows in place by their gradients, creating the rows that are not there.
 
     A row moves once, by the sum of its gradients. It is one step of each table's rule, whether it
@@ -110,8 +120,8 @@ def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=No
         ids, values: As in `merge_gradients`.
         numbers: float32 tensor of shape `(num_tables, num_numbers)`: the learning rate, then what
             else the tables' rule takes with a step (`rule_numbers()` of the optimizer).
-        row_splits, weights, combiners: As in `merge_gradients`. Default to `None`: rows were not
-            pooled.
+        row_splits, weights, combiners, columns: As in `merge_gradients`. Default to `None`: rows
+            were not pooled, and not joined.
 
     Raises:
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
@@ -127,6 +137,7 @@ def apply_gradients(variables, ids, values, numbers, row_splits=None, weights=No
         numbers=numbers,
         rule_generations=[variable.rule_generation for variable in variables],
         combiners=combiners,
+        columns=[first for first, _ in columns or ()],
     )
 
 

@@ -13,7 +13,7 @@ COMBINERS = ("sum", "mean", "sqrtn")
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
 @tf.autograph.experimental.do_not_convert
-def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
+def lookup(variables, ids, row_splits=None, weights=None, combiners=None, joined=False):
     """Reads rows of several tables in one native op, pooled or one by one.
 
     An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
@@ -30,10 +30,12 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
         combiners: List of `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or
             `"sqrtn"` (over the root of the sum of their squares); `None` where rows are not pooled.
             Defaults to `None` for all.
+        joined: Boolean. Whether to write the rows of all variables side by side into one tensor,
+            for which each must have as many. Defaults to `False`.
 
     Returns:
         List of float32 tensors: `(num_bags, output_dim)` where pooled, otherwise
-        `(num_ids, output_dim)`.
+        `(num_ids, output_dim)`. If `joined` one tensor, `(num_bags, sum of the output_dims)`.
 
     Raises:
         tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
@@ -57,6 +59,8 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
     if not variables:
+        if joined:
+            raise ValueError("`variables` must not be empty where rows are joined")
         return []
     ids = [_check_ids(i) for i in ids]
     weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
@@ -66,14 +70,14 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None):
     collected = collected_lookups()
     are_built = all(variable.native is not None for variable in variables)
     if collected is not None and are_built:
-        names = ("variables", "ids", "row_splits", "weights", "combiners")
-        collected.append(
-            dict(zip(names, (variables, ids, row_splits, weights, combiners), strict=True))
-        )
+        names = ("variables", "ids", "row_splits", "weights", "combiners", "joined")
+        arguments = (variables, ids, row_splits, weights, combiners, joined)
+        collected.append(dict(zip(names, arguments, strict=True)))
     if collected is not None or not are_built:
         output_dims = [variable.output_dim for variable in variables]
-        return zero_rows(output_dims, ids, row_splits, combiners)
-    return _read(variables, ids, row_splits, weights, combiners, weighted)
+        return zero_rows(output_dims, ids, row_splits, combiners, joined)
+    rows = _read(variables, ids, row_splits, weights, combiners, weighted, joined)
+    return rows[0] if joined else rows
 
 
 def _check_ids(ids):
@@ -104,7 +108,7 @@ def refuse_strategies(what):
         )
 
 
-def zero_rows(output_dims, ids, row_splits, combiners):
+def zero_rows(output_dims, ids, row_splits, combiners, joined=False):
     """Zeros of the shape of a lookup's outputs, where nothing is looked up: as in Keras' dry run of
     a model that is being built.
     """
@@ -112,11 +116,15 @@ def zero_rows(output_dims, ids, row_splits, combiners):
         tf.size(i) if combiner == "none" else tf.size(splits) - 1
         for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)
     ]
+    if joined:
+        return tf.zeros((counts[0], sum(output_dims)))
     return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
 
 
-def _read(variables, ids, row_splits, weights, combiners, weighted):
-    """Reads by the native op; its gradient is in `lookup_gradient`. Lists have an entry a table."""
+def _read(variables, ids, row_splits, weights, combiners, weighted, joined):
+    """Reads by the native op; its gradient is in `lookup_gradient`. Lists have an entry a table,
+    but for what is returned if joined: it has one.
+    """
     trained = [i for i, variable in enumerate(variables) if variable.trainable]
     anchors = [variables[i].value for i in trained]
     for anchor in anchors:
@@ -128,6 +136,7 @@ def _read(variables, ids, row_splits, weights, combiners, weighted):
         row_splits=row_splits,
         weights=weights,
         anchors=[anchor.handle for anchor in anchors],
+        num_outputs=1 if joined else len(variables),
         combiners=combiners,
         output_dims=[variable.output_dim for variable in variables],
         gradient_rows=[gradient_rows(variable) for variable in variables],

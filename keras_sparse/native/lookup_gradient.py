@@ -4,6 +4,8 @@ The op takes the anchors of the trained tables, whose gradients the tables' are,
 does not read.
 """
 
+import itertools
+
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
@@ -28,6 +30,12 @@ def gradient_dims(variable):
 def shape_tensor(num_rows, output_dim):
     """Returns the dimensions of a gradient as its `dense_shape` has them."""
     return tf.constant((num_rows, output_dim), tf.int64)
+
+
+def joined_columns(output_dims):
+    """Returns where the rows of each input are in a joined output: `(first column, number)`."""
+    firsts = itertools.accumulate(output_dims[:-1], initial=0)
+    return list(zip(firsts, output_dims, strict=True))
 
 
 @tf.RegisterGradient("KerasSparseLookup")
@@ -64,19 +72,26 @@ class _Lookup:
         self.trained = op.get_attr("trained")
         self.weighted = op.get_attr("weighted")
         self.num_tables = n = len(self.combiners)
+        is_joined = op.get_attr("num_outputs") < n
+        self.columns = joined_columns(self.output_dims) if is_joined else [None] * n
         self.handles, self.ids, self.row_splits, self.weights = (
             op.inputs[begin : begin + n] for begin in range(0, 4 * n, n)
         )
         self.versions = op.outputs[-1]
 
+    def _grads_of_tables(self, row_grads):
+        """The gradient that has each table's."""
+        return row_grads if self.columns[0] is None else row_grads * self.num_tables
+
     def table_grads(self, row_grads):
-        return [self._as_slices(i, row_grads[i]) for i in self.trained]
+        grads = self._grads_of_tables(row_grads)
+        return [self._as_slices(i, grads[i]) for i in self.trained]
 
     def _as_slices(self, i, grad):
         shape = shape_tensor(self.gradient_rows[i], self.output_dims[i])
-        if self.combiners[i] != "none":
+        if self.combiners[i] != "none" or self.columns[i] is not None:
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
-            return PooledSlices(self.ids[i], grad, *bags, shape)
+            return PooledSlices(self.ids[i], grad, *bags, shape, self.columns[i])
         # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor
         # of the forward graph must come in through an op to be returned.
         return tf.IndexedSlices(grad, tf.identity(self.ids[i]), shape)
@@ -97,7 +112,8 @@ class _Lookup:
             weights=of_weighted(self.weights),
             combiners=of_weighted(self.combiners),
             output_dims=of_weighted(self.output_dims),
-            output_grads=of_weighted(row_grads),
+            output_grads=of_weighted(self._grads_of_tables(row_grads)),
+            columns=[each[0] for each in of_weighted(self.columns) if each is not None],
             versions=tf.gather(self.versions, self.weighted),
         )
         for i, grad in zip(self.weighted, made, strict=True):

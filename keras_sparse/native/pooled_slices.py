@@ -4,7 +4,7 @@ from keras_sparse.native.gradients import merge_gradients
 
 
 class PooledSlices(tf.IndexedSlices):
-    """The gradient of a table whose rows were pooled, kept as the gradients of the bags.
+    """The gradient of a table whose rows were pooled or joined with those of others, as it came.
 
     To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id. Those sums are made
     when `values` or `indices` is first read. The sparse optimizers read the bags instead, which
@@ -12,19 +12,22 @@ class PooledSlices(tf.IndexedSlices):
 
     Args:
         ids: int64 tensor of shape `(num_ids,)`.
-        output_grads: float32 tensor of shape `(num_bags, output_dim)`.
-        row_splits: int64 tensor of shape `(num_bags + 1,)`.
+        output_grads: float32 tensor of shape `(num_bags, output_dim)`, or wider (see `columns`).
+        row_splits: int64 tensor of shape `(num_bags + 1,)`, or `(0,)` where rows were not pooled.
         weights: float32 tensor of shape `(num_ids,)`, or of shape `(0,)` for ones.
-        combiner: `"sum"`, `"mean"` or `"sqrtn"`.
+        combiner: `"sum"`, `"mean"` or `"sqrtn"`, or `"none"` where rows were not pooled.
         dense_shape: int64 tensor of shape `(2,)`.
+        columns: `(first, number)`, a pair of integers: which columns of `output_grads` are this
+            table's. Defaults to `None`: it has no others.
     """
 
-    def __init__(self, ids, output_grads, row_splits, weights, combiner, dense_shape):
+    def __init__(self, ids, output_grads, row_splits, weights, combiner, dense_shape, columns=None):
         self.ids = ids
         self.output_grads = output_grads
         self.row_splits = row_splits
         self.weights = weights
         self.combiner = combiner
+        self.columns = columns
         self._dense_shape = dense_shape
         self._merged = None
 
@@ -54,6 +57,11 @@ class PooledSlices(tf.IndexedSlices):
 
     def _sums(self):
         ids, sums = merge_gradients(
-            [self.ids], [self.output_grads], [self.row_splits], [self.weights], [self.combiner]
+            [self.ids],
+            [self.output_grads],
+            [self.row_splits],
+            [self.weights],
+            [self.combiner],
+            None if self.columns is None else [self.columns],
         )
         return ids[0], sums[0]

@@ -107,6 +107,7 @@ def stage_lookups(stage, batch, lookups, reads_rows):
         stage=stage,
         batch=batch,
         **parts,
+        are_joined=[arguments["joined"] for arguments in lookups],
         lookup_sizes=[len(arguments["ids"]) for arguments in lookups],
         reads_rows=reads_rows,
     )

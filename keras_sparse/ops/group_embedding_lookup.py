@@ -6,12 +6,21 @@ from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
 from keras_sparse.ops.embedding_lookup import rows_like
+from keras_sparse.ops.output_mode import check_output_mode
+from keras_sparse.ops.output_mode import join
+from keras_sparse.ops.output_mode import joined_shape
+from keras_sparse.ops.output_mode import split_inputs
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
 @tf.autograph.experimental.do_not_convert
 def group_embedding_lookup(
-    params, ids, partition_strategy="mod", params_num_per_group=None, name=None
+    params,
+    ids,
+    partition_strategy="mod",
+    params_num_per_group=None,
+    name=None,
+    output_mode="list",
 ):
     """Reads rows of many tables in one native op: a list of `embedding_lookup` in the time of one.
 
@@ -25,9 +34,13 @@ def group_embedding_lookup(
         partition_strategy: `"mod"`. Tables are whole, so it says nothing. Defaults to `"mod"`.
         params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all.
         name: String, of the ops in profiles. Defaults to `None`.
+        output_mode: `"list"`, or `"concat"` or `"stack"` for all rows in one tensor, which the
+            lookup writes at once: ids must be of one shape then. Defaults to `"list"`.
 
     Returns:
-        List of float32 tensors of shape `(*ids.shape, output_dim)`, ragged where ids are.
+        List of float32 tensors of shape `(*ids.shape, output_dim)`, ragged where ids are. For
+        `"concat"` one tensor `(*ids.shape, sum of the output_dims)`, for `"stack"`
+        `(*ids.shape, number of tables, output_dim)`.
 
     Raises:
         TypeError: `params` are not all `EmbeddingVariable`, or ids not all integers.
@@ -42,11 +55,19 @@ def group_embedding_lookup(
     """
     check_group(params, ids=ids)
     checks.one_of(partition_strategy, ("mod",), "partition_strategy")
+    check_output_mode(output_mode, [table.output_dim for table in params])
     ids = [ids_tensor(each, f"ids[{i}]") for i, each in enumerate(ids)]
     flat_ids = [flat_int64(each, table.input_dim) for each, table in zip(ids, params, strict=True)]
     with tf.name_scope(name or "group_embedding_lookup"):
-        rows = lookup_in_groups(params_num_per_group, params, flat_ids)
-    return [rows_like(*each) for each in zip(rows, ids, strict=True)]
+        if output_mode == "list":
+            rows = lookup_in_groups(params_num_per_group, params, flat_ids)
+            return [rows_like(*each) for each in zip(rows, ids, strict=True)]
+        if any(isinstance(each, tf.RaggedTensor) or None in each.shape[1:] for each in ids):
+            rows = lookup_in_groups(params_num_per_group, params, flat_ids)
+            return join([rows_like(*each) for each in zip(rows, ids, strict=True)], output_mode)
+        joined_shape([each.shape.concatenate(1) for each in ids], "concat")
+        rows = lookup_in_groups(params_num_per_group, params, flat_ids, joined=True)
+        return split_inputs(rows_like(rows, ids[0]), len(params), output_mode)
 
 
 def check_group(params, **lists):
@@ -63,8 +84,15 @@ def check_group(params, **lists):
     checks.same_length(given)
 
 
-def lookup_in_groups(params_num_per_group, *lists):
+def lookup_in_groups(params_num_per_group, *lists, joined=False):
     """Does `keras_sparse.ops.lookup` of a number of tables at a time; of all for `None`."""
+    if joined and params_num_per_group is not None:
+        raise ValueError(
+            "`params_num_per_group` must be None where one op writes all rows to one tensor. "
+            f"Received: params_num_per_group={params_num_per_group}"
+        )
+    if joined:
+        return lookup(*lists, joined=True)
     num_tables = len(lists[0])
     num_per_group = checks.positive_or_none(params_num_per_group, "params_num_per_group")
     num_per_group = num_per_group or max(1, num_tables)

@@ -6,6 +6,9 @@ from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
 from keras_sparse.ops.group_embedding_lookup import check_group
 from keras_sparse.ops.group_embedding_lookup import lookup_in_groups
+from keras_sparse.ops.output_mode import check_output_mode
+from keras_sparse.ops.output_mode import join
+from keras_sparse.ops.output_mode import split_inputs
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -19,6 +22,7 @@ def group_embedding_lookup_sparse(
     is_sequence=False,
     params_num_per_group=None,
     name=None,
+    output_mode="list",
 ):
     """Reads and pools rows of many tables in one native op: a list of `embedding_lookup_sparse` in
     the time of one.
@@ -40,11 +44,14 @@ def group_embedding_lookup_sparse(
             weight. Defaults to `False`.
         params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all.
         name: String, of the ops in profiles. Defaults to `None`.
+        output_mode: `"list"`, or `"concat"` or `"stack"` for all outputs in one tensor, which the
+            lookup writes at once but for sequences. Defaults to `"list"`.
 
     Returns:
         List of float32 tensors of shape `(batch_size, output_dim)`, where a sample without ids gets
         zeros. For sequences `(batch_size, hotness, output_dim)`, with zeros where there is no id;
-        hotness is that of the longest sample of RaggedTensors.
+        hotness is that of the longest sample of RaggedTensors. For `"concat"` one tensor with the
+        sum of the output_dims as its last axis, for `"stack"` with the number of tables before it.
 
     Raises:
         TypeError: `params` are not all `EmbeddingVariable`, ids are of another kind, or weights are
@@ -63,6 +70,7 @@ def group_embedding_lookup_sparse(
     check_group(params, sp_ids=sp_ids, combiners=combiners, sp_weights=sp_weights)
     checks.one_of(partition_strategy, ("mod",), "partition_strategy")
     is_sequence = checks.boolean(is_sequence, "is_sequence")
+    check_output_mode(output_mode, [table.output_dim for table in params])
     sp_weights = [None] * len(params) if sp_weights is None else sp_weights
     for i, (ids, weights) in enumerate(zip(sp_ids, sp_weights, strict=True)):
         check_bags(ids, weights, f"sp_ids[{i}]", f"sp_weights[{i}]")
@@ -74,15 +82,19 @@ def group_embedding_lookup_sparse(
         bags = [ragged_bags(*each) for each in zip(sp_ids, sp_weights, strict=True)]
         if is_sequence:
             rows = lookup_in_groups(params_num_per_group, params, [ids.values for ids, _ in bags])
-            return [_sequences(*each) for each in zip(rows, bags, sp_ids, strict=True)]
-        return lookup_in_groups(
-            params_num_per_group,
+            outputs = [_sequences(*each) for each in zip(rows, bags, sp_ids, strict=True)]
+            return outputs if output_mode == "list" else join(outputs, output_mode)
+        lists = (
             params,
             [ids.values for ids, _ in bags],
             [ids.row_splits for ids, _ in bags],
             [None if weights is None else weights.values for _, weights in bags],
             [checks.one_of(each, COMBINERS, f"combiners[{i}]") for i, each in enumerate(combiners)],
         )
+        if output_mode == "list":
+            return lookup_in_groups(params_num_per_group, *lists)
+        rows = lookup_in_groups(params_num_per_group, *lists, joined=True)
+        return split_inputs(rows, len(params), output_mode)
 
 
 def _sequences(rows, bags, sp_ids):

@@ -13,19 +13,21 @@ class RowGradient:
     Args:
         variable: `EmbeddingVariable`.
         ids: int64 tensor of shape `(num_ids,)`, or `None` if there is no gradient.
-        row_splits, weights, combiner: How the ids were pooled, where the gradient is that of bags:
-            as in `keras_sparse.ops.PooledSlices`. Default to `None`: it is that of rows.
+        row_splits, weights, combiner, columns: How the ids were pooled and joined with others,
+            where they were: as in `keras_sparse.ops.PooledSlices`. Default to `None`: the gradient
+            is that of rows.
     """
 
     constraint = None  # refused when the optimizer is built
     overwrite_with_gradient = False
 
-    def __init__(self, variable, ids, row_splits=None, weights=None, combiner=None):
+    def __init__(self, variable, ids, row_splits=None, weights=None, combiner=None, columns=None):
         self.variable = variable
         self.ids = ids
         self.row_splits = row_splits
         self.weights = weights
         self.combiner = combiner
+        self.columns = columns
         self.path = variable.path
 
 
@@ -41,7 +43,7 @@ def row_gradient(variable, grad):
     """
     _check_slices(grad, variable)
     if isinstance(grad, ops.PooledSlices):
-        bags = (grad.row_splits, grad.weights, grad.combiner)
+        bags = (grad.row_splits, grad.weights, grad.combiner, grad.columns)
         return RowGradient(variable, grad.ids, *bags), grad.output_grads
     ids = tf.cast(grad.indices, tf.int64)
     return RowGradient(variable, ids), tf.cast(grad.values, tf.float32)
@@ -64,9 +66,21 @@ def merge(touched, values):
         [rows.row_splits for rows in touched],
         [rows.weights for rows in touched],
         [rows.combiner for rows in touched],
+        columns_of(touched),
     )
     merged = [RowGradient(rows.variable, i) for rows, i in zip(touched, ids, strict=True)]
     return merged, [_without_rowless(*each) for each in zip(merged, sums, strict=True)]
+
+
+def columns_of(touched):
+    """Returns which columns of the values are whose gradient, or `None` where all have their own.
+
+    Args:
+        touched: List of `RowGradient`.
+    """
+    if all(rows.columns is None for rows in touched):
+        return None
+    return [rows.columns or (0, rows.variable.output_dim) for rows in touched]
 
 
 def _without_rowless(rows, values):

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.optimizers.check_constants import check_constants
 from keras_sparse.optimizers.room_check import check_room
+from keras_sparse.optimizers.row_gradient import columns_of
 from keras_sparse.optimizers.row_gradient import merge
 from keras_sparse.optimizers.row_gradient import row_gradient
 from keras_sparse.optimizers.row_gradient import RowGradient
@@ -242,6 +243,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 row_splits=[rows.row_splits for _, rows in touched],
                 weights=[rows.weights for _, rows in touched],
                 combiners=[rows.combiner for _, rows in touched],
+                columns=columns_of([rows for _, rows in touched]),
             )
             self.finish_tables(variables)
         # Also without others: an optimizer may count steps here.

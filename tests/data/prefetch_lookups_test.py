@@ -75,6 +75,27 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capa
     assert (sum(missed) > 0) == (mode == "stale")
 
 
+@pytest.mark.parametrize("mode", ["exact", "stale"])
+def test_rows_of_many_tables_in_one_tensor_are_used(storage, mode):
+    tables = [
+        keras_sparse.layers.Embedding(None, width, seed=width, storage=storage())
+        for width in (1, 4)
+    ]
+    layer = keras_sparse.layers.GroupEmbedding(tables, output_mode="concat")
+    model = keras.Sequential([keras.Input((2,), dtype="int64"), layer])
+    optimizer = keras_sparse.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    keys = np.arange(400).reshape(200, 2)  # more than stay in memory
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(keys))
+    optimizer.apply(tape.gradient(loss, model.trainable_variables))
+    expected = layer(keys).numpy()
+    ids = tf.data.Dataset.from_tensor_slices(keys).batch(20)
+    for step, batch in enumerate(prefetch_lookups(ids, model, 2, 4, mode)):
+        np.testing.assert_array_equal(layer(batch), expected[20 * step : 20 * (step + 1)])
+    assert sum(each["prefetch"]["used"] for each in layer.stats().values()) > 0
+
+
 def test_rows_that_have_missed_too_much_are_read_anew():
     layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])

@@ -41,7 +41,7 @@ class Exchange:
 
     # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
     @tf.autograph.experimental.do_not_convert
-    def lookup(self, tables, ids, row_splits, weights, combiners):
+    def lookup(self, tables, ids, row_splits, weights, combiners, joined=False):
         """Reads rows of the tables, pooled or one by one: `keras_sparse.ops.lookup` over ranks.
 
         The gradients of the variables are averages over ranks: the sum of what all ranks' outputs
@@ -50,9 +50,10 @@ class Exchange:
         Args:
             tables: List of integers: in which table of the plan each input is looked up.
             ids, row_splits, weights, combiners: As in `keras_sparse.ops.lookup`, one an input.
+            joined: As in `keras_sparse.ops.lookup`.
 
         Returns:
-            List of float32 tensors, as `keras_sparse.ops.lookup` does.
+            As `keras_sparse.ops.lookup`.
 
         Raises:
             tf.errors.InvalidArgumentError: On all ranks, if one of them has an id outside a static
@@ -67,10 +68,11 @@ class Exchange:
         if collected is not None and are_built:
             collected.append({"exchange": self, "inputs": call.inputs()})
         if collected is not None or not are_built:
-            return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners)
+            return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners, joined)
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
-        return call.rows(collective_name(self.name), anchors, [slices for _, slices in trained])
+        slices = [each for _, each in trained]
+        return call.rows(collective_name(self.name), anchors, slices, joined)
 
     def make_area(self):
         """Makes the place where lookups wait for their steps that are made ready ahead of them.

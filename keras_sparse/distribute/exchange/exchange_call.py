@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
+from keras_sparse.native.lookup_gradient import joined_columns
 from keras_sparse.native.lookup_gradient import shape_tensor
 from keras_sparse.native.pooled_slices import PooledSlices
 
@@ -31,14 +32,17 @@ class ExchangeCall:
         self.combiners = combiners
         self.weighted = weighted
 
-    def rows(self, name, anchors, slices):
+    def rows(self, name, anchors, slices, joined):
         """Returns the outputs of the lookup.
 
         Args:
             name: String. What the names of its exchanges begin with.
             anchors: List of tensors that gradients of tables arrive at.
             slices: List of `Slices`, one for each of these.
+            joined: Boolean. Whether to give one output with those of all inputs side by side.
         """
+        output_dims = self.layout.dims_of(self.tables)
+        columns = [first for first, _ in joined_columns(output_dims)] if joined else []
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
@@ -47,18 +51,21 @@ class ExchangeCall:
             rows = library.lib.keras_sparse_combine_rows(
                 **reply,
                 reply_rows=request.reply_rows,
-                output_dims=self.layout.dims_of(self.tables),
+                output_dims=output_dims,
+                num_outputs=1 if joined else len(output_dims),
                 **self._uses(request),
             )
 
             def gradient(*row_grads):
                 grads = [tf.convert_to_tensor(grad) for grad in row_grads]
-                table_grads = self._table_grads(slices, grads, request, served, name)
-                return table_grads + self._weight_grads(grads, request, reply)
+                grads = grads * len(output_dims) if joined else grads
+                table_grads = self._table_grads(slices, grads, columns, request, served, name)
+                return table_grads + self._weight_grads(grads, columns, request, reply)
 
             return list(rows), gradient
 
-        return rows_of(*anchors, *(self.weights[i] for i in self.weighted))
+        rows = rows_of(*anchors, *(self.weights[i] for i in self.weighted))
+        return rows[0] if joined else rows
 
     def _exchange(self, name):
         """Returns the request, what was served to other ranks, and the words and splits of the rows
@@ -103,11 +110,12 @@ class ExchangeCall:
             **self.layout.attributes,
         }
 
-    def _table_grads(self, slices, grads, request, served, name):
+    def _table_grads(self, slices, grads, columns, request, served, name):
         if not slices:
             return []
         returned = library.lib.keras_sparse_return_gradients(
             output_grads=grads,
+            columns=columns,
             reply_rows=request.reply_rows,
             scale=1 / self.layout.num_ranks,
             **self._uses(request),
@@ -124,12 +132,13 @@ class ExchangeCall:
         )
         return [each.make(values, served, tf.size(words, tf.int64)) for each in slices]
 
-    def _weight_grads(self, grads, request, reply):
+    def _weight_grads(self, grads, columns, request, reply):
         if not self.weighted:
             return []
         return list(
             library.lib.keras_sparse_combine_rows_weights_grad(
                 output_grads=[grads[i] for i in self.weighted],
+                columns=[columns[i] for i in self.weighted] if columns else [],
                 **reply,
                 reply_rows=request.reply_rows,
                 **self._uses(request, self.weighted),

@@ -127,6 +127,25 @@ class LocalTables:
                 rows[i] = each
         return rows
 
+    def can_join(self, tables, forms):
+        """Returns whether `lookup_joined` takes inputs as they are."""
+        places = {self._is_exchanged[table] for table in tables}
+        return len(places) == 1 and all(
+            form.weights is None or form.row_splits is not None for form in forms
+        )
+
+    def lookup_joined(self, tables, forms):
+        """Reads the rows of the inputs of a layer side by side into one tensor.
+
+        Args:
+            tables, forms: As of `lookup`.
+
+        Returns:
+            float32 tensor of shape `(number of bags, sum of widths)`.
+        """
+        lookup = self.exchange.lookup if self._is_exchanged[tables[0]] else self._lookup_here
+        return lookup(tables, *self._arguments(tables, forms), joined=True)
+
     def exchange_samples(self, places, forms):
         """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
 
@@ -145,19 +164,22 @@ class LocalTables:
         return self.samples.exchange(vectors, fault, self._trained_stand_in())
 
     def _read(self, lookup, tables, forms):
+        rows = lookup(tables, *self._arguments(tables, forms))
+        return [_weighted(*each) for each in zip(rows, forms, strict=True)]
+
+    def _arguments(self, tables, forms):
+        """Returns ids, row_splits, weights and combiners for a lookup."""
         pooled = [form.row_splits is not None for form in forms]
         combiners = [self._layers[table].combiner for table in tables]
-        rows = lookup(
-            tables,
+        return (
             [form.ids for form in forms],
             [form.row_splits for form in forms],
             [form.weights if pools else None for form, pools in zip(forms, pooled, strict=True)],
             [each if pools else None for each, pools in zip(combiners, pooled, strict=True)],
         )
-        return [_weighted(*each) for each in zip(rows, forms, strict=True)]
 
-    def _lookup_here(self, tables, *inputs):
-        return ops.lookup([self.by_table[table] for table in tables], *inputs)
+    def _lookup_here(self, tables, *inputs, joined=False):
+        return ops.lookup([self.by_table[table] for table in tables], *inputs, joined=joined)
 
 
 def _weighted(rows, form):

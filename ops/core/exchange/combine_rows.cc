@@ -41,20 +41,20 @@ void Prefetch(const ReplyColumns& columns, const CombinedInput& input, int64_t b
   }
 }
 
-void CopyRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run, int64_t dim,
-             float* output) {
+void CopyRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run,
+             int64_t stride, float* output) {
   for (int64_t i = run.first_bag; i < run.last_bag; ++i) {
     if (i % kBlockRows == 0) Prefetch(columns, input, i + kBlockRows, i + 2 * kBlockRows);
     CopyRow(columns.Row(input.positions[i]), columns.num_columns,
-            output + i * dim + columns.first_column);
+            output + i * stride + columns.first_column);
   }
 }
 
-void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run, int64_t dim,
-             float* output) {
+void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run,
+             int64_t stride, float* output) {
   std::array<const float*, kBlockRows> rows;
   for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
-    float* sum = output + b * dim + columns.first_column;
+    float* sum = output + b * stride + columns.first_column;
     std::fill_n(sum, columns.num_columns, 0.0f);
     const int64_t end = input.bags.row_splits[b + 1];
     for (int64_t at = input.bags.row_splits[b]; at < end; at += kBlockRows) {
@@ -97,12 +97,12 @@ void CombineRows(const ExchangeLayout& layout,
                  Executor* executor) {
   ForEachRun(inputs, executor, [&](const Run& run) {
     const CombinedInput& input = inputs[run.input];
-    const int64_t dim = layout.tables[input.table].dim;
+    const int64_t stride = input.stride(layout.tables[input.table].dim);
     for (const ReplyColumns& each : columns[input.table]) {
       if (input.bags.combiner == Combiner::kNone) {
-        CopyRun(each, input, run, dim, outputs[run.input]);
+        CopyRun(each, input, run, stride, outputs[run.input]);
       } else {
-        PoolRun(each, input, run, dim, outputs[run.input]);
+        PoolRun(each, input, run, stride, outputs[run.input]);
       }
     }
   });
@@ -115,13 +115,13 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<float*>& weight_grads, Executor* executor) {
   ForEachRun(inputs, executor, [&](const Run& run) {
     const CombinedInput& input = inputs[run.input];
-    const int64_t dim = layout.tables[input.table].dim;
+    const int64_t stride = input.stride(layout.tables[input.table].dim);
     float* grads = weight_grads[run.input];
     const int64_t* splits = input.bags.row_splits;
     std::fill(grads + splits[run.first_bag], grads + splits[run.last_bag], 0.0f);
     for (const ReplyColumns& each : columns[input.table]) {
       for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
-        const float* output_grad = output_grads[run.input] + b * dim + each.first_column;
+        const float* output_grad = output_grads[run.input] + b * stride + each.first_column;
         for (int64_t i = splits[b]; i < splits[b + 1]; ++i) {
           grads[i] += Dot(each.Row(input.positions[i]), output_grad, each.num_columns);
         }

@@ -20,9 +20,11 @@ struct CombinedInput {
   const uint32_t* positions;  // (bags.num_ids) of reply rows
   // kNone, or kSum over positions; with weights the combiner itself.
   Bags bags;
-  const float* scales;  // (num_bags) what a sum is multiplied with; null for bags.Scale()
+  const float* scales;     // (num_bags) what a sum is multiplied with; null for bags.Scale()
+  int64_t row_stride = 0;  // floats from one row of its output, or gradient, to the next; 0: dim
 
   float Scale(int64_t bag) const { return scales == nullptr ? bags.Scale(bag) : scales[bag]; }
+  int64_t stride(int64_t dim) const { return row_stride > 0 ? row_stride : dim; }
 };
 
 // InvalidArgument unless tables are those of the layout, bags well-formed and positions below the
@@ -32,7 +34,7 @@ Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
 
 // Fills the output of each input.
 //   columns  one list a table, as ReplyRows gives them
-//   outputs  (num_inputs) each (num_bags, dim)
+//   outputs  (num_inputs) each (num_bags, dim), as far apart as the input says
 // REQUIRES: CheckInputs
 void CombineRows(const ExchangeLayout& layout,
                  const std::vector<std::vector<ReplyColumns>>& columns,
@@ -40,7 +42,7 @@ void CombineRows(const ExchangeLayout& layout,
                  Executor* executor);
 
 // The gradient with respect to the weights of inputs that have them.
-//   output_grads  (num_inputs) each (num_bags, dim)
+//   output_grads  (num_inputs) each (num_bags, dim), as far apart as the input says
 //   weight_grads  (num_inputs) each (num_ids)
 // REQUIRES: CheckInputs
 void CombineWeightsGradient(const ExchangeLayout& layout,

@@ -29,16 +29,16 @@ bool HasCoefficients(const CombinedInput& input) {
 
 // Calls use(position, grads, coefficient) for each use of a reply row in an input.
 template <typename Use>
-void ForEachUse(const CombinedInput& input, const float* grads, int64_t dim, const Use& use) {
+void ForEachUse(const CombinedInput& input, const float* grads, int64_t stride, const Use& use) {
   const Bags& bags = input.bags;
   if (bags.combiner == Combiner::kNone) {
-    for (int64_t i = 0; i < bags.num_ids; ++i) use(input.positions[i], grads + i * dim, 1.0f);
+    for (int64_t i = 0; i < bags.num_ids; ++i) use(input.positions[i], grads + i * stride, 1.0f);
     return;
   }
   for (int64_t b = 0; b < bags.num_bags; ++b) {
     const float scale = input.Scale(b);
     for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
-      use(input.positions[i], grads + b * dim,
+      use(input.positions[i], grads + b * stride,
           bags.weights == nullptr ? scale : scale * bags.weights[i]);
     }
   }
@@ -61,7 +61,7 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   std::vector<uint32_t> next(uses.first.begin(), uses.first.end() - 1);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].table != table) continue;
-    ForEachUse(inputs[i], output_grads[i], dim,
+    ForEachUse(inputs[i], output_grads[i], inputs[i].stride(dim),
                [&](uint32_t position, const float* grads, float coefficient) {
                  const uint32_t at = next[position]++;
                  uses.grads[at] = grads;

@@ -15,7 +15,7 @@ namespace keras_sparse {
 
 // Merges the gradients of the outputs into one of each reply row, and puts them where the replies
 // lay.
-//   output_grads  (num_inputs) each (num_bags, dim)
+//   output_grads  (num_inputs) each (num_bags, dim), as far apart as the input says
 //   scale         what they are multiplied with
 //   columns       of the floats that are written
 // REQUIRES: CheckInputs

@@ -99,8 +99,18 @@ int64_t ServedRows::num_floats(size_t rank) const {
 
 Status ServedRows::Reply(const std::vector<EmbeddingTable*>& tables,
                          const std::vector<const int64_t*>& ids, const std::vector<float*>& floats,
-                         Executor* executor) const {
+                         Executor* executor, std::vector<int64_t>* versions,
+                         std::vector<uint32_t>* num_updates) const {
   std::vector<LookupRequest> requests;
+  if (versions != nullptr) {
+    versions->resize(parts_.size());
+    num_updates->resize(parts_.size());
+    // Of a table that no rank asks for, too. With the lookups, as all see the tables at one time.
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      requests.push_back(
+          {tables[p], nullptr, Bags(), nullptr, &(*versions)[p], &(*num_updates)[p]});
+    }
+  }
   std::vector<float*> next = floats;
   for (size_t p = 0; p < parts_.size(); ++p) {
     const int64_t* part_ids = ids[p];

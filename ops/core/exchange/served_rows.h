@@ -43,11 +43,15 @@ class ServedRows {
   int64_t num_floats(size_t rank) const;
 
   // Looks the rows up.
-  //   tables  one an own part
-  //   ids     one an own part, as WriteIds gives them
-  //   floats  (num_ranks) where the reply to each rank goes: part by part, row by row
+  //   tables       one an own part
+  //   ids          one an own part, as WriteIds gives them
+  //   floats       (num_ranks) where the reply to each rank goes: part by part, row by row
+  //   versions     if not null: gets the version of each table that was read
+  //   num_updates  likewise: how many updates it had had
   Status Reply(const std::vector<EmbeddingTable*>& tables, const std::vector<const int64_t*>& ids,
-               const std::vector<float*>& floats, Executor* executor) const;
+               const std::vector<float*>& floats, Executor* executor,
+               std::vector<int64_t>* versions = nullptr,
+               std::vector<uint32_t>* num_updates = nullptr) const;
 
  private:
   // What one rank has asked of one part.

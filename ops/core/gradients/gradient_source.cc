@@ -43,12 +43,12 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
   const float* grads = grads_;
   const float* coefficients = coefficients_.get();
   const uint32_t* bag_of = bag_of_.get();
-  const auto scatter = [=, own_dim = dim_](auto constant_dim) {
+  const auto scatter = [=, own_dim = dim_, stride = stride_](auto constant_dim) {
     const int64_t dim = constant_dim > 0 ? constant_dim : own_dim;
     for (int64_t i = 0; i < n; ++i) {
       const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
       const uint32_t bag = coefficients == nullptr ? name : bag_of[name];
-      AddScaled(coefficients == nullptr ? 1.0f : coefficients[name], grads + int64_t{bag} * dim,
+      AddScaled(coefficients == nullptr ? 1.0f : coefficients[name], grads + int64_t{bag} * stride,
                 dim, sums + int64_t{numbers[i]} * dim);
     }
   };
@@ -70,7 +70,7 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
 }
 
 GradientSource::GradientSource(const OutputGradient& gradient)
-    : grads_(gradient.grads), dim_(gradient.dim) {
+    : grads_(gradient.grads), dim_(gradient.dim), stride_(gradient.stride()) {
   const Bags& bags = gradient.bags;
   if (bags.combiner == Combiner::kNone) return;
   const auto num_ids = static_cast<size_t>(bags.num_ids);

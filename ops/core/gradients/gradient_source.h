@@ -33,7 +33,7 @@ class GradientSource {
 
   const float* Row(uint32_t name) const {
     const uint32_t bag = coefficients_ == nullptr ? name : bag_of_[name];
-    return grads_ + int64_t{bag} * dim_;
+    return grads_ + int64_t{bag} * stride_;
   }
 
   // Whether Row is a gradient itself, without a coefficient.
@@ -84,6 +84,7 @@ class GradientSource {
 
   const float* grads_;
   int64_t dim_;
+  int64_t stride_;                         // floats from the gradient of one bag to the next
   std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids), null without bags: its own position
   std::unique_ptr<float[]> coefficients_;  // (num_ids), null if all are 1
 };

@@ -12,8 +12,11 @@ namespace keras_sparse {
 struct OutputGradient {
   const int64_t* ids;  // (bags.num_ids)
   Bags bags;
-  const float* grads;  // (bags.num_bags, dim)
+  const float* grads;  // (bags.num_bags, dim), `row_stride` apart
   int64_t dim;
+  int64_t row_stride = 0;  // floats from one of `grads` to the next; 0: dim
+
+  int64_t stride() const { return row_stride > 0 ? row_stride : dim; }
 };
 
 }  // namespace keras_sparse

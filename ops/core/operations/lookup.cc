@@ -52,12 +52,13 @@ bool FinishLookups(const RowReader& reader, int64_t lookups, bool stream) {
 bool CopyRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
              const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
+  const int64_t stride = request.stride();
   RowReader reader(state, fetched, request.ids, run.first_bag, run.last_bag);
   for (int64_t at = run.first_bag; at < run.last_bag;) {
     const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
     const float* const* rows = reader.Next(n);
     for (int64_t i = 0; i < n; ++i, ++at) {
-      float* to = request.rows + at * dim;
+      float* to = request.rows + at * stride;
       if (stream) {
         StreamRow(rows[i], dim, to);
       } else {
@@ -71,6 +72,7 @@ bool CopyRun(const LookupRequest& request, const TableState& state, const Fetche
 bool PoolRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
              const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
+  const int64_t stride = request.stride();
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
@@ -89,7 +91,7 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
       add(RowReader::kMaxRows, {sum_so_far, begun.data()});
       sum_so_far = begun.data();
     }
-    add(end - at, {sum_so_far, request.rows + bag * dim, bags.Scale(bag), stream});
+    add(end - at, {sum_so_far, request.rows + bag * stride, bags.Scale(bag), stream});
   }
   return FinishLookups(reader, last - first, stream);
 }
@@ -97,13 +99,14 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
 bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState& state,
                         const FetchedRecords& fetched, const Run& run) {
   const int64_t dim = request.table->dim();
+  const int64_t stride = request.stride();
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
   // First each id's product of row and output gradient. The forward pass has counted these ids.
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
     for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
-      request.weight_grads[at] = Dot(*reader.Next(1), request.output_grads + bag * dim, dim);
+      request.weight_grads[at] = Dot(*reader.Next(1), request.output_grads + bag * stride, dim);
     }
   }
   bags.FinishWeightsGradient(run.first_bag, run.last_bag, request.weight_grads);
@@ -194,7 +197,8 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                         const LookupRequest& request, const TableState& state,
                         const FetchedRecords& fetched, const Run& run) {
                       const bool stream =
-                          exceeds_cache && CanStream(request.table->dim(), request.rows);
+                          exceeds_cache &&
+                          CanStream(request.table->dim(), request.rows, request.stride());
                       const bool pools = request.bags.combiner != Combiner::kNone;
                       return (pools ? PoolRun : CopyRun)(request, state, fetched, run, stream);
                     });

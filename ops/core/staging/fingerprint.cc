@@ -71,6 +71,8 @@ Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup) {
   Fingerprint result;
   for (const LookupRequest& request : lookup) {
     result = FingerprintOf(request.table->number(), request.ids, request.bags, result);
+    const int64_t stride = request.stride();
+    result = FingerprintOf(&stride, sizeof(stride), result);
   }
   return result;
 }

@@ -26,8 +26,8 @@ Fingerprint FingerprintOf(const void* data, size_t num_bytes, Fingerprint seed =
 // Goes on with ids that are looked up in a table of this number, their bags and weights.
 Fingerprint FingerprintOf(uint64_t table, const int64_t* ids, const Bags& bags, Fingerprint seed);
 
-// Of what decides a lookup's output, but for what the tables hold: tables, combiners, ids, bags and
-// weights.
+// Of what decides a lookup's output, but for what the tables hold: tables, combiners, ids, bags,
+// weights, and how far apart its rows are.
 Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup);
 
 }  // namespace keras_sparse

@@ -101,14 +101,63 @@ absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::stri
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs) {
-  for (int i = 0; i < grads.size(); ++i) {
-    if (grads[i].dims() == 2 && grads[i].dim_size(0) == inputs.bags(i).num_bags) continue;
-    return InvalidInput(absl::StrCat("`output_grads` must be (", inputs.bags(i).num_bags,
-                                     ", dim). Received: output_grads[", i,
-                                     "].shape=", grads[i].shape().DebugString()));
+absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const BagInputs& inputs,
+                                 const std::vector<int64_t>& columns,
+                                 const std::vector<int64_t>& dims,
+                                 std::vector<OutputGradient>* gradients) {
+  tf::OpInputList tensors;
+  TF_RETURN_IF_ERROR(ctx->input_list("output_grads", &tensors));
+  const auto num_tables = static_cast<size_t>(tensors.size());
+  if ((!dims.empty() && dims.size() != num_tables) || (!columns.empty() && dims.empty())) {
+    return InvalidInput("`columns` and widths must have one number a table, or none");
+  }
+  std::vector<RowsShape> shapes;
+  for (size_t t = 0; t < num_tables; ++t) {
+    shapes.push_back({inputs.bags(t).num_bags, dims.empty() ? -1 : dims[t]});
+  }
+  std::vector<const float*> grads;
+  std::vector<int64_t> strides;
+  TF_RETURN_IF_ERROR(ReadOutputGradients(ctx, shapes, columns, &grads, &strides));
+  for (size_t t = 0; t < num_tables; ++t) {
+    const int64_t dim = dims.empty() ? strides[t] : dims[t];
+    gradients->push_back(
+        {inputs.ids(static_cast<int>(t)), inputs.bags(t), grads[t], dim, strides[t]});
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<RowsShape>& shapes,
+                                 const std::vector<int64_t>& columns,
+                                 std::vector<const float*>* grads, std::vector<int64_t>* strides) {
+  tf::OpInputList tensors;
+  TF_RETURN_IF_ERROR(ctx->input_list("output_grads", &tensors));
+  if (!columns.empty() && columns.size() != shapes.size()) {
+    return InvalidInput("`columns` must have one number an input, or none");
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const tf::Tensor& grad = tensors[static_cast<int>(i)];
+    const bool has_rows = grad.dims() == 2 && grad.dim_size(0) == shapes[i].num_rows;
+    const int64_t width = has_rows ? grad.dim_size(1) : 0;
+    const int64_t dim = shapes[i].dim < 0 ? width : shapes[i].dim;
+    const int64_t column = columns.empty() ? 0 : columns[i];
+    const bool fits = columns.empty() ? width == dim : column >= 0 && column <= width - dim;
+    if (!has_rows || !fits) {
+      return InvalidInput(
+          absl::StrCat("`output_grads` must be of shape (", shapes[i].num_rows, ", ",
+                       shapes[i].dim < 0 ? "dim" : absl::StrCat(dim), ")",
+                       columns.empty() ? "" : absl::StrCat(" from column ", column, " on"),
+                       ". Received: output_grads[", i, "].shape=", grad.shape().DebugString()));
+    }
+    grads->push_back(grad.flat<float>().data() + column);
+    strides->push_back(width);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> DimsOf(const TableList& tables) {
+  std::vector<int64_t> dims;
+  for (size_t t = 0; t < tables.size(); ++t) dims.push_back(tables[t]->dim());
+  return dims;
 }
 
 }  // namespace keras_sparse

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/core/base/status.h"
+#include "ops/core/gradients/output_gradient.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/staging/staging_area.h"
 #include "ops/core/table/embedding_table.h"
@@ -131,8 +132,31 @@ class BagInputs {
   std::vector<Bags> bags_;
 };
 
-// The gradients that belong to bags: each (num_bags, dim).
-absl::Status CheckOutputGradients(const tf::OpInputList& grads, const BagInputs& inputs);
+// Reads the input `output_grads`, the gradients that belong to bags.
+//   columns    the first column of each table's gradient in its input; if empty, the input has no
+//              others
+//   dims       of the tables; if empty, the width of their inputs
+//   gradients  each (num_bags, dim)
+absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const BagInputs& inputs,
+                                 const std::vector<int64_t>& columns,
+                                 const std::vector<int64_t>& dims,
+                                 std::vector<OutputGradient>* gradients);
+
+// The rows of one input of a lookup.
+struct RowsShape {
+  int64_t num_rows;
+  int64_t dim;
+};
+
+// The same of inputs of such shapes; of dim -1: the width of the input.
+//   grads    where the gradients of each input begin
+//   strides  floats from one of them to the next
+absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<RowsShape>& shapes,
+                                 const std::vector<int64_t>& columns,
+                                 std::vector<const float*>* grads, std::vector<int64_t>* strides);
+
+// The width of each of an op's tables.
+std::vector<int64_t> DimsOf(const TableList& tables);
 
 }  // namespace keras_sparse
 

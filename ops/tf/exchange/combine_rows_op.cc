@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/tf/binding/output_allocator.h"
+#include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -15,6 +15,8 @@ REGISTER_OP("KerasSparseCombineRows")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
+    // N, or 1 for the rows of all inputs side by side.
+    .Attr("num_outputs: int >= 1")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")
@@ -23,7 +25,7 @@ REGISTER_OP("KerasSparseCombineRows")
     .Input("position_splits: N * int64")
     .Input("scales: N * float")
     .Input("weights: N * float")
-    .Output("rows: N * float")
+    .Output("rows: num_outputs * float")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       std::vector<tf::shape_inference::ShapeHandle> positions;
       std::vector<tf::shape_inference::ShapeHandle> splits;
@@ -33,6 +35,7 @@ REGISTER_OP("KerasSparseCombineRows")
       TF_RETURN_IF_ERROR(c->input("position_splits", &splits));
       TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
       TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
+      std::vector<tf::shape_inference::DimensionHandle> num_rows;
       for (size_t i = 0; i < positions.size(); ++i) {
         tf::shape_inference::ShapeHandle checked;
         TF_RETURN_IF_ERROR(c->WithRank(positions[i], 1, &checked));
@@ -41,31 +44,38 @@ REGISTER_OP("KerasSparseCombineRows")
         if (combiners[i] != "none") {
           TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits[i], 0), 1, &rows));
         }
-        c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
+        num_rows.push_back(rows);
       }
-      return absl::OkStatus();
+      return SetShapesOfRows(c, num_rows, dims);
     });
 
 class CombineRowsOp : public InputsExchangeOp {
  public:
-  explicit CombineRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
+  explicit CombineRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
+    if (!ctx->status().ok()) return;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_outputs", &num_outputs_));
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     ReceivedFloats replies;
     CombinedInputs inputs;
     OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
-    std::vector<float*> outputs;
-    for (size_t i = 0; i < inputs.inputs().size(); ++i) {
-      const CombinedInput& input = inputs.inputs()[i];
-      outputs.emplace_back();
-      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(i),
-                                         {input.bags.num_bags, layout_.tables[input.table].dim},
-                                         &outputs.back()));
+    std::vector<RowsShape> shapes;
+    for (const CombinedInput& input : inputs.inputs()) {
+      shapes.push_back({input.bags.num_bags, layout_.tables[input.table].dim});
     }
+    const bool are_joined = num_outputs_ < static_cast<int64_t>(shapes.size());
+    std::vector<tf::Tensor> outputs;
+    std::vector<float*> rows;
+    OP_REQUIRES_OK(ctx, AllocateRows(shapes, are_joined, &outputs, &rows));
+    if (are_joined) inputs.SetStride(outputs[0].dim_size(1));
     TfExecutor executor(ctx);
-    CombineRows(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(), outputs,
-                &executor);
+    CombineRows(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(), rows, &executor);
+    for (size_t i = 0; i < outputs.size(); ++i) ctx->set_output(static_cast<int>(i), outputs[i]);
   }
+
+ private:
+  int64_t num_outputs_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRows").Device(tf::DEVICE_CPU), CombineRowsOp);

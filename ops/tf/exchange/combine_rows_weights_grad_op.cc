@@ -13,6 +13,8 @@ REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
     .Attr("N: int >= 1")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
+    // The first column of each input's gradient in its `output_grads`, where that has more.
+    .Attr("columns: list(int) = []")
     .Input("output_grads: N * float")
     .Input("words: int32")
     .Input("splits: int32")
@@ -31,7 +33,10 @@ REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
 
 class CombineRowsWeightsGradOp : public InputsExchangeOp {
  public:
-  explicit CombineRowsWeightsGradOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
+  explicit CombineRowsWeightsGradOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
+    if (!ctx->status().ok()) return;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     ReceivedFloats replies;
@@ -39,7 +44,7 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
     std::vector<const float*> output_grads;
     std::vector<float*> weight_grads;
     OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
-    OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &output_grads));
+    OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &output_grads));
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const Bags& bags = inputs.inputs()[i].bags;
       OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
@@ -52,6 +57,9 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
     CombineWeightsGradient(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(),
                            output_grads, weight_grads, &executor);
   }
+
+ private:
+  std::vector<int64_t> columns_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRowsWeightsGrad").Device(tf::DEVICE_CPU),

@@ -164,20 +164,20 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
   return ToTf(CheckInputs(layout, *rows_, inputs_));
 }
 
+void CombinedInputs::SetStride(int64_t stride) {
+  for (CombinedInput& input : inputs_) input.row_stride = stride;
+}
+
 absl::Status CombinedInputs::ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
-                                           std::vector<const float*>* grads) const {
-  tf::OpInputList inputs;
-  TF_RETURN_IF_ERROR(ctx->input_list("output_grads", &inputs));
-  for (int i = 0; i < inputs.size(); ++i) {
-    const auto k = static_cast<size_t>(i);
-    const tf::TensorShape expected({inputs_[k].bags.num_bags, layout.tables[inputs_[k].table].dim});
-    if (inputs[i].shape() != expected) {
-      return InvalidInput(absl::StrCat("`output_grads` must be of shape ", expected.DebugString(),
-                                       ". Received: output_grads[", i,
-                                       "].shape=", inputs[i].shape().DebugString()));
-    }
-    grads->push_back(inputs[i].flat<float>().data());
+                                           const std::vector<int64_t>& columns,
+                                           std::vector<const float*>* grads) {
+  std::vector<RowsShape> shapes;
+  for (const CombinedInput& input : inputs_) {
+    shapes.push_back({input.bags.num_bags, layout.tables[input.table].dim});
   }
+  std::vector<int64_t> strides;
+  TF_RETURN_IF_ERROR(ReadOutputGradients(ctx, shapes, columns, grads, &strides));
+  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].row_stride = strides[i];
   return absl::OkStatus();
 }
 

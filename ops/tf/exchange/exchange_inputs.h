@@ -72,9 +72,12 @@ class CombinedInputs {
                     const std::vector<size_t>& tables, const std::vector<Combiner>& combiners);
   const std::vector<CombinedInput>& inputs() const { return inputs_; }
   const ReplyRows& rows() const { return *rows_; }
-  // The input `output_grads`: one of shape (num_bags, dim) for each input.
+  // Says that the rows of all inputs are so many floats apart.
+  void SetStride(int64_t stride);
+  // The input `output_grads`: one of shape (num_bags, dim) for each input; or wider, and the
+  // input's begins with its one of `columns`.
   absl::Status ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
-                             std::vector<const float*>* grads) const;
+                             const std::vector<int64_t>& columns, std::vector<const float*>* grads);
 
  private:
   std::vector<CombinedInput> inputs_;

@@ -14,6 +14,8 @@ REGISTER_OP("KerasSparseReturnGradients")
     .Attr("N: int >= 1")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
+    // The first column of each input's gradient in its `output_grads`, where that has more.
+    .Attr("columns: list(int) = []")
     .Attr("scale: float")
     .Input("output_grads: N * float")
     .Input("reply_rows: int64")
@@ -34,13 +36,14 @@ class ReturnGradientsOp : public InputsExchangeOp {
   explicit ReturnGradientsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
     if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("scale", &scale_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     CombinedInputs inputs;
     std::vector<const float*> grads;
     OP_REQUIRES_OK(ctx, ReadInputs(ctx, &inputs));
-    OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, &grads));
+    OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &grads));
     const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
     BlockOutputs blocks(layout_);
     std::vector<float*> floats;
@@ -55,6 +58,7 @@ class ReturnGradientsOp : public InputsExchangeOp {
 
  private:
   float scale_ = 1;
+  std::vector<int64_t> columns_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseReturnGradients").Device(tf::DEVICE_CPU),

@@ -58,7 +58,8 @@ void ServedIds::SetOutputs(tf::OpKernelContext* ctx, int output) const {
 
 Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
                  const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
-                 Executor* executor, BlockOutputs* blocks) {
+                 Executor* executor, BlockOutputs* blocks, std::vector<int64_t>* versions,
+                 std::vector<uint32_t>* num_updates) {
   for (size_t p = 0; p < parts.pools.size(); ++p) {
     if (!served.has_bags(p) || parts.pools[p]) continue;
     return FailedPrecondition(
@@ -74,7 +75,8 @@ Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedR
     WriteStatus(Status::Ok(), layout.checksum, block);
     preparation.Write(block);
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(served.Reply(parts.tables, ids.id_pointers(), floats, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      served.Reply(parts.tables, ids.id_pointers(), floats, executor, versions, num_updates));
   blocks->EncodeFloats(kHeaderWords, wire_type, num_floats, floats);
   return Status::Ok();
 }

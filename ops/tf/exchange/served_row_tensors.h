@@ -39,7 +39,8 @@ struct ServedIds {
 //   preparation  what their headers say besides
 Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
                  const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
-                 Executor* executor, BlockOutputs* blocks);
+                 Executor* executor, BlockOutputs* blocks, std::vector<int64_t>* versions = nullptr,
+                 std::vector<uint32_t>* num_updates = nullptr);
 
 }  // namespace keras_sparse
 

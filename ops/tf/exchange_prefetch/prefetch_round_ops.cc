@@ -127,14 +127,14 @@ class ServeRoundOp : public tf::OpKernel {
     Status status = FetchAhead(parts, ids, &content->holds);
     // Without rows, what cannot be read is the error of the step, which reads it again.
     if (!exchange.reads_rows) return reply->SetStatus(Status::Ok());
-    SeeTables(parts, &content->versions, &content->num_updates);
     InlineExecutor executor;
     if (status.ok()) {
       status = MakeReply(exchange.layout, exchange.wire_type, *served, parts, ids, Preparation(),
-                         &executor, reply);
+                         &executor, reply, &content->versions, &content->num_updates);
     }
-    // The replies carry the error to all ranks.
-    return status.ok() ? absl::OkStatus() : reply->SetStatus(status);
+    if (status.ok()) return absl::OkStatus();
+    SeeTables(parts, &content->versions, &content->num_updates);
+    return reply->SetStatus(status);  // the replies carry the error to all ranks
   }
 
   static Status FetchAhead(const LocalSlices& parts, const ServedIds& ids,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/core/operations/fetched_records.h"
-#include "ops/tf/binding/output_allocator.h"
+#include "ops/tf/binding/lookup_outputs.h"
 
 namespace keras_sparse {
 
@@ -16,29 +16,24 @@ Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
   return Status::Ok();
 }
 
-Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
+Status PrefetchedRows::Read(std::vector<LookupRequest> requests, bool are_joined,
+                            int64_t max_staleness) {
   max_staleness_ = max_staleness;
   num_updates_.resize(requests.size());
   versions_.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    LookupRequest& request = requests[i];
-    const tf::TensorShape shape({request.bags.num_bags, request.table->dim()});
-    outputs_.emplace_back(OutputAllocator::Get(), tf::DT_FLOAT, shape);
-    if (!outputs_.back().IsInitialized()) {
-      return ResourceExhausted("the output must fit memory. Received: shape=" +
-                               shape.DebugString());
-    }
-    request.rows = outputs_.back().flat<float>().data();
-    request.version = &versions_[i];
-    request.num_updates = &num_updates_[i];
+    requests[i].version = &versions_[i];
+    requests[i].num_updates = &num_updates_[i];
   }
+  const absl::Status allocated = AllocateRows(are_joined, &requests, &outputs_);
+  if (!allocated.ok()) return FromTf(allocated);
   InlineExecutor executor;
   return LookupRows(requests, &executor);
 }
 
 int64_t PrefetchedRows::Staleness(const std::vector<LookupRequest>& requests) const {
   int64_t staleness = 0;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
+  for (size_t i = 0; i < versions_.size(); ++i) {
     const int64_t missed = *requests[i].num_updates - num_updates_[i];
     if (*requests[i].version - versions_[i] != missed) return -1;
     staleness = std::max(staleness, missed);

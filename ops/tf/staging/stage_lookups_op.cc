@@ -1,6 +1,7 @@
 // KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
 #include <vector>
 
+#include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/staging/prefetched_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -13,6 +14,8 @@ REGISTER_OP("KerasSparseStageLookups")
     .Attr("combiners: list(string)")
     // How many of the tables belong to each lookup, one after the other.
     .Attr("lookup_sizes: list(int)")
+    // Whether the rows of each lookup's tables lie side by side in one output.
+    .Attr("are_joined: list(bool)")
     // Whether to do the lookups, for steps that may use rows that have missed updates.
     .Attr("reads_rows: bool")
     .Input("stage: resource")
@@ -30,6 +33,9 @@ class StageLookupsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ReadLookupSizes(ctx, combiners_.size(), &lookup_sizes_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_rows", &reads_rows_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("are_joined", &are_joined_));
+    OP_REQUIRES(ctx, are_joined_.size() == lookup_sizes_.size(),
+                InvalidInput("`are_joined` must have one entry a lookup"));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -49,18 +55,20 @@ class StageLookupsOp : public tf::OpKernel {
     }
     std::vector<std::shared_ptr<StagedLookup>> lookups;
     size_t next = 0;
-    for (const int64_t size : lookup_sizes_) {
+    for (size_t l = 0; l < lookup_sizes_.size(); ++l) {
       std::vector<LookupRequest> requests;
       const size_t first = next;
       bool has_lower_tiers = false;
-      for (const size_t end = next + static_cast<size_t>(size); next < end; ++next) {
+      for (const size_t end = next + static_cast<size_t>(lookup_sizes_[l]); next < end; ++next) {
         EmbeddingTable* table = inputs->tables[next];
         requests.push_back({table, bags.ids(static_cast<int>(next)), bags.bags(next), nullptr});
         has_lower_tiers |= table->options().has_lower_tiers();
       }
       // Of rows in memory alone there is nothing to be made ready but the rows themselves.
       if (!has_lower_tiers && !reads_rows_) continue;
-      lookups.push_back(MakeLookup(batch, inputs, first, std::move(requests), resource->stage()));
+      if (are_joined_[l]) OP_REQUIRES_OK(ctx, JoinRows(&requests));
+      lookups.push_back(
+          MakeLookup(batch, inputs, first, std::move(requests), are_joined_[l], resource->stage()));
     }
     resource->stage()->Stage(batch, std::move(lookups));
   }
@@ -75,11 +83,12 @@ class StageLookupsOp : public tf::OpKernel {
   //   first  the lookup's first table, by its place among the inputs
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            size_t first, std::vector<LookupRequest> requests,
+                                           bool are_joined,
                                            std::weak_ptr<LookupStage> stage) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
     const std::shared_ptr<StagingArea> area = inputs->tables.staging_area(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
-                       stage = std::move(stage),
+                       stage = std::move(stage), are_joined,
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
       // TensorFlow's profiler shows ops; this is none.
       const tsl::profiler::TraceMe trace(
@@ -89,7 +98,7 @@ class StageLookupsOp : public tf::OpKernel {
       if (reads_rows) {
         const std::shared_ptr<LookupStage> owner = stage.lock();
         const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
-        KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, max_staleness));
+        KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, are_joined, max_staleness));
       }
       *rows = std::move(ready);
       return Status::Ok();
@@ -99,6 +108,7 @@ class StageLookupsOp : public tf::OpKernel {
 
   std::vector<Combiner> combiners_;
   std::vector<int64_t> lookup_sizes_;
+  std::vector<bool> are_joined_;
   bool reads_rows_;
 };
 

@@ -14,6 +14,8 @@ REGISTER_OP("KerasSparseApply")
     .Attr("N: int >= 1")
     .Attr("rule_generations: list(int)")
     .Attr("combiners: list(string)")
+    // The first column of each table's gradient in its `output_grads`, where that has more.
+    .Attr("columns: list(int) = []")
     .Input("handles: N * resource")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
@@ -28,6 +30,7 @@ class ApplyOp : public tf::OpKernel {
   explicit ApplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rule_generations", &rule_generations_));
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
     OP_REQUIRES(
         ctx, rule_generations_.size() == combiners_.size(),
         InvalidInput(absl::StrCat("`rule_generations` must have one number a table, ",
@@ -37,31 +40,24 @@ class ApplyOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
     BagInputs inputs;
-    tf::OpInputList grads;
+    std::vector<OutputGradient> gradients;
     const tf::Tensor* numbers = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
-    OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
-    OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
+    OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, DimsOf(tables), &gradients));
     OP_REQUIRES_OK(ctx, ctx->input("numbers", &numbers));
     OP_REQUIRES(
-        ctx, numbers->dims() == 2 && numbers->dim_size(0) == grads.size(),
-        InvalidInput(absl::StrCat("`numbers` must have one row a table, ", grads.size(),
+        ctx, numbers->dims() == 2 && numbers->dim_size(0) == static_cast<int64_t>(tables.size()),
+        InvalidInput(absl::StrCat("`numbers` must have one row a table, ", tables.size(),
                                   ". Received: numbers.shape=", numbers->shape().DebugString())));
     const auto rows = numbers->matrix<float>();
     std::vector<ApplyRequest> requests;
-    for (int i = 0; i < grads.size(); ++i) {
-      const auto t = static_cast<size_t>(i);
-      OP_REQUIRES(ctx, grads[i].dim_size(1) == tables[t]->dim(),
-                  InvalidInput(absl::StrCat("`output_grads` of table '", tables[t]->name(),
-                                            "' must be of width ", tables[t]->dim(),
-                                            ". Received: output_grads[", i,
-                                            "].shape=", grads[i].shape().DebugString())));
-      requests.push_back(
-          {tables[t],
-           {inputs.ids(i), inputs.bags(t), grads[i].flat<float>().data(), tables[t]->dim()},
-           rule_generations_[t],
-           {rows.data() + i * rows.dimension(1), rows.data() + (i + 1) * rows.dimension(1)}});
+    for (size_t t = 0; t < tables.size(); ++t) {
+      const float* of_table = rows.data() + static_cast<int64_t>(t) * rows.dimension(1);
+      requests.push_back({tables[t],
+                          gradients[t],
+                          rule_generations_[t],
+                          {of_table, of_table + rows.dimension(1)}});
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(ApplyGradients(requests, &executor)));
@@ -70,6 +66,7 @@ class ApplyOp : public tf::OpKernel {
  private:
   std::vector<int64_t> rule_generations_;
   std::vector<Combiner> combiners_;
+  std::vector<int64_t> columns_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseApply").Device(tf::DEVICE_CPU), ApplyOp);

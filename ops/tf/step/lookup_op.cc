@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/tf/binding/binding.h"
-#include "ops/tf/binding/output_allocator.h"
+#include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/staging/prefetched_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -25,6 +25,7 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
   if (combiners.size() != ids.size() || dims.size() != ids.size()) {
     return InvalidInput("`combiners` and `output_dims` must have one entry a table");
   }
+  std::vector<tf::shape_inference::DimensionHandle> num_rows;
   for (size_t i = 0; i < ids.size(); ++i) {
     tf::shape_inference::ShapeHandle checked;
     TF_RETURN_IF_ERROR(c->WithRank(ids[i], 1, &checked));
@@ -33,20 +34,23 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
     if (combiners[i] != "none") {
       TF_RETURN_IF_ERROR(c->Subtract(c->Dim(row_splits[i], 0), 1, &rows));
     }
-    c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
+    num_rows.push_back(rows);
   }
-  c->set_output(static_cast<int>(ids.size()), c->Vector(static_cast<int64_t>(ids.size())));
+  TF_RETURN_IF_ERROR(SetShapesOfRows(c, num_rows, dims));
+  c->set_output(c->num_outputs() - 1, c->Vector(static_cast<int64_t>(ids.size())));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-// For the gradient alone, which Python registers:
+// `num_outputs` is N, or 1 for the rows of all tables side by side. For the gradient alone, which
+// Python registers:
 //   anchors        the variables at which the gradients of the tables `trained` arrive
 //   gradient_rows  rows in the dense shape of each table's gradient
 //   weighted       the tables whose weights have a gradient
 REGISTER_OP("KerasSparseLookup")
     .Attr("N: int >= 1")
+    .Attr("num_outputs: int >= 1")
     .Attr("num_anchors: int >= 0")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
@@ -58,7 +62,7 @@ REGISTER_OP("KerasSparseLookup")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
     .Input("anchors: num_anchors * resource")
-    .Output("rows: N * float")
+    .Output("rows: num_outputs * float")
     .Output("versions: int64")
     .SetIsStateful()
     .SetShapeFn(LookupShape);
@@ -68,6 +72,7 @@ class LookupOp : public tf::OpKernel {
   explicit LookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dims", &output_dims_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_outputs", &num_outputs_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -78,7 +83,7 @@ class LookupOp : public tf::OpKernel {
     tf::Tensor* versions = nullptr;
     const auto num_tables = static_cast<int64_t>(tables.size());
     OP_REQUIRES_OK(ctx,
-                   ctx->allocate_output(static_cast<int>(num_tables), {num_tables}, &versions));
+                   ctx->allocate_output(static_cast<int>(num_outputs_), {num_tables}, &versions));
     std::vector<LookupRequest> requests;
     for (size_t i = 0; i < tables.size(); ++i) {
       OP_REQUIRES(ctx, tables[i]->dim() == output_dims_[i],
@@ -88,24 +93,29 @@ class LookupOp : public tf::OpKernel {
       requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), nullptr,
                           versions->flat<int64_t>().data() + i});
     }
+    const bool are_joined = num_outputs_ < num_tables;
+    if (are_joined) OP_REQUIRES_OK(ctx, JoinRows(&requests));
     std::unique_ptr<PrefetchedRows> ready;
     OP_REQUIRES_OK(ctx, TakePrefetchedRows(tables.staging_area(0).get(), &requests, &ready));
     if (ready != nullptr && ready->has_outputs()) {
-      for (int i = 0; i < num_tables; ++i) ctx->set_output(i, ready->outputs()[i]);
+      SetOutputs(ctx, ready->outputs());
       return;
     }
-    for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(
-          ctx, AllocateFloats(ctx, static_cast<int>(i),
-                              {requests[i].bags.num_bags, output_dims_[i]}, &requests[i].rows));
-    }
+    std::vector<tf::Tensor> outputs;
+    OP_REQUIRES_OK(ctx, AllocateRows(are_joined, &requests, &outputs));
+    SetOutputs(ctx, outputs);
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));
   }
 
  private:
+  static void SetOutputs(tf::OpKernelContext* ctx, const std::vector<tf::Tensor>& outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) ctx->set_output(static_cast<int>(i), outputs[i]);
+  }
+
   std::vector<Combiner> combiners_;
   std::vector<int64_t> output_dims_;
+  int64_t num_outputs_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);

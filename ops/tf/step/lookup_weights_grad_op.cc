@@ -13,6 +13,8 @@ REGISTER_OP("KerasSparseLookupWeightsGrad")
     .Attr("N: int >= 1")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
+    // The first column of each table's gradient in its `output_grads`, where that has more.
+    .Attr("columns: list(int) = []")
     .Input("handles: N * resource")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
@@ -32,31 +34,31 @@ class LookupWeightsGradOp : public tf::OpKernel {
  public:
   explicit LookupWeightsGradOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
     BagInputs inputs;
-    tf::OpInputList grads;
+    std::vector<OutputGradient> gradients;
     const tf::Tensor* versions = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
-    OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
-    OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
+    OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, DimsOf(tables), &gradients));
     OP_REQUIRES_OK(ctx, ctx->input("versions", &versions));
-    OP_REQUIRES(ctx, versions->NumElements() == grads.size(),
+    OP_REQUIRES(ctx, versions->NumElements() == static_cast<int64_t>(tables.size()),
                 InvalidInput("`versions` must have one number a table"));
     std::vector<WeightsGradientRequest> requests;
-    for (int i = 0; i < grads.size(); ++i) {
-      const Bags& bags = inputs.bags(i);
+    for (size_t t = 0; t < tables.size(); ++t) {
+      const OutputGradient& gradient = gradients[t];
+      const Bags& bags = gradient.bags;
       OP_REQUIRES(ctx, bags.weights != nullptr || bags.num_ids == 0,
                   InvalidInput("`weights` must be given to have a gradient"));
-      OP_REQUIRES(ctx, grads[i].dim_size(1) == tables[i]->dim(),
-                  InvalidInput("`output_grads` must be as wide as the table"));
       tf::Tensor* weight_grads = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, {bags.num_ids}, &weight_grads));
-      requests.push_back({tables[i], inputs.ids(i), bags, grads[i].flat<float>().data(),
-                          weight_grads->flat<float>().data(), versions->flat<int64_t>()(i)});
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(t), {bags.num_ids}, &weight_grads));
+      requests.push_back({tables[t], gradient.ids, bags, gradient.grads,
+                          weight_grads->flat<float>().data(),
+                          versions->flat<int64_t>()(static_cast<int64_t>(t)), gradient.stride()});
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupWeightsGradient(requests, &executor)));
@@ -64,6 +66,7 @@ class LookupWeightsGradOp : public tf::OpKernel {
 
  private:
   std::vector<Combiner> combiners_;
+  std::vector<int64_t> columns_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupWeightsGrad").Device(tf::DEVICE_CPU),

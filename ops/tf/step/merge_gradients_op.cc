@@ -14,6 +14,9 @@ namespace keras_sparse {
 REGISTER_OP("KerasSparseMergeGradients")
     .Attr("N: int >= 1")
     .Attr("combiners: list(string)")
+    // The columns of each table's gradient in its `output_grads`, where that has more.
+    .Attr("columns: list(int) = []")
+    .Attr("widths: list(int) = []")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
@@ -22,13 +25,18 @@ REGISTER_OP("KerasSparseMergeGradients")
     .Output("values: N * float")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       std::vector<tf::shape_inference::ShapeHandle> grads;
+      std::vector<int64_t> widths;
       TF_RETURN_IF_ERROR(c->input("output_grads", &grads));
+      TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
+      if (!widths.empty() && widths.size() != grads.size()) {
+        return InvalidInput("`widths` must have one number a table, or none");
+      }
       for (size_t i = 0; i < grads.size(); ++i) {
         tf::shape_inference::ShapeHandle matrix;
         TF_RETURN_IF_ERROR(c->WithRank(grads[i], 2, &matrix));
         c->set_output(static_cast<int>(i), c->Vector(c->UnknownDim()));
-        c->set_output(static_cast<int>(grads.size() + i),
-                      c->Matrix(c->UnknownDim(), c->Dim(matrix, 1)));
+        const auto width = widths.empty() ? c->Dim(matrix, 1) : c->MakeDim(widths[i]);
+        c->set_output(static_cast<int>(grads.size() + i), c->Matrix(c->UnknownDim(), width));
       }
       return absl::OkStatus();
     });
@@ -37,19 +45,16 @@ class MergeGradientsOp : public tf::OpKernel {
  public:
   explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("widths", &widths_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     BagInputs inputs;
-    tf::OpInputList grads;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
-    OP_REQUIRES_OK(ctx, ctx->input_list("output_grads", &grads));
-    OP_REQUIRES_OK(ctx, CheckOutputGradients(grads, inputs));
     std::vector<OutputGradient> gradients;
-    for (int i = 0; i < grads.size(); ++i) {
-      gradients.push_back(
-          {inputs.ids(i), inputs.bags(i), grads[i].flat<float>().data(), grads[i].dim_size(1)});
-    }
+    OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, widths_, &gradients));
+    const auto num_tables = static_cast<int>(gradients.size());
     TfExecutor executor(ctx);
     std::unique_ptr<GradientMerger> merger;
     OP_REQUIRES_OK(ctx, ToTf(GradientMerger::Create(gradients, &executor, &merger)));
@@ -57,13 +62,13 @@ class MergeGradientsOp : public tf::OpKernel {
     tf::OpOutputList unique_ids;
     OP_REQUIRES_OK(ctx, ctx->output_list("unique_ids", &unique_ids));
     std::vector<GradientMerger::Result> results;
-    for (int i = 0; i < grads.size(); ++i) {
-      const int64_t n = merger->num_unique(static_cast<size_t>(i));
+    for (int i = 0; i < num_tables; ++i) {
+      const auto t = static_cast<size_t>(i);
+      const int64_t n = merger->num_unique(t);
       tf::Tensor* ids_out = nullptr;
       float* values = nullptr;
       OP_REQUIRES_OK(ctx, unique_ids.allocate(i, {n}, &ids_out));
-      OP_REQUIRES_OK(ctx,
-                     AllocateFloats(ctx, grads.size() + i, {n, grads[i].dim_size(1)}, &values));
+      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, num_tables + i, {n, gradients[t].dim}, &values));
       results.push_back({ids_out->flat<int64_t>().data(), values});
     }
     merger->Write(results, &executor);
@@ -71,6 +76,8 @@ class MergeGradientsOp : public tf::OpKernel {
 
  private:
   std::vector<Combiner> combiners_;
+  std::vector<int64_t> columns_;
+  std::vector<int64_t> widths_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseMergeGradients").Device(tf::DEVICE_CPU), MergeGradientsOp);

@@ -180,34 +180,6 @@ def test_what_keras_cannot_load_of_a_file_changes_nothing(change, name, damaged)
     assert_load_changes_nothing(damaged, ValueError, f"(?s)could not be loaded.*{name}")
 
 
-# Of the other paths by which Keras then looks for the layer.
-@pytest.mark.filterwarnings("ignore:Skipping nested container")
-@pytest.mark.parametrize("group", ["integer_lookup", "integer_lookup_1"])
-def test_a_vocabulary_that_cannot_be_loaded_changes_nothing(group, tmp_path):
-    def make(ids):
-        inputs = keras.Input((2,), dtype="int64")
-        lookups = [keras_sparse.layers.IntegerLookup(50) for _ in range(2)]
-        tables = [Embedding(51, 3, "sum") for _ in lookups]
-        rows = [table(lookup(inputs)) for lookup, table in zip(lookups, tables, strict=True)]
-        for lookup in lookups:
-            lookup(ids, training=True)
-        return keras.Model(inputs, rows), lookups, tables
-
-    def content(lookups, tables):
-        return [each.get_vocabulary() for each in lookups], [
-            checks.table_content(each.embeddings) for each in tables
-        ]
-
-    path = tmp_path / "m.weights.h5"
-    make(IDS + 30)[0].save_weights(path)
-    replace(path, f"layers/{group}/vars/keys", np.full(8, 3))
-    model, *layers = make(IDS)
-    before = content(*layers)
-    with pytest.raises(ValueError, match=r"must have each key once\. Received: key 3 again"):
-        model.load_weights(path)
-    assert content(*layers) == before
-
-
 def test_a_warning_of_loading_is_shown_once(saved):
     """Also where it is made an error, with nothing loaded."""
     model = TwoTables()

@@ -11,57 +11,17 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/exchange/row_request.h"
 #include "ops/core/exchange/served_rows.h"
 #include "ops/core/operations/import_rows.h"
+#include "tests/ops/core/support/placed_table.h"
+#include "tests/ops/core/support/reference.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
-
-// A table and where it is: `ranks` and `columns` of its slices, or by rows.
-struct PlacedTable {
-  int64_t input_dim;  // -1 for a dynamic one
-  int64_t dim;
-  std::vector<int64_t> ranks;
-  std::vector<int64_t> columns;
-  bool by_rows = false;
-  bool out_of_range_is_zero = false;
-};
-
-inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables, int64_t num_ranks,
-                                          int64_t rank) {
-  std::vector<int64_t> numbers = {num_ranks, rank};
-  for (const PlacedTable& table : tables) {
-    std::vector<std::pair<int64_t, int64_t>> slices;
-    for (int64_t r = 0; table.by_rows && r < num_ranks; ++r) slices.push_back({r, table.dim});
-    for (size_t s = 0; !table.by_rows && s < table.ranks.size(); ++s) {
-      slices.push_back({table.ranks[s], table.columns[s]});
-    }
-    for (const int64_t number : {table.input_dim, table.dim, int64_t{table.out_of_range_is_zero},
-                                 int64_t{table.by_rows}, static_cast<int64_t>(slices.size())}) {
-      numbers.push_back(number);
-    }
-    for (const auto& [slice_rank, num_columns] : slices) {
-      numbers.push_back(slice_rank);
-      numbers.push_back(num_columns);
-    }
-  }
-  return numbers;
-}
-
-inline ExchangeLayout Layout(const std::vector<PlacedTable>& tables, int64_t num_ranks,
-                             int64_t rank, const std::string& exchange = "exchange",
-                             const std::string& table_name = "table") {
-  std::vector<std::string> names;
-  for (size_t t = 0; t < tables.size(); ++t) names.push_back(table_name + std::to_string(t));
-  ExchangeLayout layout;
-  EXPECT_TRUE(
-      IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, exchange, &layout)));
-  return layout;
-}
 
 // The element of a whole table: small integers, so that sums are exact in any order.
 inline float Element(int64_t key, int64_t column) {
@@ -120,6 +80,10 @@ class Rank {
   const std::vector<int64_t>& reply_rows() const { return reply_rows_; }
 
  private:
+  void ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
+                                 const std::vector<std::vector<float>>& outputs,
+                                 Executor* executor);
+
   void OpenPart(const PlacedTable& table, const ExchangedSlice& slice, int64_t num_ranks,
                 int64_t num_keys);
 
@@ -216,7 +180,14 @@ inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor
     replies->emplace_back(static_cast<size_t>(served_->num_floats(r)));
   }
   for (auto& reply : *replies) floats.push_back(reply.data());
-  return served_->Reply(tables, ids, floats, executor);
+  std::vector<int64_t> versions(tables.size(), -1);
+  std::vector<uint32_t> num_updates(tables.size(), 99);
+  const Status status = served_->Reply(tables, ids, floats, executor, &versions, &num_updates);
+  for (size_t p = 0; p < tables.size(); ++p) {
+    EXPECT_EQ(versions[p], VersionOf(*tables[p]));
+    EXPECT_EQ(num_updates[p], 0u);
+  }
+  return status;
 }
 
 inline std::vector<CombinedInput> Rank::combined() const {
@@ -252,7 +223,25 @@ inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<flo
                          -99.0f);
   }
   CombineRows(layout_, rows.Columns(Pointers(&replies)), inputs, Pointers(&outputs), executor);
+  ExpectCombinedAmongOthers(rows.Columns(Pointers(&replies)), outputs, executor);
   return outputs;
+}
+
+// Outputs have the same floats where there are others between their rows, and gradients are read
+// there.
+inline void Rank::ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
+                                            const std::vector<std::vector<float>>& outputs,
+                                            Executor* executor) {
+  std::vector<CombinedInput> inputs = combined();
+  std::vector<std::vector<float>> wider;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].row_stride = layout_.tables[inputs[i].table].dim + 3;
+    wider.emplace_back(static_cast<size_t>(inputs[i].bags.num_bags * inputs[i].row_stride), -98.0f);
+  }
+  CombineRows(layout_, columns, inputs, Pointers(&wider), executor);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(wider[i], Widened(outputs[i], layout_.tables[inputs[i].table].dim));
+  }
 }
 
 inline std::vector<std::vector<float>> Rank::Return(
@@ -266,6 +255,18 @@ inline std::vector<std::vector<float>> Rank::Return(
   for (const auto& each : output_grads) grads.push_back(each.data());
   ReturnGradients(layout_, rows, combined(), grads, scale, rows.Columns(Pointers(&blocks)),
                   executor);
+  std::vector<CombinedInput> inputs = combined();
+  std::vector<std::vector<float>> wider;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t dim = layout_.tables[inputs[i].table].dim;
+    inputs[i].row_stride = dim + 3;
+    wider.push_back(Widened(output_grads[i], dim));
+    grads[i] = wider.back().data();
+  }
+  std::vector<std::vector<float>> same = blocks;
+  for (auto& block : same) std::fill(block.begin(), block.end(), -99.0f);
+  ReturnGradients(layout_, rows, inputs, grads, scale, rows.Columns(Pointers(&same)), executor);
+  EXPECT_EQ(same, blocks);
   return blocks;
 }
 

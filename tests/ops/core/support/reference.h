@@ -79,6 +79,16 @@ inline void ExpectNear(const std::vector<float>& values, const std::vector<doubl
   }
 }
 
+// Rows with three more floats each.
+inline std::vector<float> Widened(const std::vector<float>& rows, int64_t dim) {
+  std::vector<float> wider;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    wider.push_back(rows[i]);
+    if (static_cast<int64_t>(i + 1) % dim == 0) wider.insert(wider.end(), 3, -98.0f);
+  }
+  return wider;
+}
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_REFERENCE_H_

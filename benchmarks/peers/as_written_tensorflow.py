@@ -1,0 +1,98 @@
+"""W1 as users of TensorFlow and Keras write it: a matrix of ids in, one tensor
+of rows out.
+
+Whatever that takes is timed: the matrix is taken apart, the rows are joined, and the gradient of
+both. The gradient of the output is one tensor, as a dense layer gives it.
+"""
+
+import functools
+
+import keras
+import tensorflow as tf
+
+import keras_sparse
+from benchmarks.peers import keras_layers
+from benchmarks.peers import ours
+from benchmarks.peers import tensorflow_variable
+
+
+def bind(workload, column, lookup, step):
+    """Compiles the function of a batch's number that is timed."""
+    batches = [tf.constant(each) for each in workload.id_matrices()]
+    grads = tf.constant(workload.joined_output_grads())
+    signature = [tf.TensorSpec([None, workload.num_tables], tf.int64)]
+    read = tf.function(lookup, input_signature=signature)
+    train = tf.function(lambda ids: step(ids, grads), input_signature=signature)
+    if column != "forward":
+        return lambda i: train(batches[i])
+    for batch in batches:  # TensorFlow reads a table that was trained by a copy
+        train(batch)
+    return lambda i: read(batches[i])
+
+
+def in_tensorflow(workload, column, lookup, optimizer, variables):
+    """Of a lookup that is differentiated by a tape."""
+
+    def step(ids, grads):
+        with tf.GradientTape() as tape:
+            rows = lookup(ids)
+        optimizer.apply(tape.gradient(rows, variables, output_gradients=grads), variables)
+        return rows
+
+    optimizer.build(variables)
+    return bind(workload, column, lookup, step)
+
+
+def build_ours(workload, column, output_mode="concat"):
+    layers = [
+        keras_sparse.layers.Embedding(workload.input_dim, workload.output_dim)
+        for _ in range(workload.num_tables)
+    ]
+    group = keras_sparse.layers.GroupEmbedding(layers, output_mode=output_mode)
+    group.build()
+
+    def lookup(ids):
+        if output_mode == "concat":
+            return group(ids)
+        return tf.concat(group(tf.unstack(ids, axis=1)), axis=1)
+
+    optimizer = ours.OPTIMIZERS[column]()
+    return in_tensorflow(workload, column, lookup, optimizer, group.trainable_variables)
+
+
+build_ours_as_list = functools.partial(build_ours, output_mode="list")
+
+
+def build_keras(workload, column):
+    layers = keras_layers.make_layers(workload)
+    read = keras_layers.make_lookup(workload, layers)
+    join = keras.layers.Concatenate()
+
+    def lookup(ids):
+        return join(read(tf.unstack(ids, axis=1), None))
+
+    variables = [layer.embeddings for layer in layers]
+    optimizer = keras_layers.OPTIMIZERS[column]()
+    return in_tensorflow(workload, column, lookup, optimizer, variables)
+
+
+def build_tensorflow(workload, column):
+    """All rows in one variable, whose ids are told apart by an offset: a gather, and its apply."""
+    shape = (workload.num_tables * workload.input_dim, workload.output_dim)
+    table = tensorflow_variable.Table(*shape, column)
+    count = tf.Variable(0.0)
+    offsets = workload.input_dim * tf.range(workload.num_tables, dtype=tf.int64)
+    width = workload.num_tables * workload.output_dim
+
+    def lookup(ids):
+        return tf.reshape(table.gather(table.rows, ids + offsets), (-1, width))
+
+    def step(ids, grads):
+        rows = lookup(ids)
+        with tf.control_dependencies([rows]):
+            by_id = tf.reshape(grads, (-1, workload.output_dim))
+            flat_ids = tf.reshape(ids + offsets, (-1,))
+            table.apply(column, flat_ids, by_id, count.assign_add(1.0))
+        return rows
+
+    return bind(workload, column, lookup, step)

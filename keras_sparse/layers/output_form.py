@@ -1,0 +1,38 @@
+import keras
+
+from keras_sparse.ops.output_mode import joined_mask
+from keras_sparse.ops.output_mode import joined_shape
+
+
+class OutputForm:
+    """How a layer of many inputs gives its outputs: as inputs are given, or all in one tensor.
+
+    Args:
+        templates: `TableTemplates`.
+        mode: String, one of `OUTPUT_MODES`.
+
+    Attributes:
+        mode: As given.
+    """
+
+    def __init__(self, templates, mode):
+        self.mode = templates.check_output_mode(mode)
+        self._templates = templates
+
+    def of(self, outputs):
+        """Returns outputs as the layer gives them: a list with one an input, or already joined."""
+        return self._templates.as_given(outputs) if self.mode == "list" else outputs
+
+    def mask(self, masks):
+        """Returns the mask of the outputs; `masks` is a list of that of each input, or `None`."""
+        if masks is None or self.mode == "list":
+            return masks if masks is None else self._templates.as_given(masks)
+        return joined_mask(masks)
+
+    def spec(self, specs):
+        """Returns the `keras.KerasTensor` of the outputs, of a list of those of each input."""
+        if self.mode == "list":
+            return self._templates.as_given(specs)
+        shape = joined_shape([spec.shape for spec in specs], self.mode)
+        is_ragged = any(getattr(spec, "ragged", False) for spec in specs)
+        return keras.KerasTensor(tuple(shape), specs[0].dtype, ragged=is_ragged)
