@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "tests/ops/core/support/exchange_testing.h"
+#include "tests/ops/core/exchange/exchange_testing.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/thread_executor.h"
 

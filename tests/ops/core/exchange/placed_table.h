@@ -1,6 +1,6 @@
 // Tables that are spread over ranks, and the layout of an exchange of them.
-#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_PLACED_TABLE_H_
-#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_PLACED_TABLE_H_
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_PLACED_TABLE_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_PLACED_TABLE_H_
 
 #include <gtest/gtest.h>
 
@@ -58,4 +58,4 @@ inline ExchangeLayout Layout(const std::vector<PlacedTable>& tables, int64_t num
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_PLACED_TABLE_H_
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_PLACED_TABLE_H_

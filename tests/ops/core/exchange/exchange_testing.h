@@ -1,6 +1,6 @@
 // Ranks that exchange rows inside one process.
-#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EXCHANGE_TESTING_H_
-#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EXCHANGE_TESTING_H_
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "ops/core/exchange/row_request.h"
 #include "ops/core/exchange/served_rows.h"
 #include "ops/core/operations/import_rows.h"
-#include "tests/ops/core/support/placed_table.h"
+#include "tests/ops/core/exchange/placed_table.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -288,4 +288,4 @@ inline std::vector<std::vector<float>> Rank::Gather(const std::vector<std::vecto
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EXCHANGE_TESTING_H_
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
