@@ -60,7 +60,7 @@ Status ArrayTier::Relayout(const RecordLayout& layout, int64_t step, Executor* e
   const int64_t piece = std::max<int64_t>(1, kRelayoutBytes / layout_.record_bytes());
   for (int64_t first = 0; first < num_rows_; first += piece) {
     const int64_t last = std::min(num_rows_, first + piece);
-    executor->ParallelFor(last - first, layout.record_bytes() / 4, [&](int64_t begin, int64_t end) {
+    executor->ParallelFor(last - first, layout.record_words(), [&](int64_t begin, int64_t end) {
       for (int64_t row = first + begin; row < first + end; ++row) {
         auto* record = reinterpret_cast<float*>(buffer.data() + row * layout.record_bytes());
         layout.LayOut(layout_, Record(row), step, record);

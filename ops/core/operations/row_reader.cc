@@ -14,8 +14,9 @@ RowReader::RowReader(const TableState& state, const FetchedRecords& fetched, con
       dim_(state.options.output_dim),
       fetched_(fetched),
       moves_rows_(rule_.moves_rows()),
-      prefetch_bytes_(BytesToPrefetch(moves_rows_ ? state.layout().record_bytes() : 4 * dim_,
-                                      state.layout().record_bytes())),
+      prefetch_bytes_(
+          BytesToPrefetch(moves_rows_ ? state.layout().record_bytes() : state.layout().row_bytes(),
+                          state.layout().record_bytes())),
       level_(LevelOf(prefetch_bytes_)),
       rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
       ids_(ids),

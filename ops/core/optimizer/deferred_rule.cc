@@ -99,7 +99,7 @@ void DeferredRule::Read(const float* record, float* row) const {
     return;
   }
   static thread_local std::vector<float> copy;
-  copy.assign(record, record + layout().record_bytes() / 4);
+  copy.assign(record, record + layout().record_words());
   CatchUp(copy.data());
   CopyRow(copy.data(), dim(), row);
 }

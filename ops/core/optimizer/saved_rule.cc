@@ -104,7 +104,8 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
     std::vector<float> record(static_cast<size_t>(width));
     for (int64_t i = begin; i < end; ++i) {
       // By memcpy, since words that are no floats must come through as they are.
-      std::memcpy(record.data(), raw + i * width, static_cast<size_t>(4 * width));
+      std::memcpy(record.data(), raw + i * width,
+                  static_cast<size_t>(RecordLayout::kWordBytes * width));
       if (!rule_->RemembersLastStep(record.data())) {
         int64_t least = wrong.load();
         while (i < least && !wrong.compare_exchange_weak(least, i)) {
@@ -113,7 +114,7 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
       }
       rule_->CatchUp(record.data());
       std::memcpy(records + i * record_floats, record.data(),
-                  static_cast<size_t>(4 * record_floats));
+                  static_cast<size_t>(RecordLayout::kWordBytes * record_floats));
     }
   });
   if (wrong == n) return Status::Ok();

@@ -34,7 +34,7 @@ class SavedRule {
                        std::unique_ptr<UpdateRule>* rule);
 
   const RecordLayout& layout() const { return rule_->layout(); }
-  int64_t record_words() const { return layout().record_bytes() / 4; }
+  int64_t record_words() const { return layout().record_words(); }
 
   // Gives records as they are after the last step.
   //   raw      (n, width)                    words of records as they lie in the tiers

@@ -46,9 +46,14 @@ class RecordLayout {
   bool keeps_gradient_step() const { return keeps_gradient_step_; }
   // Row and slots.
   int64_t record_floats() const { return record_floats_; }
-  int64_t record_bytes() const {
-    return 4 * (record_floats_ + (keeps_step_ ? 1 : 0) + (keeps_gradient_step_ ? 1 : 0));
+  // These and the steps, as they are stored: in words of `kWordBytes`. Who needs the size of a row
+  // or record asks here.
+  static constexpr int64_t kWordBytes = sizeof(float);
+  int64_t record_words() const {
+    return record_floats_ + (keeps_step_ ? 1 : 0) + (keeps_gradient_step_ ? 1 : 0);
   }
+  int64_t record_bytes() const { return kWordBytes * record_words(); }
+  int64_t row_bytes() const { return kWordBytes * dim_; }
 
   // Fills the slots of a record and marks it as last updated at `step`.
   void InitializeSlots(float* record, int64_t step) const {
@@ -63,7 +68,7 @@ class RecordLayout {
   // Lays a record of another layout of the same dim out for this one: with fresh slots, marked as
   // last updated at `step`, its gradient as old as it was.
   void LayOut(const RecordLayout& from, const float* record, int64_t step, float* laid_out) const {
-    std::memcpy(laid_out, record, static_cast<size_t>(4 * dim_));
+    std::memcpy(laid_out, record, static_cast<size_t>(row_bytes()));
     InitializeSlots(laid_out, step);
     SetGradientStep(laid_out, from.GradientStep(record));
   }

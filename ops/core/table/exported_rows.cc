@@ -9,7 +9,7 @@ void ExportedRows::Append(int64_t key, const float* record, const RuleState& rul
   keys.push_back(key);
   const size_t begin = records.size();
   // With the words of steps, which go once the copy has been caught up.
-  records.insert(records.end(), record, record + layout.record_bytes() / 4);
+  records.insert(records.end(), record, record + layout.record_words());
   if (layout.keeps_gradient_step()) ages.push_back(rule_state.AgeOf(record));
   if (rule_state.rule().defers_moves()) rule_state.rule().CatchUp(records.data() + begin);
   records.resize(begin + static_cast<size_t>(layout.record_floats()));

@@ -27,7 +27,7 @@ Status TableState::CheckKeys(const int64_t* keys, int64_t n) const {
 
 Status TableState::CheckRecords(const float* records, int64_t n, int64_t width) const {
   const int64_t dim = options.output_dim;
-  const int64_t words = layout().record_bytes() / 4;
+  const int64_t words = layout().record_words();
   if (width == dim || width == layout().record_floats()) return Status::Ok();
   if (width != words) {
     const bool has_steps = words > layout().record_floats();

@@ -3,6 +3,7 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TESTING_H_
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <cstdint>
 #include <cstring>
@@ -29,6 +30,13 @@ inline ::testing::AssertionResult FailsWith(StatusCode code, const std::string& 
   }
   return ::testing::AssertionFailure()
          << "code " << static_cast<int>(status.code()) << ": " << status.message();
+}
+
+// What this thread has computed so far, whatever else the machine does.
+inline double ThreadSeconds() {
+  timespec now;
+  EXPECT_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 // For comparisons that tell NaNs and signs of zero apart too.
