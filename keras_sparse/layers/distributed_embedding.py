@@ -59,11 +59,12 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
             and wants a `LossScaleOptimizer`. Defaults to `"float32"`.
         num_slots: Integer. Slots of the optimizer as wide as a row, for the budget and `"auto"`: 1
             for `Adagrad`, 2 for `Adam`. Defaults to 0.
-        hotness: List or dict of floats, for `"auto"`: mean numbers of ids. Defaults to `None`: 1.
+        hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
+            Defaults to `None`: 1 each.
         cost_model: `keras_sparse.distribute.CostModel`, for `"auto"`. Defaults to `None`.
         output_mode: `"list"`, `"concat"` or `"stack"`: an output an input, or one with those of all
-            inputs side by side, or one in which inputs have an axis of their own. The lookup writes
-            it at once, unless some tables are on all ranks and others not. Defaults to `"list"`.
+            inputs side by side, or one in which inputs have an axis of their own. Defaults to
+            `"list"`.
         **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
             the layers in `embeddings`.
 
@@ -75,8 +76,8 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         weights: Of the same structure, with the weight of each id; `None` for an input without, or
             no entry in a dict. Defaults to `None` for all.
 
-    Output: Of the structure of `inputs`, a list for a matrix: what `keras_sparse.layers.Embedding`
-    would give for each. With `output_mode="concat"` a tensor `(batch_size, ..., sum of widths)`,
+    Output: Of the structure of `embeddings`: what `keras_sparse.layers.Embedding` would give for
+    each input. With `output_mode="concat"` a tensor `(batch_size, ..., sum of widths)`,
     with `"stack"` `(batch_size, ..., number of inputs, width)`; inputs come in their order, those
     of a dict in that of the layer's names.
 
@@ -108,8 +109,7 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.templates = TableTemplates(embeddings, input_table_map)
-        self._form = OutputForm(self.templates, output_mode)
-        self.output_mode = output_mode
+        self.output_mode = self.templates.check_output_mode(output_mode)
         self.strategy = strategy
         self.column_slice_threshold = column_slice_threshold
         self.row_slice_threshold = row_slice_threshold
@@ -194,28 +194,26 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         if weights is None:
             weights = [None] * len(inputs)
         else:
-            weights = self.templates.in_order(weights, "weights", self.own_inputs)
-        mode = self.output_mode
-        return self._form.of(self._samples.lookup(self.own_tables, inputs, weights, mode))
+            weights = self.templates.given(weights, "weights", self.own_inputs)
+        outputs = self._samples.lookup(self.own_tables, inputs, weights, self.output_mode)
+        return self._form().of(outputs)
 
     def compute_mask(self, inputs, previous_mask=None):
-        return self._form.mask(self._samples.masks(self._in_order(inputs)))
+        return self._form().mask(self._samples.masks(self._in_order(inputs)))
 
     def compute_output_spec(self, inputs, weights=None):
-        return self._form.spec(self._samples.output_specs(self._in_order(inputs)))
+        return self._form().spec(self._samples.output_specs(self._in_order(inputs)))
+
+    def _form(self):
+        return OutputForm(self.templates, self.output_mode)
 
     def _in_order(self, inputs):
-        """The inputs of this rank as a list, checked."""
-        inputs = self.templates.in_order(inputs, "inputs", self.own_inputs)
+        inputs = self.templates.given(inputs, "inputs", self.own_inputs)
         self._samples.check(inputs)
         return inputs
 
     def stats(self):
-        """Returns the statistics of what this rank has of each table.
-
-        Returns:
-            Dict of `EmbeddingVariable.stats` by the names of the tables.
-        """
+        """Returns a dict of `EmbeddingVariable.stats` of this rank's tables, by their names."""
         return {name: table.stats() for name, table in self._own_parts("stats").items()}
 
     def evict(self, with_rows=False):

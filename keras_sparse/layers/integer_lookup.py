@@ -13,8 +13,8 @@ from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
 from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_table import keeps_failure
-from keras_sparse.saving.keras_files.load_weights import is_rehearsal
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

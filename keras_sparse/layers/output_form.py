@@ -1,5 +1,6 @@
 import keras
 
+from keras_sparse.ops.output_mode import check_same_kind
 from keras_sparse.ops.output_mode import joined_mask
 from keras_sparse.ops.output_mode import joined_shape
 
@@ -10,29 +11,29 @@ class OutputForm:
     Args:
         templates: `TableTemplates`.
         mode: String, one of `OUTPUT_MODES`.
-
-    Attributes:
-        mode: As given.
     """
 
     def __init__(self, templates, mode):
-        self.mode = templates.check_output_mode(mode)
+        self._mode = templates.check_output_mode(mode)
         self._templates = templates
 
     def of(self, outputs):
         """Returns outputs as the layer gives them: a list with one an input, or already joined."""
-        return self._templates.as_given(outputs) if self.mode == "list" else outputs
+        return self._templates.as_given(outputs) if self._mode == "list" else outputs
 
     def mask(self, masks):
         """Returns the mask of the outputs; `masks` is a list of that of each input, or `None`."""
-        if masks is None or self.mode == "list":
-            return masks if masks is None else self._templates.as_given(masks)
-        return joined_mask(masks)
+        if masks is None:
+            return None
+        if self._mode == "list":
+            return self._templates.as_given(masks)
+        return joined_mask(masks, self._mode)
 
     def spec(self, specs):
         """Returns the `keras.KerasTensor` of the outputs, of a list of those of each input."""
-        if self.mode == "list":
+        if self._mode == "list":
             return self._templates.as_given(specs)
-        shape = joined_shape([spec.shape for spec in specs], self.mode)
-        is_ragged = any(getattr(spec, "ragged", False) for spec in specs)
-        return keras.KerasTensor(tuple(shape), specs[0].dtype, ragged=is_ragged)
+        shape = joined_shape([spec.shape for spec in specs], self._mode)
+        are_ragged = [bool(getattr(spec, "ragged", False)) for spec in specs]
+        check_same_kind(are_ragged)
+        return keras.KerasTensor(tuple(shape), specs[0].dtype, ragged=are_ragged[0])

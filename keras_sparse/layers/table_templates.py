@@ -87,7 +87,7 @@ class TableTemplates:
         """Returns what was given for each input as a list, in their order.
 
         Args:
-            inputs: List or dict, as the layer takes inputs, or a matrix with a column an input.
+            inputs: List or dict, as the layer takes inputs.
             name: String, what an error calls them.
             places: List of integers: which inputs are given. Defaults to `None`, all.
             fills_gaps: Boolean. Whether what a dict lacks is `None`. Defaults to `False`.
@@ -95,8 +95,6 @@ class TableTemplates:
         if self.is_single:
             return [inputs]
         places = range(self.num_inputs) if places is None else places
-        if self.is_matrix(inputs):
-            return self._columns(inputs, name, places)
         if self.input_names is not None:
             names = [self.input_names[i] for i in places]
             if fills_gaps and isinstance(inputs, dict):
@@ -132,13 +130,24 @@ class TableTemplates:
             )
         return mode
 
+    def given(self, inputs, name, places):
+        """Returns what `in_order` does, also of a matrix with a column an input."""
+        read = self._columns if self.is_matrix(inputs) else self.in_order
+        return read(inputs, name, places)
+
     def _columns(self, matrix, name, places):
-        """Takes a matrix apart; a table that pools gets a bag of one a sample."""
-        if len(matrix.shape) != 2 or matrix.shape[1] != len(places):
+        """Takes a dense matrix apart; a table that pools gets a bag of one a sample."""
+        shape = tf.TensorShape(matrix.shape)
+        is_dense = not (
+            isinstance(matrix, (tf.SparseTensor, tf.RaggedTensor))
+            or getattr(matrix, "sparse", False)
+            or getattr(matrix, "ragged", False)
+        )
+        if not is_dense or shape.rank != 2 or shape[1] != len(places):
             raise ValueError(
-                f"`{name}` must be a list or dict with an entry an input, or a matrix with a "
+                f"`{name}` must be a list or dict with an entry an input, or a dense matrix with a "
                 f"column an input, (batch_size, {len(places)}). Received: "
-                f"{type(matrix).__name__} of shape {tuple(matrix.shape)}"
+                f"{type(matrix).__name__} of shape {shape}"
             )
         pools = [self.pools(self.input_tables[i]) for i in places]
         if isinstance(matrix, keras.KerasTensor):

@@ -49,8 +49,9 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, 
 @tf.RegisterGradient("KerasSparseMergeGradients")
 def _refuse_second_derivatives(operation, *grads):
     raise NotImplementedError(
-        "The gradient of pooled rows has no gradient of its own. For second derivatives look rows "
-        "up without a combiner and pool them in TensorFlow. Received: a gradient through "
+        "The gradient of rows that were pooled or joined has no gradient of its own. For second "
+        "derivatives look rows up without a combiner and with output_mode='list', and pool or join "
+        "them in TensorFlow. Received: a gradient through "
         f"{operation.type}"
     )
 

@@ -32,7 +32,8 @@ def group_embedding_lookup(
             several times.
         ids: List of what `keras_sparse.ops.embedding_lookup` takes, one a table.
         partition_strategy: `"mod"`. Tables are whole, so it says nothing. Defaults to `"mod"`.
-        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all.
+        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all,
+            as it must be for an `output_mode` other than list.
         name: String, of the ops in profiles. Defaults to `None`.
         output_mode: `"list"`, or `"concat"` or `"stack"` for all rows in one tensor, which the
             lookup writes at once: ids must be of one shape then. Defaults to `"list"`.
@@ -55,18 +56,18 @@ def group_embedding_lookup(
     """
     check_group(params, ids=ids)
     checks.one_of(partition_strategy, ("mod",), "partition_strategy")
-    check_output_mode(output_mode, [table.output_dim for table in params])
+    check_group_output(output_mode, params, params_num_per_group)
     ids = [ids_tensor(each, f"ids[{i}]") for i, each in enumerate(ids)]
     flat_ids = [flat_int64(each, table.input_dim) for each, table in zip(ids, params, strict=True)]
     with tf.name_scope(name or "group_embedding_lookup"):
         if output_mode == "list":
             rows = lookup_in_groups(params_num_per_group, params, flat_ids)
             return [rows_like(*each) for each in zip(rows, ids, strict=True)]
-        if any(isinstance(each, tf.RaggedTensor) or None in each.shape[1:] for each in ids):
+        if not all(_has_known_shape(each) for each in ids):
             rows = lookup_in_groups(params_num_per_group, params, flat_ids)
             return join([rows_like(*each) for each in zip(rows, ids, strict=True)], output_mode)
         joined_shape([each.shape.concatenate(1) for each in ids], "concat")
-        rows = lookup_in_groups(params_num_per_group, params, flat_ids, joined=True)
+        rows = lookup(params, flat_ids, joined=True)
         return split_inputs(rows_like(rows, ids[0]), len(params), output_mode)
 
 
@@ -84,15 +85,26 @@ def check_group(params, **lists):
     checks.same_length(given)
 
 
-def lookup_in_groups(params_num_per_group, *lists, joined=False):
-    """Does `keras_sparse.ops.lookup` of a number of tables at a time; of all for `None`."""
-    if joined and params_num_per_group is not None:
+def check_group_output(mode, params, params_num_per_group):
+    """Raises ValueError unless the lookups of a group can give their rows in this `output_mode`."""
+    check_output_mode(mode, [table.output_dim for table in params])
+    if mode != "list" and params_num_per_group is not None:
         raise ValueError(
-            "`params_num_per_group` must be None where one op writes all rows to one tensor. "
-            f"Received: params_num_per_group={params_num_per_group}"
+            "`params_num_per_group` must be None with an `output_mode` other than list, where one "
+            "op writes all rows to one tensor. Received: "
+            f"params_num_per_group={params_num_per_group}, output_mode='{mode}'"
         )
-    if joined:
-        return lookup(*lists, joined=True)
+
+
+def _has_known_shape(ids):
+    """Whether ids are dense, with a batch of any size but all other axes known."""
+    if isinstance(ids, tf.RaggedTensor) or ids.shape.rank is None:
+        return False
+    return None not in ids.shape[1:].as_list()
+
+
+def lookup_in_groups(params_num_per_group, *lists):
+    """Does `keras_sparse.ops.lookup` of a number of tables at a time; of all for `None`."""
     num_tables = len(lists[0])
     num_per_group = checks.positive_or_none(params_num_per_group, "params_num_per_group")
     num_per_group = num_per_group or max(1, num_tables)

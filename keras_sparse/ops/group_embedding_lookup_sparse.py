@@ -2,11 +2,12 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.native.lookup import COMBINERS
+from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
 from keras_sparse.ops.group_embedding_lookup import check_group
+from keras_sparse.ops.group_embedding_lookup import check_group_output
 from keras_sparse.ops.group_embedding_lookup import lookup_in_groups
-from keras_sparse.ops.output_mode import check_output_mode
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import split_inputs
 
@@ -42,7 +43,8 @@ def group_embedding_lookup_sparse(
             are ones. Defaults to `None` for all.
         is_sequence: Boolean. Whether rows stay one by one, in place of being pooled, each times its
             weight. Defaults to `False`.
-        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all.
+        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all,
+            as it must be for an `output_mode` other than list.
         name: String, of the ops in profiles. Defaults to `None`.
         output_mode: `"list"`, or `"concat"` or `"stack"` for all outputs in one tensor, which the
             lookup writes at once but for sequences. Defaults to `"list"`.
@@ -70,7 +72,7 @@ def group_embedding_lookup_sparse(
     check_group(params, sp_ids=sp_ids, combiners=combiners, sp_weights=sp_weights)
     checks.one_of(partition_strategy, ("mod",), "partition_strategy")
     is_sequence = checks.boolean(is_sequence, "is_sequence")
-    check_output_mode(output_mode, [table.output_dim for table in params])
+    check_group_output(output_mode, params, params_num_per_group)
     sp_weights = [None] * len(params) if sp_weights is None else sp_weights
     for i, (ids, weights) in enumerate(zip(sp_ids, sp_weights, strict=True)):
         check_bags(ids, weights, f"sp_ids[{i}]", f"sp_weights[{i}]")
@@ -93,8 +95,7 @@ def group_embedding_lookup_sparse(
         )
         if output_mode == "list":
             return lookup_in_groups(params_num_per_group, *lists)
-        rows = lookup_in_groups(params_num_per_group, *lists, joined=True)
-        return split_inputs(rows, len(params), output_mode)
+        return split_inputs(lookup(*lists, joined=True), len(params), output_mode)
 
 
 def _sequences(rows, bags, sp_ids):

@@ -161,7 +161,10 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 continue
             variables[i], grads[i] = row_gradient(variable, grads[i])
             given.append(i)
-        if given and (self.clipnorm or self.global_clipnorm or self.clipvalue):
+        # Keras scales gradients one by one: a joined one would be scaled whole for each table.
+        is_joined = any(variables[i].columns is not None for i in given)
+        scales = is_joined and self.loss_scale_factor
+        if given and (self.clipnorm or self.global_clipnorm or self.clipvalue or scales):
             merged = merge([variables[i] for i in given], [grads[i] for i in given])
             for i, rows, values in zip(given, *merged, strict=True):
                 variables[i], grads[i] = rows, values

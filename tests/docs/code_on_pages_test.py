@@ -32,7 +32,7 @@ def run(page):
 
 
 def check_readme(names):
-    tables = [layer for layer in names["model"].layers if hasattr(layer, "embeddings")]
+    tables = [table for layer in names["model"].layers for table in getattr(layer, "tables", ())]
     assert [table.stats()["rows"] for table in tables] == [
         len(np.unique(names["users"])),
         len(np.unique(names["items"])),

@@ -146,15 +146,39 @@ def test_outputs_have_the_compute_dtype(dtype_policy):
     np.testing.assert_array_equal(tf.stack(outputs[0], 1), outputs[1])
 
 
+def masked_inputs():
+    return [np.array([[1, 0, 3], [4, 0, 0]]), np.array([[1, 2, 0], [3, 0, 0]])]
+
+
 def test_masks_are_joined_as_keras_concatenates_them():
-    inputs = [np.array([[1, 0, 3]]), np.array([[1, 2, 0]])]
+    inputs = masked_inputs()
     tables = [Embedding(9, 2, mask_zero=True) for _ in inputs]
     layer = GroupEmbedding(tables, output_mode="concat")
     given = [keras.layers.Embedding(9, 2, mask_zero=True)(each) for each in inputs]
-    expected = keras.layers.Concatenate().compute_mask(
-        given, [keras.ops.not_equal(each, 0) for each in inputs]
-    )
+    masks = [keras.ops.not_equal(each, 0) for each in inputs]
+    expected = keras.layers.Concatenate().compute_mask(given, masks)
     np.testing.assert_array_equal(layer.compute_mask(inputs), expected)
+
+
+@pytest.mark.parametrize("mode", ["concat", "stack"])
+def test_a_functional_model_has_the_mask(mode):
+    inputs = [keras.Input((3,), dtype="int64") for _ in range(2)]
+    tables = [Embedding(9, 2, mask_zero=True) for _ in inputs]
+    outputs = GroupEmbedding(tables, output_mode=mode)(inputs)
+    model = keras.Model(inputs, outputs)
+    assert model(masked_inputs()).shape == ((2, 3, 4) if mode == "concat" else (2, 3, 2, 2))
+
+
+def test_attention_over_stacked_inputs_leaves_out_what_each_masks():
+    matrix = np.array([[0, 0, 1], [1, 0, 3], [4, 7, 5]])  # as many samples as inputs
+    layer = GroupEmbedding(
+        [Embedding(9, 2, mask_zero=True, seed=i) for i in range(3)], output_mode="stack"
+    )
+    np.testing.assert_array_equal(layer.compute_mask(matrix), matrix != 0)
+    pooled = keras.layers.GlobalAveragePooling1D()(layer(matrix))
+    rows = np.array(layer(matrix))
+    expected = [rows[i, matrix[i] != 0].mean(0) for i in range(3)]
+    np.testing.assert_allclose(pooled, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +214,7 @@ def test_masks_are_joined_as_keras_concatenates_them():
         ),
         (
             lambda: GroupEmbedding(layers(None, (4, 8)))(MATRIX),
-            r"a matrix with a column an input, \(batch_size, 2\).*\(5, 3\)",
+            r"a dense matrix with a column an input, \(batch_size, 2\).*\(5, 3\)",
         ),
         (
             lambda: GroupEmbedding(layers("sum", (4, 8)), output_mode="concat")(
@@ -202,9 +226,35 @@ def test_masks_are_joined_as_keras_concatenates_them():
             lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="concat")(RAGGED[:2]),
             "must have the same row_splits",
         ),
+        (
+            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="concat")(
+                [RAGGED[0], BAGS[1]]
+            ),
+            r"must all be ragged, or none.*\[0\] of 2",
+        ),
+        (
+            lambda: GroupEmbedding(layers(None, (4, 8)))(tf.sparse.from_dense(MATRIX[:, :2])),
+            r"a dense matrix with a column an input.*SparseTensor of shape \(5, 2\)",
+        ),
+        (
+            lambda: keras_sparse.ops.group_embedding_lookup([], [], output_mode="concat"),
+            "must be that of at least one table",
+        ),
+        (
+            lambda: keras_sparse.ops.group_embedding_lookup(
+                [keras_sparse.EmbeddingVariable(9, 2)] * 2,
+                [
+                    tf.ragged.constant([[[1], [2, 3]], [[4]]]),
+                    tf.ragged.constant([[[1, 2], [3]], [[4]]]),
+                ],
+                output_mode="concat",
+            ),
+            "must have the same row_splits",
+        ),
     ],
     ids=[
         "widths", "unknown", "one_layer", "dtypes", "axes", "symbolic", "matrix", "batch", "ragged",
+        "ragged_and_dense", "sparse_matrix", "no_table", "inner_splits",
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_is_an_error(make, words):

@@ -18,8 +18,7 @@ from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.progress import Progress
-from keras_sparse.saving.keras_files.dense_values import dense_values
-from keras_sparse.saving.keras_files.dense_values import restore
+from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 _AUTOMATIC_NAME = re.compile(
@@ -134,10 +133,11 @@ def _unchanged_unless_all_can(model, name):
             optimizer = getattr(model, "optimizer", None)
             if optimizer is not None and not optimizer.built:
                 optimizer.build(model.trainable_variables)
-            before += dense_values(model)
+            before.append(DenseValues(model))
             yield
     except BaseException:
-        restore(before)
+        for values in before:
+            values.restore()
         raise
 
 

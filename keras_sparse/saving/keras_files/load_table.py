@@ -12,8 +12,8 @@ from keras_sparse.saving.format.read_chunks import read_chunks
 from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.format.table_header import TableHeader
-from keras_sparse.saving.keras_files.load_weights import is_rehearsal
-from keras_sparse.saving.keras_files.load_weights import verified
+from keras_sparse.saving.keras_files.load_context import is_rehearsal
+from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout

@@ -1,20 +1,15 @@
-import contextvars
 import functools
 import pathlib
 import warnings
 
 from keras_sparse import checks
 from keras_sparse.saving.format.external_tables import are_tables_external
-from keras_sparse.saving.keras_files.dense_values import dense_values
-from keras_sparse.saving.keras_files.dense_values import restore
+from keras_sparse.saving.keras_files.dense_values import DenseValues
+from keras_sparse.saving.keras_files.load_context import is_rehearsal
+from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
-
-# The file that `load_weights` has verified and is loading now.
-verified: contextvars.ContextVar = contextvars.ContextVar("verified", default=None)
-# Whether `load_weights` only finds out whether all of a file can be loaded.
-is_rehearsal: contextvars.ContextVar[bool] = contextvars.ContextVar("is_rehearsal", default=False)
 
 
 def verifying(load_weights):
@@ -22,8 +17,8 @@ def verifying(load_weights):
 
     Keras loads layer by layer, and what it cannot load it finds when it comes to it: the tables
     before are loaded then. So all tables are checked first. Then Keras loads the file once while
-    tables only see whether they could be loaded; if anything fails, the other variables get their
-    values back. Then it loads the file.
+    tables only see whether they could be loaded; if anything fails, all else gets back
+    what it had. Then it loads the file.
     """
 
     @functools.wraps(load_weights)
@@ -49,12 +44,12 @@ def verifying(load_weights):
 
 
 def _rehearse(load_weights, model, *args, **kwargs):
-    before = dense_values(model)
+    before = DenseValues(model)
     token = is_rehearsal.set(True)
     try:
         load_weights(model, *args, **kwargs)
     except BaseException:
-        restore(before)
+        before.restore()
         raise
     finally:
         is_rehearsal.reset(token)
