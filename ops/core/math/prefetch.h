@@ -114,6 +114,14 @@ inline void PrefetchRows(float* const* rows, int64_t n, int64_t bytes, CacheLeve
   }
 }
 
+// Brings what is about to be written.
+inline void PrefetchForWrite(const void* begin, int64_t num_bytes) {
+  const char* at = static_cast<const char*>(begin);
+  for (int64_t i = 0; i < num_bytes + kCacheLineBytes; i += kCacheLineBytes) {
+    __builtin_prefetch(at + std::min(i, num_bytes - 1), /*rw=*/1);
+  }
+}
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_MATH_PREFETCH_H_

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/core/base/cache_size.h"
+#include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
 #include "ops/core/operations/check_ids.h"
 #include "ops/core/operations/fetched_records.h"
@@ -16,6 +17,9 @@ namespace {
 
 constexpr int64_t kIdsPerRun = 512;
 constexpr int64_t kNanosecondsPerId = 20;
+// Rows of an output that lie among others are too far apart for the processor to bring their lines
+// by itself.
+constexpr int64_t kRowsWrittenAhead = 16;
 // Some consecutive bags of one request.
 struct Run {
   size_t request;
@@ -53,17 +57,20 @@ bool CopyRun(const LookupRequest& request, const TableState& state, const Fetche
              const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
   const int64_t stride = request.stride();
+  const bool prefetches_output = stride > dim && !stream;
   RowReader reader(state, fetched, request.ids, run.first_bag, run.last_bag);
   for (int64_t at = run.first_bag; at < run.last_bag;) {
     const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
+    const int64_t rows_ahead = std::min(kRowsWrittenAhead, run.last_bag - at - n);
     const float* const* rows = reader.Next(n);
     for (int64_t i = 0; i < n; ++i, ++at) {
       float* to = request.rows + at * stride;
       if (stream) {
         StreamRow(rows[i], dim, to);
-      } else {
-        CopyRow(rows[i], dim, to);
+        continue;
       }
+      if (prefetches_output) PrefetchForWrite(to + rows_ahead * stride, 4 * dim);
+      CopyRow(rows[i], dim, to);
     }
   }
   return FinishLookups(reader, run.last_bag - run.first_bag, stream);
@@ -76,10 +83,15 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
+  const bool prefetches_output = stride > dim && !stream;
   std::vector<float> begun;  // the sum of a bag that is too large for one piece
   int64_t at = first;
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
     const int64_t end = bags.row_splits[bag + 1];
+    if (prefetches_output) {
+      const int64_t ahead = std::min(bag + kRowsWrittenAhead, run.last_bag - 1);
+      PrefetchForWrite(request.rows + ahead * stride, 4 * dim);
+    }
     const float* sum_so_far = nullptr;
     const auto add = [&](int64_t n, RowSum sum) {
       const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
