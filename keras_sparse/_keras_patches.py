@@ -11,7 +11,7 @@ import h5py
 import keras
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 
-from keras_sparse.optimizers.finite_gradients import check_finite
+from keras_sparse.optimizers.support.finite_gradients import check_finite
 from keras_sparse.saving.keras_files.hdf5_write_errors import open_carefully
 from keras_sparse.saving.keras_files.load_weights import verifying
 from keras_sparse.saving.keras_files.refuse_backup import on_train_begin

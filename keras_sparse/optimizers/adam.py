@@ -1,7 +1,7 @@
 import keras
 
-from keras_sparse.optimizers.bias_correction import adam_alpha
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
+from keras_sparse.optimizers.support.bias_correction import adam_alpha
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

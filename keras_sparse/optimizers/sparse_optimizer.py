@@ -4,17 +4,17 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import ops
-from keras_sparse.optimizers.check_constants import check_constants
-from keras_sparse.optimizers.room_check import check_room
-from keras_sparse.optimizers.row_gradient import columns_of
-from keras_sparse.optimizers.row_gradient import merge
-from keras_sparse.optimizers.row_gradient import row_gradient
-from keras_sparse.optimizers.row_gradient import RowGradient
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
-from keras_sparse.optimizers.unsupported_options import refuse_any
-from keras_sparse.optimizers.unsupported_options import refuse_attributes
-from keras_sparse.optimizers.unsupported_options import refuse_norms_of_parts
-from keras_sparse.optimizers.unsupported_options import refuse_part_of_row
+from keras_sparse.optimizers.support.check_constants import check_constants
+from keras_sparse.optimizers.support.room_check import check_room
+from keras_sparse.optimizers.support.row_gradient import columns_of
+from keras_sparse.optimizers.support.row_gradient import merge
+from keras_sparse.optimizers.support.row_gradient import row_gradient
+from keras_sparse.optimizers.support.row_gradient import RowGradient
+from keras_sparse.optimizers.support.unsupported_options import refuse_any
+from keras_sparse.optimizers.support.unsupported_options import refuse_attributes
+from keras_sparse.optimizers.support.unsupported_options import refuse_norms_of_parts
+from keras_sparse.optimizers.support.unsupported_options import refuse_part_of_row
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 

@@ -3,8 +3,8 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.optimizers.row_gradient import merge
-from keras_sparse.optimizers.row_gradient import row_gradient
+from keras_sparse.optimizers.support.row_gradient import merge
+from keras_sparse.optimizers.support.row_gradient import row_gradient
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 

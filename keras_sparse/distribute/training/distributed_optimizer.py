@@ -10,8 +10,8 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.average_gradients import average_gradients
 from keras_sparse.distribute.training.clip_over_ranks import clip_over_ranks
 from keras_sparse.distribute.training.step_agreement import agree_on_step
-from keras_sparse.optimizers.room_check import check_room
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
+from keras_sparse.optimizers.support.room_check import check_room
 
 # Optimizers take their numbers in their first step, which all ranks do together: they are the same
 # on all ranks, as names that Keras counts up need not be.

@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-bool IsLazy(const RuleOptions& options, Untouched untouched) {
+bool DefersMoves(const RuleOptions& options, Untouched untouched) {
   if (untouched == Untouched::kDecay) return options.weight_decay != 0;
   return untouched != Untouched::kStay;
 }
@@ -25,7 +25,7 @@ std::vector<Slot> SlotsOf(const DecayingSlots& decaying_slots) {
 
 DeferredRule::DeferredRule(const RuleOptions& options, Untouched untouched,
                            const std::vector<DecayingSlot>& slots)
-    : UpdateRule(options, RecordLayout(options.dim, SlotsOf(slots), IsLazy(options, untouched))),
+    : UpdateRule(options, RecordLayout(options.dim, SlotsOf(slots), DefersMoves(options, untouched))),
       untouched_(untouched) {
   for (const DecayingSlot& each : slots) slot_decays_.emplace_back(each.decay);
 }

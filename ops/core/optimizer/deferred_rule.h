@@ -75,6 +75,8 @@ class DeferredRule : public UpdateRule {
   void TrackMoves(double mu, double nu, double epsilon) {
     moves_ = std::make_unique<MissedMoves>(mu, nu, epsilon);
   }
+  // The weight and the offset of a step's move in `MissedMoves`: a row loses
+  // weight * momentum / (sqrt(velocity) + offset), so both are above 0 where it goes down.
   virtual double move_weight() const { return 0; }
   virtual double move_offset() const { return 1; }
 

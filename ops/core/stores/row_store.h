@@ -47,7 +47,7 @@ class RowStore {
   virtual const char* tier() const = 0;
   virtual int64_t record_bytes() const = 0;
   virtual int64_t num_rows() const = 0;
-  // On the tier, and in memory for what lies there.
+  // On the tier, at least those of its records, and in memory for what lies there.
   virtual int64_t bytes() const = 0;
   virtual int64_t memory_bytes() const = 0;
   // That compaction has moved so far, for stores that compact.
@@ -68,6 +68,7 @@ class RowStore {
   Status Get(const int64_t* keys, int64_t n, char* records, bool* found) const;
 
   // Stores or replaces. After a failure each key has its old record or its new one, whole.
+  // ResourceExhausted (TierIsFull) where they exceed the size of the tier, or the disk is full.
   //   keys     (n); of a repeated key the last record stays
   //   records  (n, record_bytes)
   virtual Status Put(const int64_t* keys, int64_t n, const char* records) = 0;

@@ -72,7 +72,7 @@ TEST(EvictionPolicy, RefusesWhatItCannotBe) {
     EXPECT_TRUE(
         FailsWith(StatusCode::kInvalidArgument, words, EvictionPolicy::Create(options, &policy)));
   };
-  refused({"oldest", {}}, "must be one of ('global_step', 'l2_weight'). Received: 'oldest'");
+  refused({"oldest", {}}, "Received: 'oldest'");
   refused({"l2_weight", {{"threshold", 1}}},
           "of policy 'l2_weight' must be ('l2_weight_threshold'). Received: ('threshold')");
   for (const double steps : {0.0, -1.0, 1.5, 0x1p31, std::nan("")}) {
