@@ -25,7 +25,8 @@ std::vector<Slot> SlotsOf(const DecayingSlots& decaying_slots) {
 
 DeferredRule::DeferredRule(const RuleOptions& options, Untouched untouched,
                            const std::vector<DecayingSlot>& slots)
-    : UpdateRule(options, RecordLayout(options.dim, SlotsOf(slots), DefersMoves(options, untouched))),
+    : UpdateRule(options,
+                 RecordLayout(options.dim, SlotsOf(slots), DefersMoves(options, untouched))),
       untouched_(untouched) {
   for (const DecayingSlot& each : slots) slot_decays_.emplace_back(each.decay);
 }

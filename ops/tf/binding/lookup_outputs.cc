@@ -21,10 +21,10 @@ absl::Status JoinRows(const std::vector<RowsShape>& shapes, int64_t* width) {
   *width = 0;
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].num_rows != shapes[0].num_rows) {
-      return InvalidInput(
-          absl::StrCat("inputs whose outputs are joined must have as many rows each. Give all inputs the same "
+      return InvalidInput(absl::StrCat(
+          "inputs whose outputs are joined must have as many rows each. Give all inputs the same "
           "batch, or leave out `output_mode`. Received: ",
-                       shapes[0].num_rows, " of input 0, ", shapes[i].num_rows, " of input ", i));
+          shapes[0].num_rows, " of input 0, ", shapes[i].num_rows, " of input ", i));
     }
     *width += shapes[i].dim;
   }
