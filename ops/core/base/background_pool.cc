@@ -33,7 +33,7 @@ Status Get(SharedPool* shared, BackgroundPool** pool) {
   const MutexLock lock(shared_mutex);
   *pool = nullptr;
   if (num_threads == 0) return Status::Ok();
-  // In a process that was forked from another one, that one's pool has no threads.
+  // In a process that was forked, the pool of its parent has no threads.
   if (shared->pool == nullptr || !shared->pool->IsHere()) shared->pool = new BackgroundPool(0);
   shared->pool->AddThreadsUpTo(num_threads);
   *pool = shared->pool;

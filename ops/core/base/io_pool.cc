@@ -48,7 +48,7 @@ void IoPool::Start() {
   try {
     for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
-    // The system gives no more. Callers do what nobody else does.
+    // The system gives no more. Callers do what is left.
   }
 }
 

@@ -36,7 +36,7 @@ class IoPool {
   struct Batch {
     const std::function<Status(size_t)>* task;
     size_t size;
-    size_t next = 0;    // the first task that nobody has taken
+    size_t next = 0;    // the first task that is not taken
     size_t unfinished;  // tasks not done
     size_t first_failed;
     Status status;

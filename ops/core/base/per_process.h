@@ -9,7 +9,7 @@
 
 namespace keras_sparse {
 
-// Makes a `T` when it is first asked for, and another one in a process that was forked from that
+// Makes a `T` when it is first asked for, and a new one in a process that was forked from that
 // one: there the first has lost its threads, and is its parent's. What it made outlives the tables
 // that static objects hold.
 //

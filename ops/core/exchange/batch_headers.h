@@ -11,13 +11,13 @@
 
 namespace keras_sparse {
 
-// A rank sends these words before the vectors that go to another one. All ranks see those of all,
+// A rank sends these words before the vectors that go to another rank. All ranks see those of all,
 // so that what is wrong on one of them is an error on all in the same step.
 struct BatchHeader {
   int64_t checksum;     // of the exchange
   int64_t num_samples;  // -1 on a rank that has no inputs
   int64_t fault;        // the number of an input with a bad id, or one of these
-  int64_t received;     // that id, or so many words or samples
+  int64_t received;     // that id, or the number of words or samples
 
   static constexpr int64_t kNone = -1;
   static constexpr int64_t kTooManyWords = -2;

@@ -59,7 +59,7 @@ class RowRequest {
   struct Result {
     std::vector<Word*> blocks;  // (num_ranks) what goes to each
     std::vector<InputResult> inputs;
-    int64_t* reply_rows;  // (num_tables, num_ranks): of which rank's shard so many are; row-major
+    int64_t* reply_rows;  // (num_tables, num_ranks): how many are of which rank's shard; row-major
   };
   void Write(const Result& result, Executor* executor) const;
 

@@ -5,7 +5,7 @@
 namespace keras_sparse {
 namespace {
 
-// To exactly so many: what a tier holds is counted.
+// To exactly this number: what a tier holds is counted.
 template <typename T>
 void ResizeTo(int64_t num_rows, std::vector<T>* rows) {
   rows->reserve(static_cast<size_t>(num_rows));

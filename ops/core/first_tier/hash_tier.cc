@@ -58,7 +58,7 @@ void HashTier::PrefetchIndex(const int64_t* keys, int64_t n) const {
 }
 
 void HashTier::FindRows(const int64_t* keys, int64_t n, Shard** shards, uint32_t* rows) const {
-  // Step by step for all keys, so that what one key waits for another one waits for meanwhile.
+  // Step by step for all keys, so that the waits of the keys overlap.
   std::array<HashIndex::Start, kBlockRows> starts;
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t hash = HashKey(keys[i]);

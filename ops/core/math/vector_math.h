@@ -42,7 +42,7 @@ inline bool CanStream(int64_t dim, const float* to) {
   return (dim == 4 || dim % 8 == 0) && reinterpret_cast<uintptr_t>(to) % vector_bytes == 0;
 }
 
-// Whether rows that begin so many floats apart can be, the first of them at `to`.
+// Whether rows that begin `stride` floats apart can be, the first of them at `to`.
 inline bool CanStream(int64_t dim, const float* to, int64_t stride) {
   return CanStream(dim, to) && CanStream(dim, to + stride);
 }

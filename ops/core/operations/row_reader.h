@@ -16,11 +16,11 @@
 namespace keras_sparse {
 
 // Reads the rows of a list of ids, one after another. Those of the ids to come are on their way
-// from memory meanwhile: for each row that is used another one is asked for, so that memory always
+// from memory meanwhile: for each row that is used one more is asked for, so that memory always
 // has something to do. One object a thread.
 class RowReader {
  public:
-  // At most so many rows at once.
+  // The most rows at once.
   static constexpr int64_t kMaxRows = 16;
 
   // Reads those of ids[begin], ids[begin + 1], ... ids[end - 1].
@@ -44,7 +44,7 @@ class RowReader {
     return moves_rows_ ? ReadRecords(records, n) : records;
   }
 
-  // Adds what it has read to the table's statistics, as so many lookups.
+  // Adds what it has read to the table's statistics, as this number of lookups.
   void CountLookups(int64_t n) const { state_.counters.AddLookups(n, counts_); }
   // Whether an id that was read is outside a table that refuses such.
   bool refused() const;

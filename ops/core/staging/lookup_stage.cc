@@ -17,7 +17,7 @@ constexpr int64_t kMaxChosenThreads = 4;
 constexpr int64_t kMaxChosenCapacity = 8;
 // How many steps show whether steps wait; one of them may do so by chance.
 constexpr int64_t kObservedSteps = 8;
-// Batches of which nobody takes any are not kept for ever.
+// Batches of which no step takes any are not kept for ever.
 constexpr size_t kMaxBatches = 3 * LookupStage::kMaxCapacity;
 
 using Clock = std::chrono::steady_clock;

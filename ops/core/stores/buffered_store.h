@@ -65,7 +65,7 @@ class BufferedStore : public RowStore {
   // One call of Put, or of Erase, which has no records.
   struct Change;
 
-  // Makes the first change. Returns whether there is another one to make.
+  // Makes the first change. Returns whether there are more to make.
   bool MakeNextChange();
   // Waits until nothing is queued, or what is cannot be written. Returns whether it is the latter.
   bool WaitUntilWritten() const;

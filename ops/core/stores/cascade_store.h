@@ -16,7 +16,7 @@ namespace keras_sparse {
 
 // Rows come in by the upper tier. One that is full gives the rows that were put first to the lower
 // tier, as many as the new ones need; of a batch that is larger than the tier, the first rows go
-// past it. A record that replaces another one goes where that is. Get asks the upper tier, then the
+// past it. A record that replaces another goes where that is. Get asks the upper tier, then the
 // lower one.
 //
 // A key is in one tier. Where an erase fails it may be in both for a while: then the upper one

@@ -109,7 +109,7 @@ class RowStore {
   // Whether LinkFiles gives all rows there can be.
   virtual bool links_all() const { return false; }
 
-  // For a tier that gives its oldest rows to another one below it, when it is full.
+  // For a tier that gives its oldest rows to the tier below it, when it is full.
   //
   // How many rows with new keys Put takes before the capacity is reached.
   virtual int64_t Room() const { return INT64_MAX; }

@@ -34,7 +34,7 @@ class EmbeddingTable {
   const TableOptions& options() const { return options_; }
   const std::string& name() const { return options_.name; }
   int64_t dim() const { return options_.output_dim; }
-  // Another one for each table of the process, ever.
+  // Unique among all tables of the process, ever.
   uint64_t number() const { return number_; }
 
   OutputBytes& output_bytes() { return output_bytes_; }

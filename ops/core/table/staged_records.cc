@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-// What nobody holds: a few batches of a training step; evaluation adds them without end.
+// What no lookup holds: a few batches of a training step; evaluation adds them without end.
 constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr size_t kMaxBatches = 8;
 

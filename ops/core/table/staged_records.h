@@ -48,8 +48,8 @@ class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
 
   StagedRecords() = default;
 
-  // Keys that are staged already keep their record. The oldest batches that nobody holds go where
-  // there are too many.
+  // Keys that are staged already keep their record. The oldest batches that no lookup holds go
+  // where there are too many.
   void Add(std::shared_ptr<const RecordBatch> batch);
   Hold Add(std::shared_ptr<const RecordBatch> batch, const Reading& reading);
 
@@ -74,7 +74,7 @@ class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
     std::list<Slot>::iterator slot;
   };
 
-  // Sees which batches nobody holds any more.
+  // Finds the batches that are held no more.
   void Release();
 
   template <typename IsLeftOut>

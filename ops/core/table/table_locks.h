@@ -32,7 +32,7 @@ class ReadLocks {
   const std::vector<const EmbeddingTable*> locked_;
 };
 
-// Nobody else has the tables.
+// No other op has the tables.
 class WriteLocks {
  public:
   explicit WriteLocks(std::vector<EmbeddingTable*> tables);

@@ -9,7 +9,7 @@
 
 namespace keras_sparse {
 
-// A shared mutex that nobody passes: who waits for it holds the turn, so that an update gets in
+// A shared mutex that keeps the order: who waits for it holds the turn, so that an update gets in
 // however many lookups overlap. A std::shared_mutex alone lets lookups pass an update that waits.
 class CAPABILITY("mutex") TableMutex {
  public:

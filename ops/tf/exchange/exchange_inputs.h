@@ -72,7 +72,7 @@ class CombinedInputs {
                     const std::vector<size_t>& tables, const std::vector<Combiner>& combiners);
   const std::vector<CombinedInput>& inputs() const { return inputs_; }
   const ReplyRows& rows() const { return *rows_; }
-  // Says that the rows of all inputs are so many floats apart.
+  // Says that the rows of all inputs are `stride` floats apart.
   void SetStride(int64_t stride);
   // The input `output_grads`: one of shape (num_bags, dim) for each input; or wider, and the
   // input's begins with its one of `columns`.

@@ -16,7 +16,7 @@ constexpr int64_t kGreatestSegmentBytes = int64_t{1} << 30;
 constexpr int64_t kLeastSegmentBytes = int64_t{64} << 10;
 // Room is made in steps of a segment, and each is an open file.
 constexpr int64_t kSegmentsOfATier = 64;
-// A lookup waits for so many to be put, not for a whole change.
+// A lookup waits while this number is put, not for a whole change.
 constexpr int64_t kRecordsPerLock = 256;
 
 Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store) {

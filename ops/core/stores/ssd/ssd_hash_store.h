@@ -79,7 +79,7 @@ class SsdHashStore : public RowStore {
 
   // Compacts what is half dead or more.
   Status CompactDead();
-  // Compacts what it has to, for so many records more.
+  // Compacts what it has to, before this number of records is added.
   Status MakeRoom(int64_t num_records);
   // Copies what is alive in sealed segments that are dead enough, the most dead first, until the
   // files take no more than `enough_bytes`.
