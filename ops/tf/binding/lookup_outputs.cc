@@ -17,7 +17,7 @@ std::vector<RowsShape> ShapesOf(const std::vector<LookupRequest>& requests) {
 
 }  // namespace
 
-absl::Status JoinRows(const std::vector<RowsShape>& shapes, int64_t* width) {
+absl::Status JoinedWidth(const std::vector<RowsShape>& shapes, int64_t* width) {
   *width = 0;
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].num_rows != shapes[0].num_rows) {
@@ -34,7 +34,7 @@ absl::Status JoinRows(const std::vector<RowsShape>& shapes, int64_t* width) {
 absl::Status AllocateRows(const std::vector<RowsShape>& shapes, bool are_joined,
                           std::vector<tf::Tensor>* outputs, std::vector<float*>* rows) {
   int64_t joined_width = 0;
-  if (are_joined) TF_RETURN_IF_ERROR(JoinRows(shapes, &joined_width));
+  if (are_joined) TF_RETURN_IF_ERROR(JoinedWidth(shapes, &joined_width));
   float* next = nullptr;
   for (const RowsShape& shape : shapes) {
     if (!are_joined || outputs->empty()) {
@@ -49,9 +49,9 @@ absl::Status AllocateRows(const std::vector<RowsShape>& shapes, bool are_joined,
   return absl::OkStatus();
 }
 
-absl::Status JoinRows(std::vector<LookupRequest>* requests) {
+absl::Status SetJoinedStride(std::vector<LookupRequest>* requests) {
   int64_t width = 0;
-  TF_RETURN_IF_ERROR(JoinRows(ShapesOf(*requests), &width));
+  TF_RETURN_IF_ERROR(JoinedWidth(ShapesOf(*requests), &width));
   for (LookupRequest& request : *requests) request.row_stride = width;
   return absl::OkStatus();
 }

@@ -12,16 +12,16 @@
 namespace keras_sparse {
 
 // Sets `width` to that of all rows side by side. InvalidArgument unless inputs have as many each.
-absl::Status JoinRows(const std::vector<RowsShape>& shapes, int64_t* width);
+absl::Status JoinedWidth(const std::vector<RowsShape>& shapes, int64_t* width);
 
 // Makes the outputs. ResourceExhausted where there is no memory left.
-//   are_joined  whether there is one, for which JoinRows has been called
+//   are_joined  whether there is one: InvalidArgument unless inputs have as many rows each
 //   rows        where those of each input begin
 absl::Status AllocateRows(const std::vector<RowsShape>& shapes, bool are_joined,
                           std::vector<tf::Tensor>* outputs, std::vector<float*>* rows);
 
 // The same for lookups in tables of this process: both fill in the requests.
-absl::Status JoinRows(std::vector<LookupRequest>* requests);
+absl::Status SetJoinedStride(std::vector<LookupRequest>* requests);
 absl::Status AllocateRows(bool are_joined, std::vector<LookupRequest>* requests,
                           std::vector<tf::Tensor>* outputs);
 

@@ -34,7 +34,7 @@ class PrefetchedRows : public StagedRows {
   // Stages the records of a lookup that are in lower tiers.
   Status FetchAhead(const std::vector<LookupRequest>& requests);
   // Does the lookup.
-  //   are_joined     whether JoinRows has been called with the requests
+  //   are_joined     whether SetJoinedStride has been called with the requests
   //   max_staleness  how many updates of a table its rows may have missed when they are used
   Status Read(std::vector<LookupRequest> requests, bool are_joined, int64_t max_staleness);
 

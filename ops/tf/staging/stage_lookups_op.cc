@@ -66,7 +66,7 @@ class StageLookupsOp : public tf::OpKernel {
       }
       // Of rows in memory alone there is nothing to be made ready but the rows themselves.
       if (!has_lower_tiers && !reads_rows_) continue;
-      if (are_joined_[l]) OP_REQUIRES_OK(ctx, JoinRows(&requests));
+      if (are_joined_[l]) OP_REQUIRES_OK(ctx, SetJoinedStride(&requests));
       lookups.push_back(
           MakeLookup(batch, inputs, first, std::move(requests), are_joined_[l], resource->stage()));
     }

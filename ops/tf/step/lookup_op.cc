@@ -94,7 +94,7 @@ class LookupOp : public tf::OpKernel {
                           versions->flat<int64_t>().data() + i});
     }
     const bool are_joined = num_outputs_ < num_tables;
-    if (are_joined) OP_REQUIRES_OK(ctx, JoinRows(&requests));
+    if (are_joined) OP_REQUIRES_OK(ctx, SetJoinedStride(&requests));
     std::unique_ptr<PrefetchedRows> ready;
     OP_REQUIRES_OK(ctx, TakePrefetchedRows(tables.staging_area(0).get(), &requests, &ready));
     if (ready != nullptr && ready->has_outputs()) {
