@@ -25,13 +25,13 @@ class DataParallelInputs:
         """Raises ValueError if a lookup cannot take these inputs."""
         del inputs  # any will do
 
-    def lookup(self, own_tables, inputs, weights, output_mode="list"):
+    def lookup(self, own_tables, inputs, weights, output_mode):
         """Returns the outputs of the layer: a list with one an input, or all in one tensor.
 
         Args:
             own_tables: `LocalTables`.
             inputs, weights: Lists with an entry for each of `self.inputs`.
-            output_mode: String, one of `OUTPUT_MODES`. Defaults to `"list"`.
+            output_mode: String, one of `OUTPUT_MODES`.
         """
         forms = ragged_forms(self._layers, inputs, weights)
         tables = self._templates.input_tables

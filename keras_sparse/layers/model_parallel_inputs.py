@@ -29,7 +29,7 @@ class ModelParallelInputs:
         for each, layer in zip(inputs, self._layers, strict=True):
             _check_whole_batch(each, layer, self._num_ranks)
 
-    def lookup(self, own_tables, inputs, weights, output_mode="list"):
+    def lookup(self, own_tables, inputs, weights, output_mode):
         forms = ragged_forms(self._layers, inputs, weights)
         vectors = own_tables.exchange_samples(self.inputs, forms)
         layers = zip(self._all_layers, vectors, strict=True)

@@ -10,11 +10,11 @@ class OutputForm:
 
     Args:
         templates: `TableTemplates`.
-        mode: String, one of `OUTPUT_MODES`.
+        mode: String, one of `OUTPUT_MODES`, which `templates.check_output_mode` has taken.
     """
 
     def __init__(self, templates, mode):
-        self._mode = templates.check_output_mode(mode)
+        self._mode = mode
         self._templates = templates
 
     def of(self, outputs):
