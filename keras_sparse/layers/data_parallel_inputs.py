@@ -1,5 +1,6 @@
 import tensorflow as tf
 
+from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ops.output_mode import split_inputs
@@ -35,13 +36,16 @@ class DataParallelInputs:
         """
         forms = ragged_forms(self._layers, inputs, weights)
         tables = self._templates.input_tables
+        dtype = row_dtype([layer.compute_dtype for layer in self._layers], forms)
         if output_mode == "list":
-            return self._outputs(own_tables.lookup(tables, forms), forms)
+            return self._outputs(own_tables.lookup(tables, forms, dtype), forms)
         shapes = [layer.compute_output_shape(each.shape) for layer, each in self._pairs(inputs)]
         if not (own_tables.can_join(tables, forms) and _are_alike(inputs, shapes)):
-            return join(self._outputs(own_tables.lookup(tables, forms), forms), output_mode)
+            rows = own_tables.lookup(tables, forms, dtype)
+            return join(self._outputs(rows, forms), output_mode)
         joined_shape(shapes, output_mode)
-        rows = tf.cast(own_tables.lookup_joined(tables, forms), self._layers[0].compute_dtype)
+        rows = own_tables.lookup_joined(tables, forms, dtype)
+        rows = tf.cast(rows, self._layers[0].compute_dtype)
         return split_inputs(forms[0].outputs(rows), len(forms), output_mode)
 
     def _pairs(self, inputs):

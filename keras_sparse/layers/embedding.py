@@ -8,6 +8,7 @@ from keras_sparse import ops
 from keras_sparse.layers.group_scope_stack import innermost_scope
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
+from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import check_bags
@@ -184,6 +185,7 @@ class Embedding(keras.layers.Layer):
             [form.row_splits],
             [form.weights if pooled else None],
             [self.combiner if pooled else None],
+            dtype=row_dtype([self.compute_dtype], [form]),
         )
         if form.weights is not None and not pooled:
             rows *= form.weights[:, tf.newaxis]

@@ -13,8 +13,8 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, 
 
     Args:
         ids: List of int64 tensors of shape `(num_ids,)`.
-        values: List of float32 tensors: gradients of rows, `(num_ids, output_dim)`; for pooled ids
-            gradients of the bags, `(num_bags, output_dim)`.
+        values: List of float32, float16 or bfloat16 tensors: gradients of rows, `(num_ids,
+            output_dim)`; for pooled ids gradients of the bags, `(num_bags, output_dim)`.
         row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where ids were not
             pooled. Defaults to `None` for all.
         weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to

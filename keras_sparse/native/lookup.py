@@ -9,11 +9,21 @@ from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.staging import collected_lookups
 
 COMBINERS = ("sum", "mean", "sqrtn")
+# What rows can be written as.
+ROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
 @tf.autograph.experimental.do_not_convert
-def lookup(variables, ids, row_splits=None, weights=None, combiners=None, joined=False):
+def lookup(
+    variables,
+    ids,
+    row_splits=None,
+    weights=None,
+    combiners=None,
+    joined=False,
+    dtype="float32",
+):
     """Reads rows of several tables in one native op, pooled or one by one.
 
     An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
@@ -32,9 +42,12 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None, joined
             Defaults to `None` for all.
         joined: Boolean. Whether to write the rows of all variables side by side into one tensor,
             for which each must have as many. Defaults to `False`.
+        dtype: String. What rows, which are float32 in their tables and in sums of them, are
+            rounded to when they are written: `"float32"`, `"float16"` or `"bfloat16"`. Defaults to
+            `"float32"`.
 
     Returns:
-        List of float32 tensors: `(num_bags, output_dim)` where pooled, otherwise
+        List of tensors of that dtype: `(num_bags, output_dim)` where pooled, otherwise
         `(num_ids, output_dim)`. If `joined` one tensor, `(num_bags, sum of the output_dims)`.
 
     Raises:
@@ -55,6 +68,7 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None, joined
     """
     refuse_strategies("looked up")
     check_tables(variables)
+    checks.one_of(dtype, ROW_DTYPES, "dtype")
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
@@ -70,13 +84,13 @@ def lookup(variables, ids, row_splits=None, weights=None, combiners=None, joined
     collected = collected_lookups()
     are_built = all(variable.native is not None for variable in variables)
     if collected is not None and are_built:
-        names = ("variables", "ids", "row_splits", "weights", "combiners", "joined")
-        arguments = (variables, ids, row_splits, weights, combiners, joined)
+        names = ("variables", "ids", "row_splits", "weights", "combiners", "joined", "dtype")
+        arguments = (variables, ids, row_splits, weights, combiners, joined, dtype)
         collected.append(dict(zip(names, arguments, strict=True)))
     if collected is not None or not are_built:
         output_dims = [variable.output_dim for variable in variables]
-        return zero_rows(output_dims, ids, row_splits, combiners, joined)
-    rows = _read(variables, ids, row_splits, weights, combiners, weighted, joined)
+        return zero_rows(output_dims, ids, row_splits, combiners, joined, dtype)
+    rows = _read(variables, ids, row_splits, weights, combiners, weighted, joined, dtype)
     return rows[0] if joined else rows
 
 
@@ -108,7 +122,7 @@ def refuse_strategies(what):
         )
 
 
-def zero_rows(output_dims, ids, row_splits, combiners, joined=False):
+def zero_rows(output_dims, ids, row_splits, combiners, joined, dtype):
     """Zeros of the shape of a lookup's outputs, where nothing is looked up: as in Keras' dry run of
     a model that is being built.
     """
@@ -117,11 +131,11 @@ def zero_rows(output_dims, ids, row_splits, combiners, joined=False):
         for i, splits, combiner in zip(ids, row_splits, combiners, strict=True)
     ]
     if joined:
-        return tf.zeros((counts[0], sum(output_dims)))
-    return [tf.zeros((count, dim)) for count, dim in zip(counts, output_dims, strict=True)]
+        return tf.zeros((counts[0], sum(output_dims)), dtype)
+    return [tf.zeros((count, dim), dtype) for count, dim in zip(counts, output_dims, strict=True)]
 
 
-def _read(variables, ids, row_splits, weights, combiners, weighted, joined):
+def _read(variables, ids, row_splits, weights, combiners, weighted, joined, dtype):
     """Reads by the native op; its gradient is in `lookup_gradient`. Lists have an entry a table,
     but for what is returned if joined: it has one.
     """
@@ -137,6 +151,7 @@ def _read(variables, ids, row_splits, weights, combiners, weighted, joined):
         weights=weights,
         anchors=[anchor.handle for anchor in anchors],
         num_outputs=1 if joined else len(variables),
+        out_type=dtype,
         combiners=combiners,
         output_dims=[variable.output_dim for variable in variables],
         gradient_rows=[gradient_rows(variable) for variable in variables],

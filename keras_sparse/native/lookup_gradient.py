@@ -89,7 +89,8 @@ class _Lookup:
 
     def _as_slices(self, i, grad):
         shape = shape_tensor(self.gradient_rows[i], self.output_dims[i])
-        if self.combiners[i] != "none" or self.columns[i] is not None:
+        is_own = self.columns[i] is None and grad.dtype == tf.float32
+        if self.combiners[i] != "none" or not is_own:
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape, self.columns[i])
         # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor

@@ -4,7 +4,7 @@ from keras_sparse.native.gradients import merge_gradients
 
 
 class PooledSlices(tf.IndexedSlices):
-    """The gradient of a table whose rows were pooled or joined with those of others, as it came.
+    """The gradient of a table whose rows were pooled, joined with those of others or rounded.
 
     To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id. Those sums are made
     when `values` or `indices` is first read. The sparse optimizers read the bags instead, which
@@ -12,7 +12,8 @@ class PooledSlices(tf.IndexedSlices):
 
     Args:
         ids: int64 tensor of shape `(num_ids,)`.
-        output_grads: float32 tensor of shape `(num_bags, output_dim)`, or wider (see `columns`).
+        output_grads: Tensor of shape `(num_bags, output_dim)`, or wider (see `columns`), of the
+            dtype that rows were written in: float32, float16 or bfloat16. Sums are float32.
         row_splits: int64 tensor of shape `(num_bags + 1,)`, or `(0,)` where rows were not pooled.
         weights: float32 tensor of shape `(num_ids,)`, or of shape `(0,)` for ones.
         combiner: `"sum"`, `"mean"` or `"sqrtn"`, or `"none"` where rows were not pooled.

@@ -108,6 +108,7 @@ def stage_lookups(stage, batch, lookups, reads_rows):
         batch=batch,
         **parts,
         are_joined=[arguments["joined"] for arguments in lookups],
+        out_types=[tf.as_dtype(arguments["dtype"]) for arguments in lookups],
         lookup_sizes=[len(arguments["ids"]) for arguments in lookups],
         reads_rows=reads_rows,
     )

@@ -41,7 +41,7 @@ class Exchange:
 
     # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
     @tf.autograph.experimental.do_not_convert
-    def lookup(self, tables, ids, row_splits, weights, combiners, joined=False):
+    def lookup(self, tables, ids, row_splits, weights, combiners, joined=False, dtype="float32"):
         """Reads rows of the tables, pooled or one by one: `keras_sparse.ops.lookup` over ranks.
 
         The gradients of the variables are averages over ranks: the sum of what all ranks' outputs
@@ -50,7 +50,7 @@ class Exchange:
         Args:
             tables: List of integers: in which table of the plan each input is looked up.
             ids, row_splits, weights, combiners: As in `keras_sparse.ops.lookup`, one an input.
-            joined: As in `keras_sparse.ops.lookup`.
+            joined, dtype: As in `keras_sparse.ops.lookup`.
 
         Returns:
             As `keras_sparse.ops.lookup`.
@@ -68,11 +68,11 @@ class Exchange:
         if collected is not None and are_built:
             collected.append({"exchange": self, "inputs": call.inputs()})
         if collected is not None or not are_built:
-            return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners, joined)
+            return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners, joined, dtype)
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
         slices = [each for _, each in trained]
-        return call.rows(collective_name(self.name), anchors, slices, joined)
+        return call.rows(collective_name(self.name), anchors, slices, joined, dtype)
 
     def make_area(self):
         """Makes the place where lookups wait for their steps that are made ready ahead of them.

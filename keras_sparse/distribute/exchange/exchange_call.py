@@ -32,7 +32,7 @@ class ExchangeCall:
         self.combiners = combiners
         self.weighted = weighted
 
-    def rows(self, name, anchors, slices, joined):
+    def rows(self, name, anchors, slices, joined, dtype):
         """Returns the outputs of the lookup.
 
         Args:
@@ -40,6 +40,7 @@ class ExchangeCall:
             anchors: List of tensors that gradients of tables arrive at.
             slices: List of `Slices`, one for each of these.
             joined: Boolean. Whether to give one output with those of all inputs side by side.
+            dtype: String, one of `ROW_DTYPES`.
         """
         output_dims = self.layout.dims_of(self.tables)
         columns = [first for first, _ in joined_columns(output_dims)] if joined else []
@@ -53,6 +54,7 @@ class ExchangeCall:
                 reply_rows=request.reply_rows,
                 output_dims=output_dims,
                 num_outputs=1 if joined else len(output_dims),
+                out_type=dtype,
                 **self._uses(request),
             )
 

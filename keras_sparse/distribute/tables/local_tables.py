@@ -106,15 +106,17 @@ class LocalTables:
         parts = [part_of_rank(self.plan, table, self._layers[table], rank) for rank in ranks]
         return ShardedTable(tuple(parts), self.by_table.get(table))
 
-    def lookup(self, tables, forms):
+    def lookup(self, tables, forms, dtype="float32"):
         """Reads the rows of the inputs of a layer.
 
         Args:
             tables: List of integers: in which table of the plan each input is looked up.
             forms: List of `RaggedForm`, one an input.
+            dtype: As in `keras_sparse.ops.lookup`. Defaults to `"float32"`, which rows must be that
+                are weighted and not pooled.
 
         Returns:
-            List of float32 tensors: the rows or pooled rows of each input.
+            List of tensors of that dtype: the rows or pooled rows of each input.
         """
         rows = [None] * len(forms)
         for is_exchanged in (False, True):
@@ -122,7 +124,9 @@ class LocalTables:
             if not places:
                 continue
             lookup = self.exchange.lookup if is_exchanged else self._lookup_here
-            some = self._read(lookup, [tables[i] for i in places], [forms[i] for i in places])
+            some = self._read(
+                lookup, [tables[i] for i in places], [forms[i] for i in places], dtype
+            )
             for i, each in zip(places, some, strict=True):
                 rows[i] = each
         return rows
@@ -134,17 +138,17 @@ class LocalTables:
             form.weights is None or form.row_splits is not None for form in forms
         )
 
-    def lookup_joined(self, tables, forms):
+    def lookup_joined(self, tables, forms, dtype):
         """Reads the rows of the inputs of a layer side by side into one tensor.
 
         Args:
-            tables, forms: As of `lookup`.
+            tables, forms, dtype: As of `lookup`.
 
         Returns:
-            float32 tensor of shape `(number of bags, sum of widths)`.
+            Tensor of that dtype, of shape `(number of bags, sum of widths)`.
         """
         lookup = self.exchange.lookup if self._is_exchanged[tables[0]] else self._lookup_here
-        return lookup(tables, *self._arguments(tables, forms), joined=True)
+        return lookup(tables, *self._arguments(tables, forms), joined=True, dtype=dtype)
 
     def exchange_samples(self, places, forms):
         """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
@@ -163,8 +167,8 @@ class LocalTables:
             return vectors
         return self.samples.exchange(vectors, fault, self._trained_stand_in())
 
-    def _read(self, lookup, tables, forms):
-        rows = lookup(tables, *self._arguments(tables, forms))
+    def _read(self, lookup, tables, forms, dtype="float32"):
+        rows = lookup(tables, *self._arguments(tables, forms), dtype=dtype)
         return [_weighted(*each) for each in zip(rows, forms, strict=True)]
 
     def _arguments(self, tables, forms):
@@ -178,8 +182,8 @@ class LocalTables:
             [each if pools else None for each, pools in zip(combiners, pooled, strict=True)],
         )
 
-    def _lookup_here(self, tables, *inputs, joined=False):
-        return ops.lookup([self.by_table[table] for table in tables], *inputs, joined=joined)
+    def _lookup_here(self, tables, *inputs, **form):
+        return ops.lookup([self.by_table[table] for table in tables], *inputs, **form)
 
 
 def _weighted(rows, form):

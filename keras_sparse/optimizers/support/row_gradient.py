@@ -54,7 +54,7 @@ def merge(touched, values):
 
     Args:
         touched: List of `RowGradient`.
-        values: List of float32 tensors: the gradients of rows or bags.
+        values: List of tensors: the gradients of rows or bags.
 
     Returns:
         `(touched, values)` in which no id repeats. The values of ids without a row are zeros, so

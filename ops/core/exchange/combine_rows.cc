@@ -41,20 +41,27 @@ void Prefetch(const ReplyColumns& columns, const CombinedInput& input, int64_t b
   }
 }
 
+// What follows fills the columns of an output that begin where `output` does.
+
 void CopyRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run,
-             int64_t stride, float* output) {
+             const OutputRows& output) {
   for (int64_t i = run.first_bag; i < run.last_bag; ++i) {
     if (i % kBlockRows == 0) Prefetch(columns, input, i + kBlockRows, i + 2 * kBlockRows);
-    CopyRow(columns.Row(input.positions[i]), columns.num_columns,
-            output + i * stride + columns.first_column);
+    const float* row = columns.Row(input.positions[i]);
+    if (output.are_floats()) {
+      CopyRow(row, columns.num_columns, output.FloatRow(i));
+    } else {
+      WriteFloats(output.type, row, columns.num_columns, output.Row(i));
+    }
   }
 }
 
 void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run,
-             int64_t stride, float* output) {
+             const OutputRows& output) {
   std::array<const float*, kBlockRows> rows;
+  std::vector<float> sums(output.are_floats() ? 0 : static_cast<size_t>(columns.num_columns));
   for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
-    float* sum = output + b * stride + columns.first_column;
+    float* sum = output.are_floats() ? output.FloatRow(b) : sums.data();
     std::fill_n(sum, columns.num_columns, 0.0f);
     const int64_t end = input.bags.row_splits[b + 1];
     for (int64_t at = input.bags.row_splits[b]; at < end; at += kBlockRows) {
@@ -67,6 +74,7 @@ void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run&
       AddRows(rows.data(), weights, n, columns.num_columns, sum);
     }
     Scale(input.Scale(b), columns.num_columns, sum);
+    if (!output.are_floats()) WriteFloats(output.type, sum, columns.num_columns, output.Row(b));
   }
 }
 
@@ -93,17 +101,14 @@ Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
 
 void CombineRows(const ExchangeLayout& layout,
                  const std::vector<std::vector<ReplyColumns>>& columns,
-                 const std::vector<CombinedInput>& inputs, const std::vector<float*>& outputs,
+                 const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                  Executor* executor) {
   ForEachRun(inputs, executor, [&](const Run& run) {
     const CombinedInput& input = inputs[run.input];
-    const int64_t stride = input.stride(layout.tables[input.table].dim);
+    const OutputRows output = outputs[run.input].Of(layout.tables[input.table].dim);
     for (const ReplyColumns& each : columns[input.table]) {
-      if (input.bags.combiner == Combiner::kNone) {
-        CopyRun(each, input, run, stride, outputs[run.input]);
-      } else {
-        PoolRun(each, input, run, stride, outputs[run.input]);
-      }
+      const bool pools = input.bags.combiner != Combiner::kNone;
+      (pools ? PoolRun : CopyRun)(each, input, run, output.From(each.first_column));
     }
   });
 }
@@ -111,17 +116,17 @@ void CombineRows(const ExchangeLayout& layout,
 void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<std::vector<ReplyColumns>>& columns,
                             const std::vector<CombinedInput>& inputs,
-                            const std::vector<const float*>& output_grads,
+                            const std::vector<GradientRows>& output_grads,
                             const std::vector<float*>& weight_grads, Executor* executor) {
   ForEachRun(inputs, executor, [&](const Run& run) {
     const CombinedInput& input = inputs[run.input];
-    const int64_t stride = input.stride(layout.tables[input.table].dim);
+    RowsAsFloats rows(output_grads[run.input], layout.tables[input.table].dim);
     float* grads = weight_grads[run.input];
     const int64_t* splits = input.bags.row_splits;
     std::fill(grads + splits[run.first_bag], grads + splits[run.last_bag], 0.0f);
     for (const ReplyColumns& each : columns[input.table]) {
       for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
-        const float* output_grad = output_grads[run.input] + b * stride + each.first_column;
+        const float* output_grad = rows.Row(b) + each.first_column;
         for (int64_t i = splits[b]; i < splits[b + 1]; ++i) {
           grads[i] += Dot(each.Row(input.positions[i]), output_grad, each.num_columns);
         }

@@ -11,6 +11,7 @@
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/math/strided_rows.h"
 
 namespace keras_sparse {
 
@@ -20,11 +21,9 @@ struct CombinedInput {
   const uint32_t* positions;  // (bags.num_ids) of reply rows
   // kNone, or kSum over positions; with weights the combiner itself.
   Bags bags;
-  const float* scales;     // (num_bags) what a sum is multiplied with; null for bags.Scale()
-  int64_t row_stride = 0;  // floats from one row of its output, or gradient, to the next; 0: dim
+  const float* scales;  // (num_bags) what a sum is multiplied with; null for bags.Scale()
 
   float Scale(int64_t bag) const { return scales == nullptr ? bags.Scale(bag) : scales[bag]; }
-  int64_t stride(int64_t dim) const { return row_stride > 0 ? row_stride : dim; }
 };
 
 // InvalidArgument unless tables are those of the layout, bags well-formed and positions below the
@@ -34,21 +33,21 @@ Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
 
 // Fills the output of each input.
 //   columns  one list a table, as ReplyRows gives them
-//   outputs  (num_inputs) each (num_bags, dim), as far apart as the input says
+//   outputs  (num_inputs) each (num_bags, dim)
 // REQUIRES: CheckInputs
 void CombineRows(const ExchangeLayout& layout,
                  const std::vector<std::vector<ReplyColumns>>& columns,
-                 const std::vector<CombinedInput>& inputs, const std::vector<float*>& outputs,
+                 const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                  Executor* executor);
 
 // The gradient with respect to the weights of inputs that have them.
-//   output_grads  (num_inputs) each (num_bags, dim), as far apart as the input says
+//   output_grads  (num_inputs) each (num_bags, dim)
 //   weight_grads  (num_inputs) each (num_ids)
 // REQUIRES: CheckInputs
 void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<std::vector<ReplyColumns>>& columns,
                             const std::vector<CombinedInput>& inputs,
-                            const std::vector<const float*>& output_grads,
+                            const std::vector<GradientRows>& output_grads,
                             const std::vector<float*>& weight_grads, Executor* executor);
 
 }  // namespace keras_sparse

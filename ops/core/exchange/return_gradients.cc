@@ -19,8 +19,17 @@ constexpr int64_t kNanosecondsPerCopy = 50000;
 // the order of inputs.
 struct Uses {
   std::vector<uint32_t> first;
-  std::vector<const float*> grads;  // of the output that a use goes into
+  std::vector<const void*> grads;   // of the output that a use goes into
   std::vector<float> coefficients;  // what it counts there; none if 1 everywhere
+  FloatType type{};                 // of grads
+
+  // From this column on.
+  const void* Grad(size_t use, int64_t column) const {
+    return GradientRows(grads[use], 0, type).From(column).data;
+  }
+  const float* FloatGrad(size_t use, int64_t column) const {
+    return static_cast<const float*>(grads[use]) + column;
+  }
 };
 
 bool HasCoefficients(const CombinedInput& input) {
@@ -29,23 +38,23 @@ bool HasCoefficients(const CombinedInput& input) {
 
 // Calls use(position, grads, coefficient) for each use of a reply row in an input.
 template <typename Use>
-void ForEachUse(const CombinedInput& input, const float* grads, int64_t stride, const Use& use) {
+void ForEachUse(const CombinedInput& input, const GradientRows& grads, const Use& use) {
   const Bags& bags = input.bags;
   if (bags.combiner == Combiner::kNone) {
-    for (int64_t i = 0; i < bags.num_ids; ++i) use(input.positions[i], grads + i * stride, 1.0f);
+    for (int64_t i = 0; i < bags.num_ids; ++i) use(input.positions[i], grads.Row(i), 1.0f);
     return;
   }
   for (int64_t b = 0; b < bags.num_bags; ++b) {
     const float scale = input.Scale(b);
     for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
-      use(input.positions[i], grads + b * stride,
+      use(input.positions[i], grads.Row(b),
           bags.weights == nullptr ? scale : scale * bags.weights[i]);
     }
   }
 }
 
 Uses FindUses(const std::vector<CombinedInput>& inputs,
-              const std::vector<const float*>& output_grads, size_t table, int64_t num_rows,
+              const std::vector<GradientRows>& output_grads, size_t table, int64_t num_rows,
               int64_t dim) {
   Uses uses;
   uses.first.assign(static_cast<size_t>(num_rows) + 1, 0);
@@ -61,8 +70,9 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   std::vector<uint32_t> next(uses.first.begin(), uses.first.end() - 1);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].table != table) continue;
-    ForEachUse(inputs[i], output_grads[i], inputs[i].stride(dim),
-               [&](uint32_t position, const float* grads, float coefficient) {
+    uses.type = output_grads[i].type;
+    ForEachUse(inputs[i], output_grads[i].Of(dim),
+               [&](uint32_t position, const void* grads, float coefficient) {
                  const uint32_t at = next[position]++;
                  uses.grads[at] = grads;
                  if (has_coefficients) uses.coefficients[at] = coefficient;
@@ -71,11 +81,29 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   return uses;
 }
 
+// Sum where gradients are not floats.
+void SumHalves(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns,
+               float scale, float* sum) {
+  const bool is_one = end - begin == 1 && uses.coefficients.empty();
+  if (is_one) {
+    ReadFloats(uses.type, uses.Grad(begin, columns.first_column), columns.num_columns, sum);
+  } else {
+    std::fill_n(sum, columns.num_columns, 0.0f);
+    for (uint32_t at = begin; at < end; ++at) {
+      const float coefficient = uses.coefficients.empty() ? 1.0f : uses.coefficients[at];
+      AddScaled(uses.type, coefficient, uses.Grad(at, columns.first_column), columns.num_columns,
+                sum);
+    }
+  }
+  if (scale != 1) Scale(scale, columns.num_columns, sum);
+}
+
 // sum = scale times the gradients of uses [begin, end), those columns of them.
 void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float scale,
          float* sum) {
+  if (uses.type != FloatType::kFloat32) return SumHalves(uses, begin, end, columns, scale, sum);
   if (end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
-    const float* grad = uses.grads[begin] + columns.first_column;
+    const float* grad = uses.FloatGrad(begin, columns.first_column);
     for (int64_t c = 0; c < columns.num_columns; ++c) sum[c] = scale * grad[c];
     return;
   }
@@ -84,7 +112,8 @@ void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& col
   for (uint32_t at = begin; at < end; at += kBlockRows) {
     const int64_t n = std::min<int64_t>(kBlockRows, end - at);
     for (int64_t i = 0; i < n; ++i) {
-      rows[static_cast<size_t>(i)] = uses.grads[at + static_cast<size_t>(i)] + columns.first_column;
+      rows[static_cast<size_t>(i)] =
+          uses.FloatGrad(at + static_cast<size_t>(i), columns.first_column);
     }
     const float* coefficients = uses.coefficients.empty() ? nullptr : &uses.coefficients[at];
     AddRows(rows.data(), coefficients, n, columns.num_columns, sum);
@@ -107,7 +136,8 @@ void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const Ru
       const auto row = static_cast<size_t>(j);
       const size_t ahead = std::min<size_t>(uses.first[row + 1] + kBlockRows, uses.grads.size());
       for (; prefetched < ahead; ++prefetched) {
-        PrefetchBytes(uses.grads[prefetched] + each.first_column, 4 * each.num_columns);
+        PrefetchBytes(uses.Grad(prefetched, each.first_column),
+                      FloatBytes(uses.type) * each.num_columns);
       }
       Sum(uses, uses.first[row], uses.first[row + 1], each, scale, each.Row(j));
     }
@@ -118,7 +148,7 @@ void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const Ru
 
 void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
                      const std::vector<CombinedInput>& inputs,
-                     const std::vector<const float*>& output_grads, float scale,
+                     const std::vector<GradientRows>& output_grads, float scale,
                      const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor) {
   std::vector<Uses> uses(layout.tables.size());
   executor->ParallelFor(

@@ -15,13 +15,13 @@ namespace keras_sparse {
 
 // Merges the gradients of the outputs into one of each reply row, and puts them where the replies
 // lay.
-//   output_grads  (num_inputs) each (num_bags, dim), as far apart as the input says
+//   output_grads  (num_inputs) each (num_bags, dim), of one type
 //   scale         what they are multiplied with
 //   columns       of the floats that are written
 // REQUIRES: CheckInputs
 void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
                      const std::vector<CombinedInput>& inputs,
-                     const std::vector<const float*>& output_grads, float scale,
+                     const std::vector<GradientRows>& output_grads, float scale,
                      const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor);
 
 // Puts what came from all ranks behind each other, for each of the layout's own parts.

@@ -47,9 +47,9 @@ int64_t RowRequest::Shard::num_words() const {
 }
 
 RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-                       WireType wire_type)
+                       FloatType wire_type)
     : layout_(layout),
-      bytes_per_float_(wire_type == WireType::kFloat32 ? 8 : 4),
+      bytes_per_float_(wire_type == FloatType::kFloat32 ? 8 : 4),
       requests_(inputs),
       tables_(layout.tables.size()),
       inputs_(inputs.size()) {
@@ -57,7 +57,7 @@ RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestIn
 }
 
 Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-                          WireType wire_type, Executor* executor,
+                          FloatType wire_type, Executor* executor,
                           std::unique_ptr<RowRequest>* request) {
   for (const RequestInput& input : inputs) {
     KERAS_SPARSE_RETURN_IF_ERROR(input.bags.Check());

@@ -41,7 +41,7 @@ class RowRequest {
   // one rank.
   // `layout` and what `inputs` point to must outlive the request.
   static Status Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-                       WireType wire_type, Executor* executor,
+                       FloatType wire_type, Executor* executor,
                        std::unique_ptr<RowRequest>* request);
 
   // Of the block that goes to a rank.
@@ -100,7 +100,7 @@ class RowRequest {
   };
 
   RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-             WireType wire_type);
+             FloatType wire_type);
 
   void JoinIds();
   Status CheckIds() const;

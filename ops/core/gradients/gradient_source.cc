@@ -39,11 +39,12 @@ std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradien
 
 void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n,
                              float* sums) const {
+  if (!grads_.are_floats()) return ScatterHalves(names, numbers, n, sums);
   // Not the members themselves, which might change with each sum for all that a compiler knows.
-  const float* grads = grads_;
+  const float* grads = grads_.FloatRow(0);
   const float* coefficients = coefficients_.get();
   const uint32_t* bag_of = bag_of_.get();
-  const auto scatter = [=, own_dim = dim_, stride = stride_](auto constant_dim) {
+  const auto scatter = [=, own_dim = dim_, stride = grads_.stride](auto constant_dim) {
     const int64_t dim = constant_dim > 0 ? constant_dim : own_dim;
     for (int64_t i = 0; i < n; ++i) {
       const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
@@ -69,8 +70,29 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
   }
 }
 
+void GradientSource::SumHalves(const uint32_t* names, int64_t n, float* sum) const {
+  int64_t i = 0;
+  if (counts_once()) {
+    ReadFloats(grads_.type, grads_.Row(names[i++]), dim_, sum);
+  } else {
+    std::fill_n(sum, dim_, 0.0f);
+  }
+  for (; i < n; ++i) {
+    AddScaled(grads_.type, Coefficient(names[i]), grads_.Row(Bag(names[i])), dim_, sum);
+  }
+}
+
+void GradientSource::ScatterHalves(const uint32_t* names, const uint32_t* numbers, int64_t n,
+                                   float* sums) const {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
+    AddScaled(grads_.type, Coefficient(name), grads_.Row(Bag(name)), dim_,
+              sums + int64_t{numbers[i]} * dim_);
+  }
+}
+
 GradientSource::GradientSource(const OutputGradient& gradient)
-    : grads_(gradient.grads), dim_(gradient.dim), stride_(gradient.stride()) {
+    : grads_(gradient.grads.Of(gradient.dim)), dim_(gradient.dim) {
   const Bags& bags = gradient.bags;
   if (bags.combiner == Combiner::kNone) return;
   const auto num_ids = static_cast<size_t>(bags.num_ids);

@@ -12,6 +12,7 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/gradients/output_gradient.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/math/strided_rows.h"
 #include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
@@ -29,37 +30,35 @@ class GradientSource {
   int64_t dim() const { return dim_; }
 
   // The names of ids (see IdList), by which the methods below know them.
-  const uint32_t* names() const { return coefficients_ == nullptr ? bag_of_.get() : nullptr; }
+  const uint32_t* names() const { return counts_once() ? bag_of_.get() : nullptr; }
 
-  const float* Row(uint32_t name) const {
-    const uint32_t bag = coefficients_ == nullptr ? name : bag_of_[name];
-    return grads_ + int64_t{bag} * stride_;
+  // The gradient of an id, if it lies somewhere as floats; else null.
+  const float* Find(uint32_t name) const {
+    return counts_once() && grads_.are_floats() ? grads_.FloatRow(name) : nullptr;
   }
 
-  // Whether Row is a gradient itself, without a coefficient.
-  bool rows_are_gradients() const { return coefficients_ == nullptr; }
-
   void Prefetch(uint32_t name) const {
-    PrefetchBytes(Row(name), BytesToPrefetch(4 * dim_, 4 * dim_));
+    const int64_t bytes = FloatBytes(grads_.type) * dim_;
+    PrefetchBytes(grads_.Row(Bag(name)), BytesToPrefetch(bytes, bytes));
   }
 
   // sum = the gradients of these ids added in their order; there is at least one.
   //   names  (n)    sum  (dim)
   void Sum(const uint32_t* names, int64_t n, float* sum) const {
+    if (!grads_.are_floats()) return SumHalves(names, n, sum);
     std::array<const float*, kBlockRows> rows;
     std::array<float, kBlockRows> weights;
     const float* so_far = nullptr;
     int64_t begin = 0;
-    if (rows_are_gradients()) so_far = Row(names[begin++]);
+    if (counts_once()) so_far = grads_.FloatRow(names[begin++]);
     do {
       const int64_t size = std::min(kBlockRows, n - begin);
       for (int64_t i = 0; i < size; ++i) {
         const uint32_t name = names[begin + i];
-        rows[static_cast<size_t>(i)] = Row(name);
-        if (coefficients_ != nullptr) weights[static_cast<size_t>(i)] = coefficients_[name];
+        rows[static_cast<size_t>(i)] = grads_.FloatRow(Bag(name));
+        if (!counts_once()) weights[static_cast<size_t>(i)] = coefficients_[name];
       }
-      SumRows(rows.data(), coefficients_ == nullptr ? nullptr : weights.data(), size, dim_,
-              {so_far, sum});
+      SumRows(rows.data(), counts_once() ? nullptr : weights.data(), size, dim_, {so_far, sum});
       so_far = sum;
       begin += size;
     } while (begin < n);
@@ -67,7 +66,7 @@ class GradientSource {
 
   // What such a sum begins with, so that one of a single zero has its sign: added to -0, each
   // number stays what it is.
-  float empty_sum() const { return rows_are_gradients() ? -0.0f : 0.0f; }
+  float empty_sum() const { return counts_once() ? -0.0f : 0.0f; }
 
   // sums[numbers[i]] += the gradient of id i, one after the other: what Sum gives where all begin
   // as empty sums.
@@ -79,12 +78,20 @@ class GradientSource {
  private:
   explicit GradientSource(const OutputGradient& gradient);
 
+  // Whether each id counts once in its bag: the gradient of the bag is that of the id.
+  bool counts_once() const { return coefficients_ == nullptr; }
+  uint32_t Bag(uint32_t name) const { return counts_once() ? name : bag_of_[name]; }
+  float Coefficient(uint32_t name) const { return counts_once() ? 1.0f : coefficients_[name]; }
+
+  // Sum and Scatter where gradients are not floats.
+  void SumHalves(const uint32_t* names, int64_t n, float* sum) const;
+  void ScatterHalves(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
+
   // Fills in what belongs to the ids of bags [first_bag, last_bag).
   void FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag);
 
-  const float* grads_;
+  GradientRows grads_;  // of bags
   int64_t dim_;
-  int64_t stride_;                         // floats from the gradient of one bag to the next
   std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids), null without bags: its own position
   std::unique_ptr<float[]> coefficients_;  // (num_ids), null if all are 1
 };

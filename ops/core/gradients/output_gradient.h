@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ops/core/ids/bags.h"
+#include "ops/core/math/strided_rows.h"
 
 namespace keras_sparse {
 
@@ -12,11 +13,8 @@ namespace keras_sparse {
 struct OutputGradient {
   const int64_t* ids;  // (bags.num_ids)
   Bags bags;
-  const float* grads;  // (bags.num_bags, dim), `row_stride` apart
+  GradientRows grads;  // (bags.num_bags, dim)
   int64_t dim;
-  int64_t row_stride = 0;  // floats from one of `grads` to the next; 0: dim
-
-  int64_t stride() const { return row_stride > 0 ? row_stride : dim; }
 };
 
 }  // namespace keras_sparse

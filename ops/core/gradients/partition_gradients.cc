@@ -42,13 +42,15 @@ void PartitionGradients::Get(const int64_t* uniques, int64_t n, const float** gr
     const int64_t u = uniques[i];
     if (scattered_) {
       gradients[i] = sums_.data() + u * dim;
-    } else if (groups_.num_occurrences(u) == 1 && source_->rows_are_gradients()) {
-      gradients[i] = source_->Row(groups_.occurrences(u)[0]);
-    } else {
-      float* sum = sums_.data() + i * dim;
-      source_->Sum(groups_.occurrences(u), groups_.num_occurrences(u), sum);
-      gradients[i] = sum;
+      continue;
     }
+    const uint32_t* names = groups_.occurrences(u);
+    const int64_t num_names = groups_.num_occurrences(u);
+    gradients[i] = num_names == 1 ? source_->Find(names[0]) : nullptr;
+    if (gradients[i] != nullptr) continue;
+    float* sum = sums_.data() + i * dim;
+    source_->Sum(names, num_names, sum);
+    gradients[i] = sum;
   }
 }
 

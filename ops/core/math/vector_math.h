@@ -42,11 +42,6 @@ inline bool CanStream(int64_t dim, const float* to) {
   return (dim == 4 || dim % 8 == 0) && reinterpret_cast<uintptr_t>(to) % vector_bytes == 0;
 }
 
-// Whether rows that begin `stride` floats apart can be, the first of them at `to`.
-inline bool CanStream(int64_t dim, const float* to, int64_t stride) {
-  return CanStream(dim, to) && CanStream(dim, to + stride);
-}
-
 // Writes past the caches. Worth it only where the rows that are written exceed the cache: it spares
 // reading the lines that are about to be overwritten. Needs StreamingDone afterwards.
 // REQUIRES: `to` is aligned as the vector.

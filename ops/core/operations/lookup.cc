@@ -56,21 +56,27 @@ bool FinishLookups(const RowReader& reader, int64_t lookups, bool stream) {
 bool CopyRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
              const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
-  const int64_t stride = request.stride();
-  const bool prefetches_output = stride > dim && !stream;
+  const OutputRows output = request.rows.Of(dim);
+  const bool are_floats = output.are_floats();
+  const bool prefetches_output = output.stride > dim && !stream;
   RowReader reader(state, fetched, request.ids, run.first_bag, run.last_bag);
   for (int64_t at = run.first_bag; at < run.last_bag;) {
     const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
     const int64_t rows_ahead = std::min(kRowsWrittenAhead, run.last_bag - at - n);
     const float* const* rows = reader.Next(n);
     for (int64_t i = 0; i < n; ++i, ++at) {
-      float* to = request.rows + at * stride;
       if (stream) {
-        StreamRow(rows[i], dim, to);
+        StreamRow(rows[i], dim, output.FloatRow(at));
         continue;
       }
-      if (prefetches_output) PrefetchForWrite(to + rows_ahead * stride, 4 * dim);
-      CopyRow(rows[i], dim, to);
+      if (prefetches_output) {
+        PrefetchForWrite(output.Row(at + rows_ahead), FloatBytes(output.type) * dim);
+      }
+      if (are_floats) {
+        CopyRow(rows[i], dim, output.FloatRow(at));
+      } else {
+        WriteFloats(output.type, rows[i], dim, output.Row(at));
+      }
     }
   }
   return FinishLookups(reader, run.last_bag - run.first_bag, stream);
@@ -79,18 +85,20 @@ bool CopyRun(const LookupRequest& request, const TableState& state, const Fetche
 bool PoolRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
              const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
-  const int64_t stride = request.stride();
+  const OutputRows output = request.rows.Of(dim);
+  const bool are_floats = output.are_floats();
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
-  const bool prefetches_output = stride > dim && !stream;
-  std::vector<float> begun;  // the sum of a bag that is too large for one piece
+  const bool prefetches_output = output.stride > dim && !stream;
+  // The sum of a bag that is too large for one piece, or is not written as floats.
+  std::vector<float> begun(are_floats ? 0 : static_cast<size_t>(dim));
   int64_t at = first;
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
     const int64_t end = bags.row_splits[bag + 1];
     if (prefetches_output) {
       const int64_t ahead = std::min(bag + kRowsWrittenAhead, run.last_bag - 1);
-      PrefetchForWrite(request.rows + ahead * stride, 4 * dim);
+      PrefetchForWrite(output.Row(ahead), FloatBytes(output.type) * dim);
     }
     const float* sum_so_far = nullptr;
     const auto add = [&](int64_t n, RowSum sum) {
@@ -103,7 +111,9 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
       add(RowReader::kMaxRows, {sum_so_far, begun.data()});
       sum_so_far = begun.data();
     }
-    add(end - at, {sum_so_far, request.rows + bag * stride, bags.Scale(bag), stream});
+    float* sum = are_floats ? output.FloatRow(bag) : begun.data();
+    add(end - at, {sum_so_far, sum, bags.Scale(bag), stream});
+    if (!are_floats) WriteFloats(output.type, sum, dim, output.Row(bag));
   }
   return FinishLookups(reader, last - first, stream);
 }
@@ -111,14 +121,15 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
 bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState& state,
                         const FetchedRecords& fetched, const Run& run) {
   const int64_t dim = request.table->dim();
-  const int64_t stride = request.stride();
+  RowsAsFloats output_grads(request.output_grads, dim);
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
   // First each id's product of row and output gradient. The forward pass has counted these ids.
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
+    const float* output_grad = output_grads.Row(bag);
     for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
-      request.weight_grads[at] = Dot(*reader.Next(1), request.output_grads + bag * stride, dim);
+      request.weight_grads[at] = Dot(*reader.Next(1), output_grad, dim);
     }
   }
   bags.FinishWeightsGradient(run.first_bag, run.last_bag, request.weight_grads);
@@ -179,6 +190,14 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   return any_refused ? CheckIds(lists, executor) : Status::Ok();
 }
 
+// Whether the output can be written past the caches.
+bool CanStreamOutput(const LookupRequest& request) {
+  const int64_t dim = request.table->dim();
+  const OutputRows output = request.rows.Of(dim);
+  return output.are_floats() && CanStream(dim, output.FloatRow(0)) &&
+         CanStream(dim, output.FloatRow(1));
+}
+
 // Outputs of more bytes leave the last-level cache before anything reads them: half of it is for
 // the rows that are read. What uses them comes after all lookups of a step as a rule, not after
 // each: a model joins its features before its first layer.
@@ -193,7 +212,7 @@ int64_t MaxCachedBytes() {
 int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
   int64_t output_bytes = 0;
   for (const LookupRequest& request : requests) {
-    output_bytes += 4 * request.bags.num_bags * request.table->dim();
+    output_bytes += FloatBytes(request.rows.type) * request.bags.num_bags * request.table->dim();
   }
   const int64_t total = OutputBytes::Add(output_bytes);
   int64_t most = output_bytes;  // a table that is looked up twice a step tells of half a step
@@ -208,9 +227,7 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                     [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
                         const LookupRequest& request, const TableState& state,
                         const FetchedRecords& fetched, const Run& run) {
-                      const bool stream =
-                          exceeds_cache &&
-                          CanStream(request.table->dim(), request.rows, request.stride());
+                      const bool stream = exceeds_cache && CanStreamOutput(request);
                       const bool pools = request.bags.combiner != Combiner::kNone;
                       return (pools ? PoolRun : CopyRun)(request, state, fetched, run, stream);
                     });

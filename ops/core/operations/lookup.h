@@ -9,6 +9,7 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/math/strided_rows.h"
 #include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
@@ -17,12 +18,9 @@ struct LookupRequest {
   EmbeddingTable* table;
   const int64_t* ids;  // (bags.num_ids)
   Bags bags;
-  float* rows;                      // (bags.num_bags, dim), `row_stride` apart
+  OutputRows rows;                  // (bags.num_bags, dim)
   int64_t* version = nullptr;       // if not null: gets the version of the table that was read
   uint32_t* num_updates = nullptr;  // if not null: gets how many updates the table has had
-  int64_t row_stride = 0;           // floats from one of `rows` to the next; 0: dim
-
-  int64_t stride() const { return row_stride > 0 ? row_stride : table->dim(); }
 };
 
 // Fills `rows` of each request. Changes nothing in a table; a key without a row gives its initial
@@ -41,12 +39,9 @@ struct WeightsGradientRequest {
   EmbeddingTable* table;
   const int64_t* ids;         // (bags.num_ids)
   Bags bags;                  // with weights
-  const float* output_grads;  // (bags.num_bags, dim), `row_stride` apart
+  GradientRows output_grads;  // (bags.num_bags, dim)
   float* weight_grads;        // (bags.num_ids)
   int64_t version;            // that the lookup gave
-  int64_t row_stride = 0;     // as of a LookupRequest
-
-  int64_t stride() const { return row_stride > 0 ? row_stride : table->dim(); }
 };
 
 // The gradient of a pooled lookup with respect to its weights. It reads the rows again.

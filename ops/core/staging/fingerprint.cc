@@ -71,8 +71,9 @@ Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup) {
   Fingerprint result;
   for (const LookupRequest& request : lookup) {
     result = FingerprintOf(request.table->number(), request.ids, request.bags, result);
-    const int64_t stride = request.stride();
-    result = FingerprintOf(&stride, sizeof(stride), result);
+    const OutputRows rows = request.rows.Of(request.table->dim());
+    const std::array<int64_t, 2> form = {rows.stride, static_cast<int64_t>(rows.type)};
+    result = FingerprintOf(form.data(), sizeof(form), result);
   }
   return result;
 }

@@ -115,20 +115,18 @@ absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const BagInputs& inpu
   for (size_t t = 0; t < num_tables; ++t) {
     shapes.push_back({inputs.bags(t).num_bags, dims.empty() ? -1 : dims[t]});
   }
-  std::vector<const float*> grads;
-  std::vector<int64_t> strides;
-  TF_RETURN_IF_ERROR(ReadOutputGradients(ctx, shapes, columns, &grads, &strides));
+  std::vector<GradientRows> grads;
+  TF_RETURN_IF_ERROR(ReadOutputGradients(ctx, shapes, columns, &grads));
   for (size_t t = 0; t < num_tables; ++t) {
-    const int64_t dim = dims.empty() ? strides[t] : dims[t];
-    gradients->push_back(
-        {inputs.ids(static_cast<int>(t)), inputs.bags(t), grads[t], dim, strides[t]});
+    const int64_t dim = dims.empty() ? grads[t].stride : dims[t];
+    gradients->push_back({inputs.ids(static_cast<int>(t)), inputs.bags(t), grads[t], dim});
   }
   return absl::OkStatus();
 }
 
 absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<RowsShape>& shapes,
                                  const std::vector<int64_t>& columns,
-                                 std::vector<const float*>* grads, std::vector<int64_t>* strides) {
+                                 std::vector<GradientRows>* grads) {
   tf::OpInputList tensors;
   TF_RETURN_IF_ERROR(ctx->input_list("output_grads", &tensors));
   if (!columns.empty() && columns.size() != shapes.size()) {
@@ -148,8 +146,8 @@ absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<Row
                        columns.empty() ? "" : absl::StrCat(" from column ", column, " on"),
                        ". Received: output_grads[", i, "].shape=", grad.shape().DebugString()));
     }
-    grads->push_back(grad.flat<float>().data() + column);
-    strides->push_back(width);
+    const GradientRows rows{grad.data(), width, FloatTypeOf(grad.dtype())};
+    grads->push_back(rows.From(column));
   }
   return absl::OkStatus();
 }

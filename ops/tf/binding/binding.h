@@ -14,6 +14,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/gradients/output_gradient.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/math/strided_rows.h"
 #include "ops/core/staging/staging_area.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/tf/binding/error_prefix.h"
@@ -57,6 +58,17 @@ inline absl::Status ToTf(const Status& status) {
 // The error of an input that the binding itself checks, before the core is called.
 inline absl::Status InvalidInput(std::string message) {
   return ToTf(InvalidArgument(std::move(message)));
+}
+
+// Of DT_FLOAT, DT_HALF or DT_BFLOAT16.
+inline FloatType FloatTypeOf(tf::DataType type) {
+  if (type == tf::DT_HALF) return FloatType::kFloat16;
+  return type == tf::DT_BFLOAT16 ? FloatType::kBFloat16 : FloatType::kFloat32;
+}
+
+inline tf::DataType DataTypeOf(FloatType type) {
+  if (type == FloatType::kFloat16) return tf::DT_HALF;
+  return type == FloatType::kBFloat16 ? tf::DT_BFLOAT16 : tf::DT_FLOAT;
 }
 
 // An error of TensorFlow's as the core has them, to send to other ranks.
@@ -149,11 +161,10 @@ struct RowsShape {
 };
 
 // The same of inputs of such shapes; of dim -1: the width of the input.
-//   grads    where the gradients of each input begin
-//   strides  floats from one of them to the next
+//   grads  those of each input, with a stride
 absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<RowsShape>& shapes,
                                  const std::vector<int64_t>& columns,
-                                 std::vector<const float*>* grads, std::vector<int64_t>* strides);
+                                 std::vector<GradientRows>* grads);
 
 // The width of each of an op's tables.
 std::vector<int64_t> DimsOf(const TableList& tables);

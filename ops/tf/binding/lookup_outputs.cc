@@ -17,8 +17,19 @@ std::vector<RowsShape> ShapesOf(const std::vector<LookupRequest>& requests) {
 
 }  // namespace
 
-absl::Status JoinedWidth(const std::vector<RowsShape>& shapes, int64_t* width) {
-  *width = 0;
+absl::Status ReadOutputForm(tf::OpKernelConstruction* ctx, size_t num_inputs, OutputForm* form) {
+  int64_t num_outputs = 0;
+  tf::DataType type = tf::DT_FLOAT;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("num_outputs", &num_outputs));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("out_type", &type));
+  *form = {num_outputs < static_cast<int64_t>(num_inputs), FloatTypeOf(type)};
+  return absl::OkStatus();
+}
+
+absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& form,
+                      OutputRows* rows) {
+  *rows = {nullptr, 0, form.type};
+  if (!form.are_joined) return absl::OkStatus();
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].num_rows != shapes[0].num_rows) {
       return InvalidInput(absl::StrCat(
@@ -26,40 +37,39 @@ absl::Status JoinedWidth(const std::vector<RowsShape>& shapes, int64_t* width) {
           "batch, or leave out `output_mode`. Received: ",
           shapes[0].num_rows, " of input 0, ", shapes[i].num_rows, " of input ", i));
     }
-    *width += shapes[i].dim;
+    rows->stride += shapes[i].dim;
   }
   return absl::OkStatus();
 }
 
-absl::Status AllocateRows(const std::vector<RowsShape>& shapes, bool are_joined,
-                          std::vector<tf::Tensor>* outputs, std::vector<float*>* rows) {
-  int64_t joined_width = 0;
-  if (are_joined) TF_RETURN_IF_ERROR(JoinedWidth(shapes, &joined_width));
-  float* next = nullptr;
+absl::Status AllocateRows(const std::vector<RowsShape>& shapes, const OutputRows& plan,
+                          std::vector<tf::Tensor>* outputs, std::vector<OutputRows>* rows) {
+  const bool are_joined = plan.stride > 0;
+  OutputRows next = plan;
   for (const RowsShape& shape : shapes) {
     if (!are_joined || outputs->empty()) {
-      const int64_t width = are_joined ? joined_width : shape.dim;
+      const int64_t width = are_joined ? plan.stride : shape.dim;
       outputs->emplace_back();
-      TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {shape.num_rows, width}, &outputs->back()));
-      next = outputs->back().flat<float>().data();
+      TF_RETURN_IF_ERROR(
+          MakeTensor(DataTypeOf(plan.type), {shape.num_rows, width}, &outputs->back()));
+      next.data = outputs->back().data();
     }
     rows->push_back(next);
-    next += shape.dim;
+    next = next.From(shape.dim);
   }
   return absl::OkStatus();
 }
 
-absl::Status SetJoinedStride(std::vector<LookupRequest>* requests) {
-  int64_t width = 0;
-  TF_RETURN_IF_ERROR(JoinedWidth(ShapesOf(*requests), &width));
-  for (LookupRequest& request : *requests) request.row_stride = width;
+absl::Status PlanRows(const OutputForm& form, std::vector<LookupRequest>* requests) {
+  OutputRows plan;
+  TF_RETURN_IF_ERROR(PlanRows(ShapesOf(*requests), form, &plan));
+  for (LookupRequest& request : *requests) request.rows = plan;
   return absl::OkStatus();
 }
 
-absl::Status AllocateRows(bool are_joined, std::vector<LookupRequest>* requests,
-                          std::vector<tf::Tensor>* outputs) {
-  std::vector<float*> rows;
-  TF_RETURN_IF_ERROR(AllocateRows(ShapesOf(*requests), are_joined, outputs, &rows));
+absl::Status AllocateRows(std::vector<LookupRequest>* requests, std::vector<tf::Tensor>* outputs) {
+  std::vector<OutputRows> rows;
+  TF_RETURN_IF_ERROR(AllocateRows(ShapesOf(*requests), requests->front().rows, outputs, &rows));
   for (size_t i = 0; i < rows.size(); ++i) (*requests)[i].rows = rows[i];
   return absl::OkStatus();
 }

@@ -11,19 +11,27 @@
 
 namespace keras_sparse {
 
-// Sets `width` to that of all rows side by side. InvalidArgument unless inputs have as many each.
-absl::Status JoinedWidth(const std::vector<RowsShape>& shapes, int64_t* width);
+// How many outputs an op has, and of which type: its attributes `num_outputs`, which is 1 or that
+// of inputs, and `out_type`.
+struct OutputForm {
+  bool are_joined;
+  FloatType type;
+};
+absl::Status ReadOutputForm(tf::OpKernelConstruction* ctx, size_t num_inputs, OutputForm* form);
 
+// Gives the rows of an op's inputs the stride and type of its outputs, which are still to be made.
+// InvalidArgument unless inputs have as many rows each where they are joined.
+absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& form,
+                      OutputRows* rows);
 // Makes the outputs. ResourceExhausted where there is no memory left.
-//   are_joined  whether there is one: InvalidArgument unless inputs have as many rows each
-//   rows        where those of each input begin
-absl::Status AllocateRows(const std::vector<RowsShape>& shapes, bool are_joined,
-                          std::vector<tf::Tensor>* outputs, std::vector<float*>* rows);
+//   plan  of PlanRows
+//   rows  gets those of each input
+absl::Status AllocateRows(const std::vector<RowsShape>& shapes, const OutputRows& plan,
+                          std::vector<tf::Tensor>* outputs, std::vector<OutputRows>* rows);
 
 // The same for lookups in tables of this process: both fill in the requests.
-absl::Status SetJoinedStride(std::vector<LookupRequest>* requests);
-absl::Status AllocateRows(bool are_joined, std::vector<LookupRequest>* requests,
-                          std::vector<tf::Tensor>* outputs);
+absl::Status PlanRows(const OutputForm& form, std::vector<LookupRequest>* requests);
+absl::Status AllocateRows(std::vector<LookupRequest>* requests, std::vector<tf::Tensor>* outputs);
 
 // The shapes of an op's outputs `rows`, of which there are `num_outputs`: 1, or one an input.
 absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c,

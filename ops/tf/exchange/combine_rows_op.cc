@@ -17,6 +17,7 @@ REGISTER_OP("KerasSparseCombineRows")
     .Attr("output_dims: list(int)")
     // N, or 1 for the rows of all inputs side by side.
     .Attr("num_outputs: int >= 1")
+    .Attr("out_type: {float, half, bfloat16} = DT_FLOAT")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")
@@ -25,7 +26,7 @@ REGISTER_OP("KerasSparseCombineRows")
     .Input("position_splits: N * int64")
     .Input("scales: N * float")
     .Input("weights: N * float")
-    .Output("rows: num_outputs * float")
+    .Output("rows: num_outputs * out_type")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       std::vector<tf::shape_inference::ShapeHandle> positions;
       std::vector<tf::shape_inference::ShapeHandle> splits;
@@ -53,7 +54,7 @@ class CombineRowsOp : public InputsExchangeOp {
  public:
   explicit CombineRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
     if (!ctx->status().ok()) return;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_outputs", &num_outputs_));
+    OP_REQUIRES_OK(ctx, ReadOutputForm(ctx, input_tables_.size(), &form_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -64,18 +65,18 @@ class CombineRowsOp : public InputsExchangeOp {
     for (const CombinedInput& input : inputs.inputs()) {
       shapes.push_back({input.bags.num_bags, layout_.tables[input.table].dim});
     }
-    const bool are_joined = num_outputs_ < static_cast<int64_t>(shapes.size());
+    OutputRows plan;
     std::vector<tf::Tensor> outputs;
-    std::vector<float*> rows;
-    OP_REQUIRES_OK(ctx, AllocateRows(shapes, are_joined, &outputs, &rows));
-    if (are_joined) inputs.SetStride(outputs[0].dim_size(1));
+    std::vector<OutputRows> rows;
+    OP_REQUIRES_OK(ctx, PlanRows(shapes, form_, &plan));
+    OP_REQUIRES_OK(ctx, AllocateRows(shapes, plan, &outputs, &rows));
     TfExecutor executor(ctx);
     CombineRows(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(), rows, &executor);
     for (size_t i = 0; i < outputs.size(); ++i) ctx->set_output(static_cast<int>(i), outputs[i]);
   }
 
  private:
-  int64_t num_outputs_ = 0;
+  OutputForm form_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRows").Device(tf::DEVICE_CPU), CombineRowsOp);

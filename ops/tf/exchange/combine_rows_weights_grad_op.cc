@@ -11,11 +11,12 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
     .Attr("N: int >= 1")
+    .Attr("T: {float, half, bfloat16} = DT_FLOAT")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     // The first column of each input's gradient in its `output_grads`, where that has more.
     .Attr("columns: list(int) = []")
-    .Input("output_grads: N * float")
+    .Input("output_grads: N * T")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")
@@ -41,7 +42,7 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
   void Compute(tf::OpKernelContext* ctx) override {
     ReceivedFloats replies;
     CombinedInputs inputs;
-    std::vector<const float*> output_grads;
+    std::vector<GradientRows> output_grads;
     std::vector<float*> weight_grads;
     OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &output_grads));

@@ -18,7 +18,7 @@ absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout) {
   return ToTf(ExchangeLayout::Read(numbers, names, exchange, layout));
 }
 
-absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type) {
+absl::Status ReadWireType(tf::OpKernelConstruction* ctx, FloatType* type) {
   std::string name;
   TF_RETURN_IF_ERROR(ctx->GetAttr("wire_dtype", &name));
   return ToTf(ParseWireType(name, type));
@@ -88,7 +88,7 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
 }
 
 absl::Status ReceivedFloats::Read(const std::vector<Block>& blocks, int64_t header_words,
-                                  WireType type, const std::vector<int64_t>& num_floats) {
+                                  FloatType type, const std::vector<int64_t>& num_floats) {
   int64_t total = 0;
   for (size_t r = 0; r < num_floats.size(); ++r) {
     const int64_t expected = header_words + FloatWords(type, num_floats[r]);
@@ -101,13 +101,13 @@ absl::Status ReceivedFloats::Read(const std::vector<Block>& blocks, int64_t head
     }
     total += num_floats[r];
   }
-  if (type != WireType::kFloat32) {
+  if (type != FloatType::kFloat32) {
     TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &decoded_));
   }
-  float* next = type == WireType::kFloat32 ? nullptr : decoded_.flat<float>().data();
+  float* next = type == FloatType::kFloat32 ? nullptr : decoded_.flat<float>().data();
   for (size_t r = 0; r < num_floats.size(); ++r) {
     const Word* words = blocks[r].words + header_words;
-    if (type == WireType::kFloat32) {
+    if (type == FloatType::kFloat32) {
       floats_.push_back(reinterpret_cast<float*>(const_cast<Word*>(words)));
       continue;
     }
@@ -164,21 +164,14 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
   return ToTf(CheckInputs(layout, *rows_, inputs_));
 }
 
-void CombinedInputs::SetStride(int64_t stride) {
-  for (CombinedInput& input : inputs_) input.row_stride = stride;
-}
-
 absl::Status CombinedInputs::ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                                            const std::vector<int64_t>& columns,
-                                           std::vector<const float*>* grads) {
+                                           std::vector<GradientRows>* grads) const {
   std::vector<RowsShape> shapes;
   for (const CombinedInput& input : inputs_) {
     shapes.push_back({input.bags.num_bags, layout.tables[input.table].dim});
   }
-  std::vector<int64_t> strides;
-  TF_RETURN_IF_ERROR(ReadOutputGradients(ctx, shapes, columns, grads, &strides));
-  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].row_stride = strides[i];
-  return absl::OkStatus();
+  return ReadOutputGradients(ctx, shapes, columns, grads);
 }
 
 absl::Status BlockOutputs::Allocate(const std::vector<int64_t>& num_words) {
@@ -221,7 +214,7 @@ std::vector<Word*> BlockOutputs::Blocks() {
   return blocks;
 }
 
-absl::Status BlockOutputs::AllocateFloats(int64_t header_words, WireType type,
+absl::Status BlockOutputs::AllocateFloats(int64_t header_words, FloatType type,
                                           const std::vector<int64_t>& num_floats,
                                           std::vector<float*>* floats) {
   std::vector<int64_t> num_words;
@@ -231,7 +224,7 @@ absl::Status BlockOutputs::AllocateFloats(int64_t header_words, WireType type,
     total += n;
   }
   TF_RETURN_IF_ERROR(Allocate(num_words));
-  if (type == WireType::kFloat32) {
+  if (type == FloatType::kFloat32) {
     for (Word* block : Blocks()) {
       floats->push_back(reinterpret_cast<float*>(block + header_words));
     }
@@ -246,10 +239,10 @@ absl::Status BlockOutputs::AllocateFloats(int64_t header_words, WireType type,
   return absl::OkStatus();
 }
 
-void BlockOutputs::EncodeFloats(int64_t header_words, WireType type,
+void BlockOutputs::EncodeFloats(int64_t header_words, FloatType type,
                                 const std::vector<int64_t>& num_floats,
                                 const std::vector<float*>& floats) {
-  if (type == WireType::kFloat32) return;
+  if (type == FloatType::kFloat32) return;
   const std::vector<Word*> blocks = Blocks();
   for (size_t r = 0; r < blocks.size(); ++r) {
     keras_sparse::EncodeFloats(type, floats[r], num_floats[r], blocks[r] + header_words);

@@ -15,7 +15,7 @@
 // The attributes that describe a layout: see ExchangeLayout::Read.
 #define KERAS_SPARSE_LAYOUT_ATTRS \
   Attr("layout: list(int)").Attr("table_names: list(string)").Attr("exchange: string")
-// The attribute of ops that send or receive floats: see WireType.
+// The attribute of ops that send or receive floats: see FloatType.
 #define KERAS_SPARSE_WIRE_ATTR Attr("wire_dtype: string")
 
 namespace keras_sparse {
@@ -24,7 +24,7 @@ namespace keras_sparse {
 absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout);
 
 // Reads `wire_dtype`.
-absl::Status ReadWireType(tf::OpKernelConstruction* ctx, WireType* type);
+absl::Status ReadWireType(tf::OpKernelConstruction* ctx, FloatType* type);
 
 // Reads `input_tables`.
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
@@ -53,7 +53,7 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
 class ReceivedFloats {
  public:
   // DataLoss unless each block has as many floats as `num_floats` says.
-  absl::Status Read(const std::vector<Block>& blocks, int64_t header_words, WireType type,
+  absl::Status Read(const std::vector<Block>& blocks, int64_t header_words, FloatType type,
                     const std::vector<int64_t>& num_floats);
   // Where those of each rank begin. They are to be read only, whatever the type says: replies are
   // of one type for who writes and who reads them.
@@ -72,12 +72,11 @@ class CombinedInputs {
                     const std::vector<size_t>& tables, const std::vector<Combiner>& combiners);
   const std::vector<CombinedInput>& inputs() const { return inputs_; }
   const ReplyRows& rows() const { return *rows_; }
-  // Says that the rows of all inputs are `stride` floats apart.
-  void SetStride(int64_t stride);
   // The input `output_grads`: one of shape (num_bags, dim) for each input; or wider, and the
   // input's begins with its one of `columns`.
   absl::Status ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
-                             const std::vector<int64_t>& columns, std::vector<const float*>* grads);
+                             const std::vector<int64_t>& columns,
+                             std::vector<GradientRows>* grads) const;
 
  private:
   std::vector<CombinedInput> inputs_;
@@ -98,10 +97,10 @@ class BlockOutputs {
   // Where the block of each rank begins.
   std::vector<Word*> Blocks();
   // Makes blocks of header words and then floats, and says where the floats of each are to go.
-  absl::Status AllocateFloats(int64_t header_words, WireType type,
+  absl::Status AllocateFloats(int64_t header_words, FloatType type,
                               const std::vector<int64_t>& num_floats, std::vector<float*>* floats);
   // Once they are there.
-  void EncodeFloats(int64_t header_words, WireType type, const std::vector<int64_t>& num_floats,
+  void EncodeFloats(int64_t header_words, FloatType type, const std::vector<int64_t>& num_floats,
                     const std::vector<float*>& floats);
   const BlockTensors& tensors() const { return tensors_; }
 

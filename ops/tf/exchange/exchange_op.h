@@ -19,7 +19,7 @@ class ExchangeKernel : public Kernel {
   }
 
   ExchangeLayout layout_;
-  WireType wire_type_ = WireType::kFloat32;
+  FloatType wire_type_ = FloatType::kFloat32;
 };
 
 // One of these that looks at the inputs of a lookup.

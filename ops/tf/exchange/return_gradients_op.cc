@@ -12,12 +12,13 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseReturnGradients")
     .Attr("N: int >= 1")
+    .Attr("T: {float, half, bfloat16} = DT_FLOAT")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     // The first column of each input's gradient in its `output_grads`, where that has more.
     .Attr("columns: list(int) = []")
     .Attr("scale: float")
-    .Input("output_grads: N * float")
+    .Input("output_grads: N * T")
     .Input("reply_rows: int64")
     .Input("positions: N * int32")
     .Input("position_splits: N * int64")
@@ -41,7 +42,7 @@ class ReturnGradientsOp : public InputsExchangeOp {
 
   void Compute(tf::OpKernelContext* ctx) override {
     CombinedInputs inputs;
-    std::vector<const float*> grads;
+    std::vector<GradientRows> grads;
     OP_REQUIRES_OK(ctx, ReadInputs(ctx, &inputs));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &grads));
     const std::vector<int64_t>& num_floats = inputs.rows().num_floats();

@@ -19,7 +19,7 @@ absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_
 }
 
 Status RowRequestTensors::Make(const ExchangeLayout& layout,
-                               const std::vector<RequestInput>& inputs, WireType wire_type,
+                               const std::vector<RequestInput>& inputs, FloatType wire_type,
                                Executor* executor, const Preparation& preparation) {
   std::unique_ptr<RowRequest> request;
   KERAS_SPARSE_RETURN_IF_ERROR(RowRequest::Create(layout, inputs, wire_type, executor, &request));

@@ -27,7 +27,7 @@ struct RowRequestTensors {
   // asks for nothing.
   //   preparation  what the headers say besides
   Status Make(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
-              WireType wire_type, Executor* executor, const Preparation& preparation = {});
+              FloatType wire_type, Executor* executor, const Preparation& preparation = {});
   // Other ranks are on their way to the exchange: the blocks carry the error to all of them, and
   // back to this one.
   absl::Status MakeError(const ExchangeLayout& layout, const std::vector<Combiner>& combiners,

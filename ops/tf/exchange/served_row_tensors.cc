@@ -56,7 +56,7 @@ void ServedIds::SetOutputs(tf::OpKernelContext* ctx, int output) const {
   for (const tf::Tensor& tensor : row_splits) ctx->set_output(output++, tensor);
 }
 
-Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
+Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const ServedRows& served,
                  const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
                  Executor* executor, BlockOutputs* blocks, std::vector<int64_t>* versions,
                  std::vector<uint32_t>* num_updates) {

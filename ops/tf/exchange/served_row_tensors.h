@@ -37,7 +37,7 @@ struct ServedIds {
 
 // Reads the rows into blocks for the ranks that asked for them.
 //   preparation  what their headers say besides
-Status MakeReply(const ExchangeLayout& layout, WireType wire_type, const ServedRows& served,
+Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const ServedRows& served,
                  const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
                  Executor* executor, BlockOutputs* blocks, std::vector<int64_t>* versions = nullptr,
                  std::vector<uint32_t>* num_updates = nullptr);

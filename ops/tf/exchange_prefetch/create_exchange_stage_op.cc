@@ -55,7 +55,7 @@ class CreateExchangeStageOp : public tf::OpKernel {
   }
 
   ExchangeLayout layout_;
-  WireType wire_type_ = WireType::kFloat32;
+  FloatType wire_type_ = FloatType::kFloat32;
   int64_t number_ = 0;
   int64_t capacity_ = 0;
   bool reads_rows_ = false;

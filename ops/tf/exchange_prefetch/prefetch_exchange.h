@@ -47,7 +47,7 @@ struct PrefetchExchange {
 
   const ExchangeLayout layout;
   const ExchangeArea area;
-  WireType wire_type = WireType::kFloat32;
+  FloatType wire_type = FloatType::kFloat32;
   bool reads_rows = false;
   int64_t number = 0;  // among the stages of its exchange, the same on all ranks
   std::weak_ptr<LookupStage> stage;

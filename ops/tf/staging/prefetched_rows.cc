@@ -16,8 +16,7 @@ Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
   return Status::Ok();
 }
 
-Status PrefetchedRows::Read(std::vector<LookupRequest> requests, bool are_joined,
-                            int64_t max_staleness) {
+Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
   max_staleness_ = max_staleness;
   num_updates_.resize(requests.size());
   versions_.resize(requests.size());
@@ -25,7 +24,7 @@ Status PrefetchedRows::Read(std::vector<LookupRequest> requests, bool are_joined
     requests[i].version = &versions_[i];
     requests[i].num_updates = &num_updates_[i];
   }
-  const absl::Status allocated = AllocateRows(are_joined, &requests, &outputs_);
+  const absl::Status allocated = AllocateRows(&requests, &outputs_);
   if (!allocated.ok()) return FromTf(allocated);
   InlineExecutor executor;
   return LookupRows(requests, &executor);

@@ -34,9 +34,9 @@ class PrefetchedRows : public StagedRows {
   // Stages the records of a lookup that are in lower tiers.
   Status FetchAhead(const std::vector<LookupRequest>& requests);
   // Does the lookup.
-  //   are_joined     whether SetJoinedStride has been called with the requests
+  //   requests       of PlanRows
   //   max_staleness  how many updates of a table its rows may have missed when they are used
-  Status Read(std::vector<LookupRequest> requests, bool are_joined, int64_t max_staleness);
+  Status Read(std::vector<LookupRequest> requests, int64_t max_staleness);
 
   bool has_outputs() const { return !outputs_.empty(); }
   const std::vector<tf::Tensor>& outputs() const { return outputs_; }

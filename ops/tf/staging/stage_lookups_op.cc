@@ -14,8 +14,9 @@ REGISTER_OP("KerasSparseStageLookups")
     .Attr("combiners: list(string)")
     // How many of the tables belong to each lookup, one after the other.
     .Attr("lookup_sizes: list(int)")
-    // Whether the rows of each lookup's tables lie side by side in one output.
+    // Whether the rows of each lookup's tables lie side by side in one output, and its type.
     .Attr("are_joined: list(bool)")
+    .Attr("out_types: list({float, half, bfloat16})")
     // Whether to do the lookups, for steps that may use rows that have missed updates.
     .Attr("reads_rows: bool")
     .Input("stage: resource")
@@ -34,8 +35,11 @@ class StageLookupsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadLookupSizes(ctx, combiners_.size(), &lookup_sizes_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reads_rows", &reads_rows_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("are_joined", &are_joined_));
-    OP_REQUIRES(ctx, are_joined_.size() == lookup_sizes_.size(),
-                InvalidInput("`are_joined` must have one entry a lookup"));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("out_types", &out_types_));
+    OP_REQUIRES(
+        ctx,
+        are_joined_.size() == lookup_sizes_.size() && out_types_.size() == lookup_sizes_.size(),
+        InvalidInput("`are_joined` and `out_types` must have one entry a lookup"));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -66,9 +70,8 @@ class StageLookupsOp : public tf::OpKernel {
       }
       // Of rows in memory alone there is nothing to be made ready but the rows themselves.
       if (!has_lower_tiers && !reads_rows_) continue;
-      if (are_joined_[l]) OP_REQUIRES_OK(ctx, SetJoinedStride(&requests));
-      lookups.push_back(
-          MakeLookup(batch, inputs, first, std::move(requests), are_joined_[l], resource->stage()));
+      OP_REQUIRES_OK(ctx, PlanRows({are_joined_[l], FloatTypeOf(out_types_[l])}, &requests));
+      lookups.push_back(MakeLookup(batch, inputs, first, std::move(requests), resource->stage()));
     }
     resource->stage()->Stage(batch, std::move(lookups));
   }
@@ -83,12 +86,11 @@ class StageLookupsOp : public tf::OpKernel {
   //   first  the lookup's first table, by its place among the inputs
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            size_t first, std::vector<LookupRequest> requests,
-                                           bool are_joined,
                                            std::weak_ptr<LookupStage> stage) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
     const std::shared_ptr<StagingArea> area = inputs->tables.staging_area(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
-                       stage = std::move(stage), are_joined,
+                       stage = std::move(stage),
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
       // TensorFlow's profiler shows ops; this is none.
       const tsl::profiler::TraceMe trace(
@@ -98,7 +100,7 @@ class StageLookupsOp : public tf::OpKernel {
       if (reads_rows) {
         const std::shared_ptr<LookupStage> owner = stage.lock();
         const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
-        KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, are_joined, max_staleness));
+        KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, max_staleness));
       }
       *rows = std::move(ready);
       return Status::Ok();
@@ -109,6 +111,7 @@ class StageLookupsOp : public tf::OpKernel {
   std::vector<Combiner> combiners_;
   std::vector<int64_t> lookup_sizes_;
   std::vector<bool> are_joined_;
+  std::vector<tf::DataType> out_types_;
   bool reads_rows_;
 };
 

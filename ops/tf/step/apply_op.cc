@@ -12,6 +12,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseApply")
     .Attr("N: int >= 1")
+    .Attr("grad_types: list({float, half, bfloat16}) >= 1")
     .Attr("rule_generations: list(int)")
     .Attr("combiners: list(string)")
     // The first column of each table's gradient in its `output_grads`, where that has more.
@@ -20,7 +21,7 @@ REGISTER_OP("KerasSparseApply")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
-    .Input("output_grads: N * float")
+    .Input("output_grads: grad_types")
     .Input("numbers: float")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);

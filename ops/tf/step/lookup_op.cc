@@ -43,14 +43,15 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
 
 }  // namespace
 
-// `num_outputs` is N, or 1 for the rows of all tables side by side. For the gradient alone, which
-// Python registers:
+// `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. For the
+// gradient alone, which Python registers:
 //   anchors        the variables at which the gradients of the tables `trained` arrive
 //   gradient_rows  rows in the dense shape of each table's gradient
 //   weighted       the tables whose weights have a gradient
 REGISTER_OP("KerasSparseLookup")
     .Attr("N: int >= 1")
     .Attr("num_outputs: int >= 1")
+    .Attr("out_type: {float, half, bfloat16} = DT_FLOAT")
     .Attr("num_anchors: int >= 0")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
@@ -62,7 +63,7 @@ REGISTER_OP("KerasSparseLookup")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
     .Input("anchors: num_anchors * resource")
-    .Output("rows: num_outputs * float")
+    .Output("rows: num_outputs * out_type")
     .Output("versions: int64")
     .SetIsStateful()
     .SetShapeFn(LookupShape);
@@ -72,7 +73,7 @@ class LookupOp : public tf::OpKernel {
   explicit LookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dims", &output_dims_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_outputs", &num_outputs_));
+    OP_REQUIRES_OK(ctx, ReadOutputForm(ctx, combiners_.size(), &form_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -82,8 +83,7 @@ class LookupOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
     tf::Tensor* versions = nullptr;
     const auto num_tables = static_cast<int64_t>(tables.size());
-    OP_REQUIRES_OK(ctx,
-                   ctx->allocate_output(static_cast<int>(num_outputs_), {num_tables}, &versions));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(num_outputs() - 1, {num_tables}, &versions));
     std::vector<LookupRequest> requests;
     for (size_t i = 0; i < tables.size(); ++i) {
       OP_REQUIRES(ctx, tables[i]->dim() == output_dims_[i],
@@ -93,8 +93,7 @@ class LookupOp : public tf::OpKernel {
       requests.push_back({tables[i], inputs.ids(static_cast<int>(i)), inputs.bags(i), nullptr,
                           versions->flat<int64_t>().data() + i});
     }
-    const bool are_joined = num_outputs_ < num_tables;
-    if (are_joined) OP_REQUIRES_OK(ctx, SetJoinedStride(&requests));
+    OP_REQUIRES_OK(ctx, PlanRows(form_, &requests));
     std::unique_ptr<PrefetchedRows> ready;
     OP_REQUIRES_OK(ctx, TakePrefetchedRows(tables.staging_area(0).get(), &requests, &ready));
     if (ready != nullptr && ready->has_outputs()) {
@@ -102,7 +101,7 @@ class LookupOp : public tf::OpKernel {
       return;
     }
     std::vector<tf::Tensor> outputs;
-    OP_REQUIRES_OK(ctx, AllocateRows(are_joined, &requests, &outputs));
+    OP_REQUIRES_OK(ctx, AllocateRows(&requests, &outputs));
     SetOutputs(ctx, outputs);
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));
@@ -115,7 +114,7 @@ class LookupOp : public tf::OpKernel {
 
   std::vector<Combiner> combiners_;
   std::vector<int64_t> output_dims_;
-  int64_t num_outputs_;
+  OutputForm form_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);

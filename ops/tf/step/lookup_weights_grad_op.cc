@@ -11,6 +11,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseLookupWeightsGrad")
     .Attr("N: int >= 1")
+    .Attr("T: {float, half, bfloat16} = DT_FLOAT")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
     // The first column of each table's gradient in its `output_grads`, where that has more.
@@ -19,7 +20,7 @@ REGISTER_OP("KerasSparseLookupWeightsGrad")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
-    .Input("output_grads: N * float")
+    .Input("output_grads: N * T")
     .Input("versions: int64")
     .Output("weight_grads: N * float")
     .SetIsStateful()
@@ -58,7 +59,7 @@ class LookupWeightsGradOp : public tf::OpKernel {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(t), {bags.num_ids}, &weight_grads));
       requests.push_back({tables[t], gradient.ids, bags, gradient.grads,
                           weight_grads->flat<float>().data(),
-                          versions->flat<int64_t>()(static_cast<int64_t>(t)), gradient.stride()});
+                          versions->flat<int64_t>()(static_cast<int64_t>(t))});
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupWeightsGradient(requests, &executor)));

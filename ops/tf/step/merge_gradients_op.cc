@@ -13,6 +13,7 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseMergeGradients")
     .Attr("N: int >= 1")
+    .Attr("grad_types: list({float, half, bfloat16}) >= 1")
     .Attr("combiners: list(string)")
     // The columns of each table's gradient in its `output_grads`, where that has more.
     .Attr("columns: list(int) = []")
@@ -20,7 +21,7 @@ REGISTER_OP("KerasSparseMergeGradients")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
-    .Input("output_grads: N * float")
+    .Input("output_grads: grad_types")
     .Output("unique_ids: N * int64")
     .Output("values: N * float")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {

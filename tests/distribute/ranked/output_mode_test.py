@@ -35,11 +35,17 @@ def inputs_of(layer, kind):
     return given, [weights[i] for i in layer.own_inputs] if kind == "weighted" else None
 
 
-def train(mode, places, kind, is_dynamic):
-    """Returns outputs, gradients of weights and tables of some steps on this rank."""
+def train(mode, places, kind, is_dynamic, dtype="float32", policy="float32"):
+    """Returns outputs, gradients of weights and tables of some steps on this rank, and the types
+    of ops.
+
+    Args:
+        dtype: String. What outputs are cast to.
+        policy: String. The layers' own dtype policy.
+    """
     combiner = None if kind == "matrix" else "mean"
     tables = [
-        Embedding(None if is_dynamic else 20, width, combiner, seed=i)
+        Embedding(None if is_dynamic else 20, width, combiner, seed=i, dtype=policy)
         for i, width in enumerate(WIDTHS)
     ]
     layer = DistributedEmbedding(tables, output_mode="list" if mode is None else mode, **places)
@@ -54,8 +60,9 @@ def train(mode, places, kind, is_dynamic):
             tape.watch(weights or [])
             outputs = layer(inputs, weights=weights)
             outputs = outputs if mode else tf.concat(outputs, -1)
-            factors = tf.reshape(tf.range(tf.size(outputs), dtype=tf.float32), tf.shape(outputs))
-            loss = tf.reduce_sum(outputs * factors)
+            outputs = tf.cast(outputs, dtype)
+            factors = tf.reshape(tf.range(tf.size(outputs)), tf.shape(outputs))
+            loss = tf.reduce_sum(outputs * tf.cast(factors, dtype))
         variables = layer.trainable_variables
         grads = tape.gradient(loss, [*variables, *(weights or [])])
         optimizer.apply(grads[: len(variables)], variables)
@@ -85,6 +92,16 @@ def test_trains_as_a_list_does(places, kind, is_dynamic):
     assert ends[0][1] == ends[1][1]
     if places in ("whole", "rows", "columns"):
         assert "ConcatV2" not in ends[1][2]  # one op writes what comes from all ranks
+
+
+@pytest.mark.parametrize("mode", [None, "concat"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("places", "kind"), [("rows", "weighted"), ("columns", "matrix")])
+def test_rounded_outputs_train_as_casts_do(places, kind, dtype, mode):
+    policies = ("float32", f"mixed_{dtype}")
+    ends = [train(mode, PLACES[places], kind, False, dtype, each) for each in policies]
+    tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])
+    assert ends[0][1] == ends[1][1]
 
 
 @pytest.mark.parametrize("places", ["rows", "columns"])

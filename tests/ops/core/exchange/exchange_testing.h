@@ -131,7 +131,7 @@ inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
   for (const Ids& ids : inputs_) requests.push_back(ids.request());
   std::unique_ptr<RowRequest> request;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      RowRequest::Create(layout_, requests, WireType::kFloat32, executor, &request));
+      RowRequest::Create(layout_, requests, FloatType::kFloat32, executor, &request));
   RowRequest::Result result;
   for (size_t r = 0; r < layout_.num_ranks; ++r) {
     blocks->emplace_back(static_cast<size_t>(request->num_words(r)));
@@ -218,56 +218,67 @@ inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<flo
   const std::vector<CombinedInput> inputs = combined();
   EXPECT_TRUE(IsOk(CheckInputs(layout_, rows, inputs)));
   std::vector<std::vector<float>> outputs;
+  std::vector<OutputRows> rows_of_outputs;
   for (const CombinedInput& input : inputs) {
     outputs.emplace_back(static_cast<size_t>(input.bags.num_bags * layout_.tables[input.table].dim),
                          -99.0f);
+    rows_of_outputs.emplace_back(outputs.back().data());
   }
-  CombineRows(layout_, rows.Columns(Pointers(&replies)), inputs, Pointers(&outputs), executor);
+  CombineRows(layout_, rows.Columns(Pointers(&replies)), inputs, rows_of_outputs, executor);
   ExpectCombinedAmongOthers(rows.Columns(Pointers(&replies)), outputs, executor);
   return outputs;
 }
 
-// Outputs have the same floats where there are others between their rows, and gradients are read
-// there.
+// Outputs have the same floats, rounded, where there are others between their rows.
 inline void Rank::ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
                                             const std::vector<std::vector<float>>& outputs,
                                             Executor* executor) {
-  std::vector<CombinedInput> inputs = combined();
-  std::vector<std::vector<float>> wider;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].row_stride = layout_.tables[inputs[i].table].dim + 3;
-    wider.emplace_back(static_cast<size_t>(inputs[i].bags.num_bags * inputs[i].row_stride), -98.0f);
-  }
-  CombineRows(layout_, columns, inputs, Pointers(&wider), executor);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    EXPECT_EQ(wider[i], Widened(outputs[i], layout_.tables[inputs[i].table].dim));
+  const std::vector<CombinedInput> inputs = combined();
+  for (const FloatType type : kFloatTypes) {
+    std::vector<std::vector<char>> expected;
+    std::vector<std::vector<char>> wider;
+    std::vector<OutputRows> rows;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const int64_t dim = layout_.tables[inputs[i].table].dim;
+      expected.push_back(Placed(type, outputs[i], dim, 0, dim + 3));
+      wider.emplace_back(expected.back().size(), kUnused);
+      rows.emplace_back(wider.back().data(), dim + 3, type);
+    }
+    CombineRows(layout_, columns, inputs, rows, executor);
+    EXPECT_EQ(wider, expected);
   }
 }
 
 inline std::vector<std::vector<float>> Rank::Return(
     const std::vector<std::vector<float>>& output_grads, float scale, Executor* executor) {
   const ReplyRows rows(layout_, reply_rows_.data());
-  std::vector<std::vector<float>> blocks;
-  for (size_t r = 0; r < layout_.num_ranks; ++r) {
-    blocks.emplace_back(static_cast<size_t>(rows.num_floats()[r]), -99.0f);
+  const std::vector<CombinedInput> inputs = combined();
+  const auto returned = [&](const std::vector<GradientRows>& grads) {
+    std::vector<std::vector<float>> blocks;
+    for (size_t r = 0; r < layout_.num_ranks; ++r) {
+      blocks.emplace_back(static_cast<size_t>(rows.num_floats()[r]), -99.0f);
+    }
+    const auto columns = rows.Columns(Pointers(&blocks));
+    ReturnGradients(layout_, rows, inputs, grads, scale, columns, executor);
+    return blocks;
+  };
+  std::vector<std::vector<float>> of_floats;
+  for (const FloatType type : {FloatType::kBFloat16, FloatType::kFloat16, FloatType::kFloat32}) {
+    std::vector<std::vector<float>> alone;
+    std::vector<std::vector<char>> wider;
+    std::vector<GradientRows> alone_rows;
+    std::vector<GradientRows> wider_rows;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const int64_t dim = layout_.tables[inputs[i].table].dim;
+      alone.push_back(Rounded(type, output_grads[i]));
+      wider.push_back(Placed(type, output_grads[i], dim, 0, dim + 3));
+      alone_rows.emplace_back(alone.back().data());
+      wider_rows.emplace_back(wider.back().data(), dim + 3, type);
+    }
+    of_floats = returned(alone_rows);
+    EXPECT_EQ(returned(wider_rows), of_floats);
   }
-  std::vector<const float*> grads;
-  for (const auto& each : output_grads) grads.push_back(each.data());
-  ReturnGradients(layout_, rows, combined(), grads, scale, rows.Columns(Pointers(&blocks)),
-                  executor);
-  std::vector<CombinedInput> inputs = combined();
-  std::vector<std::vector<float>> wider;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const int64_t dim = layout_.tables[inputs[i].table].dim;
-    inputs[i].row_stride = dim + 3;
-    wider.push_back(Widened(output_grads[i], dim));
-    grads[i] = wider.back().data();
-  }
-  std::vector<std::vector<float>> same = blocks;
-  for (auto& block : same) std::fill(block.begin(), block.end(), -99.0f);
-  ReturnGradients(layout_, rows, inputs, grads, scale, rows.Columns(Pointers(&same)), executor);
-  EXPECT_EQ(same, blocks);
-  return blocks;
+  return of_floats;
 }
 
 inline std::vector<std::vector<float>> Rank::Gather(const std::vector<std::vector<float>>& grads,

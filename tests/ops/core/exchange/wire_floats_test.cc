@@ -12,7 +12,7 @@
 namespace keras_sparse {
 namespace wire_floats_test {
 
-float There(WireType type, float value) {
+float There(FloatType type, float value) {
   Word word = 0;
   float back = 0;
   EncodeFloats(type, &value, 1, &word);
@@ -33,9 +33,9 @@ TEST(WireFloats, RoundToTheNearest) {
   for (int i = 0; i < 200000; ++i) {
     const double magnitude = std::exp2(exponents(random));
     const auto value = static_cast<float>(i % 2 == 0 ? magnitude : -magnitude);
-    ASSERT_EQ(There(WireType::kFloat16, value), Nearest(value, 11, 0x1p-24)) << value;
-    ASSERT_EQ(There(WireType::kBFloat16, value), Nearest(value, 8, 0)) << value;
-    ASSERT_EQ(There(WireType::kFloat32, value), value);
+    ASSERT_EQ(There(FloatType::kFloat16, value), Nearest(value, 11, 0x1p-24)) << value;
+    ASSERT_EQ(There(FloatType::kBFloat16, value), Nearest(value, 8, 0)) << value;
+    ASSERT_EQ(There(FloatType::kFloat32, value), value);
   }
 }
 
@@ -43,35 +43,35 @@ TEST(WireFloats, KeepEveryHalfAndItsTies) {
   for (uint32_t half = 0; half < 0x7c00; ++half) {
     Word word = static_cast<Word>(half);
     float value = 0;
-    DecodeFloats(WireType::kFloat16, &word, 1, &value);
-    ASSERT_EQ(There(WireType::kFloat16, value), value);
-    ASSERT_EQ(There(WireType::kFloat16, -value), -value);
+    DecodeFloats(FloatType::kFloat16, &word, 1, &value);
+    ASSERT_EQ(There(FloatType::kFloat16, value), value);
+    ASSERT_EQ(There(FloatType::kFloat16, -value), -value);
     if (half == 0x7bff) continue;
     float next = 0;
     word = static_cast<Word>(half + 1);
-    DecodeFloats(WireType::kFloat16, &word, 1, &next);
-    ASSERT_EQ(There(WireType::kFloat16, (value + next) / 2), half % 2 == 0 ? value : next);
+    DecodeFloats(FloatType::kFloat16, &word, 1, &next);
+    ASSERT_EQ(There(FloatType::kFloat16, (value + next) / 2), half % 2 == 0 ? value : next);
   }
 }
 
 TEST(WireFloats, KeepWhatIsNotFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const WireType type : {WireType::kFloat32, WireType::kFloat16, WireType::kBFloat16}) {
+  for (const FloatType type : {FloatType::kFloat32, FloatType::kFloat16, FloatType::kBFloat16}) {
     EXPECT_EQ(There(type, infinity), infinity);
     EXPECT_EQ(There(type, -infinity), -infinity);
     EXPECT_TRUE(std::isnan(There(type, std::nanf(""))));
     EXPECT_TRUE(std::signbit(There(type, -0.0f)));
   }
-  EXPECT_EQ(There(WireType::kFloat16, 65519.0f), 65504.0f);
-  EXPECT_EQ(There(WireType::kFloat16, 65520.0f), infinity);
-  EXPECT_EQ(There(WireType::kFloat16, -1e30f), -infinity);
-  EXPECT_EQ(There(WireType::kBFloat16, std::numeric_limits<float>::max()), infinity);
+  EXPECT_EQ(There(FloatType::kFloat16, 65519.0f), 65504.0f);
+  EXPECT_EQ(There(FloatType::kFloat16, 65520.0f), infinity);
+  EXPECT_EQ(There(FloatType::kFloat16, -1e30f), -infinity);
+  EXPECT_EQ(There(FloatType::kBFloat16, std::numeric_limits<float>::max()), infinity);
 }
 
 TEST(WireFloats, TwoShareAWord) {
   for (int64_t n = 0; n < 20; ++n) {
     const std::vector<float> floats = RandomFloats(n, 1);
-    for (const WireType type : {WireType::kFloat16, WireType::kBFloat16}) {
+    for (const FloatType type : {FloatType::kFloat16, FloatType::kBFloat16}) {
       ASSERT_EQ(FloatWords(type, n), (n + 1) / 2);
       std::vector<Word> words(static_cast<size_t>(FloatWords(type, n)) + 1, 77);
       std::vector<float> back(floats.size());
@@ -84,9 +84,9 @@ TEST(WireFloats, TwoShareAWord) {
 }
 
 TEST(WireFloats, RefusesOtherNames) {
-  WireType type = WireType::kFloat32;
+  FloatType type = FloatType::kFloat32;
   EXPECT_TRUE(IsOk(ParseWireType("bfloat16", &type)));
-  EXPECT_EQ(type, WireType::kBFloat16);
+  EXPECT_EQ(type, FloatType::kBFloat16);
   EXPECT_TRUE(
       FailsWith(StatusCode::kInvalidArgument, "wire_dtype='int8'", ParseWireType("int8", &type)));
 }

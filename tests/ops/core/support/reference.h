@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/core/ids/bags.h"
+#include "ops/core/math/strided_rows.h"
 
 namespace keras_sparse {
 
@@ -79,14 +80,29 @@ inline void ExpectNear(const std::vector<float>& values, const std::vector<doubl
   }
 }
 
-// Rows with three more floats each.
-inline std::vector<float> Widened(const std::vector<float>& rows, int64_t dim) {
-  std::vector<float> wider;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    wider.push_back(rows[i]);
-    if (static_cast<int64_t>(i + 1) % dim == 0) wider.insert(wider.end(), 3, -98.0f);
+constexpr FloatType kFloatTypes[] = {FloatType::kFloat32, FloatType::kFloat16,
+                                     FloatType::kBFloat16};
+
+// Rows as a tensor of a type has them in its columns [first, first + dim) of `stride`. All other
+// bytes are kUnused.
+constexpr char kUnused = 0x77;
+inline std::vector<char> Placed(FloatType type, const std::vector<float>& rows, int64_t dim,
+                                int64_t first, int64_t stride) {
+  const int64_t num_rows = static_cast<int64_t>(rows.size()) / dim;
+  std::vector<char> bytes(static_cast<size_t>(num_rows * stride * FloatBytes(type)), kUnused);
+  const OutputRows placed = OutputRows(bytes.data(), stride, type).From(first);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    WriteFloats(type, rows.data() + i * dim, dim, placed.Row(i));
   }
-  return wider;
+  return bytes;
+}
+
+// What is left of floats that have been of a type.
+inline std::vector<float> Rounded(FloatType type, std::vector<float> floats) {
+  const auto n = static_cast<int64_t>(floats.size());
+  const std::vector<char> bytes = Placed(type, floats, 1, 0, 1);
+  ReadFloats(type, bytes.data(), n, floats.data());
+  return floats;
 }
 
 }  // namespace keras_sparse

@@ -1,0 +1,142 @@
+#include "ops/core/math/float_type.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ops/core/math/vector_math.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace keras_sparse {
+namespace {
+
+uint32_t BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// The upper half of a float, which is one of 8 bits of precision.
+struct BFloat16 {
+  static uint16_t Encode(float value) {
+    const uint32_t bits = BitsOf(value);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : rounded);
+  }
+  static float Decode(uint16_t half) { return FloatOf(uint32_t{half} << 16); }
+
+  // How many of the first floats have been done by instructions for the purpose.
+  static int64_t EncodeSome(const float*, int64_t, char*) { return 0; }
+  static int64_t DecodeSome(const char*, int64_t, float*) { return 0; }
+};
+
+// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+struct Float16 {
+  static uint16_t Encode(float value) {
+    const uint32_t bits = BitsOf(value);
+    const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+    const uint32_t magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
+    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds beyond 65504
+    if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
+      // Adding 0.5 shifts the fraction to where multiples of 2^-24 end, and rounds.
+      return sign | static_cast<uint16_t>(BitsOf(FloatOf(magnitude) + 0.5f) - BitsOf(0.5f));
+    }
+    const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
+    return sign | static_cast<uint16_t>((rounded >> 13) - ((127 - 15) << 10));
+  }
+  static float Decode(uint16_t half) {
+    const uint32_t sign = uint32_t{half & 0x8000u} << 16;
+    const uint32_t magnitude = half & 0x7fff;
+    if (magnitude >= 0x7c00) return FloatOf(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+    // As if its exponent were that of a float, and then times the difference: exact, also for what
+    // has no leading 1.
+    return FloatOf(sign | BitsOf(FloatOf(magnitude << 13) * 0x1p112f));
+  }
+
+  static int64_t EncodeSome(const float* floats, int64_t n, char* halves) {
+    int64_t i = 0;
+#ifdef __F16C__
+    for (; i + 8 <= n; i += 8) {
+      const __m128i eight = _mm256_cvtps_ph(_mm256_loadu_ps(floats + i), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + 2 * i), eight);
+    }
+#endif
+    return i;
+  }
+  static int64_t DecodeSome(const char* halves, int64_t n, float* floats) {
+    int64_t i = 0;
+#ifdef __F16C__
+    for (; i + 8 <= n; i += 8) {
+      const auto* eight = reinterpret_cast<const __m128i*>(halves + 2 * i);
+      _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(eight)));
+    }
+#endif
+    return i;
+  }
+};
+
+template <typename Half>
+void Encode(const float* floats, int64_t n, char* halves) {
+  for (int64_t i = Half::EncodeSome(floats, n, halves); i < n; ++i) {
+    const uint16_t half = Half::Encode(floats[i]);
+    std::memcpy(halves + 2 * i, &half, sizeof(half));
+  }
+}
+
+template <typename Half>
+void Decode(const char* halves, int64_t n, float* floats) {
+  for (int64_t i = Half::DecodeSome(halves, n, floats); i < n; ++i) {
+    uint16_t half;
+    std::memcpy(&half, halves + 2 * i, sizeof(half));
+    floats[i] = Half::Decode(half);
+  }
+}
+
+}  // namespace
+
+void WriteFloats(FloatType type, const float* floats, int64_t n, void* to) {
+  if (type == FloatType::kFloat16) {
+    Encode<Float16>(floats, n, static_cast<char*>(to));
+  } else if (type == FloatType::kBFloat16) {
+    Encode<BFloat16>(floats, n, static_cast<char*>(to));
+  } else if (n > 0) {
+    std::memcpy(to, floats, sizeof(float) * static_cast<size_t>(n));
+  }
+}
+
+void ReadFloats(FloatType type, const void* from, int64_t n, float* floats) {
+  if (type == FloatType::kFloat16) {
+    Decode<Float16>(static_cast<const char*>(from), n, floats);
+  } else if (type == FloatType::kBFloat16) {
+    Decode<BFloat16>(static_cast<const char*>(from), n, floats);
+  } else if (n > 0) {
+    std::memcpy(floats, from, sizeof(float) * static_cast<size_t>(n));
+  }
+}
+
+void AddScaled(FloatType type, float weight, const void* row, int64_t dim, float* sum) {
+  if (type == FloatType::kFloat32) {
+    return AddScaled(weight, static_cast<const float*>(row), dim, sum);
+  }
+  constexpr int64_t kPiece = 64;
+  std::array<float, kPiece> piece;
+  const auto* halves = static_cast<const char*>(row);
+  for (int64_t i = 0; i < dim; i += kPiece) {
+    const int64_t n = std::min(kPiece, dim - i);
+    ReadFloats(type, halves + 2 * i, n, piece.data());
+    AddScaled(weight, piece.data(), n, sum + i);
+  }
+}
+
+}  // namespace keras_sparse

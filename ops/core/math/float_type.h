@@ -1,0 +1,27 @@
+// Floats as tensors and messages have them: as they are, or in half as many bytes.
+#ifndef KERAS_SPARSE_OPS_CORE_MATH_FLOAT_TYPE_H_
+#define KERAS_SPARSE_OPS_CORE_MATH_FLOAT_TYPE_H_
+
+#include <cstdint>
+
+namespace keras_sparse {
+
+enum class FloatType { kFloat32, kFloat16, kBFloat16 };
+
+// Bytes of one float.
+inline int64_t FloatBytes(FloatType type) { return type == FloatType::kFloat32 ? 4 : 2; }
+
+// Rounds to the nearest, ties to even. A float beyond the range of kFloat16 becomes infinite, as
+// TensorFlow's cast makes it; NaN stays NaN.
+//   floats  (n)    to  (n) of the type
+void WriteFloats(FloatType type, const float* floats, int64_t n, void* to);
+//   from  (n) of the type    floats  (n)
+void ReadFloats(FloatType type, const void* from, int64_t n, float* floats);
+
+// sum += weight * row: AddScaled for a row of any type.
+//   row  (dim) of the type    sum  (dim)
+void AddScaled(FloatType type, float weight, const void* row, int64_t dim, float* sum);
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_MATH_FLOAT_TYPE_H_

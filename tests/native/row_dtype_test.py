@@ -1,0 +1,88 @@
+"""Rows that a lookup writes in float16 or bfloat16 are what casts make of them, forth and back."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+from joined_lookup_cases import BATCH
+from joined_lookup_cases import DIMS
+from joined_lookup_cases import inputs
+from joined_lookup_cases import tables
+from keras_sparse import ops
+
+DTYPES = ["float16", "bfloat16"]
+
+
+def step(optimizer, variables, lists, factors, dtype, is_cast, is_joined):
+    """The output of a step, and the gradient of the weights."""
+    weights = [each for each in lists[2] if each is not None]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        rows = ops.lookup(
+            variables, *lists, joined=is_joined, dtype="float32" if is_cast else dtype
+        )
+        rows = rows if is_joined else tf.concat(rows, axis=1)
+        rows = tf.cast(rows, dtype)
+        loss = tf.reduce_sum(tf.cast(rows * factors, tf.float32))
+    grads = tape.gradient(loss, [*variables, *weights])
+    optimizer.apply(grads[: len(variables)], variables)
+    return tf.cast(rows, tf.float32), grads[len(variables) :]
+
+
+def train(make_optimizer, lists, is_dynamic, in_function, *way):
+    """Returns outputs, gradients of weights and tables of some steps."""
+    factors = np.random.default_rng(4).normal(size=(BATCH, sum(DIMS)))
+    variables, optimizer = tables(is_dynamic), make_optimizer()
+    optimizer.build(variables)
+    factors = tf.constant(factors, way[0])
+    take_step = functools.partial(step, optimizer, variables, lists, factors, *way)
+    take_step = tf.function(take_step) if in_function else take_step
+    steps = [tf.nest.map_structure(np.array, take_step()) for _ in range(3)]
+    return steps, [checks.table_content(each) for each in variables]
+
+
+@pytest.mark.parametrize("is_clipped", [False, True])
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_joined", [False, True])
+@pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, False), (True, True)])
+def test_trains_the_same_bits_as_casts_do(
+    pools, is_weighted, is_joined, dtype, in_function, is_clipped
+):
+    clipping = {"global_clipnorm": 0.1} if is_clipped else {}
+    make_optimizer = functools.partial(keras_sparse.optimizers.Adagrad, 0.1, **clipping)
+    case = (make_optimizer, inputs(pools, is_weighted), pools, in_function, dtype)
+    ends = [train(*case, is_cast, is_joined) for is_cast in (True, False)]
+    tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])
+    assert ends[0][1] == ends[1][1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_slices_are_sums_of_float32(dtype):
+    table = keras_sparse.EmbeddingVariable(9, 2, "ones")
+    ids = tf.constant([3, 3, 5], tf.int64)
+    with tf.GradientTape() as tape:
+        (rows,) = ops.lookup([table], [ids], dtype=dtype)
+        loss = tf.reduce_sum(rows * tf.constant([[1.0], [2.0**-9], [4.0]], dtype))
+    slices = tape.gradient(loss, table)
+    assert slices.dtype == tf.float32
+    np.testing.assert_array_equal(slices.indices, [3, 5])
+    np.testing.assert_array_equal(slices.values, [[1 + 2.0**-9] * 2, [4.0] * 2])
+
+
+def test_beyond_the_range_of_float16_rows_are_infinite():
+    table = keras_sparse.EmbeddingVariable(2, 9, "zeros")
+    table.assign(np.full((2, 9), -7e4, "float32"))
+    ids = [tf.constant([1], tf.int64)]
+    assert np.all(np.array(ops.lookup([table], ids, dtype="float16")[0]) == -np.inf)
+    assert np.all(np.isfinite(tf.cast(ops.lookup([table], ids, dtype="bfloat16")[0], "float32")))
+
+
+def test_other_dtypes_are_an_error():
+    table = keras_sparse.EmbeddingVariable(2, 9, "zeros")
+    with pytest.raises(ValueError, match=r"`dtype` must be one of .*float64"):
+        ops.lookup([table], [tf.constant([1], tf.int64)], dtype="float64")
