@@ -47,7 +47,7 @@ class ExchangeCall:
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
-            request, served, words, splits = self._exchange(name)
+            request, served, words, splits = self._exchange(name, joined)
             reply = {"words": words, "splits": splits, "own_words": served.own_reply}
             rows = library.lib.keras_sparse_combine_rows(
                 **reply,
@@ -69,11 +69,13 @@ class ExchangeCall:
         rows = rows_of(*anchors, *(self.weights[i] for i in self.weighted))
         return rows[0] if joined else rows
 
-    def _exchange(self, name):
+    def _exchange(self, name, joined):
         """Returns the request, what was served to other ranks, and the words and splits of the rows
         that came.
         """
-        request = library.lib.keras_sparse_request_rows(**self.inputs(), **self.layout.attributes)
+        request = library.lib.keras_sparse_request_rows(
+            **self.inputs(), are_joined=joined, **self.layout.attributes
+        )
         words, splits = alltoall(request.words, request.splits, f"{name}.ids")
         served = self._serve(words, splits, request.own_words)
         words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")

@@ -25,12 +25,13 @@ class PrefetchedCall(ExchangeCall):
     rows follow. Where ranks differ, and that is rare, all of them begin again with ids.
     """
 
-    def _exchange(self, name):
+    def _exchange(self, name, joined):
         lookup = library.lib.keras_sparse_begin_lookup(
             area=self.area,
             handles=self.handles,
             pools=self.pools,
             **self.inputs(),
+            are_joined=joined,
             **self.layout.attributes,
         )
         words, splits = alltoall(lookup.first_words, lookup.first_splits, f"{name}.ids")

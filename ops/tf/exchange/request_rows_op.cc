@@ -13,6 +13,7 @@ REGISTER_OP("KerasSparseRequestRows")
     .Attr("N: int >= 1")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
+    .Attr("are_joined: bool = false")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
@@ -41,17 +42,23 @@ REGISTER_OP("KerasSparseRequestRows")
 
 class RequestRowsOp : public InputsExchangeOp {
  public:
-  explicit RequestRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {}
+  explicit RequestRowsOp(tf::OpKernelConstruction* ctx) : InputsExchangeOp(ctx) {
+    if (!ctx->status().ok()) return;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("are_joined", &are_joined_));
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     std::vector<RequestInput> inputs;
     RowRequestTensors request;
     TfExecutor executor(ctx);
-    Status status = FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, &inputs));
+    Status status = FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, are_joined_, &inputs));
     if (status.ok()) status = request.Make(layout_, inputs, wire_type_, &executor);
     if (!status.ok()) OP_REQUIRES_OK(ctx, request.MakeError(layout_, combiners_, status));
     request.SetOutputs(ctx);
   }
+
+ private:
+  bool are_joined_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseRequestRows").Device(tf::DEVICE_CPU), RequestRowsOp);

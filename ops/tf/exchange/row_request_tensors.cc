@@ -3,19 +3,31 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/output_allocator.h"
 
 namespace keras_sparse {
 
+namespace {
+
+absl::Status CheckNumRows(const std::vector<RequestInput>& inputs) {
+  std::vector<RowsShape> shapes;
+  for (const RequestInput& input : inputs) shapes.push_back({input.bags.num_bags, 1});
+  OutputRows plan;
+  return PlanRows(shapes, {true, FloatType::kFloat32}, &plan);
+}
+
+}  // namespace
+
 absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_t>& tables,
-                               const std::vector<Combiner>& combiners,
+                               const std::vector<Combiner>& combiners, bool are_joined,
                                std::vector<RequestInput>* inputs) {
   BagInputs bags;
   TF_RETURN_IF_ERROR(bags.Read(ctx, combiners));
   for (size_t i = 0; i < combiners.size(); ++i) {
     inputs->push_back({tables[i], bags.ids(static_cast<int>(i)), bags.bags(i)});
   }
-  return absl::OkStatus();
+  return are_joined ? CheckNumRows(*inputs) : absl::OkStatus();
 }
 
 Status RowRequestTensors::Make(const ExchangeLayout& layout,

@@ -11,8 +11,9 @@
 namespace keras_sparse {
 
 // The inputs of a lookup over ranks: the list inputs `ids`, `row_splits` and `weights` of an op.
+//   are_joined  whether their outputs will be: InvalidArgument unless they have as many rows each
 absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_t>& tables,
-                               const std::vector<Combiner>& combiners,
+                               const std::vector<Combiner>& combiners, bool are_joined,
                                std::vector<RequestInput>* inputs);
 
 struct RowRequestTensors {

@@ -19,6 +19,7 @@ REGISTER_OP("KerasSparseBeginLookup")
     .Attr("P: int >= 0")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
+    .Attr("are_joined: bool = false")
     .Attr("pools: list(bool)")
     .Input("area: resource")
     .Input("handles: P * resource")
@@ -66,6 +67,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
   explicit BeginLookupOp(tf::OpKernelConstruction* ctx) : InputsExchangeKernel(ctx) {
     if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("pools", &pools_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("are_joined", &are_joined_));
   }
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
@@ -113,7 +115,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
                LookupStep* step, RowRequestTensors* request, BlockTensors* first) const {
     std::vector<RequestInput> inputs;
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, &inputs)));
+        FromTf(ReadRequestInputs(ctx, input_tables_, combiners_, are_joined_, &inputs)));
     if (may_be_staged) KERAS_SPARSE_RETURN_IF_ERROR(TakePrepared(inputs, step));
     TfExecutor executor(ctx);
     if (step->prepared == nullptr) {
@@ -194,6 +196,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     return staleness <= exchange.max_staleness() ? staleness : -1;
   }
 
+  bool are_joined_ = false;
   std::vector<bool> pools_;
 };
 

@@ -38,7 +38,7 @@ class StageRequestsOp : public tf::OpKernel {
     int64_t batch = 0;
     OP_REQUIRES_OK(ctx, ReadBatchNumber(ctx, &batch));
     std::vector<RequestInput> inputs;
-    OP_REQUIRES_OK(ctx, ReadRequestInputs(ctx, input_tables_, combiners_, &inputs));
+    OP_REQUIRES_OK(ctx, ReadRequestInputs(ctx, input_tables_, combiners_, false, &inputs));
     // What the inputs point to. Not the stage's own handle, with which it would keep itself alive.
     const auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 2; i < ctx->num_inputs(); ++i) tensors->push_back(ctx->input(i));

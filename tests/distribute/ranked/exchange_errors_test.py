@@ -35,6 +35,22 @@ def test_a_bad_id_on_one_rank_is_an_error_on_all_and_then_they_go_on(options, in
     np.testing.assert_array_equal(lookup([tf.constant([[3, 4]])])[0], good)
 
 
+def test_outputs_that_cannot_be_joined_on_one_rank_are_an_error_on_all():
+    tables = [keras_sparse.layers.Embedding(10, 8, "sum") for _ in range(2)]
+    layer = DistributedEmbedding(tables, output_mode="concat", row_slice_threshold=1)
+    sizes = tf.TensorSpec((None, 2), tf.int64)
+    lookup = tf.function(lambda *ids: layer(list(ids)), input_signature=[sizes, sizes])
+    rows = lookup(tf.zeros((3, 2), tf.int64), tf.zeros((3, 2), tf.int64))
+    wanted = "as many rows each.*3 of input 0, 2 of input 1"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=wanted):
+        lookup(
+            tf.zeros((3, 2), tf.int64),
+            tf.zeros((2 if ksd.rank() == LAST else 3, 2), tf.int64),
+        )
+    again = lookup(tf.zeros((3, 2), tf.int64), tf.zeros((3, 2), tf.int64))
+    np.testing.assert_array_equal(rows, again)
+
+
 def test_a_failing_step_changes_no_table():
     layer = layer_of()
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
