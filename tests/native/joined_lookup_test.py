@@ -1,6 +1,7 @@
 """Rows of many tables in one tensor are those of one tensor a table, forward and back."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -113,3 +114,61 @@ def test_tables_must_have_as_many_rows():
         ops.lookup(tables(False)[:2], ids, joined=True)
     with pytest.raises(ValueError, match="must not be empty"):
         ops.lookup([], [], joined=True)
+
+
+def pooling_matrix(ids, row_splits, weights, combiner):
+    """What each row of a table of 20 counts in each bag, in float64."""
+    matrix = np.zeros((BATCH, 20))
+    splits = np.arange(BATCH + 1) if row_splits is None else np.array(row_splits)
+    for bag, (begin, end) in enumerate(itertools.pairwise(splits)):
+        w = np.ones(end - begin) if weights is None else np.array(weights, float)[begin:end]
+        divisor = {"mean": w.sum(), "sqrtn": np.sqrt((w**2).sum())}.get(combiner, 1.0)
+        np.add.at(matrix[bag], np.array(ids)[begin:end], w / (divisor or 1.0))
+    return matrix
+
+
+FACTORS = np.random.default_rng(5).normal(size=(BATCH, sum(DIMS)))
+PICKED = [2, 5, 2]  # a bag twice, and most of them not
+
+# Losses whose gradients come in other forms than a tensor of their own, and what these are.
+FORMS = {
+    "broadcast": (tf.reduce_sum, lambda width: np.ones((BATCH, width))),
+    "sparse": (
+        lambda rows: tf.reduce_sum(tf.gather(rows, PICKED)),
+        lambda width: np.bincount(PICKED, minlength=BATCH)[:, None] * np.ones((1, width)),
+    ),
+    "transposed": (
+        lambda rows: tf.reduce_sum(tf.transpose(rows) * FACTORS[:, : rows.shape[1]].T),
+        lambda width: FACTORS[:, :width],
+    ),
+    "of_some_columns": (
+        lambda rows: tf.reduce_sum(rows[:, 1:3] * FACTORS[:, :2]),
+        lambda width: np.pad(FACTORS[:, :2], ((0, 0), (1, width - 3))),
+    ),
+}
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize("num_tables", [1, 4])
+@pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, True)])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_and_gradients_are_those_of_numpy(form, pools, is_weighted, num_tables, in_function):
+    variables = tables(False)[:num_tables]
+    lists = [each[:num_tables] for each in inputs(pools, is_weighted)]
+    loss_of, gradient_of = FORMS[form]
+
+    def take_gradients():
+        with tf.GradientTape() as tape:
+            rows = ops.lookup(variables, *lists, joined=True)
+            loss = loss_of(rows)
+        return rows, [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
+
+    rows, grads = (tf.function(take_gradients) if in_function else take_gradients)()
+    columns = np.cumsum([0, *DIMS])
+    upstream = gradient_of(columns[num_tables])
+    for i, (variable, grad) in enumerate(zip(variables, grads, strict=True)):
+        pooling = pooling_matrix(*(each[i] for each in lists))
+        own = slice(columns[i], columns[i + 1])
+        table = np.array(variable, float)
+        np.testing.assert_allclose(rows[:, own], pooling @ table, atol=1e-5)
+        np.testing.assert_allclose(grad, pooling.T @ upstream[:, own], atol=1e-5)
