@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from keras_sparse.commands import info_command
+from keras_sparse.commands import inspect_command
 from keras_sparse.distribute.planner import plan_command
 
 
@@ -14,7 +16,8 @@ def main(arguments=None):
     """
     parser = argparse.ArgumentParser(prog="python -m keras_sparse")
     commands = parser.add_subparsers(required=True, metavar="command")
-    plan_command.add_to(commands)
+    for command in (info_command, plan_command, inspect_command):
+        command.add_to(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_sparse.amounts import bytes_text
 from keras_sparse.amounts import seconds_text
+from keras_sparse.text_table import aligned
 
 # Of tables that differ in their name and rank alone, those that share a line.
 _SHARE_FROM = 3
@@ -41,7 +42,7 @@ def _table_lines(plan):
                 _bytes([plan.tables[i] for i in group], [plan.placements[i] for i in group]),
             )
         )
-    return _aligned(cells, "lrrllr")
+    return aligned(cells, "lrrllr")
 
 
 def _groups(plan):
@@ -113,7 +114,7 @@ def _rank_lines(plan):
         cells.append(
             (str(rank), str(len(its_tables)), bytes_text(its_bytes), seconds_text(seconds))
         )
-    return _aligned(cells, "rrrr")
+    return aligned(cells, "rrrr")
 
 
 def _notes(plan):
@@ -142,16 +143,3 @@ def _notes(plan):
 
 def _count(number, noun):
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _aligned(rows, sides):
-    """Returns a line a row, its cells two blanks apart, each to its side: l or r."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(row, widths, sides, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines

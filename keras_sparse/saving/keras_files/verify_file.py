@@ -20,13 +20,30 @@ def verify_file(file):
     Returns:
         Integer. The number of tables.
     """
+    return len(_each_table(file, check_chunks))
+
+
+def read_headers(file):
+    """Reads what a weights file says of its tables, and none of their rows.
+
+    Args:
+        file: As of `verify_file`.
+
+    Returns:
+        List of pairs: the place of a table in the file, a string, and its `TableHeader`.
+    """
+    return _each_table(file, lambda header, table: header)
+
+
+def _each_table(file, read):
+    """Returns a list of pairs, the place of a table and what `read(header, groups)` gives."""
     if isinstance(file, h5py.File):
-        return _verify(file)
+        return _each_in(file, read)
     with local_copy(checks.path(file, "filepath")) as local:
         if local.suffix == ".json":
-            return _verify_shards(local)
+            return _each_in_shards(local, read)
         with _open(local) as opened:
-            return _verify(opened)
+            return _each_in(opened, read)
 
 
 def _open(path):
@@ -50,7 +67,7 @@ def _not_whole(path, error):
     )
 
 
-def _verify(file):
+def _each_in(file, read):
     groups = []
 
     def collect(name, group):
@@ -63,14 +80,12 @@ def _verify(file):
         file.visititems(collect)
     except (RuntimeError, KeyError) as error:  # what h5py says of an object that it cannot read
         raise _not_whole(file.filename, error) from error
-    for group in groups:
-        _check_table([group], file.filename)
-    return len(groups)
+    return [(group.name, _read_table([group], file.filename, read)) for group in groups]
 
 
-def _verify_shards(path):
-    """Checks the files that Keras' map of a sharded save names: a table may lie in several."""
-    num_tables = 0
+def _each_in_shards(path, read):
+    """Reads the files that Keras' map of a sharded save names: a table may lie in several."""
+    tables = []
     for name, files in json.loads(path.read_text())["weight_map"].items():
         with contextlib.ExitStack() as stack:
             opened = [
@@ -79,9 +94,8 @@ def _verify_shards(path):
             ]
             groups = [file[name] for file in opened if name in file]
             if any(_is_table(name, group) for group in groups):
-                _check_table(groups, path)
-                num_tables += 1
-    return num_tables
+                tables.append((groups[0].name, _read_table(groups, path, read)))
+    return tables
 
 
 def _is_table(name, group):
@@ -89,10 +103,10 @@ def _is_table(name, group):
     return is_group and name.rpartition("/")[2] == "vars" and "header" in group
 
 
-def _check_table(groups, filename):
+def _read_table(groups, filename, read):
     try:
         table = _Groups(groups)
-        check_chunks(TableHeader.read(table), table)
+        return read(TableHeader.read(table), table)
     except (ValueError, KeyError, RuntimeError, OSError) as error:
         if isinstance(error, OSError) and is_of_system(error):
             raise

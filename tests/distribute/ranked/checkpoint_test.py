@@ -9,6 +9,7 @@ import pytest
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import saving
+from keras_sparse.commands import inspect_command
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
@@ -20,10 +21,10 @@ SIZES = [(12, 4), (9, 3), (None, 2)]
 NUM_STEPS = 4  # an epoch
 
 
-def make_model(seed=0):
+def make_model(seed=0, **places):
     layers = [Embedding(*size, "sum", seed=seed + i) for i, size in enumerate(SIZES)]
     ids = keras.Input((2,), dtype="int64")
-    spread = DistributedEmbedding(layers, row_slice_threshold=40)
+    spread = DistributedEmbedding(layers, **(places or {"row_slice_threshold": 40}))
     rows = keras.layers.Concatenate()(spread([ids] * len(SIZES)))
     outputs = keras.layers.Dense(1, kernel_initializer="ones")(rows)
     model = keras.Model(ids, outputs)
@@ -64,6 +65,18 @@ def test_goes_on_from_what_all_ranks_have_saved(folder):
     fit(other, 3, [callback(folder, every_steps=4, delta_every=3, keep=2)])
     assert names(folder) == ["step-000000008", "step-000000009-delta", "step-000000012"]
     np.testing.assert_allclose(rows_of(other), rows_of(whole), rtol=1e-5)
+
+
+@pytest.mark.parametrize("places", [{}, {"row_slice_threshold": 1}, {"column_slice_threshold": 9}])
+def test_is_inspected_as_a_whole(folder, places):
+    model = make_model(**places)
+    fit(model, 1)
+    saving.save_checkpoint(model, folder / "a", verbose=False)
+    found = inspect_command.collect(str(folder / "a"))
+    assert (found["ranks"], found["step"]) == (ksd.size(), NUM_STEPS)
+    assert [each["records"] for each in found["tables"]] == [12, 9, 9]
+    assert [each["floats_a_row"] for each in found["tables"]] == [8, 6, 4]  # rows and slots
+    assert all(each["are_all_rows"] for each in found["tables"])
 
 
 @pytest.mark.filterwarnings("ignore:A checkpoint was put aside")

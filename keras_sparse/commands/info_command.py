@@ -1,0 +1,96 @@
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import re
+
+import keras
+import tensorflow as tf
+
+from keras_sparse.amounts import bytes_text
+from keras_sparse.native import _build_info
+from keras_sparse.native.library import LOWER_TIERS
+from keras_sparse.storage.storage_type import StorageType
+from keras_sparse.text_table import aligned
+
+_ABOUT = """Says which versions are installed, what the native library was built with, and what this
+machine has. Put it into a report of a problem.
+"""
+
+
+def add_to(commands):
+    """Adds the command `info`.
+
+    Args:
+        commands: What `argparse.ArgumentParser.add_subparsers` returns.
+    """
+    parser = commands.add_parser(
+        "info", help="say what is installed, built and there", description=_ABOUT
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(options):
+    """Prints what `collect` returns.
+
+    Args:
+        options: `argparse.Namespace` of the options of the command.
+    """
+    found = collect()
+    if options.json:
+        print(json.dumps(found, indent=1))
+        return
+    lines = [(name, _text(name, value)) for name, value in found.items()]
+    print("\n".join(aligned(lines, "ll")))
+
+
+def collect():
+    """Returns a dict of strings, integers, lists of strings and `None`, in the order to read."""
+    return {
+        "keras_sparse": _version("keras-sparse"),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": _version("numpy"),
+        "horovod": _version("horovod"),
+        "built for tensorflow": _build_info.TENSORFLOW_VERSION,
+        "built for processors": _build_info.CPU_FLAGS or "as the compiler has it",
+        "lower tiers": list(LOWER_TIERS),
+        "storage types": [each.value for each in StorageType if _is_built(each)],
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "gpus": len(tf.config.list_physical_devices("GPU")),
+    }
+
+
+def _is_built(storage_type):
+    return set(storage_type.tiers) <= {"DRAM", *LOWER_TIERS}
+
+
+def _version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor():
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return found[1] if found else platform.machine()
+
+
+def _text(name, value):
+    if name == "memory":
+        return bytes_text(value)
+    if value is None:
+        return "not installed" + (
+            "; for several ranks: python -m keras_sparse.install_horovod"
+            if name == "horovod"
+            else ""
+        )
+    return ", ".join(value) or "none" if isinstance(value, list) else str(value)

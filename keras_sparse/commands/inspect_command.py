@@ -1,0 +1,175 @@
+import json
+import pathlib
+
+from keras_sparse.amounts import bytes_text
+from keras_sparse.saving import verify
+from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
+from keras_sparse.saving.checkpoint.table_entry import RowsFile
+from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+from keras_sparse.saving.keras_files.verify_file import read_headers
+from keras_sparse.text_table import aligned
+
+_ABOUT = """Says what is in a checkpoint or delta, in the last one of a folder of them, or in a
+.weights.h5, .weights.json or .keras file: its tables, their records, slots and files. A record is a
+row with its slots; a row that has changed since a checkpoint linked it has two. Reads no records
+unless it is to verify them.
+"""
+
+
+def add_to(commands):
+    """Adds the command `inspect`.
+
+    Args:
+        commands: What `argparse.ArgumentParser.add_subparsers` returns.
+    """
+    parser = commands.add_parser(
+        "inspect", help="say what is in a checkpoint or a weights file", description=_ABOUT
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("path", help="the folder or the file")
+    parser.add_argument("--verify", action="store_true", help="check every byte of the tables too")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(options):
+    """Prints what `collect` returns.
+
+    Args:
+        options: `argparse.Namespace` of the options of the command.
+    """
+    found = collect(options.path)
+    if options.verify:
+        found["verified_tables"] = verify(found["path"])
+    print(json.dumps(found, indent=1) if options.json else "\n".join(_lines(found)))
+
+
+def collect(path):
+    """Returns what a checkpoint or a file says of itself, as a dict for JSON.
+
+    Args:
+        path: String. A folder of checkpoints stands for the last one in it.
+    """
+    folder = pathlib.Path(path)
+    if not folder.is_dir():
+        return {"path": path, "kind": "weights", "tables": _of_headers(read_headers(path))}
+    if (folder / MANIFEST).exists():
+        return _of_checkpoint(folder)
+    steps = CheckpointFolder(folder, is_cleaned=False).list()
+    if not steps:
+        raise FileNotFoundError(
+            "`path` must be a checkpoint, a folder with checkpoints as `callbacks.Checkpoint` "
+            f"names them, or a weights file. Received: path='{path}', which has no {MANIFEST} and "
+            "no step-NUMBER"
+        )
+    saved = [{"name": each.path.name, "step": each.step} for each in steps]
+    return {**_of_checkpoint(steps[-1].path), "all_in_folder": saved}
+
+
+def _of_checkpoint(folder):
+    checkpoint = WholeCheckpoint(folder)
+    manifest = checkpoint.manifest
+    manifests = (
+        [manifest]
+        if manifest.ranks is None
+        else [manifest, *(reader.manifest for reader in checkpoint.readers)]
+    )
+    return {
+        "path": str(checkpoint.folder),
+        "kind": "checkpoint" if manifest.base is None else "delta",
+        "id": manifest.id,
+        "step": manifest.step,
+        "ranks": len(checkpoint.readers),
+        "bytes": sum(sum(each.file_bytes.values()) for each in manifests),
+        "goes_on_from": None if manifest.base is None else manifest.base.path,
+        "tables": [_of_parts(parts) for parts in checkpoint.tables],
+    }
+
+
+def _of_parts(parts):
+    """What a checkpoint, not those that it goes on from, has of a table.
+
+    Args:
+        parts: List of `SavedPart`.
+    """
+    table, whole = parts[0].table, parts[0].part
+    # Of a table cut by columns each part has all rows.
+    of_rows = [each.table for each in parts if each.part.first_column == whole.first_column]
+    files = [file for entry in of_rows for file in entry.parts]
+    is_complete = all(
+        not isinstance(entry.parts[0], RowsFile) or entry.parts[0].is_complete
+        for entry in of_rows
+        if entry.parts
+    )
+    return {
+        "name": whole.table,
+        "input_dim": whole.input_dim,
+        "output_dim": whole.output_dim,
+        "records": sum(file.num_rows for file in files),
+        "are_all_rows": is_complete,
+        "erased": sum(file.erased[0] for file in files if isinstance(file, RowsFile)),
+        "optimizer": table.rule,
+        "slots": list(table.slot_names),
+        "floats_a_row": sum(
+            each.table.record_floats for each in parts if each.part.shard == whole.shard
+        ),
+        "files_of_ssd_tier": sum(not isinstance(file, RowsFile) for file in files),
+        "has_filter": table.filter is not None,
+        "parts": len(parts),
+    }
+
+
+def _of_headers(headers):
+    return [
+        {
+            "name": name,
+            "input_dim": header.input_dim,
+            "output_dim": header.output_dim,
+            "records": header.num_rows,
+            "are_all_rows": True,
+            "optimizer": header.rule,
+            "slots": list(header.slot_names),
+            "floats_a_row": header.record_floats,
+            "has_filter": header.filter is not None,
+        }
+        for name, header in headers
+    ]
+
+
+def _lines(found):
+    lines = [f"{found['kind']} {found['path']}"]
+    if found["kind"] != "weights":
+        ranks = "" if found["ranks"] == 1 else f", saved by {found['ranks']} ranks"
+        base = "" if found["goes_on_from"] is None else f", goes on from {found['goes_on_from']}"
+        lines.append(f"step {found['step']:,}, {bytes_text(found['bytes'])}{ranks}{base}")
+    if "all_in_folder" in found:
+        names = [each["name"] for each in found["all_in_folder"]]
+        lines.append(f"the last of {len(names)} in its folder, the first of which is {names[0]}")
+    lines += ["", *_table_lines(found["tables"])]
+    if "verified_tables" in found:
+        lines += ["", f"Every byte of {found['verified_tables']} tables is as it was saved."]
+    return lines
+
+
+def _table_lines(tables):
+    if not tables:
+        return ["It has no table of keras_sparse."]
+    cells = [("table", "records", "keys", "width", "optimizer", "slots", "bytes", "")]
+    for table in tables:
+        notes = [] if table["are_all_rows"] else ["changed rows alone"]
+        notes += [f"{table['erased']:,} erased"] if table.get("erased") else []
+        notes += [f"{table['parts']} parts"] if table.get("parts", 1) > 1 else []
+        notes += ["admission filter"] if table["has_filter"] else []
+        cells.append(
+            (
+                table["name"],
+                f"{table['records']:,}",
+                "any" if table["input_dim"] is None else f"below {table['input_dim']:,}",
+                str(table["output_dim"]),
+                table["optimizer"] or "none",
+                ", ".join(table["slots"]) or "none",
+                bytes_text(4 * table["floats_a_row"] * table["records"]),
+                ", ".join(notes),
+            )
+        )
+    return aligned(cells, "lrlrllrl")

@@ -1,0 +1,39 @@
+import json
+
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse.__main__ import main
+from keras_sparse.commands import info_command
+
+
+def test_says_what_is_installed_and_built(capsys):
+    assert main(["info"]) == 0
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    values = {name: value.strip() for name, value in lines.items()}
+    assert values["keras_sparse"] == keras_sparse.__version__
+    assert values["tensorflow"] == tf.__version__
+    assert values["storage types"].startswith("DRAM, ")
+    assert values["memory"].endswith("B")
+
+
+def test_storage_types_are_those_that_can_be_made(tmp_path, capsys):
+    assert main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found.keys() == info_command.collect().keys()
+    for each in keras_sparse.StorageType:
+        path = tmp_path if len(each.tiers) > 1 else None
+        try:
+            keras_sparse.StorageOption(each, path)
+        except NotImplementedError:
+            assert each.value not in found["storage types"]
+        else:
+            assert each.value in found["storage types"]
+
+
+def test_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setattr(info_command, "collect", lambda: {"horovod": None, "lower tiers": []})
+    assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    assert "not installed; for several ranks: python -m keras_sparse.install_horovod" in out
+    assert "lower tiers  none" in out

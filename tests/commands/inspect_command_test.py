@@ -1,0 +1,108 @@
+import json
+import shutil
+
+import keras
+import pytest
+
+import checkpoint_cases
+import keras_sparse
+from keras_sparse import saving
+from keras_sparse.__main__ import main
+
+
+def inspected(path, capsys, *options):
+    assert main(["inspect", str(path), "--json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def printed(path, capsys, *options):
+    assert main(["inspect", str(path), *options]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+def test_counts_the_rows_of_a_checkpoint_and_of_a_delta(storage_type, tmp_path, capsys):
+    option = checkpoint_cases.storage(storage_type, tmp_path / "tiers")
+    model = checkpoint_cases.make_model(option)
+    checkpoint_cases.train_all_keys(model)
+    saving.save_checkpoint(model, tmp_path / "full", verbose=False)
+    found = inspected(tmp_path / "full", capsys, "--verify")
+    dynamic, static = found["tables"]
+    assert (dynamic["records"], dynamic["input_dim"]) == (checkpoint_cases.NUM_KEYS, None)
+    assert (static["records"], static["input_dim"]) == (checkpoint_cases.NUM_KEYS,) * 2
+    assert dynamic["slots"] == static["slots"] == ["accumulator"]
+    assert (dynamic["floats_a_row"], static["floats_a_row"]) == (8, 4)
+    assert (found["kind"], found["step"], found["verified_tables"]) == ("checkpoint", 1, 2)
+    files = [each for each in (tmp_path / "full").rglob("*") if each.is_file()]
+    in_manifest = sum(each.stat().st_size for each in files if each.name != "manifest.json")
+    assert found["bytes"] == in_manifest
+    assert (dynamic["files_of_ssd_tier"] > 0) == (storage_type is not None)
+
+    checkpoint_cases.train(model, seed=1)
+    saving.save_delta(model, tmp_path / "delta", verbose=False)
+    found = inspected(tmp_path / "delta", capsys)
+    assert (found["kind"], found["step"]) == ("delta", 2)
+    assert found["goes_on_from"].endswith("full")
+    assert all(0 < each["records"] <= 16 and not each["are_all_rows"] for each in found["tables"])
+    assert "changed rows alone" in printed(tmp_path / "delta", capsys)
+
+
+def test_of_a_folder_it_is_the_last_one(tmp_path, capsys):
+    model = checkpoint_cases.make_model()
+    checkpoint_cases.fit(model, [keras_sparse.callbacks.Checkpoint(tmp_path, keep=2)], epochs=3)
+    found = inspected(tmp_path, capsys)
+    assert found["step"] == 30
+    assert found["all_in_folder"][-1] == {"name": "step-000000030", "step": 30}
+    lines = printed(tmp_path, capsys).splitlines()
+    assert lines[0].startswith("checkpoint ")
+    assert lines[1].startswith("step 30, ")
+    assert f"the last of {len(found['all_in_folder'])} in its folder" in lines[2]
+
+
+@pytest.mark.parametrize("name", ["m.weights.h5", "m.keras"])
+def test_tables_of_a_weights_file(name, tmp_path, capsys):
+    model = checkpoint_cases.make_model(admission=keras_sparse.CounterFilter(2))
+    checkpoint_cases.train_all_keys(model)
+    (model.save if name == "m.keras" else model.save_weights)(tmp_path / name)
+    found = inspected(tmp_path / name, capsys)
+    assert found["kind"] == "weights"
+    assert [each["records"] for each in found["tables"]] == [0, checkpoint_cases.NUM_KEYS]
+    assert [each["has_filter"] for each in found["tables"]] == [True, False]
+    text = printed(tmp_path / name, capsys, "--verify")
+    assert "below 3,000" in text
+    assert "Every byte of 2 tables is as it was saved." in text
+
+
+def test_a_model_without_tables(tmp_path, capsys):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save_weights(tmp_path / "m.weights.h5")
+    assert "no table of keras_sparse" in printed(tmp_path / "m.weights.h5", capsys)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path, "no manifest.json and no step-NUMBER"),
+        (lambda path: path / "nothing.h5", "where nothing is"),
+        (lambda path: path / "text.weights.h5", "must be a whole HDF5 file"),
+    ],
+    ids=["empty", "missing", "damaged"],
+)
+def test_what_is_none_is_an_error(make, words, tmp_path, capsys):
+    (tmp_path / "text.weights.h5").write_text("no weights")
+    assert main(["inspect", str(make(tmp_path))]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_damage_is_found_where_it_is_asked_for(tmp_path, capsys):
+    model = checkpoint_cases.make_model()
+    checkpoint_cases.train(model, seed=1)
+    saving.save_checkpoint(model, tmp_path / "full", verbose=False)
+    (rows,) = (tmp_path / "full").glob("rows-*.h5")
+    content = bytearray(rows.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    shutil.move(rows, tmp_path / "aside")
+    rows.write_bytes(content)
+    assert main(["inspect", str(tmp_path / "full")]) == 0
+    assert main(["inspect", str(tmp_path / "full"), "--verify"]) == 2
+    assert "error" in capsys.readouterr().err
