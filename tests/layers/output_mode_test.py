@@ -287,6 +287,7 @@ def test_a_matrix_in_a_step_is_read_by_one_op_and_written_by_one(mode, dtype_pol
     assert of_rows <= {"KerasSparseLookup", "Sin", "Cos", "Mul", "Tile", "Reshape"}
     types = [each.type for each in made]
     assert types.count("KerasSparseLookup") == types.count("KerasSparseApply") == 1
+    assert "KerasSparseMergeGradients" not in types
 
 
 @pytest.mark.parametrize("mode", ["concat", "stack"])
