@@ -2,8 +2,8 @@
 
 Whether a step finds its lookup ready depends on whether the stage's thread, or the ranks' rounds,
 came in time, and so on what else the machine does. A test that counts lookups that were used lets
-the stage come first. In one process it can see how far that is (`keep_stages`); over ranks it trains
-again, and gives it more time (`until_used`).
+the stage come first. In one process it can see how far that is (`keep_stages`); ranks train again,
+and give it more time (`until_used`).
 """
 
 import contextlib
