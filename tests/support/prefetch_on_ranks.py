@@ -129,7 +129,7 @@ def num_used(model, num_staged, before=None):
     counts = {name: stats[name] - (before or {}).get(name, 0) for name in stats}
     assert counts["staged"] == num_staged
     assert counts["used"] + counts["missed"] == num_staged
-    assert counts["used"] + counts["dropped"] == num_staged
+    assert counts["used"] + counts["dropped"] >= num_staged  # also some of an earlier stage
     assert stats["staleness_max"] == 0
     return counts["used"]
 

@@ -19,7 +19,7 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 # Seconds. A machine may have much else to do: what takes as long hangs.
 LIMIT = 300
 # What a step leaves to the stages first, in one training after another.
-PATIENCE = (0.0, 0.02, 0.1, 0.4, 1.6, 6.4)
+PATIENCE = (0.0, 0.02, 0.1, 0.4, 1.6)
 
 
 class Stage(keras.callbacks.Callback):
