@@ -24,6 +24,7 @@ def start_ranks(num_ranks, folder, *arguments):
     server = RendezvousServer()
     slots = get_host_assignments(parse_hosts(f"localhost:{num_ranks}"), num_ranks)
     common = create_run_env_vars("127.0.0.1", ["lo"], server.start())
+    common["HOROVOD_GLOO_TIMEOUT_SECONDS"] = 600  # on a machine that may have much else to do
     server.init(slots)
     ranks = []
     for slot in slots:

@@ -17,6 +17,7 @@ from keras_sparse.data import prefetch_lookups
 from stages import LIMIT
 from stages import stage_threads
 from stages import wait_for_stage_threads
+from stages import wait_until
 from table_twins import each_stack
 from table_twins import small
 from table_twins import STACKS
@@ -77,7 +78,7 @@ def test_models_give_back_memory_files_and_descriptors(tmp_path):
         train(make_model(small(tmp_path, stack)))
         gc.collect()
         wait_for_stage_threads(0, of_others)
-        assert not list(tmp_path.iterdir())
+        wait_until(lambda: not list(tmp_path.iterdir()), "the files of a model to go")
         found.append((len(os.listdir("/proc/self/fd")), mebibytes()))
     descriptors, memory = zip(*found, strict=True)
     # What TensorFlow and the first table of a kind make once is there after the first ones.

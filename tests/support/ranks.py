@@ -31,6 +31,10 @@ def run_ranks(num_ranks, *arguments, seconds=600):
         "--disable-cache",
         "--cycle-time-ms",
         "5",
+        "--start-timeout",
+        str(seconds),
+        "--gloo-timeout-seconds",
+        str(seconds),
         "-np",
         str(num_ranks),
     ]
