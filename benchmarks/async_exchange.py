@@ -37,7 +37,7 @@ from benchmarks.timing import environment_of
 from benchmarks.timing import REPOSITORY
 
 TITLE = "Exchanges ahead of their steps on two ranks, ms"
-MOST_SECONDS = 600  # of an order
+MOST_SECONDS = 600  # of a start and of an order
 
 
 class Ranks:
@@ -58,7 +58,7 @@ class Ranks:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             address = str(pathlib.Path(folder) / "ranks")
             with multiprocessing.connection.Listener(address) as listener:
-                listener._listener._socket.settimeout(120)  # of a process that does not start
+                listener._listener._socket.settimeout(MOST_SECONDS)
                 for number in range(NUM_RANKS):
                     stack.callback(stop, self._start(number, address))
                 for _ in range(NUM_RANKS):

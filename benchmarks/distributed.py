@@ -60,7 +60,7 @@ class Launch:
             self.launcher = subprocess.Popen(
                 command, env=environment, stdout=silent, stderr=silent, cwd=REPOSITORY
             )
-            listener._listener._socket.settimeout(120)  # of a launch that fails
+            listener._listener._socket.settimeout(600)  # of a launch that fails
             for _ in range(num_ranks):
                 try:
                     rank = listener.accept()
@@ -98,7 +98,7 @@ class Launch:
     def stop(self):
         for rank in self.ranks.values():
             rank.close()  # a rank ends then
-        self.launcher.wait(60)
+        self.launcher.wait(600)
 
 
 def measure(path, with_model, options):

@@ -156,7 +156,7 @@ def remove_left_over():
 def run_ip(*arguments):
     """Returns what `ip` prints."""
     return subprocess.run(
-        ["ip", *arguments], check=True, capture_output=True, text=True, timeout=30
+        ["ip", *arguments], check=True, capture_output=True, text=True, timeout=300
     ).stdout
 
 

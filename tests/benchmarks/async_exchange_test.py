@@ -16,15 +16,22 @@ from benchmarks.slow_network import SlowNetwork
 from benchmarks.slow_network import start_line
 from benchmarks.timing import REPOSITORY
 from ranks import needs_horovod
+from stages import LIMIT
+from stages import until_used
 
 SMALL = ["--keys", "2000", "--rounds", "1", "--steps", "4", "--batch-size", "64"]
 SMALL += ["--warm-steps", "8"]
 COUNTS = {"used": 4, "missed": 1, "waited_ns": 3e6, "staleness_sum": 8, "staleness_max": 3}
 PACKETS = socket.AF_UNIX, socket.SOCK_SEQPACKET
+# The shortest of many round trips: a busy machine lets some take longer.
 MEASURE = """
-import sys
-from benchmarks.measure_network import measure_network
-print(measure_network(sys.argv[1], sys.argv[2] == "0")["milliseconds"])
+import contextlib, sys
+from benchmarks.measure_network import answer, connect
+is_first, times = sys.argv[2] == "0", [1.0]
+with connect(sys.argv[1], is_first) as connection, contextlib.suppress(ConnectionError):
+    while is_first or len(times) < 20 or (min(times) >= 0.04 and len(times) < 2000):
+        times.append(answer(connection, bytearray(8), is_first))
+print(1e3 * min(times))
 """
 
 
@@ -83,7 +90,7 @@ def test_a_network_is_as_slow_as_asked_for_and_leaves_nothing():
             )
             for i in range(2)
         ]
-        printed = [process.communicate(timeout=30)[0] for process in processes]
+        printed = [process.communicate(timeout=LIMIT)[0] for process in processes]
     assert 20 <= float(printed[1]) < 40
     assert not set(network.names) & set(run_ip("netns", "list").split())
 
@@ -97,12 +104,16 @@ def test_what_is_not_permitted_is_an_error_that_says_what_is_needed(monkeypatch)
 @needs_horovod
 @pytest.mark.usefixtures("_is_permitted")
 def test_two_ranks_exchange_over_the_network():
-    head, _, *rows = cells_of(async_exchange.main(SMALL))
-    rows = [dict(zip(head, row, strict=True)) for row in rows]
-    assert [row["way"] for row in rows] == ["off", "exact", "stale"]
-    for row in rows:
-        assert 0 < float(row["least"]) < float(row["step"])
+    def run(patience):
+        num_steps = 4 + int(100 * patience.seconds)
+        head, _, *rows = cells_of(async_exchange.main([*SMALL, "--steps", str(num_steps)]))
+        off, *ahead = (dict(zip(head, row, strict=True)) for row in rows)
+        assert [row["way"] for row in (off, *ahead)] == ["off", "exact", "stale"]
+        assert all(0 < float(row["least"]) < float(row["step"]) for row in (off, *ahead))
+        assert off["speed to off"] == "1.00"
+        assert off["used"] == ""
         # On one thread a rank a step that waits for a round must leave it to the round's exchange.
-        assert (row["used"] > "0") == (row["way"] != "off")
-    assert rows[0]["speed to off"] == "1.00"
+        return all(row["used"] > "0" for row in ahead)
+
+    until_used(run)
     assert not run_ip("netns", "list").count(f"slow-{os.getpid()}-")

@@ -87,7 +87,7 @@ folder = pathlib.Path(sys.argv[1])
 for number in range(len(test.KILLS)):
     child = os.fork()
     if child == 0:
-        signal.alarm(100)  # should it hang
+        signal.alarm(300)  # should it hang
         test.resume(folder, number)
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -102,7 +102,7 @@ def test_training_that_is_killed_again_and_again_ends_as_if_it_never_was(tmp_pat
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     killed = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [code for code, _ in killed] == [-signal.SIGKILL] * len(KILLS), ended.stderr

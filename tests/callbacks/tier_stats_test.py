@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_sparse
 import table_twins
 from keras_sparse.callbacks import TierStats
+from stages import keep_stages
 
 
 @pytest.fixture(autouse=True)
@@ -100,22 +101,16 @@ def test_says_what_became_of_lookups_that_were_staged(capsys):
     assert capsys.readouterr().out == "", "of this training none"
 
 
-class Slow(keras.callbacks.Callback):
-    """Lets a stage come to the next batches."""
-
-    def on_train_batch_begin(self, batch, logs=None):
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("mode", ["exact", "stale"])
-def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path):
+def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypatch):
     model = make_model(table_twins.small(tmp_path / "ssd"))
     layer = model.get_layer("items")
     ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
     batches = tf.data.Dataset.from_tensor_slices((ids, np.ones((640, 1)))).batch(64)
+    stages = keep_stages(monkeypatch)
     ahead = keras_sparse.data.prefetch_lookups(batches, model, 1, 2, mode)
     begin = time.monotonic()
-    callbacks = [TierStats(tmp_path / "logs"), Slow()]
+    callbacks = [TierStats(tmp_path / "logs"), *stages]
     model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
     seconds = time.monotonic() - begin
     values = written(tmp_path / "logs")

@@ -1,7 +1,6 @@
 """What a stage cannot read is the error of the step that needs it, and says of which batch."""
 
 import re
-import time
 
 import keras
 import numpy as np
@@ -11,18 +10,12 @@ import tensorflow as tf
 import keras_sparse
 import prefetch_cases as cases
 from keras_sparse.data import prefetch_lookups
+from stages import keep_stages
 from table_twins import DIM
 from table_twins import RECORD_BYTES
 from table_twins import small
 
 STRIDE = RECORD_BYTES + 12  # docs/formats/ssdhash.md
-
-
-class Slow(keras.callbacks.Callback):
-    """Lets the stage come to the next batches."""
-
-    def on_train_batch_begin(self, batch, logs=None):
-        time.sleep(0.1)
 
 
 def make_model(folder):
@@ -51,7 +44,7 @@ def flip(path, place):
 @pytest.mark.parametrize("place_in_entry", [0, 8, STRIDE - 1], ids=["key", "checksum", "record"])
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_a_flipped_byte_of_the_disk_is_an_error_that_names_the_batch(
-    mode, place_in_entry, tmp_path
+    mode, place_in_entry, tmp_path, monkeypatch
 ):
     model = make_model(tmp_path)
     (table,) = cases.tables_of(model)
@@ -68,9 +61,10 @@ def test_a_flipped_byte_of_the_disk_is_an_error_that_names_the_batch(
         f"batch 3 of prefetch_lookups: .*the entry at byte {begin} of '{re.escape(str(path))}' "
         "must be what was written"
     )
+    stages = keep_stages(monkeypatch)
     ahead = prefetch_lookups(batches_of(ids), model, 2, 4, mode)
     with pytest.raises(tf.errors.DataLossError, match=words):
-        model.fit(ahead, verbose=0, shuffle=False, callbacks=[Slow()])
+        model.fit(ahead, verbose=0, shuffle=False, callbacks=stages)
     flip(path, begin + place_in_entry)
     after = cases.contents(model)
     assert len(after[0]) == len(before[0]) + 60, "the rows of the three batches before"

@@ -1,8 +1,6 @@
 """`prefetch_lookups` changes no bit of a training, however its batches come."""
 
 import gc
-import pathlib
-import time
 
 import keras
 import numpy as np
@@ -13,6 +11,9 @@ import keras_sparse
 import prefetch_cases as cases
 from keras_sparse.data import prefetch_lookups
 from optimizer_cases import each_class
+from stages import keep_stages
+from stages import stage_threads
+from stages import wait_for_stage_threads
 from table_twins import each_stack
 from table_twins import small
 
@@ -25,34 +26,39 @@ def storage(tmp_path):
 
 
 @each_stack
-def test_exact_training_is_that_without_it_bit_for_bit(storage, storage_type):
+def test_exact_training_is_that_without_it_bit_for_bit(storage, storage_type, monkeypatch):
     data = cases.make_data()
     plain = cases.make_model()
     model = cases.make_model(lambda: storage(storage_type))
     expected = plain.fit(data, epochs=2, verbose=0, shuffle=False).history
+    stages = keep_stages(monkeypatch)
     ahead = prefetch_lookups(data, model, num_threads=2, capacity=4)
-    assert model.fit(ahead, epochs=2, verbose=0, shuffle=False).history == expected
+    fit = {"epochs": 2, "verbose": 0, "shuffle": False, "callbacks": stages}
+    assert model.fit(ahead, **fit).history == expected
     cases.assert_same(model, plain)
     stats = cases.prefetch_stats(model)
     assert stats["staged"] == 2 * 2 * cases.BATCHES
-    assert stats["used"] > 0
+    assert stats["used"] >= 2 * 2 * (cases.BATCHES - 1)  # all but the first of an epoch
+    assert stats["used"] + stats["missed"] == stats["staged"]
     assert stats["staleness_max"] == 0
 
 
 @each_class
-def test_exact_training_is_that_without_it_for_each_optimizer(storage, case):
+def test_exact_training_is_that_without_it_for_each_optimizer(storage, case, monkeypatch):
     data = cases.make_data().take(3)
     plain = cases.make_model(optimizer=case.make(), run_eagerly=True)
     model = cases.make_model(storage, case.make(), run_eagerly=True)
     plain.fit(data, epochs=2, verbose=0, shuffle=False)
-    model.fit(prefetch_lookups(data, model, 1, 2), epochs=2, verbose=0, shuffle=False)
+    stages = keep_stages(monkeypatch)
+    ahead = prefetch_lookups(data, model, 1, 2)
+    model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=stages)
     cases.assert_same(model, plain)
     assert cases.prefetch_stats(model)["used"] > 0
 
 
 @pytest.mark.parametrize(("num_threads", "capacity"), [(1, 1), (2, 4), (4, 4), ("auto", "auto")])
 @pytest.mark.parametrize("mode", ["exact", "stale"])
-def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capacity):
+def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capacity, monkeypatch):
     layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((2,), dtype="int64"), layer])
     optimizer = keras_sparse.optimizers.SGD(1.0)
@@ -60,11 +66,14 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capa
     # Each batch has id 7 and one of its own; each step takes 1 from the row of id 7.
     ids = tf.data.Dataset.range(40).map(lambda number: tf.stack([7, 100 + number])).batch(1)
     missed = []
+    stages = keep_stages(monkeypatch)
     for step, batch in enumerate(prefetch_lookups(ids, model, num_threads, capacity, mode)):
         with tf.GradientTape() as tape:
             rows = layer(batch)
             loss = tf.reduce_sum(rows)
         missed.append(step + int(rows[0, 0, 0]))
+        if mode == "stale" and step < 39:
+            stages[0].wait()  # its next batch then misses this update
         optimizer.apply(tape.gradient(loss, model.trainable_variables))
     assert missed == [0] * 40 or mode == "stale"
     stats = layer.stats()["prefetch"]
@@ -76,7 +85,7 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capa
 
 
 @pytest.mark.parametrize("mode", ["exact", "stale"])
-def test_rows_of_many_tables_in_one_tensor_are_used(storage, mode):
+def test_rows_of_many_tables_in_one_tensor_are_used(storage, mode, monkeypatch):
     tables = [
         keras_sparse.layers.Embedding(None, width, seed=width, storage=storage())
         for width in (1, 4)
@@ -91,20 +100,23 @@ def test_rows_of_many_tables_in_one_tensor_are_used(storage, mode):
     optimizer.apply(tape.gradient(loss, model.trainable_variables))
     expected = layer(keys).numpy()
     ids = tf.data.Dataset.from_tensor_slices(keys).batch(20)
+    stages = keep_stages(monkeypatch)
     for step, batch in enumerate(prefetch_lookups(ids, model, 2, 4, mode)):
+        stages[0].wait()
         np.testing.assert_array_equal(layer(batch), expected[20 * step : 20 * (step + 1)])
-    assert sum(each["prefetch"]["used"] for each in layer.stats().values()) > 0
+    assert sum(each["prefetch"]["used"] for each in layer.stats().values()) == 10
 
 
-def test_rows_that_have_missed_too_much_are_read_anew():
+def test_rows_that_have_missed_too_much_are_read_anew(monkeypatch):
     layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
     optimizer = keras_sparse.optimizers.SGD(1.0)
     optimizer.build(model.trainable_variables)
     ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
+    stages = keep_stages(monkeypatch)
     batches = iter(prefetch_lookups(ids, model, 1, 3, "stale"))
     first = next(batches)
-    wait_until_ready(layer, 3)
+    stages[0].wait(3)  # the one thread has the last of them in work at most
     for _ in range(5):  # one more than capacity and num_threads
         grads = tf.IndexedSlices(tf.ones((1, 1)), tf.constant([2], tf.int64), (2**62, 1))
         optimizer.apply([grads], model.trainable_variables)
@@ -114,24 +126,18 @@ def test_rows_that_have_missed_too_much_are_read_anew():
     assert (stats["used"], stats["dropped"], stats["staleness_max"]) == (0, 2, 0)
 
 
-def test_rows_from_before_new_weights_are_not_used():
+def test_rows_from_before_new_weights_are_not_used(monkeypatch):
     layer = keras_sparse.layers.Embedding(4, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
     ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
+    stages = keep_stages(monkeypatch)
     batches = iter(prefetch_lookups(ids, model, 1, 3, "stale"))
     first = next(batches)
-    wait_until_ready(layer, 3)
+    stages[0].wait(3)  # the one thread has the last of them in work at most
     assert layer(first).numpy().tolist() == [[[0]]]
     layer.set_weights([np.full((4, 1), 5.0)])
     assert layer(next(batches)).numpy().tolist() == [[[5]]]
     assert layer.stats()["prefetch"]["used"] == 1
-
-
-def wait_until_ready(layer, num_batches):
-    """Waits until the stage was given `num_batches`, and then a while for its work."""
-    while layer.stats()["prefetch"]["staged"] < num_batches:
-        time.sleep(0.001)
-    time.sleep(0.2)
 
 
 def test_stale_training_learns():
@@ -177,46 +183,54 @@ def test_batches_pass_as_they_are(mode):
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-def test_any_order_of_batches_is_harmless(storage):
+def test_any_order_of_batches_is_harmless(storage, monkeypatch):
     data = cases.make_data()
     plain = cases.make_model()
     model = cases.make_model(storage)
     keep = lambda x, y: y[0, 0] > -0.5  # noqa: E731
     orders = [
+        lambda ahead: ahead,
         lambda ahead: ahead.shuffle(5, seed=1),
         lambda ahead: ahead.filter(keep),
         lambda ahead: ahead.take(3),
         lambda ahead: ahead.prefetch(6).repeat(2),
         lambda ahead: tf.data.Dataset.zip(ahead, ahead).map(lambda one, other: one),
     ]
+    stages = keep_stages(monkeypatch)
     for order in orders:
         ahead = prefetch_lookups(data, model, 2, 3)
         plain.fit(order(data), verbose=0, shuffle=False)
-        model.fit(order(ahead), verbose=0, shuffle=False)
+        # In the order of the data, which comes first, steps wait for their batches.
+        waiting = stages if order is orders[0] else ()
+        model.fit(order(ahead), verbose=0, shuffle=False, callbacks=waiting)
         cases.assert_same(model, plain)
     stats = cases.prefetch_stats(model)
     assert stats["dropped"] > 0
     assert stats["used"] > 0
 
 
-def test_other_lookups_in_between_are_harmless(storage):
+def test_other_lookups_in_between_are_harmless(storage, monkeypatch):
     data, other = cases.make_data(), cases.make_data(seed=1)
     plain = cases.make_model()
     model = cases.make_model(storage)
+    stages = keep_stages(monkeypatch)
     ahead = prefetch_lookups(data, model, 2, 3)
     beside = prefetch_lookups(other, model, 1, 2)
     for _ in range(2):
         plain.fit(data, validation_data=other, verbose=0, shuffle=False)
-        model.fit(ahead, validation_data=beside, verbose=0, shuffle=False)
+        options = {"validation_data": beside, "verbose": 0, "shuffle": False}
+        model.fit(ahead, **options, callbacks=stages[:1])
         next(iter(ahead))  # an iterator that is left behind
         assert model.evaluate(other, verbose=0) == plain.evaluate(other, verbose=0)
     cases.assert_same(model, plain)
     assert cases.prefetch_stats(model)["used"] > 0
 
 
-def test_a_loop_of_ones_own_is_served(storage):
+def test_a_loop_of_ones_own_is_served(storage, monkeypatch):
     data = cases.make_data()
     plain, model = cases.make_model(), cases.make_model(storage)
+
+    stages = keep_stages(monkeypatch)
 
     def train(trained, batches):
         @tf.function
@@ -228,19 +242,20 @@ def test_a_loop_of_ones_own_is_served(storage):
 
         trained.optimizer.build(trained.trainable_variables)
         for x, y in batches:
+            for stage in stages:
+                stage.wait()
             step(x, y)
 
     train(plain, data)
     train(model, prefetch_lookups(data, model, 2, 4))
     cases.assert_same(model, plain)
-    assert cases.prefetch_stats(model)["used"] > 0
+    assert cases.prefetch_stats(model)["used"] == 2 * cases.BATCHES
 
 
 def test_threads_end_with_the_dataset():
     data = cases.make_data()
     model = cases.make_model()
-    gc.collect()
-    num_before = num_stage_threads()  # perhaps of other tests
+    of_others = stage_threads()  # perhaps of other tests
     ahead = prefetch_lookups(data, model, 3, 4, mode="stale")
 
     class Interrupt(keras.callbacks.Callback):
@@ -250,21 +265,16 @@ def test_threads_end_with_the_dataset():
 
     with pytest.raises(KeyboardInterrupt):
         model.fit(ahead, verbose=0, shuffle=False, callbacks=[Interrupt()])
-    assert num_stage_threads() == num_before + 3
+    wait_for_stage_threads(3, of_others)
     del ahead
-    deadline = time.monotonic() + 30
-    while num_stage_threads() > num_before and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.01)
-    assert num_stage_threads() <= num_before
+    wait_for_stage_threads(0, of_others)
 
 
 @pytest.mark.parametrize("capacity", ["auto", 2])
 def test_a_dataset_may_go_while_its_batches_are_in_work(capacity):
     layer = keras_sparse.layers.Embedding(None, 256)
     model = keras.Sequential([keras.Input((200,), dtype="int64"), layer])
-    gc.collect()
-    num_before = num_stage_threads()
+    of_others = stage_threads()
     for number in range(20):
         ids = (
             tf.data.Dataset.range(12)
@@ -279,9 +289,4 @@ def test_a_dataset_may_go_while_its_batches_are_in_work(capacity):
         del batches, ids
         gc.collect()
         layer(second)  # perhaps what waited when its dataset went
-    assert num_stage_threads() <= num_before
-
-
-def num_stage_threads():
-    tasks = pathlib.Path("/proc/self/task").iterdir()
-    return sum((task / "comm").read_text().strip() == "lookup_stage" for task in tasks)
+    wait_for_stage_threads(0, of_others)

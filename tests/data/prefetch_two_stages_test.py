@@ -5,11 +5,14 @@ import tensorflow as tf
 
 import prefetch_cases as cases
 from keras_sparse.data import prefetch_lookups
+from stages import keep_stages
 from table_twins import small
 
 
-def train_in_turns(model, *datasets):
+def train_in_turns(model, *datasets, stages=()):
     """Trains a step on a batch of each dataset in turn, until one ends.
+
+    The first steps let the stages come to their batches.
 
     Returns:
         The lookups of each dataset's steps that were staged and used, in the datasets' order.
@@ -24,9 +27,11 @@ def train_in_turns(model, *datasets):
 
     model.optimizer.build(model.trainable_variables)
     used = [0] * len(datasets)
-    for batches in zip(*datasets, strict=True):
+    for number, batches in enumerate(zip(*datasets, strict=True)):
         for turn, (x, y) in enumerate(batches):
             before = cases.prefetch_stats(model)["used"]
+            if stages and number == 0:
+                stages[turn].wait()
             step(x, y)
             used[turn] += cases.prefetch_stats(model)["used"] - before
     return used
@@ -34,13 +39,14 @@ def train_in_turns(model, *datasets):
 
 @pytest.mark.parametrize("of_other", [(1, 2), (2, 6)], ids=["alike", "further ahead"])
 @pytest.mark.parametrize("seed", [0, 1], ids=["same batches", "other batches"])
-def test_two_datasets_in_turns_train_as_without_stages(seed, of_other, tmp_path):
+def test_two_datasets_in_turns_train_as_without_stages(seed, of_other, tmp_path, monkeypatch):
     data, other = cases.make_data(), cases.make_data(seed)
     paths = iter([tmp_path / "a", tmp_path / "b"])
     plain, model = cases.make_model(), cases.make_model(lambda: small(next(paths)))
     assert train_in_turns(plain, data, other) == [0, 0]
+    stages = keep_stages(monkeypatch)
     staged = [prefetch_lookups(data, model, 1, 2), prefetch_lookups(other, model, *of_other)]
-    used = train_in_turns(model, *staged)
+    used = train_in_turns(model, *staged, stages=stages)
     assert all(number > 0 for number in used), used
     cases.assert_same(model, plain)
     stats = cases.prefetch_stats(model)

@@ -56,6 +56,6 @@ def test_passes_on_ranks(num_ranks, tests, tmp_path):
     # a folder of its own: where pytests share one, each sweeps out what others left, at once.
     folder = ("--basetemp", tmp_path / "rank")
     pytest_options = ("-x", "-q", "-p", "no:cacheprovider", "--durations=5", *folder)
-    status, printed = run_ranks(num_ranks, "-m", "pytest", *pytest_options, *tests, seconds=1500)
+    status, printed = run_ranks(num_ranks, "-m", "pytest", *pytest_options, *tests, seconds=5000)
     assert status == 0, printed
     assert len(re.findall(r"\d passed[^\n]* in ", printed)) == num_ranks, printed

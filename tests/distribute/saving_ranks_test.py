@@ -15,7 +15,7 @@ def test_what_some_ranks_have_saved_goes_on_on_others(tmp_path):
     """From 3 ranks to 1 and 2, and back; each also saves what it has loaded."""
 
     def on(num_ranks, *steps):
-        status, printed = run_ranks(num_ranks, SCRIPT, tmp_path, *steps, seconds=300)
+        status, printed = run_ranks(num_ranks, SCRIPT, tmp_path, *steps)
         assert status == 0, printed
         assert printed.count("done") == len(steps), printed
 

@@ -9,6 +9,7 @@ import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
+from stages import keep_stages
 
 IDS = np.array([[1, 2], [3, 1], [0, 0]])
 RAGGED = tf.RaggedTensor.from_row_splits([1, 2, 3, 1], [0, 1, 1, 4])
@@ -141,17 +142,18 @@ def test_mixed_precision_trains_near_float32(dtype_policy):
     assert {table.dtype for table in group.tables} == {"float32"}
 
 
-def test_exact_prefetch_from_an_ssd_is_used_and_changes_no_bit(tmp_path):
+def test_exact_prefetch_from_an_ssd_is_used_and_changes_no_bit(tmp_path, monkeypatch):
     random = np.random.default_rng(1)
     ids = {name: random.integers(0, 20 if name == "words" else 600, (480, 2)) for name in NAMES}
     dataset = tf.data.Dataset.from_tensor_slices((ids, random.normal(size=(480, 1)))).batch(32)
     plain, group = (GroupEmbedding(make_tables(tmp_path / name)) for name in "ab")
-    histories = []
+    histories, stages = [], keep_stages(monkeypatch)
     for layer in (plain, group):
         model, batches = make_model(layer), dataset
         if layer is group:
             batches = keras_sparse.data.prefetch_lookups(dataset, model, 2, 4, "exact")
-        histories.append(model.fit(batches, epochs=2, shuffle=False, verbose=0).history)
+        fit = {"epochs": 2, "shuffle": False, "verbose": 0, "callbacks": stages}
+        histories.append(model.fit(batches, **fit).history)
     assert histories[0] == histories[1]
     for ours, expected in zip(group.tables, plain.tables, strict=True):
         checks.assert_same_tables(ours, expected)

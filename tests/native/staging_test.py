@@ -1,20 +1,11 @@
 """The stage's ops by themselves, as code of one's own calls them."""
 
-import time
-
 import numpy as np
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
-
-
-def wait_until_ready(stage, num_batches):
-    for _ in range(1000):
-        if ops.lookup_stage_state(stage).numpy()[2] == num_batches:
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"not ready: {ops.lookup_stage_state(stage)}")
+from stages import Stage
 
 
 def test_a_lookup_takes_what_was_staged_by_hand():
@@ -29,7 +20,7 @@ def test_a_lookup_takes_what_was_staged_by_hand():
         with ops.collect_lookups() as lookups:
             np.testing.assert_array_equal(look_up(ids), np.zeros((len(ids), 2)))
         ops.stage_lookups(stage, number, lookups, reads_rows=True)
-    wait_until_ready(stage, 2)
+    Stage(stage).wait(2)
     assert list(ops.staging_stats([variable]).numpy()[0, :4]) == [2, 0, 0, 0]
 
     np.testing.assert_array_equal(look_up([1, 2]), np.ones((2, 2)))

@@ -14,6 +14,10 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse.data import prefetch_lookups
+from stages import LIMIT
+from stages import stage_threads
+from stages import wait_for_stage_threads
+from stages import wait_until
 from table_twins import each_stack
 from table_twins import small
 from table_twins import STACKS
@@ -62,13 +66,6 @@ def own_loop(model):
     step(IDS, TARGETS)
 
 
-def resources(folder):
-    """Files below a folder, descriptors and threads of stages."""
-    threads = pathlib.Path("/proc/self/task").glob("*/comm")
-    stages = sum(thread.read_text().strip() == "lookup_stage" for thread in threads)
-    return list(folder.rglob("*")), len(os.listdir("/proc/self/fd")), stages
-
-
 def mebibytes():
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") >> 20
@@ -76,14 +73,14 @@ def mebibytes():
 
 def test_models_give_back_memory_files_and_descriptors(tmp_path):
     found = []
-    *_, stages_before = resources(tmp_path)  # what an earlier test has left may be there still
+    of_others = stage_threads()  # what an earlier test has left may be there still
     for train, stack in itertools.product((fit, own_loop), STACKS or ["DRAM"]):
         train(make_model(small(tmp_path, stack)))
         gc.collect()
-        found.append((*resources(tmp_path), mebibytes()))
-    files, descriptors, stages, memory = zip(*found, strict=True)
-    assert not any(files)
-    assert set(stages) == {stages_before}
+        wait_for_stage_threads(0, of_others)
+        wait_until(lambda: not list(tmp_path.iterdir()), "the files of a model to go")
+        found.append((len(os.listdir("/proc/self/fd")), mebibytes()))
+    descriptors, memory = zip(*found, strict=True)
     # What TensorFlow and the first table of a kind make once is there after the first ones.
     num_kinds = len(found) // 2
     assert len(set(descriptors[num_kinds - 1 :])) == 1
@@ -126,7 +123,7 @@ def test_lookups_that_are_on_their_way_end_well_when_their_table_goes(storage_ty
     del layer
     gc.collect()
     for thread in threads:
-        thread.join(60)
+        thread.join(LIMIT)
     assert len(ended) == 2
     assert all("/embeddings', whose last reference is gone" in e for e in ended)
     assert list(tmp_path.iterdir()) == []

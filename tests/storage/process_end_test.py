@@ -16,7 +16,7 @@ from table_twins import small
 from table_twins import Twins
 
 SUPPORT = pathlib.Path(__file__).parents[1] / "support"
-TIMEOUT = 300  # seconds; a machine may have much else to do
+TIMEOUT = 900  # seconds; a machine may have much else to do
 TRAIN = """
 import os, signal, sys, time
 from table_twins import small, Twins
@@ -37,7 +37,7 @@ for ending in ("sys.exit", "os._exit", "collect"):
         if ending == "os._exit":
             os._exit(0)
         sys.exit(0)
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
@@ -61,7 +61,7 @@ for kind in sys.argv[2:]:
         gc.collect()
         print(kind, os.listdir(f"{sys.argv[1]}/own"), flush=True)
         os._exit(0)
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
@@ -141,7 +141,7 @@ while True:
 def test_a_process_that_ends_itself_leaves_nothing(ending, start, tmp_path):
     # A shell lets what it runs in the background ignore Ctrl-C, and so its children.
     hears = "signal.signal(signal.SIGINT, signal.default_int_handler)"
-    process = start(f"{hears}; all_twins[0].train_some(3); {ending}; time.sleep(60)", *KINDS)
+    process = start(f"{hears}; all_twins[0].train_some(3); {ending}; time.sleep(900)", *KINDS)
     _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0
     assert list(tmp_path.iterdir()) == [], err
@@ -149,7 +149,7 @@ def test_a_process_that_ends_itself_leaves_nothing(ending, start, tmp_path):
 
 @pytest.mark.parametrize("ending", ["os._exit(3)", "os.kill(os.getpid(), signal.SIGTERM)"])
 def test_a_process_that_is_ended_leaves_files_to_the_next_one(ending, start, tmp_path):
-    process = start(f"{ending}; time.sleep(60)", "DRAM_SSDHASH")
+    process = start(f"{ending}; time.sleep(900)", "DRAM_SSDHASH")
     process.communicate(timeout=TIMEOUT)
     assert process.returncode in (3, -signal.SIGTERM)
     mark(tmp_path / "DRAM_SSDHASH")

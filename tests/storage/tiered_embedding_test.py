@@ -190,7 +190,7 @@ def test_leaves_no_file_when_the_process_ends(tmp_path):
         capture_output=True,
         check=False,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.stdout == "trained\n", ended.stderr
     assert list(tmp_path.iterdir()) == []

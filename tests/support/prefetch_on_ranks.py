@@ -112,6 +112,28 @@ def prefetch_stats(model):
     return next((each for each in found if each["staged"]), found[0] if found else None)
 
 
+def num_used(model, num_staged, before=None):
+    """Of as many lookups that were staged, how many steps have used, and then none has missed.
+
+    Args:
+        model: Each of its lookups since `before` was staged.
+        num_staged: Integer.
+        before: What `prefetch_stats` was. Defaults to `None`: nothing.
+
+    Returns:
+        Integer. All where ranks have nothing to exchange, or this one has no table to count for.
+    """
+    stats = prefetch_stats(model)
+    if ksd.size() == 1 or stats is None:
+        return num_staged
+    counts = {name: stats[name] - (before or {}).get(name, 0) for name in stats}
+    assert counts["staged"] == num_staged
+    assert counts["used"] + counts["missed"] == num_staged
+    assert counts["used"] + counts["dropped"] >= num_staged  # also some of an earlier stage
+    assert stats["staleness_max"] == 0
+    return counts["used"]
+
+
 def state_of(model):
     """All that ranks train, as arrays."""
     state = []

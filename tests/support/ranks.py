@@ -18,8 +18,11 @@ needs_horovod = pytest.mark.skipif(
 )
 
 
-def run_ranks(num_ranks, *arguments, seconds=90):
-    """Runs Python with these arguments on every rank: the exit status and what they printed."""
+def run_ranks(num_ranks, *arguments, seconds=600):
+    """Runs Python with these arguments on every rank: the exit status and what they printed.
+
+    After so many seconds they hang, on a machine that may have much else to do.
+    """
     # A rank that waits looks for messages every 5 ms. By default it is each millisecond, which is a
     # third of the work where ranks are more than cores.
     command = [
@@ -28,6 +31,10 @@ def run_ranks(num_ranks, *arguments, seconds=90):
         "--disable-cache",
         "--cycle-time-ms",
         "5",
+        "--start-timeout",
+        str(seconds),
+        "--gloo-timeout-seconds",
+        str(seconds),
         "-np",
         str(num_ranks),
     ]

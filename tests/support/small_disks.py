@@ -39,7 +39,7 @@ def run_with_mounts(script, folder, *arguments):
         *filter(None, sys.path),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stderr
 
 

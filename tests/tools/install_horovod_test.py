@@ -143,12 +143,14 @@ def test_a_second_process_waits_for_the_first(machine, tmp_path, capsys):
     waiting = threading.Thread(target=install_horovod.install)
     with install_horovod.claimed(install_horovod.cache_folder() / KEY):
         waiting.start()
-        waiting.join(timeout=0.3)
-        assert waiting.is_alive()
+        printed = ""
+        while "Waiting for another process that builds the same ..." not in printed:
+            waiting.join(timeout=0.01)
+            assert waiting.is_alive(), printed
+            printed += capsys.readouterr().out
         assert machine.did == []
     waiting.join()
     assert machine.did == ["download", "compile", "install"]
-    assert "Waiting for another process that builds the same ..." in capsys.readouterr().out
 
 
 def test_names_a_cache_that_cannot_be_written(machine, tmp_path, monkeypatch):

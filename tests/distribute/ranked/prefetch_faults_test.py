@@ -19,6 +19,7 @@ from keras_sparse.native import library
 from prefetch_on_ranks import make_data
 from prefetch_on_ranks import make_model
 from prefetch_on_ranks import OneOfList
+from stages import wait_until
 
 several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
 
@@ -75,7 +76,7 @@ def test_an_error_of_a_rank_that_serves_in_the_step_is_that_of_all(mode, monkeyp
     inputs = [keras.Input((1,), dtype="int64") for _ in range(2)]
     model = keras.Model(inputs, keras.layers.Concatenate()(layer(inputs)))
     ids = tf.data.Dataset.range(8).map(lambda n: ((tf.fill((1, 1), n), tf.fill((1, 1), n)),))
-    assert num_couriers(0) == 0  # of tests before
+    wait_for_couriers(0)  # of tests before
     ahead = iter(prefetch_lookups(ids, model, capacity=3, mode=mode))
     for _ in range(4):
         time.sleep(0.2)  # so that all ranks have staged it
@@ -99,23 +100,21 @@ def test_other_modes_on_other_ranks_are_an_error_of_all():
         model.fit(ahead, shuffle=False, verbose=0)
 
 
-def num_couriers(expected):
-    """The number of stages that exchange ids, once it is that expected or time is up."""
-    for _ in range(100):
+def wait_for_couriers(number):
+    """Returns once so many stages exchange ids: they begin and end in their time."""
+
+    def are_there():
         gc.collect()
-        number = sum(".ahead_" in each.name for each in threading.enumerate())
-        if number == expected:
-            break
-        time.sleep(0.1)
-    return number
+        return sum(".ahead_" in each.name for each in threading.enumerate()) == number
+
+    wait_until(are_there, f"{number} couriers")
 
 
 def test_nothing_is_left_of_a_stage_that_has_ended():
-    assert num_couriers(0) == 0  # of the tests before
+    wait_for_couriers(0)  # of the tests before
     model = make_model()
     ahead = prefetch_lookups(make_data(), model, capacity=2)
     model.fit(ahead, steps_per_epoch=3, shuffle=False, verbose=0)
-    number = int(ksd.size() > 1)
-    assert num_couriers(number) == number
+    wait_for_couriers(int(ksd.size() > 1))
     del ahead, model
-    assert num_couriers(0) == 0
+    wait_for_couriers(0)

@@ -15,10 +15,12 @@ from keras_sparse.layers import Embedding
 from prefetch_on_ranks import assert_same
 from prefetch_on_ranks import BATCHES
 from prefetch_on_ranks import make_data
+from prefetch_on_ranks import num_used
 from prefetch_on_ranks import prefetch_stats
 from prefetch_on_ranks import Reused
 from prefetch_on_ranks import ROWS
 from prefetch_on_ranks import state_of
+from stages import until_used
 
 
 @functools.cache
@@ -27,8 +29,8 @@ def reused(ahead, **kwargs):
     return Reused(**kwargs)
 
 
-def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", **kwargs):
-    """Trains a model with a stage and one without, and returns the first.
+def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", callbacks=(), **kwargs):
+    """Trains a model with a stage and one without.
 
     Args:
         data: `tf.data.Dataset`.
@@ -36,27 +38,34 @@ def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", **kwargs):
             `None`, no such data.
         epochs: Integer.
         wire_dtype: Of the layer.
+        callbacks: Of the first.
         kwargs: Of the stage.
+
+    Returns:
+        How many lookups that were staged the first has used.
     """
     plain, model = (reused(ahead, wire_dtype=wire_dtype).begin() for ahead in (False, True))
+    before = prefetch_stats(model)
     fit = {"epochs": epochs, "shuffle": False, "verbose": 0}
     expected = plain.fit(data, **fit, validation_data=stage_data).history
     ahead = prefetch_lookups(data, model, **kwargs)
+    num_staged = epochs * len(data)
     if stage_data is not None:
+        num_staged += epochs * len(stage_data)
         stage_data = prefetch_lookups(stage_data, model, capacity=2)
-    assert model.fit(ahead, **fit, validation_data=stage_data).history == expected
+    history = model.fit(ahead, **fit, validation_data=stage_data, callbacks=callbacks).history
+    assert history == expected
     assert_same(model, plain)
-    return model
+    return num_used(model, num_staged, before)
 
 
 @pytest.mark.parametrize("wire_dtype", ["float32", "bfloat16"])
 def test_exact_training_is_that_without_it_bit_for_bit(wire_dtype):
-    before = prefetch_stats(reused(True, wire_dtype=wire_dtype).begin())
-    stats = prefetch_stats(check_fit(make_data(), None, 3, wire_dtype, capacity=4))
-    if ksd.size() > 1 and stats is not None:
-        assert stats["staged"] - before["staged"] == 3 * BATCHES
-        assert stats["used"] - before["used"] >= BATCHES
-        assert stats["staleness_max"] == 0
+    def train(patience):
+        used = check_fit(make_data(), None, 3, wire_dtype, [patience], capacity=4)
+        return used >= BATCHES
+
+    until_used(train)
 
 
 NEXT, LEAVE_OUT, OTHER = "next", "leave out", "other"
@@ -124,21 +133,24 @@ def test_evaluation_in_between_changes_nothing():
 
 def test_two_live_stages_are_both_used_and_change_nothing():
     models = [reused(ahead, in_steps=True) for ahead in (False, True)]
-    plain, model = (each.begin() for each in models)
-    before = prefetch_stats(model)
-    losses = []
-    for of_tests in models:
-        data = make_data(), make_data(seed=1)
-        if of_tests is models[1]:
-            data = [prefetch_lookups(each, model, capacity=4) for each in data]
-        pairs = zip(*data, strict=True)
-        losses.append([of_tests.step(*batch).numpy() for pair in pairs for batch in pair])
-    assert losses[1] == losses[0]
-    assert_same(model, plain)
-    stats = prefetch_stats(model)
-    if ksd.size() > 1 and stats is not None:
-        assert stats["staged"] - before["staged"] == 2 * BATCHES
-        assert stats["used"] - before["used"] > BATCHES  # more than one of them has
+
+    def train(patience):
+        plain, model = (each.begin() for each in models)
+        before = prefetch_stats(model)
+        losses = []
+        for of_tests in models:
+            data = make_data(), make_data(seed=1)
+            if of_tests is models[1]:
+                data = [prefetch_lookups(each, model, capacity=4) for each in data]
+            losses.append([])
+            for batch in (batch for pair in zip(*data, strict=True) for batch in pair):
+                patience.wait()
+                losses[-1].append(of_tests.step(*batch).numpy())
+        assert losses[1] == losses[0]
+        assert_same(model, plain)
+        return num_used(model, 2 * BATCHES, before) > BATCHES  # more than one of them has
+
+    until_used(train)
 
 
 @pytest.mark.parametrize("samples", [26, 27])
@@ -146,11 +158,8 @@ def test_a_short_last_batch_changes_nothing(samples):
     whole = make_data(rank=0).unbatch().take(samples)
     whole = whole.apply(tf.data.experimental.assert_cardinality(samples))
     data = ksd.shard(whole.batch(5), weigh_samples=True)
-    before = prefetch_stats(reused(True, wire_dtype="float32").begin())
-    stats = prefetch_stats(check_fit(data, capacity=3))
-    if ksd.size() > 1 and stats is not None:
-        assert stats["staged"] - before["staged"] == 2 * 6
-        assert stats["used"] > before["used"]
+    assert len(data) == 6
+    until_used(lambda patience: check_fit(data, callbacks=[patience], capacity=3) > 0)
 
 
 def test_whole_batches_and_copied_tables_are_made_ready_too():
@@ -164,7 +173,7 @@ def test_whole_batches_and_copied_tables_are_made_ready_too():
         model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
         return model, layer
 
-    for kwargs in ({"dp_input": False}, {"data_parallel_threshold": 3 * ROWS}):
+    def train(patience, **kwargs):
         (plain, layer), (model, _) = make(**kwargs), make(**kwargs)
         rng = np.random.default_rng(4)
         size = 4 * ksd.size() * BATCHES
@@ -179,8 +188,10 @@ def test_whole_batches_and_copied_tables_are_made_ready_too():
         plain.fit(data, epochs=2, **fit)
         # What it is trained by first is traced without a stage.
         model.fit(data, **fit)
-        model.fit(prefetch_lookups(data, model, 1, 2), **fit)
+        model.fit(prefetch_lookups(data, model, 1, 2), **fit, callbacks=[patience])
         assert_same(model, plain)
         # With whole batches a rank looks up in tables of its own, which have no lower tier to read.
-        if ksd.size() > 1 and "dp_input" not in kwargs and (stats := prefetch_stats(model)):
-            assert stats["used"] > 0
+        return "dp_input" in kwargs or num_used(model, BATCHES) > 0
+
+    for kwargs in ({"dp_input": False}, {"data_parallel_threshold": 3 * ROWS}):
+        until_used(functools.partial(train, **kwargs))

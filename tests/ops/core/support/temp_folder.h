@@ -26,11 +26,11 @@ class TempFolder {
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
-  // The files and folders in it, however deep, by their relative path.
+  // The files and folders in it, however deep, by their relative path. Files may go meanwhile.
   std::set<std::string> Contents() const {
     std::set<std::string> contents;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
-      contents.insert(std::filesystem::relative(entry.path(), path_).string());
+      contents.insert(entry.path().lexically_relative(path_).string());
     }
     return contents;
   }

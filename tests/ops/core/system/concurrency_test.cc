@@ -204,12 +204,14 @@ TEST(Concurrency, LetsNoLookupPassAnUpdateThatWaits) {
     const ReadLocks lookup({table.get()});
     threads.push_back(Lock<WriteLocks>(table.get(), &updated));
     // The first lookups may come before the update waits.
-    for (int i = 0; i < 200 && (looked_up.empty() || *looked_up.back()); ++i) {
+    bool has_passed = true;
+    for (int i = 0; i < 3000 && has_passed; ++i) {
       looked_up.push_back(std::make_unique<std::atomic<bool>>(false));
       threads.push_back(Lock<ReadLocks>(table.get(), looked_up.back().get()));
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      has_passed = *looked_up.back();
     }
-    EXPECT_FALSE(*looked_up.back()) << "200 lookups passed an update";
+    EXPECT_FALSE(has_passed) << "3000 lookups passed an update";
     EXPECT_FALSE(updated);
   }
   for (std::thread& thread : threads) thread.join();

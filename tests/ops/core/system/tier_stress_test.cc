@@ -82,7 +82,7 @@ class TierStress : public ::testing::TestWithParam<Case> {
       });
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(Seconds()));
-    for (int i = 0; i < 1000 && IdleTier() != "" && !HasFatalFailure(); ++i) {
+    for (int i = 0; i < 15000 && IdleTier() != "" && !HasFatalFailure(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     is_over = true;
