@@ -18,7 +18,7 @@ RowReader::RowReader(const TableState& state, const FetchedRecords& fetched, con
           BytesToPrefetch(moves_rows_ ? state.layout().record_bytes() : state.layout().row_bytes(),
                           state.layout().record_bytes())),
       level_(LevelOf(prefetch_bytes_)),
-      rows_ahead_(std::clamp(kBytesAhead / prefetch_bytes_, kMinRowsAhead, kMaxRowsAhead)),
+      rows_ahead_(RowsAhead(prefetch_bytes_, level_)),
       ids_(ids),
       end_(end),
       read_(begin),
@@ -38,6 +38,10 @@ void RowReader::FindMore(int64_t first_used) {
     std::copy(window_.begin() + (first_used - window_begin_),
               window_.begin() + (found_ - window_begin_), window_.begin());
     window_begin_ = first_used;
+  }
+  constexpr auto kIdsPerLine = static_cast<int64_t>(kCacheLineBytes / sizeof(int64_t));
+  for (int64_t i = 0; i < kBlockRows; i += kIdsPerLine) {
+    PrefetchLineInto<CacheLevel::kFirst>(ids_ + std::min(found_ + kIdsAhead + i, end_ - 1));
   }
   const int64_t next = found_ + kIndexAhead;
   if (next < end_) tier_.PrefetchIndex(ids_ + next, std::min(n, end_ - next));

@@ -50,11 +50,19 @@ class RowReader {
   bool refused() const;
 
  private:
-  // How far memory is asked for ahead of use.
+  // How far memory is asked for ahead of use. The second-level cache has room for more.
   static constexpr int64_t kMinRowsAhead = 16;
-  static constexpr int64_t kMaxRowsAhead = 32;
+  static constexpr int64_t kMaxRowsAheadInFirst = 32;
+  static constexpr int64_t kMaxRowsAhead = 64;
   static constexpr int64_t kBytesAhead = 16384;
   static constexpr int64_t kIndexAhead = kBlockRows;
+  // Where so many rows are on their way, the processor does not bring the ids by itself in time.
+  static constexpr int64_t kIdsAhead = 2 * kBlockRows;
+
+  static int64_t RowsAhead(int64_t prefetch_bytes, CacheLevel level) {
+    const int64_t most = level == CacheLevel::kFirst ? kMaxRowsAheadInFirst : kMaxRowsAhead;
+    return std::clamp(kBytesAhead / prefetch_bytes, kMinRowsAhead, most);
+  }
   // Rows found and not let go: those of one call, and those ahead, and room for many calls before
   // they have to move.
   static constexpr int64_t kWindowRows = 256;
