@@ -25,6 +25,7 @@ from benchmarks import checkpoints
 from benchmarks import dense_demo
 from benchmarks import distributed
 from benchmarks import dlrm
+from benchmarks import dlrm_as_written
 from benchmarks import dynamic_table
 from benchmarks import eviction
 from benchmarks import group
@@ -45,6 +46,7 @@ TIMED = {
     "W3": dynamic_table,
     "W3 pooled": pooled_keys,
     "W4": dlrm,
+    "W4w": dlrm_as_written,
 }
 OTHERS = {
     "optimizers": optimizers,
