@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ops.output_mode import split_inputs
+from keras_sparse.ragged_form import cast_rows
 from keras_sparse.ragged_form import ragged_form
 
 
@@ -41,7 +42,7 @@ class DataParallelInputs:
         if not (own_tables.can_join(tables, forms) and _are_alike(inputs, shapes)):
             return join(self._outputs(own_tables.lookup(tables, forms), forms), output_mode)
         joined_shape(shapes, output_mode)
-        rows = tf.cast(own_tables.lookup_joined(tables, forms), self._layers[0].compute_dtype)
+        rows = cast_rows(own_tables.lookup_joined(tables, forms), self._layers[0].compute_dtype)
         return split_inputs(forms[0].outputs(rows), len(forms), output_mode)
 
     def _pairs(self, inputs):
@@ -50,7 +51,7 @@ class DataParallelInputs:
     def _outputs(self, rows, forms):
         outputs = []
         for form, layer, each in zip(forms, self._layers, rows, strict=True):
-            outputs.append(form.outputs(tf.cast(each, layer.compute_dtype)))
+            outputs.append(form.outputs(cast_rows(each, layer.compute_dtype)))
         return outputs
 
     def masks(self, inputs):
