@@ -35,6 +35,7 @@ from benchmarks import pooled_bags
 from benchmarks import pooled_keys
 from benchmarks import rule_loops
 from benchmarks import saving
+from benchmarks import small_models
 from benchmarks import static_tables
 from benchmarks import storage_tiers
 from benchmarks import table_rows
@@ -64,6 +65,7 @@ OTHERS = {
     "distributed": distributed,
     "group": group,
     "dense demo": dense_demo,
+    "small models": small_models,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
