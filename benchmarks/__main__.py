@@ -25,6 +25,7 @@ from benchmarks import checkpoints
 from benchmarks import dense_demo
 from benchmarks import distributed
 from benchmarks import dlrm
+from benchmarks import dlrm_as_written
 from benchmarks import dynamic_table
 from benchmarks import eviction
 from benchmarks import group
@@ -34,6 +35,7 @@ from benchmarks import pooled_bags
 from benchmarks import pooled_keys
 from benchmarks import rule_loops
 from benchmarks import saving
+from benchmarks import small_models
 from benchmarks import static_tables
 from benchmarks import storage_tiers
 from benchmarks import table_rows
@@ -45,6 +47,7 @@ TIMED = {
     "W3": dynamic_table,
     "W3 pooled": pooled_keys,
     "W4": dlrm,
+    "W4w": dlrm_as_written,
 }
 OTHERS = {
     "optimizers": optimizers,
@@ -62,6 +65,7 @@ OTHERS = {
     "distributed": distributed,
     "group": group,
     "dense demo": dense_demo,
+    "small models": small_models,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

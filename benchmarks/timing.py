@@ -213,8 +213,10 @@ def columns_of(peers, options):
     return [c for c in options.columns if any(c in peer.columns for peer in peers)]
 
 
-def table(result, peers, columns):
-    """A Markdown table of medians, and one of how far single steps spread."""
+def table(result, peers, columns, yardstick=None):
+    """A Markdown table of medians, one of how far single steps spread, and one of how many times
+    those of a peer, the yardstick, the medians are.
+    """
     head = ["| ms a step | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     medians, spreads = [], []
     for peer in peers:
@@ -227,6 +229,9 @@ def table(result, peers, columns):
         spreads.append(f"| {peer.name} | " + " | ".join(texts) + " |")
     lines = [*head, *medians, "", "Fastest step, 90th percentile, number of steps:", ""]
     lines += [*head, *spreads]
+    if yardstick:
+        lines += [f"\nAs many times as {yardstick}:\n", head[0].replace("ms a step", ""), head[1]]
+        lines += ratios(result, columns, yardstick)
     lines += [f"\nLeft out: {name}: {reason}" for name, reason in result["left_out"].items()]
     return "\n".join(lines)
 
@@ -234,6 +239,20 @@ def table(result, peers, columns):
 def spread(cell):
     ordered = sorted(cell)
     return f"{ordered[0]:.3g}, {ordered[int(0.9 * (len(ordered) - 1))]:.3g}, {len(ordered)}"
+
+
+def ratios(result, columns, yardstick):
+    """The rows of a table of medians over those of the yardstick."""
+    medians = {
+        column: {peer: statistics.median(times) for peer, times in result["times"][column].items()}
+        for column in columns
+    }
+    for name in dict.fromkeys(name for column in columns for name in medians[column]):
+        texts = [
+            f"{cells[name] / cells[yardstick]:.2f}" if {name, yardstick} <= set(cells) else ""
+            for cells in medians.values()
+        ]
+        yield f"| {name} | " + " | ".join(texts) + " |"
 
 
 def parser(question):
@@ -257,7 +276,7 @@ def parser(question):
     return made
 
 
-def run(title, make_workload, peers, arguments=None):
+def run(title, make_workload, peers, arguments=None, yardstick=None):
     """The body of every script: draws the ids, times the peers, prints the tables."""
     options = parser(title).parse_args(arguments)
     if options.peers:
@@ -268,7 +287,7 @@ def run(title, make_workload, peers, arguments=None):
     except KeyboardInterrupt:
         say("stopped")
         sys.exit(130)
-    text = table(result, peers, columns_of(peers, options))
+    text = table(result, peers, columns_of(peers, options), yardstick)
     print(f"{title}\n\n{text}\n", flush=True)
     if options.json:
         options.json.write_text(json.dumps(result))

@@ -6,8 +6,6 @@ import tensorflow as tf
 import keras_sparse
 import movielens_data
 
-FEATURES = (*movielens_data.KEYS, *movielens_data.IDS, "genres")
-
 
 @keras.saving.register_keras_serializable(package="movielens")
 class DotInteraction(keras.layers.Layer):
@@ -42,17 +40,17 @@ def make_model(vocabularies, output_dim=16, hidden_units=(64, 32), dropout=0.2):
     inputs = {name: keras.Input((), dtype="int64", name=name) for name in movielens_data.KEYS}
     inputs |= {name: keras.Input((), dtype="int32", name=name) for name in movielens_data.IDS}
     inputs["genres"] = keras.Input((None,), dtype="int32", ragged=True, name="genres")
-    rows = [
-        keras_sparse.layers.Embedding(
+    tables = {
+        name: keras_sparse.layers.Embedding(
             None if name in movielens_data.KEYS else len(vocabularies[name]),
             1 + output_dim,
             combiner="mean" if name == "genres" else None,
             embeddings_initializer=keras.initializers.RandomNormal(stddev=0.01),
-            name=f"{name}_table",
-        )(ids)
-        for name, ids in inputs.items()
-    ]
-    rows = keras.ops.stack(rows, axis=1)
+        )
+        for name in inputs
+    }
+    tables = keras_sparse.layers.GroupEmbedding(tables, output_mode="stack", name="tables")
+    rows = tables(inputs)  # of all features, (batch_size, num_features, 1 + output_dim)
     effects = keras.ops.sum(rows[:, :, 0], axis=1, keepdims=True)
     vectors = keras.layers.Dropout(dropout)(rows[:, :, 1:])
     hidden = [DotInteraction()(vectors), keras.layers.Flatten()(vectors)]
@@ -85,4 +83,4 @@ def make_batches(ratings, positions, batch_size, shuffle=False):
 
 def table_stats(model):
     """Returns the statistics of each table of the model, by the name of its feature."""
-    return {name: model.get_layer(f"{name}_table").stats() for name in FEATURES}
+    return model.get_layer("tables").stats()

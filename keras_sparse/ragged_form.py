@@ -57,6 +57,8 @@ def to_int64(ids, input_dim):
         ids: Tensor of integers or, for a table of few enough rows, floats.
         input_dim: Integer, or `None` for a dynamic table.
     """
+    if ids.dtype == tf.int64:
+        return ids
     check_id_dtype(ids.dtype, input_dim)
     if ids.dtype == tf.uint64:
         return tf.bitcast(ids, tf.int64)
@@ -141,12 +143,10 @@ def _leave_out_zeros(form):
 
 
 def _of_dense(inputs, weights, combiner, mask_zero):
-    flat_weights = None if weights is None else _flat(weights)
+    flat_weights = None if weights is None else flat(weights)
     hotness = inputs.shape[-1] if inputs.shape.rank else None
     if combiner is None:
-        return RaggedForm(
-            _flat(inputs), None, flat_weights, lambda rows: _unflatten(rows, inputs, inputs.shape)
-        )
+        return RaggedForm(flat(inputs), None, flat_weights, lambda rows: unflatten(rows, inputs))
     check_bags(inputs.shape, combiner)
     if hotness == 1 and weights is None and not mask_zero:  # a bag of one id reads as its row
         row_splits = None
@@ -155,10 +155,10 @@ def _of_dense(inputs, weights, combiner, mask_zero):
         num_bags = bags[0] if inputs.shape.rank == 2 else tf.reduce_prod(bags[:-1])
         row_splits = tf.range(num_bags + 1) * (bags[-1] if hotness is None else hotness)
     return RaggedForm(
-        _flat(inputs),
+        flat(inputs),
         row_splits,
         flat_weights,
-        lambda rows: _unflatten(rows, inputs, inputs.shape[:-1]),
+        lambda rows: unflatten(rows, inputs, -1),
     )
 
 
@@ -223,16 +223,25 @@ def _to_dense(sparse):
     return dense
 
 
-def _flat(tensor):
+def flat(tensor):
+    """Returns a tensor with its axes as one."""
     return tensor if tensor.shape.rank == 1 else tf.reshape(tensor, (-1,))
 
 
-def _unflatten(rows, inputs, shape):
-    """Reshapes rows to the first axes of the inputs, `shape` of them, then the row's."""
+def unflatten(rows, inputs, end=None):
+    """Reshapes rows to the axes of the inputs, up to `end`, then the row's."""
+    shape = inputs.shape[:end]
     if shape.rank == 1:
         return rows
-    sizes = shape.as_list()
-    if sizes.count(None) <= 1 and 0 not in sizes:
-        return tf.reshape(rows, [-1 if size is None else size for size in sizes] + [rows.shape[-1]])
-    rows = tf.reshape(rows, tf.concat([tf.shape(inputs)[: len(sizes)], [rows.shape[-1]]], axis=0))
-    return tf.ensure_shape(rows, [*sizes, rows.shape[-1]])
+    if shape.rank is not None:
+        sizes = shape.as_list()
+        if sizes.count(None) <= 1 and 0 not in sizes:
+            sizes = [-1 if size is None else size for size in sizes]
+            return tf.reshape(rows, [*sizes, rows.shape[-1]])
+    rows_shape = tf.concat([tf.shape(inputs)[:end], [rows.shape[-1]]], axis=0)
+    return tf.ensure_shape(tf.reshape(rows, rows_shape), shape.concatenate(rows.shape[-1]))
+
+
+def cast_rows(rows, dtype):
+    """Returns what a lookup gives, float32, as a layer's compute dtype, a string."""
+    return rows if dtype == "float32" else tf.cast(rows, dtype)

@@ -43,13 +43,19 @@ def in_tensorflow(workload, column, lookup, optimizer, variables):
     return bind(workload, column, lookup, step)
 
 
-def build_ours(workload, column, output_mode="concat"):
+def make_group(workload, output_mode):
+    """The layer of all tables, built."""
     layers = [
         keras_sparse.layers.Embedding(workload.input_dim, workload.output_dim)
         for _ in range(workload.num_tables)
     ]
     group = keras_sparse.layers.GroupEmbedding(layers, output_mode=output_mode)
     group.build()
+    return group
+
+
+def build_ours(workload, column, output_mode="concat"):
+    group = make_group(workload, output_mode)
 
     def lookup(ids):
         if output_mode == "concat":
@@ -76,23 +82,37 @@ def build_keras(workload, column):
     return in_tensorflow(workload, column, lookup, optimizer, variables)
 
 
-def build_tensorflow(workload, column):
+class OneTable:
     """All rows in one variable, whose ids are told apart by an offset: a gather, and its apply."""
-    shape = (workload.num_tables * workload.input_dim, workload.output_dim)
-    table = tensorflow_variable.Table(*shape, column)
-    count = tf.Variable(0.0)
-    offsets = workload.input_dim * tf.range(workload.num_tables, dtype=tf.int64)
+
+    def __init__(self, workload, column):
+        shape = (workload.num_tables * workload.input_dim, workload.output_dim)
+        self.table = tensorflow_variable.Table(*shape, column)
+        self.column = column
+        self.count = tf.Variable(0.0)
+        self.offsets = workload.input_dim * tf.range(workload.num_tables, dtype=tf.int64)
+
+    def lookup(self, ids):
+        """Returns the rows of a matrix, `(batch_size, num_tables, output_dim)`."""
+        return self.table.gather(self.table.rows, ids + self.offsets)
+
+    def apply(self, ids, grads):
+        by_id = tf.reshape(grads, (-1, grads.shape[-1]))
+        flat_ids = tf.reshape(ids + self.offsets, (-1,))
+        self.table.apply(self.column, flat_ids, by_id, self.count.assign_add(1.0))
+
+
+def build_tensorflow(workload, column):
+    table = OneTable(workload, column)
     width = workload.num_tables * workload.output_dim
 
     def lookup(ids):
-        return tf.reshape(table.gather(table.rows, ids + offsets), (-1, width))
+        return tf.reshape(table.lookup(ids), (-1, width))
 
     def step(ids, grads):
         rows = lookup(ids)
         with tf.control_dependencies([rows]):
-            by_id = tf.reshape(grads, (-1, workload.output_dim))
-            flat_ids = tf.reshape(ids + offsets, (-1,))
-            table.apply(column, flat_ids, by_id, count.assign_add(1.0))
+            table.apply(ids, tf.reshape(grads, (-1, workload.num_tables, workload.output_dim)))
         return rows
 
     return bind(workload, column, lookup, step)

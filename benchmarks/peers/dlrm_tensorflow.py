@@ -39,8 +39,12 @@ class DensePart:
         return self.bottom.trainable_variables + self.top.trainable_variables
 
     def loss(self, features, rows, labels):
+        """`rows` are a list of `(batch_size, output_dim)`, or one tensor with an axis of tables."""
         bottom = self.bottom(features)
-        vectors = tf.stack([bottom, *rows], axis=1)
+        if isinstance(rows, list):
+            vectors = tf.stack([bottom, *rows], axis=1)
+        else:
+            vectors = tf.concat([bottom[:, tf.newaxis], rows], axis=1)
         products = tf.matmul(vectors, vectors, transpose_b=True)
         products = tf.reshape(products, (-1, self.num_vectors**2))
         products = tf.gather(products, self.pairs, axis=1)
@@ -48,19 +52,25 @@ class DensePart:
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
 
 
-def bind(workload, step):
-    """Returns the function of a batch's number that is timed."""
-    ids = [keras_layers.as_tensors(workload, i)[0] for i in range(len(workload.ids))]
+def bind(workload, step, is_matrix=False):
+    """Returns the function of a batch's number that is timed.
+
+    Its step gets the ids of each table, or of all in one matrix with a sample a row.
+    """
     features, labels = map(tf.constant, dense_features_and_labels(workload))
+    if is_matrix:
+        ids = [tf.constant(each) for each in workload.id_matrices()]
+    else:
+        ids = [keras_layers.as_tensors(workload, i)[0] for i in range(len(workload.ids))]
 
     @tf.function
     def compiled(ids, features, labels):
-        return step(keras_layers.unstack(ids), features, labels)
+        return step(ids if is_matrix else keras_layers.unstack(ids), features, labels)
 
     return lambda i: compiled(ids[i], features, labels)
 
 
-def build_with_lookup(workload, tables, lookup, optimizer):
+def build_with_lookup(workload, tables, lookup, optimizer, is_matrix=False):
     """A model whose tables are variables that `lookup(ids)` reads."""
     dense = DensePart(workload.num_tables)
     variables = tables + dense.variables
@@ -72,7 +82,27 @@ def build_with_lookup(workload, tables, lookup, optimizer):
         optimizer.apply(tape.gradient(loss, variables), variables)
         return loss
 
-    return bind(workload, step)
+    return bind(workload, step, is_matrix)
+
+
+def build_with_update(workload, column, lookup, update, is_matrix=False):
+    """A model whose rows no tape knows to be those of variables: `update(ids, grads)` takes what
+    arrives at them.
+    """
+    dense = DensePart(workload.num_tables)
+    optimizer = DENSE_OPTIMIZERS[column]()
+    optimizer.build(dense.variables)
+
+    def step(ids, features, labels):
+        rows = lookup(ids)
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            loss = dense.loss(features, rows, labels)
+        row_grads, grads = tape.gradient(loss, (rows, dense.variables))
+        optimizer.apply(grads, dense.variables)
+        return loss, update(ids, row_grads)
+
+    return bind(workload, step, is_matrix)
 
 
 def build_with_layers(workload, layers, optimizer):
@@ -108,41 +138,22 @@ def build_ours_grouped(workload, column):
 
 
 def build_by_hand(workload, column):
-    dense = DensePart(workload.num_tables)
-    optimizer = DENSE_OPTIMIZERS[column]()
-    optimizer.build(dense.variables)
     shape = (workload.input_dim, workload.output_dim)
     tables = [tensorflow_variable.Table(*shape, column) for _ in range(workload.num_tables)]
     count = tf.Variable(0.0)
 
-    def step(ids, features, labels):
-        rows = [table.gather(table.rows, each) for table, each in zip(tables, ids, strict=True)]
-        with tf.GradientTape() as tape:
-            tape.watch(rows)
-            loss = dense.loss(features, rows, labels)
-        row_grads, grads = tape.gradient(loss, (rows, dense.variables))
-        optimizer.apply(grads, dense.variables)
-        number = count.assign_add(1.0)
-        for table, each, grad in zip(tables, ids, row_grads, strict=True):
-            table.apply(column, each, grad, number)
-        return loss
+    def lookup(ids):
+        return [table.gather(table.rows, each) for table, each in zip(tables, ids, strict=True)]
 
-    return bind(workload, step)
+    def update(ids, grads):
+        number = count.assign_add(1.0)
+        for table, each, grad in zip(tables, ids, grads, strict=True):
+            table.apply(column, each, grad, number)
+
+    return build_with_update(workload, column, lookup, update)
 
 
 def build_dense_alone(workload, column):
     """No tables: the rows are given, their gradient is made and dropped."""
-    dense = DensePart(workload.num_tables)
-    optimizer = DENSE_OPTIMIZERS[column]()
-    optimizer.build(dense.variables)
     given = [tf.constant(grad) for grad in workload.output_grads()]
-
-    def step(ids, features, labels):
-        with tf.GradientTape() as tape:
-            tape.watch(given)
-            loss = dense.loss(features, given, labels)
-        row_grads, grads = tape.gradient(loss, (given, dense.variables))
-        optimizer.apply(grads, dense.variables)
-        return loss, row_grads
-
-    return bind(workload, step)
+    return build_with_update(workload, column, lambda ids: given, lambda ids, grads: grads)

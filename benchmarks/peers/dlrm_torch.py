@@ -1,9 +1,11 @@
 """The DLRM of W4 in PyTorch, with torch's sparse tables or FBGEMM's."""
 
+import functools
 import itertools
 
 import torch
 
+from benchmarks.peers import as_written_torch
 from benchmarks.peers import torch_bags
 from benchmarks.workloads import dense_features_and_labels
 
@@ -49,34 +51,61 @@ def dense_part(workload, column):
     return dense, optimizer, *inputs
 
 
+def make_step(dense, lookup, optimizers, features, labels):
+    """Returns the function of a batch's number that is timed; `lookup` gives the rows of one.
+
+    What else updates in the backward has no optimizer here.
+    """
+
+    def step(i):
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        dense(features, lookup(i), labels).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return step
+
+
 def build(workload, column):
-    dense, dense_optimizer, features, labels = dense_part(workload, column)
+    dense, dense_optimizer, *inputs = dense_part(workload, column)
     tables = torch_bags.make_tables(workload)
     optimizer = torch_bags.OPTIMIZERS[column]([table.weight for table in tables])
     batches = torch_bags.as_tensors(workload)
 
-    def step(i):
-        optimizer.zero_grad(set_to_none=True)
-        dense_optimizer.zero_grad(set_to_none=True)
+    def lookup(i):
         rows = [table(*each) for table, each in zip(tables, batches[i], strict=True)]
-        dense(features, torch.stack(rows, dim=1), labels).backward()
-        optimizer.step()
-        dense_optimizer.step()
+        return torch.stack(rows, dim=1)
 
-    return step
+    return make_step(dense, lookup, [optimizer, dense_optimizer], *inputs)
 
 
-def build_fbgemm(workload, column):
+def build_of_matrix(workload, column):
+    """One table of all rows, of a matrix of ids."""
+    dense, dense_optimizer, *inputs = dense_part(workload, column)
+    joined, optimizer = as_written_torch.torch_lookup(workload, column)
+
+    def lookup(i):
+        return joined(i).view(-1, workload.num_tables, workload.output_dim)
+
+    return make_step(dense, lookup, [optimizer, dense_optimizer], *inputs)
+
+
+def build_fbgemm(workload, column, is_matrix=False):
     from benchmarks.peers import fbgemm
 
-    dense, dense_optimizer, features, labels = dense_part(workload, column)
-    tables = fbgemm.make_tables(workload, column)
-    batches = [fbgemm.as_tensors(workload, i) for i in range(len(workload.ids))]
+    dense, dense_optimizer, *inputs = dense_part(workload, column)
     shape = (-1, workload.num_tables, workload.output_dim)
+    if is_matrix:
+        joined = as_written_torch.fbgemm_lookup(workload, column)
+    else:
+        tables = fbgemm.make_tables(workload, column)
+        batches = [fbgemm.as_tensors(workload, i) for i in range(len(workload.ids))]
 
-    def step(i):
-        dense_optimizer.zero_grad(set_to_none=True)
-        dense(features, tables(*batches[i]).view(shape), labels).backward()
-        dense_optimizer.step()
+        def joined(i):
+            return tables(*batches[i])
 
-    return step
+    return make_step(dense, lambda i: joined(i).view(shape), [dense_optimizer], *inputs)
+
+
+build_fbgemm_of_matrix = functools.partial(build_fbgemm, is_matrix=True)

@@ -4,6 +4,7 @@ from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ops.output_mode import split_inputs
+from keras_sparse.ragged_form import cast_rows
 from keras_sparse.ragged_form import ragged_form
 
 
@@ -45,7 +46,7 @@ class DataParallelInputs:
             return join(self._outputs(rows, forms), output_mode)
         joined_shape(shapes, output_mode)
         rows = own_tables.lookup_joined(tables, forms, dtype)
-        rows = tf.cast(rows, self._layers[0].compute_dtype)
+        rows = cast_rows(rows, self._layers[0].compute_dtype)
         return split_inputs(forms[0].outputs(rows), len(forms), output_mode)
 
     def _pairs(self, inputs):
@@ -54,7 +55,7 @@ class DataParallelInputs:
     def _outputs(self, rows, forms):
         outputs = []
         for form, layer, each in zip(forms, self._layers, rows, strict=True):
-            outputs.append(form.outputs(tf.cast(each, layer.compute_dtype)))
+            outputs.append(form.outputs(cast_rows(each, layer.compute_dtype)))
         return outputs
 
     def masks(self, inputs):

@@ -11,6 +11,7 @@ from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
+from keras_sparse.ragged_form import cast_rows
 from keras_sparse.ragged_form import check_bags
 from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
@@ -189,7 +190,7 @@ class Embedding(keras.layers.Layer):
         )
         if form.weights is not None and not pooled:
             rows *= form.weights[:, tf.newaxis]
-        return form.outputs(tf.cast(rows, self.compute_dtype))
+        return form.outputs(cast_rows(rows, self.compute_dtype))
 
     def compute_mask(self, inputs, previous_mask=None):
         if not self.mask_zero or self.combiner is not None:

@@ -1,8 +1,8 @@
 import keras
-import tensorflow as tf
 
 from keras_sparse.layers.data_parallel_inputs import ragged_forms
 from keras_sparse.ops.output_mode import join
+from keras_sparse.ragged_form import cast_rows
 
 _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
 
@@ -33,7 +33,7 @@ class ModelParallelInputs:
         forms = ragged_forms(self._layers, inputs, weights)
         vectors = own_tables.exchange_samples(self.inputs, forms)
         layers = zip(self._all_layers, vectors, strict=True)
-        outputs = [tf.cast(each, layer.compute_dtype) for layer, each in layers]
+        outputs = [cast_rows(each, layer.compute_dtype) for layer, each in layers]
         return outputs if output_mode == "list" else join(outputs, output_mode)
 
     def masks(self, inputs):

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.constant import constant
 
 
 def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, columns=None):
@@ -58,8 +59,7 @@ def _refuse_second_derivatives(operation, *grads):
 
 def with_defaults(num_tables, row_splits, weights, combiners):
     """Puts what the native ops take for what was left out: empty tensors and `"none"`."""
-    no_splits = tf.zeros((0,), tf.int64)
-    no_weights = tf.zeros((0,), tf.float32)
+    no_splits, no_weights = constant((), tf.int64), constant((), tf.float32)
     row_splits = [None] * num_tables if row_splits is None else row_splits
     weights = [None] * num_tables if weights is None else weights
     combiners = [None] * num_tables if combiners is None else combiners

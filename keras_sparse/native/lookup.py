@@ -95,7 +95,8 @@ def lookup(
 
 
 def _check_ids(ids):
-    ids = tf.convert_to_tensor(ids)
+    if not isinstance(ids, tf.Tensor):
+        ids = tf.convert_to_tensor(ids)
     if ids.dtype != tf.int64:
         raise TypeError(
             "`ids` must be int64. Cast them: `tf.cast(ids, tf.int64)`. Received: ids of dtype "

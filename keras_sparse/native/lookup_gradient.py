@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
 from keras_sparse.native import library
+from keras_sparse.native.constant import constant
 from keras_sparse.native.pooled_slices import PooledSlices
 
 
@@ -29,7 +30,7 @@ def gradient_dims(variable):
 
 def shape_tensor(num_rows, output_dim):
     """Returns the dimensions of a gradient as its `dense_shape` has them."""
-    return tf.constant((num_rows, output_dim), tf.int64)
+    return constant((num_rows, output_dim), tf.int64)
 
 
 def joined_columns(output_dims):
@@ -93,9 +94,12 @@ class _Lookup:
         if self.combiners[i] != "none" or not is_own:
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             return PooledSlices(self.ids[i], grad, *bags, shape, self.columns[i])
-        # A tape outside of a tf.function builds the gradient in a graph of its own, where a tensor
-        # of the forward graph must come in through an op to be returned.
-        return tf.IndexedSlices(grad, tf.identity(self.ids[i]), shape)
+        ids = self.ids[i]
+        if not tf.executing_eagerly():
+            # A tape outside of a tf.function builds the gradient in a graph of its own, where a
+            # tensor of the forward graph must come in through an op to be returned.
+            ids = tf.identity(ids)
+        return tf.IndexedSlices(grad, ids, shape)
 
     def weight_grads(self, row_grads):
         """Returns the gradient of each table's weights, `None` where it has none."""

@@ -3,8 +3,10 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse.native.check_tables import check_table
 from keras_sparse.native.lookup import lookup
+from keras_sparse.ragged_form import flat
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
+from keras_sparse.ragged_form import unflatten
 from keras_sparse.shape_inference import is_placeholder
 
 
@@ -87,13 +89,11 @@ def ids_tensor(ids, name):
 
 def flat_int64(ids, input_dim):
     """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
-    return tf.reshape(to_int64(getattr(ids, "flat_values", ids), input_dim), (-1,))
+    return flat(to_int64(getattr(ids, "flat_values", ids), input_dim))
 
 
 def rows_like(rows, ids):
     """Gives rows, one an id, the shape of a tensor or RaggedTensor of ids."""
     flat_ids = getattr(ids, "flat_values", ids)
-    output_dim = rows.shape[1]
-    rows = tf.reshape(rows, tf.concat([tf.shape(flat_ids), [output_dim]], axis=0))
-    rows = tf.ensure_shape(rows, flat_ids.shape.concatenate(output_dim))
+    rows = unflatten(rows, flat_ids)
     return ids.with_flat_values(rows) if isinstance(ids, tf.RaggedTensor) else rows

@@ -76,7 +76,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         """
         numbers = (learning_rate, *self.rule_numbers(learning_rate, step))
         row = tf.stack([tf.cast(number, tf.float32) for number in numbers])
-        return tf.tile(row[tf.newaxis], [len(variables), 1])
+        return tf.broadcast_to(row, (len(variables), len(numbers)))
 
     def build_for_tables(self, variables):
         """Makes what the optimizer itself keeps of its embedding variables. Defaults to nothing."""
@@ -173,8 +173,8 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     def _settings_for(self, variable):
         """Returns what the native rule of a table is made from: it stays as it is."""
         # Keras asks with the TensorFlow variable, whose name is a path.
-        decay = self.weight_decay if self._use_weight_decay(variable.value) else None
-        return self.rule, self.rule_constants(), decay or 0.0
+        decays = self.weight_decay and self._use_weight_decay(variable.value)
+        return self.rule, self.rule_constants(), self.weight_decay if decays else 0.0
 
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}

@@ -153,3 +153,16 @@ def test_refuses_norms_that_bound_nothing(max_norm):
         ops.embedding_lookup(table(), [1], max_norm=max_norm)
     with pytest.raises(TypeError, match=r"`max_norm` must be a number.*max_norm='2'"):
         ops.embedding_lookup(table(), [1], max_norm="2")
+
+
+def test_takes_ids_of_a_number_of_axes_that_is_not_known():
+    variable = table(None)
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.int64)])
+    def lookup(ids):
+        return ops.embedding_lookup(variable, ids)
+
+    for shape in [(), (2,), (2, 0), (1, 2, 1)]:
+        ids = tf.ones(shape, tf.int64)
+        np.testing.assert_array_equal(lookup(ids), ops.embedding_lookup(variable, ids))
+        assert lookup(ids).shape == (*shape, variable.output_dim)
