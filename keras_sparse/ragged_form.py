@@ -243,5 +243,5 @@ def unflatten(rows, inputs, end=None):
 
 
 def cast_rows(rows, dtype):
-    """Returns what a lookup gives, float32, as a layer's compute dtype, a string."""
-    return rows if dtype == "float32" else tf.cast(rows, dtype)
+    """Returns rows that a lookup gives as a layer's compute dtype, a string."""
+    return rows if rows.dtype == dtype else tf.cast(rows, dtype)

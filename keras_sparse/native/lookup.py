@@ -152,7 +152,7 @@ def _read(variables, ids, row_splits, weights, combiners, weighted, joined, dtyp
         weights=weights,
         anchors=[anchor.handle for anchor in anchors],
         num_outputs=1 if joined else len(variables),
-        out_type=dtype,
+        out_type=tf.as_dtype(dtype),  # a string takes TensorFlow longer
         combiners=combiners,
         output_dims=[variable.output_dim for variable in variables],
         gradient_rows=[gradient_rows(variable) for variable in variables],

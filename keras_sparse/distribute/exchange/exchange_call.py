@@ -54,7 +54,7 @@ class ExchangeCall:
                 reply_rows=request.reply_rows,
                 output_dims=output_dims,
                 num_outputs=1 if joined else len(output_dims),
-                out_type=dtype,
+                out_type=tf.as_dtype(dtype),  # a string takes TensorFlow longer
                 **self._uses(request),
             )
 
