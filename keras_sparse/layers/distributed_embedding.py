@@ -15,6 +15,7 @@ from keras_sparse.distribute.tables.whole_tables import set_whole_tables
 from keras_sparse.layers.data_parallel_inputs import DataParallelInputs
 from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
 from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
+from keras_sparse.layers.output_form import ids_of_shapes
 from keras_sparse.layers.output_form import OutputForm
 from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
 from keras_sparse.layers.table_templates import TableTemplates
@@ -22,6 +23,9 @@ from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.saving.keras_files.table_holder import TableHolder
+
+# Arguments that say where tables are.
+PLACES = ("strategy", "column_slice_threshold", "row_slice_threshold", "data_parallel_threshold")
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -204,6 +208,10 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
     def compute_output_spec(self, inputs, weights=None):
         return self._form().spec(self._samples.output_specs(self._in_order(inputs)))
 
+    def compute_output_shape(self, input_shape):
+        specs = self.compute_output_spec(ids_of_shapes(input_shape))
+        return keras.tree.map_structure(lambda spec: spec.shape, specs)
+
     def _form(self):
         return OutputForm(self.templates, self.output_mode)
 
@@ -281,18 +289,8 @@ class DistributedEmbedding(RefuseTensorFlowFormats, keras.layers.Layer):
         """Leaves it to the holders of the tables."""
 
     def get_config(self):
-        names = (
-            "strategy",
-            "column_slice_threshold",
-            "row_slice_threshold",
-            "data_parallel_threshold",
-            "dp_input",
-            "memory_budget",
-            "wire_dtype",
-            "num_slots",
-            "hotness",
-            "output_mode",
-        )
+        of_inputs = ("dp_input", "wire_dtype", "hotness", "output_mode")
+        names = (*PLACES, "memory_budget", "num_slots", *of_inputs)
         config = {name: getattr(self, name) for name in names}
         config["cost_model"] = None if self.cost_model is None else self.cost_model.get_config()
         return {**super().get_config(), **self.templates.get_config(), **config}

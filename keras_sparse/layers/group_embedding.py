@@ -4,12 +4,10 @@ from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
+from keras_sparse.layers.distributed_embedding import PLACES
 
 # Elements of a table that no table exceeds: all of them are copied to all ranks.
 _ANY_TABLE = 2**62
-
-# What says where tables are, of the arguments of `DistributedEmbedding`.
-_PLACES = ("strategy", "column_slice_threshold", "row_slice_threshold", "data_parallel_threshold")
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -65,13 +63,13 @@ class GroupEmbedding(DistributedEmbedding):
     def get_config(self):
         config = {**super().get_config(), "mode": self.mode}
         if self.mode == "localized":
-            for name in (*_PLACES, "dp_input"):
+            for name in (*PLACES, "dp_input"):
                 del config[name]
         return config
 
 
 def _check_localized(options):
-    given = [name for name in (*_PLACES, "dp_input") if name in options]
+    given = [name for name in (*PLACES, "dp_input") if name in options]
     if given:
         raise ValueError(
             f'`{given[0]}` must not be given with `mode="localized"`, where every rank has all '

@@ -37,3 +37,16 @@ class OutputForm:
         are_ragged = [bool(getattr(spec, "ragged", False)) for spec in specs]
         check_same_kind(are_ragged)
         return keras.KerasTensor(tuple(shape), specs[0].dtype, ragged=are_ragged[0])
+
+
+def ids_of_shapes(shapes):
+    """Returns `keras.KerasTensor`s of ids of these shapes.
+
+    Args:
+        shapes: Tuple of integers and `None`, or a list, tuple or dict of such.
+    """
+    if isinstance(shapes, dict):
+        return {name: ids_of_shapes(shape) for name, shape in shapes.items()}
+    if all(size is None or isinstance(size, int) for size in shapes):
+        return keras.KerasTensor(tuple(shapes), "int64")
+    return [ids_of_shapes(shape) for shape in shapes]
