@@ -42,7 +42,7 @@ def lookup(
             Defaults to `None` for all.
         joined: Boolean. Whether to write the rows of all variables side by side into one tensor,
             for which each must have as many. Defaults to `False`.
-        dtype: String. What rows, which are float32 in their tables and in sums of them, are
+        dtype: String or dtype. What rows, float32 in their tables and in sums of them, are
             rounded to when they are written: `"float32"`, `"float16"` or `"bfloat16"`. Defaults to
             `"float32"`.
 
@@ -68,7 +68,7 @@ def lookup(
     """
     refuse_strategies("looked up")
     check_tables(variables)
-    checks.one_of(dtype, ROW_DTYPES, "dtype")
+    dtype = checks.dtype(dtype, ROW_DTYPES, "dtype")
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})

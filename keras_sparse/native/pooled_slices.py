@@ -6,8 +6,9 @@ from keras_sparse.native.gradients import merge_gradients
 class PooledSlices(tf.IndexedSlices):
     """The gradient of a table whose rows were pooled, joined with those of others or rounded.
 
-    To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id. Those sums are made
-    when `values` or `indices` is first read. The sparse optimizers read the bags instead, which
+    To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id, or of float32
+    gradients of rows where these were rounded alone. Those are made when `values` or `indices` is
+    first read. The sparse optimizers read the bags instead, which
     spares a batch its largest tensor: the native update sums on the way.
 
     Args:
@@ -57,6 +58,9 @@ class PooledSlices(tf.IndexedSlices):
         return self._merged
 
     def _sums(self):
+        if self.combiner == "none" and self.columns is None:
+            # Rows that were rounded alone: by ops that have gradients of their own.
+            return tf.identity(self.ids), tf.cast(self.output_grads, tf.float32)
         ids, sums = merge_gradients(
             [self.ids],
             [self.output_grads],

@@ -161,9 +161,11 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 continue
             variables[i], grads[i] = row_gradient(variable, grads[i])
             given.append(i)
-        # Keras scales gradients one by one: a joined one would be scaled whole for each table.
-        is_joined = any(variables[i].columns is not None for i in given)
-        scales = is_joined and self.loss_scale_factor
+        # Keras scales gradients one by one: a joined one would be scaled whole for each table, and
+        # one of halves in halves, from which the scale is to keep it.
+        scales = self.loss_scale_factor and any(
+            variables[i].columns is not None or grads[i].dtype != tf.float32 for i in given
+        )
         if given and (self.clipnorm or self.global_clipnorm or self.clipvalue or scales):
             merged = merge([variables[i] for i in given], [grads[i] for i in given])
             for i, rows, values in zip(given, *merged, strict=True):

@@ -33,9 +33,9 @@ def step(optimizer, variables, lists, factors, dtype, is_cast, is_joined):
     return tf.cast(rows, tf.float32), grads[len(variables) :]
 
 
-def train(make_optimizer, lists, is_dynamic, in_function, *way):
-    """Returns outputs, gradients of weights and tables of some steps."""
-    factors = np.random.default_rng(4).normal(size=(BATCH, sum(DIMS)))
+def train(make_optimizer, lists, is_dynamic, in_function, scale, *way):
+    """Returns outputs, gradients of weights and tables of some steps; gradients are of `scale`."""
+    factors = scale * np.random.default_rng(4).normal(size=(BATCH, sum(DIMS)))
     variables, optimizer = tables(is_dynamic), make_optimizer()
     optimizer.build(variables)
     factors = tf.constant(factors, way[0])
@@ -45,33 +45,63 @@ def train(make_optimizer, lists, is_dynamic, in_function, *way):
     return steps, [checks.table_content(each) for each in variables]
 
 
-@pytest.mark.parametrize("is_clipped", [False, True])
+# The smallest normal float16 is 6e-5.
+@pytest.mark.parametrize(("is_clipped", "scale"), [(False, 1.0), (True, 1.0), (False, 1e-5)])
 @pytest.mark.parametrize("in_function", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("is_joined", [False, True])
 @pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, False), (True, True)])
 def test_trains_the_same_bits_as_casts_do(
-    pools, is_weighted, is_joined, dtype, in_function, is_clipped
+    pools, is_weighted, is_joined, dtype, in_function, is_clipped, scale
 ):
     clipping = {"global_clipnorm": 0.1} if is_clipped else {}
     make_optimizer = functools.partial(keras_sparse.optimizers.Adagrad, 0.1, **clipping)
-    case = (make_optimizer, inputs(pools, is_weighted), pools, in_function, dtype)
+    case = (make_optimizer, inputs(pools, is_weighted), pools, in_function, scale, dtype)
     ends = [train(*case, is_cast, is_joined) for is_cast in (True, False)]
     tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])
     assert ends[0][1] == ends[1][1]
 
 
+@pytest.mark.parametrize("combiner", [None, "sum"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_slices_are_sums_of_float32(dtype):
+def test_slices_are_float32(dtype, combiner):
     table = keras_sparse.EmbeddingVariable(9, 2, "ones")
-    ids = tf.constant([3, 3, 5], tf.int64)
+    ids, splits = tf.constant([3, 3, 5], tf.int64), tf.range(4, dtype=tf.int64)
+    pooling = {} if combiner is None else {"row_splits": [splits], "combiners": [combiner]}
     with tf.GradientTape() as tape:
-        (rows,) = ops.lookup([table], [ids], dtype=dtype)
+        (rows,) = ops.lookup([table], [ids], dtype=getattr(tf, dtype), **pooling)
         loss = tf.reduce_sum(rows * tf.constant([[1.0], [2.0**-9], [4.0]], dtype))
     slices = tape.gradient(loss, table)
     assert slices.dtype == tf.float32
-    np.testing.assert_array_equal(slices.indices, [3, 5])
-    np.testing.assert_array_equal(slices.values, [[1 + 2.0**-9] * 2, [4.0] * 2])
+    dense = np.zeros((9, 2))
+    dense[3], dense[5] = 1 + 2.0**-9, 4  # in halves the first would be 1
+    np.testing.assert_array_equal(tf.convert_to_tensor(slices), dense)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_alone_have_second_derivatives(dtype):
+    table = keras_sparse.EmbeddingVariable(9, 2, "ones")
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            (rows,) = ops.lookup([table], [tf.constant([3], tf.int64)], dtype=dtype)
+            loss = tf.reduce_sum(tf.cast(rows, tf.float32) ** 3)
+        penalty = tf.reduce_sum(inner.gradient(loss, table).values)
+    np.testing.assert_array_equal(outer.gradient(penalty, table).values, [[6, 6]])
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_loss_scale_keeps_small_gradients(dtype, is_joined):
+    """In float16 a gradient of 1e-8 is zero, and 1024 times as much is not."""
+    table = keras_sparse.EmbeddingVariable(9, 4, "zeros")
+    optimizer = keras_sparse.optimizers.SGD(1.0, loss_scale_factor=1024.0)
+    optimizer.build([table])
+    with tf.GradientTape() as tape:
+        rows = ops.lookup([table], [tf.constant([3], tf.int64)], joined=is_joined, dtype=dtype)
+        rows = tf.cast(rows if is_joined else rows[0], tf.float32)
+        loss = optimizer.scale_loss(tf.reduce_sum(rows) * 1e-8)
+    optimizer.apply(tape.gradient(loss, [table]), [table])
+    np.testing.assert_allclose(np.array(table)[3], -1e-8, rtol=0.01)
 
 
 def test_beyond_the_range_of_float16_rows_are_infinite():

@@ -82,8 +82,8 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
 }
 
 // Sum where gradients are not floats.
-void SumHalves(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns,
-               float scale, float* sum) {
+void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns,
+                float scale, float* sum) {
   const bool is_one = end - begin == 1 && uses.coefficients.empty();
   if (is_one) {
     ReadFloats(uses.type, uses.Grad(begin, columns.first_column), columns.num_columns, sum);
@@ -101,7 +101,7 @@ void SumHalves(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumn
 // sum = scale times the gradients of uses [begin, end), those columns of them.
 void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float scale,
          float* sum) {
-  if (uses.type != FloatType::kFloat32) return SumHalves(uses, begin, end, columns, scale, sum);
+  if (uses.type != FloatType::kFloat32) return SumDecoded(uses, begin, end, columns, scale, sum);
   if (end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
     const float* grad = uses.FloatGrad(begin, columns.first_column);
     for (int64_t c = 0; c < columns.num_columns; ++c) sum[c] = scale * grad[c];

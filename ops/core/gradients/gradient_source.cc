@@ -39,7 +39,7 @@ std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradien
 
 void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n,
                              float* sums) const {
-  if (!grads_.are_floats()) return ScatterHalves(names, numbers, n, sums);
+  if (!grads_.are_floats()) return ScatterDecoded(names, numbers, n, sums);
   // Not the members themselves, which might change with each sum for all that a compiler knows.
   const float* grads = grads_.FloatRow(0);
   const float* coefficients = coefficients_.get();
@@ -70,7 +70,7 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
   }
 }
 
-void GradientSource::SumHalves(const uint32_t* names, int64_t n, float* sum) const {
+void GradientSource::SumDecoded(const uint32_t* names, int64_t n, float* sum) const {
   int64_t i = 0;
   if (counts_once()) {
     ReadFloats(grads_.type, grads_.Row(names[i++]), dim_, sum);
@@ -82,8 +82,8 @@ void GradientSource::SumHalves(const uint32_t* names, int64_t n, float* sum) con
   }
 }
 
-void GradientSource::ScatterHalves(const uint32_t* names, const uint32_t* numbers, int64_t n,
-                                   float* sums) const {
+void GradientSource::ScatterDecoded(const uint32_t* names, const uint32_t* numbers, int64_t n,
+                                    float* sums) const {
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
     AddScaled(grads_.type, Coefficient(name), grads_.Row(Bag(name)), dim_,

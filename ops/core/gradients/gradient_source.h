@@ -45,7 +45,7 @@ class GradientSource {
   // sum = the gradients of these ids added in their order; there is at least one.
   //   names  (n)    sum  (dim)
   void Sum(const uint32_t* names, int64_t n, float* sum) const {
-    if (!grads_.are_floats()) return SumHalves(names, n, sum);
+    if (!grads_.are_floats()) return SumDecoded(names, n, sum);
     std::array<const float*, kBlockRows> rows;
     std::array<float, kBlockRows> weights;
     const float* so_far = nullptr;
@@ -84,8 +84,8 @@ class GradientSource {
   float Coefficient(uint32_t name) const { return counts_once() ? 1.0f : coefficients_[name]; }
 
   // Sum and Scatter where gradients are not floats.
-  void SumHalves(const uint32_t* names, int64_t n, float* sum) const;
-  void ScatterHalves(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
+  void SumDecoded(const uint32_t* names, int64_t n, float* sum) const;
+  void ScatterDecoded(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
 
   // Fills in what belongs to the ids of bags [first_bag, last_bag).
   void FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag);

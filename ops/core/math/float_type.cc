@@ -59,9 +59,10 @@ struct Float16 {
     const uint32_t sign = uint32_t{half & 0x8000u} << 16;
     const uint32_t magnitude = half & 0x7fff;
     if (magnitude >= 0x7c00) return FloatOf(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-    // As if its exponent were that of a float, and then times the difference: exact, also for what
-    // has no leading 1.
-    return FloatOf(sign | BitsOf(FloatOf(magnitude << 13) * 0x1p112f));
+    // What has no leading 1 is a multiple of 2^-24. No step on the way is below the normal floats:
+    // where TensorFlow calls, the processor takes such for zeros.
+    if (magnitude < 0x400) return FloatOf(sign | BitsOf(static_cast<float>(magnitude) * 0x1p-24f));
+    return FloatOf(sign | ((magnitude << 13) + ((127 - 15) << 23)));
   }
 
   static int64_t EncodeSome(const float* floats, int64_t n, char* halves) {
@@ -70,6 +71,11 @@ struct Float16 {
     for (; i + 8 <= n; i += 8) {
       const __m128i eight = _mm256_cvtps_ph(_mm256_loadu_ps(floats + i), _MM_FROUND_TO_NEAREST_INT);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + 2 * i), eight);
+    }
+    if (i + 4 <= n) {
+      const __m128i four = _mm_cvtps_ph(_mm_loadu_ps(floats + i), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(halves + 2 * i), four);
+      i += 4;
     }
 #endif
     return i;
@@ -80,6 +86,11 @@ struct Float16 {
     for (; i + 8 <= n; i += 8) {
       const auto* eight = reinterpret_cast<const __m128i*>(halves + 2 * i);
       _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(eight)));
+    }
+    if (i + 4 <= n) {
+      const auto* four = reinterpret_cast<const __m128i*>(halves + 2 * i);
+      _mm_storeu_ps(floats + i, _mm_cvtph_ps(_mm_loadl_epi64(four)));
+      i += 4;
     }
 #endif
     return i;

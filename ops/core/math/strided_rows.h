@@ -32,6 +32,7 @@ struct StridedRows {
 
   // From column `column` on, counted from where these rows begin.
   StridedRows From(int64_t column) const {
+    if (data == nullptr) return *this;  // a tensor of no rows
     return {static_cast<Byte*>(data) + column * FloatBytes(type), stride, type};
   }
   Data* Row(int64_t i) const { return static_cast<Byte*>(data) + i * stride * FloatBytes(type); }

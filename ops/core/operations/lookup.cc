@@ -127,6 +127,7 @@ bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState&
   RowReader reader(state, fetched, request.ids, first, last);
   // First each id's product of row and output gradient. The forward pass has counted these ids.
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
+    if (bags.row_splits[bag] == bags.row_splits[bag + 1]) continue;
     const float* output_grad = output_grads.Row(bag);
     for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
       request.weight_grads[at] = Dot(*reader.Next(1), output_grad, dim);
