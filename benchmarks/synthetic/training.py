@@ -1,0 +1,105 @@
+"""A synthetic model under training: one compiled step a batch."""
+
+import keras
+import tensorflow as tf
+
+import keras_sparse
+from benchmarks import workloads
+from benchmarks.synthetic.batches import draw_batch
+from benchmarks.synthetic.tables import TABLES
+from keras_sparse import distribute
+from keras_sparse.distribute.ranks.runtime import horovod
+
+# As the original has them: by the name of the rule the arguments of its Keras class.
+RULES = {
+    "sgd": ("SGD", {"learning_rate": 0.03}, 0),
+    "adagrad": ("Adagrad", {"learning_rate": 0.001, "initial_accumulator_value": 0.1}, 1),
+    "adam": ("Adam", {"learning_rate": 0.001}, 2),
+}
+
+
+def num_slots_of(rule):
+    return RULES[rule][2]
+
+
+def make_optimizer(api, rule):
+    name, arguments, _ = RULES[rule]
+    if api == "keras":
+        return getattr(keras.optimizers, name)(**arguments)
+    return distribute.DistributedOptimizer(getattr(keras_sparse.optimizers, name)(**arguments))
+
+
+class DensePart:
+    """Averages of columns in place of an interaction, then dense layers. Binary cross-entropy."""
+
+    def __init__(self, model):
+        keras.utils.set_random_seed(workloads.SEED)  # the same on all ranks
+        self._stride = model.stride
+        layers = [keras.layers.Dense(units, "relu") for units in model.units]
+        self._layers = keras.Sequential([*layers, keras.layers.Dense(1)])
+        self._layers.build((None, model.dense_width))
+        self.variables = self._layers.trainable_variables
+
+    def loss(self, rows, numerical, labels):
+        if self._stride:
+            rows = tf.nn.avg_pool1d(rows[:, :, None], self._stride, self._stride, "SAME")[:, :, 0]
+        logits = self._layers(tf.concat([rows, numerical], axis=1))
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+
+
+class Training:
+    """A model with its tables, and the batches of this rank, which come in turn.
+
+    Args:
+        api: `"ours"` or `"keras"`.
+        model: `SyntheticModel`.
+        options: Those of the command.
+    """
+
+    def __init__(self, api, model, options):
+        self._api = api
+        self._model = model
+        self.tables = TABLES[api](model, options, num_slots_of(options.optimizer))
+        self._dense = DensePart(model)
+        self._variables = [*self.tables.variables, *self._dense.variables]
+        self._optimizer = make_optimizer(api, options.optimizer)
+        self._optimizer.build(self._variables)
+        samples = options.batch_size // distribute.size()
+        here = slice(distribute.rank() * samples, (distribute.rank() + 1) * samples)
+        whole = self.tables.whole_inputs
+        inputs = model.inputs if whole is None else [model.inputs[i] for i in whole]
+        of_input = samples if whole is None else options.batch_size
+        self._shapes = [(of_input, hotness) for _, hotness in inputs]
+        self._batches = []
+        for number in range(options.num_data_batches):
+            batch = draw_batch(model, number, options.batch_size, options.alpha, here, whole)
+            self._batches.append([tf.constant(each) for each in batch])
+        self._compiled = tf.function(self._train, autograph=False)
+
+    def step(self, i):
+        """Trains on a batch. Returns the loss of this rank's samples before that."""
+        return float(self._compiled(*self._batch(i)))
+
+    def loss(self, i):
+        """Returns the loss of this rank's samples of a batch, and changes nothing."""
+        return float(self._loss_of(*self._batch(i)))
+
+    def _batch(self, i):
+        return self._batches[i % len(self._batches)]
+
+    def _loss_of(self, ids, numerical, labels):
+        parts = tf.split(ids, [samples * hotness for samples, hotness in self._shapes])
+        inputs = [tf.reshape(*each) for each in zip(parts, self._shapes, strict=True)]
+        return self._dense.loss(self.tables.lookup(inputs), numerical, labels)
+
+    def _train(self, *batch):
+        with self._make_tape() as tape:
+            loss = self._loss_of(*batch)
+        values = [variable.value for variable in self._variables]
+        self._optimizer.apply(tape.gradient(loss, values), self._variables)
+        return loss
+
+    def _make_tape(self):
+        if self._api == "keras" and distribute.size() > 1:
+            return horovod().DistributedGradientTape(tf.GradientTape())
+        return tf.GradientTape()
