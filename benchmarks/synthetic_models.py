@@ -10,7 +10,8 @@ are the most used ones. A step is that of the whole model in one `tf.function`: 
 tables, dense layers, gradients, update. `--scale` makes tables shorter. With `--storage` of two
 tiers the large tables take any key and keep most rows on a disk. `--dry_run` makes no tables and
 predicts, for several numbers of ranks, steps and memory: of the tables alone, dense layers are not
-in it. `--api ours keras` lets both take turns in one process.
+in it. `--api ours keras dense` lets these take turns in one process: our tables, those of Keras,
+and none, where rows are given and only their gradient is made.
 
 Every row has its place before the clock starts (`--make_rows all`), as where rows were trained
 before. Ranks print once, and their batch is that of all ranks together.
@@ -37,7 +38,7 @@ def parser():
     add("--batch_size", type=int, default=65_536, help="samples of all ranks (65536)")
     add("--optimizer", default="adagrad", choices=("sgd", "adagrad", "adam"))
     add("--alpha", type=float, default=1.05, help="of the power law; 0: all ids alike (1.05)")
-    add("--api", nargs="+", default=["ours"], choices=("ours", "keras"))
+    add("--api", nargs="+", default=["ours"], choices=("ours", "keras", "dense"))
     add("--storage", default="DRAM", choices=("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB"))
     add("--storage_path", help="a folder on the disk for rows")
     add("--first_tier", default="4GiB", help="memory for rows of a rank, with a disk (4GiB)")

@@ -79,11 +79,10 @@ def measure(model, options):
     for api in options.api:
         on_first_rank(f"{model.name}, {api}: making {len(model.tables)} tables and their batches")
         trainings[api] = training = Training(api, model, options)
-        if api == "ours":
-            if distribute.rank() == 0:
-                print(f"{training.tables.layer.plan}\n", flush=True)
-            if options.make_rows == "all":
-                training.tables.make_rows()
+        if api == "ours" and distribute.rank() == 0:
+            print(f"{training.tables.layer.plan}\n", flush=True)
+        if options.make_rows == "all":
+            training.tables.make_rows()
     timed = time_steps(trainings, options)
     everyone = gather_objects((timed, resident_bytes(), resident_bytes("VmHWM")), "synthetic.timed")
     return {
@@ -99,7 +98,8 @@ def measure(model, options):
             "peak_bytes": [each[2] for each in everyone],
         },
         "apis": {
-            api: summary([each[0][api] for each in everyone], model, options) for api in options.api
+            api: summary(api, [each[0][api] for each in everyone], model, options)
+            for api in options.api
         },
         "gpu_ms": model.gpu_ms,
     }
@@ -148,11 +148,11 @@ def time_steps(trainings, options):
     return timed
 
 
-def summary(of_ranks, model, options):
+def summary(api, of_ranks, model, options):
     """What a way took. Of a step on ranks the slowest counts, as the others wait for it."""
     times = [max(each) for each in zip(*(timed.times for timed in of_ranks), strict=True)]
     seconds = statistics.median(times) / 1e3
-    gathered = options.batch_size * sum(model.gathered_bytes().values())
+    gathered = options.batch_size * sum(model.gathered_bytes().values()) if api != "dense" else 0
     losses = [statistics.mean(each) for each in zip(*(t.losses for t in of_ranks), strict=True)]
     return {
         "iteration_ms": seconds * 1e3,

@@ -3,7 +3,11 @@
 from benchmarks.synthetic.models import GPU_SOURCE
 from keras_sparse.amounts import bytes_text
 
-NAMES = {"ours": "keras_sparse", "keras": "keras.layers.Embedding"}
+NAMES = {
+    "ours": "keras_sparse",
+    "keras": "keras.layers.Embedding",
+    "dense": "dense part alone, rows given",
+}
 HEAD = (
     "",
     "ms a step",
@@ -35,16 +39,17 @@ def title(facts):
 
 
 def cells(api, found, gather):
-    share = found["gathered_rate"] / gather["rate"] if gather else None
+    gathered = found["gathered_rate"]
+    share = gathered / gather["rate"] if gather and gathered else None
     disk = max(found["table_disk_bytes"])
     return [
         NAMES[api],
         f"{found['iteration_ms']:.4g}",
         f"{found['fastest_ms']:.4g}",
         f"{found['samples_per_second']:,.0f}",
-        f"{found['gathered_rate']:.3g}",
+        f"{gathered:.3g}" if gathered else "",
         "" if share is None else f"{share:.0%}",
-        bytes_text(max(found["table_memory_bytes"])),
+        bytes_text(max(found["table_memory_bytes"])) if gathered else "",
         bytes_text(disk) if disk else "",
     ]
 

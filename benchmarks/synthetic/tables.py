@@ -1,4 +1,4 @@
-"""The tables of a synthetic model: ours, and those of Keras."""
+"""The tables of a synthetic model: ours, those of Keras, or none."""
 
 import math
 import time
@@ -30,7 +30,14 @@ class OurTables:
         model: `SyntheticModel`.
         options: Those of the command.
         num_slots: Integer, of the optimizer.
+
+    Attributes:
+        variables: What an optimizer trains.
+        watched: Tensors whose gradient is made and dropped.
+        whole_inputs: Of `draw_batch`.
     """
+
+    watched: tuple = ()
 
     def __init__(self, model, options, num_slots):
         self._model = model
@@ -121,6 +128,8 @@ def is_tiered(table, model, options):
 
 def needed_bytes(api, model, options, num_slots):
     """Returns about what a rank needs of memory for its tables."""
+    if api == "dense":
+        return 0
     copies = 4 * (1 + num_slots)
     largest = max(table.rows * table.width for table in model.tables)
     if api == "keras":  # whose gradients are as large as a table
@@ -155,6 +164,7 @@ class KerasTables:
     """A `keras.layers.Embedding` a table, all of them on every rank."""
 
     whole_inputs = None
+    watched: tuple = ()
 
     def __init__(self, model, options, num_slots):
         self._model = model
@@ -188,4 +198,25 @@ class KerasTables:
         return self._bytes, 0
 
 
-TABLES = {"ours": OurTables, "keras": KerasTables}
+class GivenRows:
+    """No tables: the rows of all inputs are there, and their gradient is made."""
+
+    whole_inputs: tuple = ()
+    variables: tuple = ()
+
+    def __init__(self, model, options, num_slots):
+        samples = options.batch_size // keras_sparse.distribute.size()
+        shape = (samples, model.concat_width)
+        self.watched = [0.05 * tf.random.stateless_uniform(shape, (1, 2), -1, 1)]
+
+    def lookup(self, inputs):
+        return self.watched[0]
+
+    def make_rows(self):
+        """There are none."""
+
+    def bytes(self):
+        return 0, 0
+
+
+TABLES = {"ours": OurTables, "keras": KerasTables, "dense": GivenRows}

@@ -51,7 +51,7 @@ class Training:
     """A model with its tables, and the batches of this rank, which come in turn.
 
     Args:
-        api: `"ours"` or `"keras"`.
+        api: Which of `TABLES`.
         model: `SyntheticModel`.
         options: Those of the command.
     """
@@ -78,7 +78,7 @@ class Training:
 
     def step(self, i):
         """Trains on a batch. Returns the loss of this rank's samples before that."""
-        return float(self._compiled(*self._batch(i)))
+        return float(self._compiled(*self._batch(i))[0])
 
     def loss(self, i):
         """Returns the loss of this rank's samples of a batch, and changes nothing."""
@@ -88,16 +88,21 @@ class Training:
         return self._batches[i % len(self._batches)]
 
     def _loss_of(self, ids, numerical, labels):
-        parts = tf.split(ids, [samples * hotness for samples, hotness in self._shapes])
-        inputs = [tf.reshape(*each) for each in zip(parts, self._shapes, strict=True)]
+        inputs, first = [], 0
+        for samples, hotness in self._shapes:
+            last = first + samples * hotness
+            inputs.append(tf.reshape(ids[first:last], (samples, hotness)))
+            first = last
         return self._dense.loss(self.tables.lookup(inputs), numerical, labels)
 
     def _train(self, *batch):
         with self._make_tape() as tape:
+            tape.watch(self.tables.watched)
             loss = self._loss_of(*batch)
         values = [variable.value for variable in self._variables]
-        self._optimizer.apply(tape.gradient(loss, values), self._variables)
-        return loss
+        grads, of_watched = tape.gradient(loss, (values, self.tables.watched))
+        self._optimizer.apply(grads, self._variables)
+        return loss, of_watched  # what is not returned a function leaves out
 
     def _make_tape(self):
         if self._api == "keras" and distribute.size() > 1:

@@ -50,7 +50,7 @@ def test_a_synthetic_model_has_the_losses_of_whole_keras_tables(dp_input):
 
 
 def test_all_ranks_get_what_was_measured():
-    facts = measure(MODEL, options_of("--api", "ours", "keras"))
+    facts = measure(MODEL, options_of("--api", "ours", "keras", "dense"))
     assert facts["num_ranks"] == len(facts["memory"]["peak_bytes"]) == distribute.size()
     of_ranks = gather_objects(facts["apis"]["ours"]["times_ms"], "test.times")
     assert all(times == of_ranks[0] for times in of_ranks)
