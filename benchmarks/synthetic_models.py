@@ -14,7 +14,8 @@ in it. `--api ours keras dense` lets these take turns in one process: our tables
 and none, where rows are given and only their gradient is made.
 
 Every row has its place before the clock starts (`--make_rows all`), as where rows were trained
-before. Ranks print once, and their batch is that of all ranks together.
+before. The rows of batches that come in turn are soon in memory: where a disk is to be timed, take
+`--num_data_batches 0`. Ranks print once, and their batch is that of all ranks together.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def parser():
     add("--memory_budget", help="of a rank, for --dry_run, such as 80GB")
     add("--num_steps", type=int, default=100)
     add("--warm_steps", type=int, default=5, help="before the clock starts (5)")
-    add("--num_data_batches", type=int, default=10, help="that come in turn (10)")
+    add("--num_data_batches", type=int, default=10, help="in turn; 0: none twice (10)")
     add("--bandwidth", action=yes_no, default=True, help="measure what memory gives")
     add("--threads", type=int, default=os.cpu_count(), help="of a rank")
     add("--json", type=pathlib.Path, help="also write all of it to this file")
@@ -68,8 +69,9 @@ def check(options):
     from keras_sparse.amounts import parse_bytes
     from keras_sparse.distribute.planner.placement import STRATEGIES
 
-    for name in ("batch_size", "num_steps", "warm_steps", "num_data_batches", "threads"):
+    for name in ("batch_size", "num_steps", "warm_steps", "threads"):
         checks.positive(getattr(options, name), name)
+    checks.not_negative(options.num_data_batches, "num_data_batches")
     if not 0 < options.scale <= 1:
         raise ValueError(
             "`--scale` must be above 0 and at most 1: the part of the rows of each table. "

@@ -40,7 +40,7 @@ def check_room(model, options):
     """Raises on all ranks where a rank's machine has no room for the tables."""
     num_slots = num_slots_of(options.optimizer)
     needed = sum(needed_bytes(api, model, options, num_slots) for api in options.api)
-    needed += batch_bytes(model, options)
+    needed += len(options.api) * batch_bytes(model, options)
     missing = missing_memory(needed * distribute.local_size())
     if missing is None and options.make_rows == "all":
         missing = missing_disk(disk_bytes(model, options, num_slots), options.storage_path)
@@ -54,10 +54,10 @@ def check_room(model, options):
 
 
 def batch_bytes(model, options):
-    """What a rank's batches take, and the outputs of tables, their gradients and a copy."""
+    """What a way has of batches, and the outputs of tables, their gradients and a copy."""
     samples = options.batch_size // distribute.size()
     of_sample = 8 * model.ids_per_sample + 4 * (model.num_numerical + 1)
-    return samples * (options.num_data_batches * of_sample + 3 * 4 * model.concat_width)
+    return samples * (max(1, options.num_data_batches) * of_sample + 3 * 4 * model.concat_width)
 
 
 def missing_disk(num_bytes, folder):
@@ -131,13 +131,14 @@ def time_steps(trainings, options):
     for api, training in trainings.items():
         on_first_rank(f"{api}: {options.warm_steps} steps before the clock starts")
         for i in range(options.warm_steps):
-            timed[api].losses.append(training.step(i))
+            timed[api].losses.append(training.step(training.batch(i)))
     said = time.monotonic()
     for first in range(0, options.num_steps, TURN):
         for api, training in trainings.items():
             for i in range(first, min(first + TURN, options.num_steps)):
+                batch = training.batch(options.warm_steps + i)
                 start = time.perf_counter()
-                timed[api].losses.append(training.step(options.warm_steps + i))
+                timed[api].losses.append(training.step(batch))
                 timed[api].times.append((time.perf_counter() - start) * 1e3)
                 if time.monotonic() - said > SECONDS_BETWEEN:
                     said = time.monotonic()

@@ -78,7 +78,8 @@ class OurTables:
         for number, (i, variable) in enumerate(parts, 1):
             keys = keys_of(self._model.tables[i], variable)
             chunk = max(1, CHUNK_BYTES // (4 * variable.record_floats))
-            for first in range(0, len(keys), chunk):
+            # From the last one on: those used the most then stay in the first tier.
+            for first in reversed(range(0, len(keys), chunk)):
                 some = tf.range(*range_of(keys[first : first + chunk]), dtype=tf.int64)
                 rows = keras_sparse.ops.lookup([variable], [some])[0]
                 import_rows([variable], [some], [rows])

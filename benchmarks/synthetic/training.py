@@ -70,22 +70,24 @@ class Training:
         inputs = model.inputs if whole is None else [model.inputs[i] for i in whole]
         of_input = samples if whole is None else options.batch_size
         self._shapes = [(of_input, hotness) for _, hotness in inputs]
-        self._batches = []
-        for number in range(options.num_data_batches):
-            batch = draw_batch(model, number, options.batch_size, options.alpha, here, whole)
-            self._batches.append([tf.constant(each) for each in batch])
+        self._drawn = (options.batch_size, options.alpha, here, whole)
+        self._batches = [self._draw(i) for i in range(options.num_data_batches)]
         self._compiled = tf.function(self._train, autograph=False)
 
-    def step(self, i):
+    def batch(self, i):
+        """Returns this rank's part of batch `i`, which is a new one where none come in turn."""
+        return self._batches[i % len(self._batches)] if self._batches else self._draw(i)
+
+    def step(self, batch):
         """Trains on a batch. Returns the loss of this rank's samples before that."""
-        return float(self._compiled(*self._batch(i))[0])
+        return float(self._compiled(*batch)[0])
 
-    def loss(self, i):
+    def loss(self, batch):
         """Returns the loss of this rank's samples of a batch, and changes nothing."""
-        return float(self._loss_of(*self._batch(i)))
+        return float(self._loss_of(*batch))
 
-    def _batch(self, i):
-        return self._batches[i % len(self._batches)]
+    def _draw(self, i):
+        return [tf.constant(each) for each in draw_batch(self._model, i, *self._drawn)]
 
     def _loss_of(self, ids, numerical, labels):
         inputs, first = [], 0

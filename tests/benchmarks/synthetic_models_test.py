@@ -43,6 +43,10 @@ def thinned(name):
     return dataclasses.replace(model, groups=tuple(groups), units=(8, 4))
 
 
+def losses_of(training, num_steps):
+    return [training.step(training.batch(i)) for i in range(num_steps)]
+
+
 def test_all_models_are_those_of_the_source():
     assert TOTALS.keys() == MODELS.keys()
 
@@ -99,11 +103,21 @@ def test_both_ways_have_the_same_loss_of_the_same_rows(name):
     for table, rows in zip(stock.tables.variables, ours.tables.layer.get_weights(), strict=True):
         table.assign(rows)
     ours.tables.make_rows()
-    assert ours.loss(0) == stock.loss(0)
+    assert ours.loss(ours.batch(0)) == stock.loss(stock.batch(0))
     if name == "tiny":
-        losses = [[training.step(i) for i in range(4)] for training in (ours, stock)]
+        losses = [losses_of(training, 4) for training in (ours, stock)]
         np.testing.assert_allclose(*losses, rtol=1e-4)
         assert len(set(losses[0])) == 4
+
+
+def test_batches_come_in_turn_or_once():
+    ids = {}
+    for given in (2, 0):
+        options = options_of("--num_data_batches", str(given))
+        training = Training("ours", thinned("criteo"), options)
+        ids[given] = [training.batch(i)[0].numpy() for i in range(3)]
+    np.testing.assert_array_equal(ids[2], [*ids[0][:2], ids[0][0]])
+    assert np.any(ids[0][2] != ids[0][0])
 
 
 def test_a_disk_changes_no_loss(tmp_path):
@@ -112,7 +126,7 @@ def test_a_disk_changes_no_loss(tmp_path):
     memory, disk = (Training("ours", model, options_of(*each)) for each in ((), tiers))
     disk.tables.make_rows()
     assert disk.tables.bytes()[1] > 0
-    assert [memory.step(i) for i in range(3)] == [disk.step(i) for i in range(3)]
+    assert losses_of(memory, 3) == losses_of(disk, 3)
 
 
 def test_all_ways_stand_side_by_side(tmp_path):

@@ -45,7 +45,7 @@ def test_a_synthetic_model_has_the_losses_of_whole_keras_tables(dp_input):
     for table, of_table in zip(stock.tables.variables, rows, strict=True):
         table.assign(of_table)
     ours.tables.make_rows()
-    losses = [[training.step(i) for i in range(3)] for training in (ours, stock)]
+    losses = [[training.step(training.batch(i)) for i in range(3)] for training in (ours, stock)]
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
