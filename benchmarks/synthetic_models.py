@@ -53,12 +53,12 @@ def parser():
     add("--network_bandwidth", type=float, default=2.5e9, help="the same (2.5e9)")
     add("--dry_run", action="store_true", help="plan alone")
     add("--ranks", type=int, nargs="+", help=f"of --dry_run {RANKS}")
-    add("--memory_budget", help="of a rank, for --dry_run, such as 80GB")
+    add("--memory_budget", help="of rows and slots of a rank, such as 80GB")
     add("--num_steps", type=int, default=100)
     add("--warm_steps", type=int, default=5, help="before the clock starts (5)")
     add("--num_data_batches", type=int, default=10, help="in turn; 0: none twice (10)")
     add("--bandwidth", action=yes_no, default=True, help="measure what memory gives")
-    add("--threads", type=int, default=os.cpu_count(), help="of a rank")
+    add("--threads", type=int, default=os.cpu_count(), help="of a rank (all cores)")
     add("--json", type=pathlib.Path, help="also write all of it to this file")
     return made
 

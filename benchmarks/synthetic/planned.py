@@ -44,7 +44,7 @@ def planned(model, options):
     for num_ranks in options.ranks:
         lines.append("| " + " | ".join(cells(num_ranks, plans, model)) + " |")
     lines += [f"\n{num_ranks} ranks: {reason}" for num_ranks, reason in without.items()]
-    if len(plans) == 1:
+    if len(options.ranks) == 1:
         lines += ["", *(str(each) for each in plans.values())]
     facts = {
         "model": model.name,

@@ -54,6 +54,7 @@ class OurTables:
             ],
             strategy=options.strategy,
             column_slice_threshold=options.column_slice_threshold,
+            memory_budget=options.memory_budget,
             dp_input=options.dp_input,
             input_table_map=[table for table, _ in model.inputs],
             num_slots=num_slots,
