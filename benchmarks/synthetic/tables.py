@@ -19,7 +19,7 @@ SECONDS_BETWEEN = 5.0
 # A table that is a smaller part of the model than this stays in memory whole.
 SMALL_PART = 1 / 1000
 ENTRY_BYTES = 12  # beside a row and its slots in a file
-INDEX_BYTES = 24  # of memory for a row on a disk
+INDEX_BYTES = 36  # of memory for a row on a disk: its index, and what waits to be written
 LEAST_TIER = 64 << 20
 
 
