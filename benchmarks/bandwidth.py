@@ -33,8 +33,8 @@ def best_rate(function, num_bytes):
     return num_bytes / statistics.median(times) / 1e9
 
 
-def measure_rates():
-    """GB/s by (what, row bytes, huge pages)."""
+def measure_rates(widths=(128, 256)):
+    """GB/s by (what, row bytes, huge pages); rows are of as many bytes as `widths` says."""
     library = floor.shared_library()
     generator = np.random.default_rng(0)
     rates = {}
@@ -42,7 +42,7 @@ def measure_rates():
         memory = ctypes.c_void_p(library.FloorMap(ctypes.c_int64(BYTES), int(huge)))
         in_order = lambda: library.FloorReadInOrder(memory, ctypes.c_int64(BYTES))  # noqa: B023, E731
         rates["in order", None, huge] = best_rate(in_order, BYTES)
-        for row_bytes in (128, 256):
+        for row_bytes in widths:
             rows = generator.integers(0, BYTES // row_bytes, 1 << 20)
             pointer = rows.ctypes.data_as(ctypes.c_void_p)
             size = (ctypes.c_int64(row_bytes // 4), pointer, ctypes.c_int64(len(rows)))

@@ -1,0 +1,214 @@
+"""The synthetic models of NVIDIA Merlin distributed-embeddings 1.0: what their tables and dense
+parts are.
+
+Bags are summed, rows are float32. A group with two numbers as its hotness is of tables that two
+inputs share, one with an id a sample and one with many.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+
+FLOAT_BYTES = 4
+GPU_SOURCE = "the original authors', with Adagrad on A100 GPUs of 80 GB"
+
+
+@dataclasses.dataclass(frozen=True)
+class TableGroup:
+    """Tables that are alike.
+
+    Attributes:
+        count: How many there are.
+        rows, width: Of each.
+        hotness: Ids a sample of each input of a table.
+    """
+
+    count: int
+    rows: int
+    width: int
+    hotness: tuple = (1,)
+
+
+@dataclasses.dataclass(frozen=True)
+class SyntheticModel:
+    """A model.
+
+    Attributes:
+        name: Which of `MODELS`.
+        groups: `TableGroup`s.
+        stride: Rows of a sample, side by side, are averaged over so many columns: in place of an
+            interaction. `None` where they are not.
+        num_numerical: Numbers of a sample that are no ids.
+        units: Of the hidden layers; one unit follows.
+        gpu_ms: Milliseconds of a step by the number of GPUs, batches of 65,536: `GPU_SOURCE`.
+    """
+
+    name: str
+    groups: tuple
+    stride: int | None
+    num_numerical: int
+    units: tuple
+    gpu_ms: dict
+
+    @functools.cached_property
+    def tables(self):
+        """A `TableGroup` of one for each table."""
+        return [
+            dataclasses.replace(group, count=1) for group in self.groups for _ in range(group.count)
+        ]
+
+    @functools.cached_property
+    def inputs(self):
+        """For each input the place of its table and its hotness."""
+        return [(i, hot) for i, table in enumerate(self.tables) for hot in table.hotness]
+
+    @property
+    def num_elements(self):
+        """Floats of all tables."""
+        return sum(group.count * group.rows * group.width for group in self.groups)
+
+    @property
+    def ids_per_sample(self):
+        return sum(hotness for _, hotness in self.inputs)
+
+    @property
+    def concat_width(self):
+        return sum(self.tables[table].width for table, _ in self.inputs)
+
+    @property
+    def dense_width(self):
+        """Columns that the first hidden layer reads."""
+        return math.ceil(self.concat_width / (self.stride or 1)) + self.num_numerical
+
+    @property
+    def dense_params(self):
+        widths = [self.dense_width, *self.units, 1]
+        return sum((below + 1) * above for below, above in itertools.pairwise(widths))
+
+    def gathered_bytes(self):
+        """Bytes of rows that a sample looks up, by the width of the rows."""
+        found = {}
+        for table, hotness in self.inputs:
+            width = self.tables[table].width
+            found[width] = found.get(width, 0) + hotness * width * FLOAT_BYTES
+        return found
+
+    def scaled(self, scale):
+        """The model with that part of the rows of each table, at least one."""
+        groups = [
+            dataclasses.replace(group, rows=math.ceil(group.rows * scale)) for group in self.groups
+        ]
+        return dataclasses.replace(self, groups=tuple(groups))
+
+    def specs(self, num_slots):
+        """A `TableSpec` a table, for plans."""
+        from keras_sparse.distribute import TableSpec
+
+        return [
+            TableSpec(f"table_{i}", each.rows, each.width, "sum", each.hotness, num_slots)
+            for i, each in enumerate(self.tables)
+        ]
+
+
+_MODELS = [
+    SyntheticModel(
+        "tiny",
+        (
+            TableGroup(1, 10_000, 8, (1, 10)),
+            TableGroup(1, 1_000_000, 16, (1, 10)),
+            TableGroup(1, 25_000_000, 16, (1, 10)),
+            TableGroup(1, 25_000_000, 16),
+            TableGroup(16, 10, 8),
+            TableGroup(10, 1_000, 8),
+            TableGroup(4, 10_000, 8),
+            TableGroup(2, 100_000, 16),
+            TableGroup(19, 1_000_000, 16),
+        ),
+        stride=None,
+        num_numerical=10,
+        units=(256, 128),
+        gpu_ms={1: 17.6, 8: 3.6, 16: 3.2},
+    ),
+    SyntheticModel(
+        "small",
+        (
+            TableGroup(5, 10_000, 16, (1, 30)),
+            TableGroup(3, 4_000_000, 32, (1, 30)),
+            TableGroup(1, 50_000_000, 32, (1, 30)),
+            TableGroup(1, 50_000_000, 32),
+            TableGroup(30, 10, 16),
+            TableGroup(30, 1_000, 16),
+            TableGroup(5, 10_000, 16),
+            TableGroup(5, 100_000, 32),
+            TableGroup(27, 4_000_000, 32),
+        ),
+        stride=None,
+        num_numerical=10,
+        units=(512, 256, 128),
+        gpu_ms={1: 57.8, 8: 14.0, 16: 11.6, 32: 7.4},
+    ),
+    SyntheticModel(
+        "medium",
+        (
+            TableGroup(20, 100_000, 64, (1, 50)),
+            TableGroup(5, 10_000_000, 64, (1, 50)),
+            TableGroup(1, 100_000_000, 128, (1, 50)),
+            TableGroup(1, 100_000_000, 128),
+            TableGroup(80, 10, 32),
+            TableGroup(60, 1_000, 32),
+            TableGroup(80, 100_000, 64),
+            TableGroup(24, 200_000, 64),
+            TableGroup(40, 10_000_000, 64),
+        ),
+        stride=7,
+        num_numerical=25,
+        units=(1024, 512, 256, 128),
+        gpu_ms={8: 64.4, 16: 44.9, 32: 31.1, 128: 17.2},
+    ),
+    SyntheticModel(
+        "large",
+        (
+            TableGroup(40, 100_000, 64, (1, 100)),
+            TableGroup(16, 15_000_000, 64, (1, 100)),
+            TableGroup(1, 200_000_000, 128, (1, 100)),
+            TableGroup(1, 200_000_000, 128),
+            TableGroup(100, 10, 32),
+            TableGroup(100, 10_000, 32),
+            TableGroup(160, 100_000, 64),
+            TableGroup(50, 500_000, 64),
+            TableGroup(144, 15_000_000, 64),
+        ),
+        stride=8,
+        num_numerical=100,
+        units=(2048, 1024, 512, 256),
+        gpu_ms={32: 65.0, 128: 33.4},
+    ),
+    SyntheticModel(
+        "jumbo",
+        (
+            TableGroup(50, 100_000, 128, (1, 200)),
+            TableGroup(24, 20_000_000, 128, (1, 200)),
+            TableGroup(1, 400_000_000, 256, (1, 200)),
+            TableGroup(1, 400_000_000, 256),
+            TableGroup(100, 10, 32),
+            TableGroup(200, 10_000, 64),
+            TableGroup(350, 100_000, 128),
+            TableGroup(80, 1_000_000, 128),
+            TableGroup(216, 20_000_000, 128),
+        ),
+        stride=20,
+        num_numerical=200,
+        units=(2048, 1024, 512, 256),
+        gpu_ms={128: 102.3},
+    ),
+    SyntheticModel(
+        "criteo",
+        (TableGroup(26, 100_000, 128),),
+        stride=None,
+        num_numerical=13,
+        units=(512, 256, 128),
+        gpu_ms={},
+    ),
+]
+MODELS = {model.name: model for model in _MODELS}

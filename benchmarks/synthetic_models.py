@@ -1,0 +1,140 @@
+"""How long is a training step of the synthetic models of NVIDIA Merlin distributed-embeddings?
+
+    python -m benchmarks.synthetic_models --model tiny --batch_size 65536 --optimizer adagrad
+    horovodrun -np 2 python -m benchmarks.synthetic_models --model tiny --scale 0.1
+    python -m benchmarks.synthetic_models --model jumbo --dry_run
+
+The models are those of `benchmarks/synthetic/models.py`, from 4 GiB of tables (tiny) to 3 TiB
+(jumbo); options are named as the original's. Ids follow its power law: the first rows of a table
+are the most used ones. A step is that of the whole model in one `tf.function`: lookup of all
+tables, dense layers, gradients, update. `--scale` makes tables shorter. With `--storage` of two
+tiers the large tables take any key and keep most rows on a disk. `--dry_run` makes no tables and
+predicts, for several numbers of ranks, steps and memory: of the tables alone, dense layers are not
+in it. `--api ours keras dense` lets these take turns in one process: our tables, those of Keras,
+and none, where rows are given and only their gradient is made.
+
+Every row has its place before the clock starts (`--make_rows all`), as where rows were trained
+before. The rows of batches that come in turn are soon in memory: where a disk is to be timed, take
+`--num_data_batches 0`. Ranks print once, and their batch is that of all ranks together.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+
+from benchmarks.synthetic.models import MODELS
+from benchmarks.timing import environment_of
+
+TITLE = "Synthetic models of distributed-embeddings, a training step"
+RANKS = (8, 16, 32, 64, 128)
+
+
+def parser():
+    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = made.add_argument
+    yes_no = argparse.BooleanOptionalAction
+    add("--model", default="tiny", choices=MODELS)
+    add("--scale", type=float, default=1.0, help="rows of the tables, x this; up to 1")
+    add("--batch_size", type=int, default=65_536, help="samples of all ranks (65536)")
+    add("--optimizer", default="adagrad", choices=("sgd", "adagrad", "adam"))
+    add("--alpha", type=float, default=1.05, help="of the power law; 0: all ids alike (1.05)")
+    add("--api", nargs="+", default=["ours"], choices=("ours", "keras", "dense"))
+    add("--storage", default="DRAM", choices=("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB"))
+    add("--storage_path", help="a folder on the disk for rows")
+    add("--first_tier", default="4GiB", help="memory for rows of a rank, with a disk (4GiB)")
+    add(
+        "--make_rows", default="all", choices=("all", "batch"), help="before the clock, or of steps"
+    )
+    add("--dp_input", action=yes_no, default=True, help="ranks pass their samples of all inputs")
+    add("--strategy", help="of the plan; auto, or memory_balanced with --no-dp_input")
+    add("--column_slice_threshold", type=int, help="elements of a table")
+    add("--memory_bandwidth", type=float, default=2e10, help="bytes/s of a rank, for plans (2e10)")
+    add("--network_bandwidth", type=float, default=2.5e9, help="the same (2.5e9)")
+    add("--dry_run", action="store_true", help="plan alone")
+    add("--ranks", type=int, nargs="+", help=f"of --dry_run {RANKS}")
+    add("--memory_budget", help="of rows and slots of a rank, such as 80GB")
+    add("--num_steps", type=int, default=100)
+    add("--warm_steps", type=int, default=5, help="before the clock starts (5)")
+    add("--num_data_batches", type=int, default=10, help="in turn; 0: none twice (10)")
+    add("--bandwidth", action=yes_no, default=True, help="measure what memory gives")
+    add("--threads", type=int, default=os.cpu_count(), help="of a rank (all cores)")
+    add("--json", type=pathlib.Path, help="also write all of it to this file")
+    return made
+
+
+def check(options):
+    """Fills in what depends on other options. Raises where they do not fit together."""
+    from keras_sparse import checks
+    from keras_sparse.amounts import parse_bytes
+    from keras_sparse.distribute.planner.placement import STRATEGIES
+
+    for name in ("batch_size", "num_steps", "warm_steps", "threads"):
+        checks.positive(getattr(options, name), name)
+    checks.not_negative(options.num_data_batches, "num_data_batches")
+    if not 0 < options.scale <= 1:
+        raise ValueError(
+            "`--scale` must be above 0 and at most 1: the part of the rows of each table. "
+            f"Received: scale={options.scale}"
+        )
+    if not options.alpha >= 0:
+        raise ValueError(
+            "`--alpha` must not be below 0; take 0 for ids that are all as frequent. Received: "
+            f"alpha={options.alpha}"
+        )
+    if options.strategy is None:
+        options.strategy = "auto" if options.dp_input else "memory_balanced"
+    checks.one_of(options.strategy, STRATEGIES, "strategy")
+    options.first_tier = parse_bytes(options.first_tier, "first_tier")
+    if options.ranks is not None and not options.dry_run:
+        raise ValueError(
+            "`--ranks` must come with --dry_run; to train on ranks start them by `horovodrun -np`. "
+            f"Received: ranks={options.ranks}"
+        )
+    options.ranks = list(options.ranks or RANKS)
+    if options.storage != "DRAM" and (options.dry_run or "keras" in options.api):
+        raise ValueError(
+            "`--storage` must be DRAM with --dry_run and with --api keras, whose tables are in "
+            f"memory: leave it out. Received: storage='{options.storage}'"
+        )
+
+
+def check_ranks(options, num_ranks):
+    if options.batch_size % num_ranks:
+        raise ValueError(
+            "`--batch_size` must be a multiple of the number of ranks: take "
+            f"{options.batch_size // num_ranks * num_ranks or num_ranks}. Received: "
+            f"batch_size={options.batch_size} on {num_ranks} ranks"
+        )
+
+
+def main(arguments=None):
+    options = parser().parse_args(arguments)
+    os.environ.update(environment_of(options.threads))
+    check(options)
+    model = MODELS[options.model].scaled(options.scale)
+    if options.dry_run:
+        from benchmarks.synthetic.planned import planned
+
+        for num_ranks in options.ranks:
+            check_ranks(options, num_ranks)
+        facts, text = planned(model, options)
+    else:
+        from benchmarks.synthetic.measure import measure
+        from benchmarks.synthetic.report import report
+        from keras_sparse import distribute
+
+        distribute.init()
+        check_ranks(options, distribute.size())
+        facts = measure(model, options)
+        text = report(facts)
+        if distribute.rank() > 0:
+            return text
+    print(f"{TITLE}\n\n{text}\n", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(facts))
+    return text
+
+
+if __name__ == "__main__":
+    main()
