@@ -102,38 +102,38 @@ def _of_parts(parts):
         if entry.parts
     )
     return {
-        "name": whole.table,
+        **_of_table(whole.table, table),
         "input_dim": whole.input_dim,
         "output_dim": whole.output_dim,
         "records": sum(file.num_rows for file in files),
         "are_all_rows": is_complete,
         "erased": sum(file.erased[0] for file in files if isinstance(file, RowsFile)),
-        "optimizer": table.rule,
-        "slots": list(table.slot_names),
         "floats_a_row": sum(
             each.table.record_floats for each in parts if each.part.shard == whole.shard
         ),
         "files_of_ssd_tier": sum(not isinstance(file, RowsFile) for file in files),
-        "has_filter": table.filter is not None,
         "parts": len(parts),
     }
 
 
 def _of_headers(headers):
     return [
-        {
-            "name": name,
-            "input_dim": header.input_dim,
-            "output_dim": header.output_dim,
-            "records": header.num_rows,
-            "are_all_rows": True,
-            "optimizer": header.rule,
-            "slots": list(header.slot_names),
-            "floats_a_row": header.record_floats,
-            "has_filter": header.filter is not None,
-        }
+        {**_of_table(name, header), "records": header.num_rows, "are_all_rows": True}
         for name, header in headers
     ]
+
+
+def _of_table(name, saved):
+    """What a `TableEntry` and a `TableHeader` both say."""
+    return {
+        "name": name,
+        "input_dim": saved.input_dim,
+        "output_dim": saved.output_dim,
+        "optimizer": saved.rule,
+        "slots": list(saved.slot_names),
+        "floats_a_row": saved.record_floats,
+        "has_filter": saved.filter is not None,
+    }
 
 
 def _lines(found):

@@ -8,8 +8,8 @@ class PooledSlices(tf.IndexedSlices):
 
     To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id, or of float32
     gradients of rows where these were rounded alone. Those are made when `values` or `indices` is
-    first read. The sparse optimizers read the bags instead, which
-    spares a batch its largest tensor: the native update sums on the way.
+    first read. The sparse optimizers read the bags instead, which spares a batch its largest
+    tensor: the native update sums on the way.
 
     Args:
         ids: int64 tensor of shape `(num_ids,)`.

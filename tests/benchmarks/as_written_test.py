@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 
 import keras_sparse
-from benchmarks import workloads
 from benchmarks.peers import as_written_tensorflow
 from benchmarks.peers import floor
-
-
-def make_workload():
-    generator = np.random.default_rng(3)
-    ids = [list(batch) for batch in generator.integers(0, 40, (workloads.NUM_BATCHES, 3, 16))]
-    facts = {"name": "test", "num_tables": 3, "input_dim": 40, "output_dim": 4}
-    facts |= {"dynamic": False, "hotness": 1, "combiner": None, "row_splits": None}
-    return workloads.Workload(ids=ids, batch_size=16, **facts)
+from small_workload import make_workload
 
 
 @pytest.fixture
@@ -29,7 +21,7 @@ def equal_tables(monkeypatch):
 
 @pytest.mark.parametrize("column", ["forward", "sgd", "adagrad"])
 def test_ours_gives_what_plain_loops_give(column, equal_tables):
-    workload = make_workload()
+    workload = make_workload(output_dim=4)
     plain = floor.Floor(workload, column, huge=False, are_joined=True)
     ways = [as_written_tensorflow.build_ours, as_written_tensorflow.build_ours_as_list]
     steps = [build(workload, column) for build in ways]
@@ -43,6 +35,6 @@ def test_ours_gives_what_plain_loops_give(column, equal_tables):
 
 
 def test_peers_give_a_row_a_sample():
-    workload = make_workload()
+    workload = make_workload(output_dim=4)
     for build in (as_written_tensorflow.build_tensorflow, as_written_tensorflow.build_keras):
         assert build(workload, "adagrad")(0).shape == (16, 12)

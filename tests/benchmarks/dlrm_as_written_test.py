@@ -5,9 +5,9 @@ import pytest
 import keras_sparse
 from benchmarks import dlrm_as_written
 from benchmarks import timing
-from benchmarks import workloads
 from benchmarks.peers import dlrm_as_written_tensorflow
 from benchmarks.peers import dlrm_tensorflow
+from small_workload import make_workload
 
 BUILDS = [
     dlrm_as_written_tensorflow.build_ours,
@@ -16,14 +16,6 @@ BUILDS = [
     dlrm_tensorflow.build_ours_grouped,
     dlrm_tensorflow.build_keras,
 ]
-
-
-def make_workload():
-    generator = np.random.default_rng(3)
-    ids = [list(batch) for batch in generator.integers(0, 40, (workloads.NUM_BATCHES, 3, 16))]
-    facts = {"name": "test", "num_tables": 3, "input_dim": 40, "output_dim": 32}
-    facts |= {"dynamic": False, "hotness": 1, "combiner": None, "row_splits": None}
-    return workloads.Workload(ids=ids, batch_size=16, **facts)
 
 
 @pytest.fixture
@@ -39,7 +31,7 @@ def equal_tables(monkeypatch):
 
 def losses(build):
     keras.utils.set_random_seed(1)
-    step = build(make_workload(), "adagrad")
+    step = build(make_workload(output_dim=32), "adagrad")
     return [float(step(i % 2)) for i in range(6)]
 
 

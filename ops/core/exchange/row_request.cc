@@ -49,7 +49,7 @@ int64_t RowRequest::Shard::num_words() const {
 RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
                        FloatType wire_type)
     : layout_(layout),
-      bytes_per_float_(wire_type == FloatType::kFloat32 ? 8 : 4),
+      bytes_per_float_(2 * FloatBytes(wire_type)),
       requests_(inputs),
       tables_(layout.tables.size()),
       inputs_(inputs.size()) {

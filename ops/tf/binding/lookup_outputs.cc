@@ -26,10 +26,7 @@ absl::Status ReadOutputForm(tf::OpKernelConstruction* ctx, size_t num_inputs, Ou
   return absl::OkStatus();
 }
 
-absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& form,
-                      OutputRows* rows) {
-  *rows = {nullptr, 0, form.type};
-  if (!form.are_joined) return absl::OkStatus();
+absl::Status CheckNumRows(const std::vector<RowsShape>& shapes) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].num_rows != shapes[0].num_rows) {
       return InvalidInput(absl::StrCat(
@@ -37,8 +34,16 @@ absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& fo
           "batch, or leave out `output_mode`. Received: ",
           shapes[0].num_rows, " of input 0, ", shapes[i].num_rows, " of input ", i));
     }
-    rows->stride += shapes[i].dim;
   }
+  return absl::OkStatus();
+}
+
+absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& form,
+                      OutputRows* rows) {
+  *rows = {nullptr, 0, form.type};
+  if (!form.are_joined) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(CheckNumRows(shapes));
+  for (const RowsShape& shape : shapes) rows->stride += shape.dim;
   return absl::OkStatus();
 }
 

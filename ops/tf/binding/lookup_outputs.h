@@ -19,8 +19,11 @@ struct OutputForm {
 };
 absl::Status ReadOutputForm(tf::OpKernelConstruction* ctx, size_t num_inputs, OutputForm* form);
 
+// InvalidArgument unless inputs have as many rows each, so that they can be joined.
+absl::Status CheckNumRows(const std::vector<RowsShape>& shapes);
+
 // Gives the rows of an op's inputs the stride and type of its outputs, which are still to be made.
-// InvalidArgument unless inputs have as many rows each where they are joined.
+// Of joined ones CheckNumRows.
 absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& form,
                       OutputRows* rows);
 // Makes the outputs. ResourceExhausted where there is no memory left.

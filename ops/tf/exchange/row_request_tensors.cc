@@ -8,26 +8,17 @@
 
 namespace keras_sparse {
 
-namespace {
-
-absl::Status CheckNumRows(const std::vector<RequestInput>& inputs) {
-  std::vector<RowsShape> shapes;
-  for (const RequestInput& input : inputs) shapes.push_back({input.bags.num_bags, 1});
-  OutputRows plan;
-  return PlanRows(shapes, {true, FloatType::kFloat32}, &plan);
-}
-
-}  // namespace
-
 absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_t>& tables,
                                const std::vector<Combiner>& combiners, bool are_joined,
                                std::vector<RequestInput>* inputs) {
   BagInputs bags;
   TF_RETURN_IF_ERROR(bags.Read(ctx, combiners));
+  std::vector<RowsShape> shapes;
   for (size_t i = 0; i < combiners.size(); ++i) {
     inputs->push_back({tables[i], bags.ids(static_cast<int>(i)), bags.bags(i)});
+    if (are_joined) shapes.push_back({bags.bags(i).num_bags, -1});
   }
-  return are_joined ? CheckNumRows(*inputs) : absl::OkStatus();
+  return CheckNumRows(shapes);
 }
 
 Status RowRequestTensors::Make(const ExchangeLayout& layout,
