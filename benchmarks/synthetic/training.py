@@ -102,9 +102,10 @@ class Training:
             tape.watch(self.tables.watched)
             loss = self._loss_of(*batch)
         values = [variable.value for variable in self._variables]
-        grads, of_watched = tape.gradient(loss, (values, self.tables.watched))
-        self._optimizer.apply(grads, self._variables)
-        return loss, of_watched  # what is not returned a function leaves out
+        # In one list, as Horovod's tape takes them.
+        grads = tape.gradient(loss, [*values, *self.tables.watched])
+        self._optimizer.apply(grads[: len(values)], self._variables)
+        return loss, grads[len(values) :]  # what is not returned a function leaves out
 
     def _make_tape(self):
         if self._api == "keras" and distribute.size() > 1:
