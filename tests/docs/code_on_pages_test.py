@@ -40,7 +40,8 @@ RUN_ELSEWHERE = {
     "horovodrun --gloo -np 2 python train.py": "tests/docs/ranks_on_pages_test.py",
     "make ": "CI",
     "pip install": "CI",
-    "python -m keras_sparse.install_horovod": "tests/tools",
+    "python -m keras_sparse install-horovod": "tests/commands",
+    "python -m keras_sparse --help": "tests/commands",
     "python -m benchmarks": "tests/benchmarks",
     "python examples/": "tests/examples",
     "python train.py": "its block on the page",
@@ -100,11 +101,11 @@ def run_commands(text):
     """Runs those of keras_sparse and returns what they have printed."""
     printed = io.StringIO()
     for line in text.replace("\\\n", "").splitlines():
-        if line.startswith(OURS):
-            with contextlib.redirect_stdout(printed):
-                assert main(shlex.split(line.removeprefix(OURS), comments=True)) == 0
-        else:
-            assert line.startswith(tuple(RUN_ELSEWHERE)), line
+        if line.startswith(tuple(RUN_ELSEWHERE)):
+            continue
+        assert line.startswith(OURS), line
+        with contextlib.redirect_stdout(printed):
+            assert main(shlex.split(line.removeprefix(OURS), comments=True)) == 0
     return printed.getvalue().replace(str(pathlib.Path.cwd()), "/home/me")
 
 
