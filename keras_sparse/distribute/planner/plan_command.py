@@ -5,6 +5,8 @@ import pathlib
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.planner.placement import STRATEGIES
+from keras_sparse.distribute.planner.scaling import scaling_of
+from keras_sparse.distribute.planner.scaling import scaling_text
 from keras_sparse.distribute.planner.table_file import read_tables
 from keras_sparse.plotting import check_picture
 from keras_sparse.plotting import save_picture
@@ -44,7 +46,13 @@ def add_to(commands):
     )
     parser.set_defaults(run=run)
     parser.add_argument("--tables", required=True, type=_path, help="the JSON file")
-    parser.add_argument("--ranks", required=True, type=int, help="how many there are")
+    parser.add_argument(
+        "--ranks",
+        required=True,
+        type=int,
+        nargs="+",
+        help="how many there are; several numbers show how the step scales",
+    )
     parser.add_argument("--strategy", default="basic", choices=STRATEGIES, help="who gets what")
     for name, text in _THRESHOLDS.items():
         parser.add_argument(f"--{name}-threshold", type=int, metavar="ELEMENTS", help=text)
@@ -68,11 +76,49 @@ def run(options):
     Args:
         options: `argparse.Namespace` of the options of the command.
     """
+    if len(options.ranks) > 1:
+        _run_scaling(options)
+        return
     if options.picture:
         check_picture(options.picture)  # what is missing is said before the work, not after it
-    plan = plan_placement(
+    plan = _plan(options, options.ranks[0])
+    lines = [_to_json(plan) if options.json else str(plan)]
+    if options.picture:
+        save_picture(plan.plot, options.picture, (8, 4))
+        lines.append(f"Picture: {options.picture}")
+    if options.save:
+        options.save.write_text(plan.to_json() + "\n")
+        lines.append(f"Plan: {options.save}")
+    print("\n".join(lines[:1] if options.json else lines))
+
+
+def _run_scaling(options):
+    if options.picture or options.save:
+        raise ValueError(
+            "`--picture` and `--save` take one plan. Give one number of ranks. Received: --ranks "
+            + " ".join(map(str, options.ranks))
+        )
+    plans, without = [], {}
+    for num_ranks in sorted(set(options.ranks)):
+        try:
+            plans.append(_plan(options, num_ranks))
+        except ValueError as error:
+            if num_ranks == max(options.ranks):
+                raise
+            without[num_ranks] = str(error)
+    found = scaling_of(plans)
+    if options.json:
+        print(json.dumps({"plans": found, "without": without}, indent=1))
+        return
+    print(scaling_text(found))
+    for num_ranks, reason in without.items():
+        print(f"\nNo plan for {num_ranks} ranks: {reason}")
+
+
+def _plan(options, num_ranks):
+    return plan_placement(
         read_tables(options.tables, options.num_slots),
-        options.ranks,
+        num_ranks,
         options.strategy,
         column_slice_threshold=options.column_slice_threshold,
         row_slice_threshold=options.row_slice_threshold,
@@ -85,14 +131,6 @@ def run(options):
             options.table_seconds,
         ),
     )
-    lines = [_to_json(plan) if options.json else str(plan)]
-    if options.picture:
-        save_picture(plan.plot, options.picture, (8, 4))
-        lines.append(f"Picture: {options.picture}")
-    if options.save:
-        options.save.write_text(plan.to_json() + "\n")
-        lines.append(f"Plan: {options.save}")
-    print("\n".join(lines[:1] if options.json else lines))
 
 
 def _path(text):
