@@ -31,7 +31,8 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test builds lint tidy format build-sanitized test-cpp test-sanitize \
-    test-python test-changed test-ranks test-hosts test-wheel notebooks docs bench stress fuzz clean FORCE
+    test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
+    clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -218,10 +219,17 @@ test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python
 test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
 	$(BIN)/pytest $(HOSTS_TESTS)
 
-test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
-	rm -rf $(BUILD)/wheel
+# For any Linux that is not older than this one: libraries of stores are in it. TensorFlow has its own.
+wheel: $(STAMPS)/native $(STAMPS)/wheel  ## Build a wheel for other machines, into dist/.
+	rm -rf $(BUILD)/wheel dist
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(BUILD)/wheel .
+	PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --exclude libtensorflow_framework.so.2 \
+	  --wheel-dir dist $(BUILD)/wheel/*.whl > $(BUILD)/wheel/repair.log 2>&1 || { cat $(BUILD)/wheel/repair.log; exit 1; }
+	@ls dist
+
+test-wheel: wheel  ## Build the wheels and import them without the checkout.
 	$(BIN)/python tools/check_wheel.py $(BUILD)/wheel
+	$(BIN)/python tools/check_wheel.py dist
 
 notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples/.
 	$(BIN)/pytest -n $(JOBS) --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)

@@ -92,7 +92,7 @@ def collect(names, batch_size, scale, num_turns):
 
 
 def _lines(found):
-    cells = [("ms, medians", "", *_PEERS.values(), "times")]
+    cells = [("ms, medians", "", "keras_sparse", "Keras", "times")]
     for result in found["results"]:
         title = result["title"]
         for kind, name in _KINDS.items():
@@ -102,7 +102,7 @@ def _lines(found):
             title = ""
     machine = found["machine"]
     return [
-        f"Batches of {found['batch_size']:,} samples, Adagrad.",
+        f"Batches of {found['batch_size']:,} samples, Adagrad, beside keras.layers.Embedding.",
         "",
         *aligned(cells, "llrrr"),
         "",

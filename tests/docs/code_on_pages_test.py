@@ -63,7 +63,8 @@ def run(page):
             run_code(page, "\n" * text.count("\n", 0, block.start("text")) + content, names)
         if kind == "text" and printed and not text[end : block.start()].strip():
             assert content == printed
-        printed, end = run_commands(content) if kind == "bash" else "", block.end()
+        is_session = kind == "bash" and not is_file
+        printed, end = run_commands(content) if is_session else "", block.end()
     return names
 
 
@@ -93,6 +94,8 @@ def values_said(line):
 
 
 def is_said(value, said):
+    if isinstance(value, list):
+        return value == said
     if np.asarray(said).dtype.kind == "f":
         return np.shape(value) == np.shape(said) and np.allclose(value, said, 1e-3, 1e-3)
     return np.array_equal(value, said)

@@ -65,7 +65,8 @@ struct Float16 {
     return FloatOf(sign | ((magnitude << 13) + ((127 - 15) << 23)));
   }
 
-  static int64_t EncodeSome(const float* floats, int64_t n, char* halves) {
+  static int64_t EncodeSome([[maybe_unused]] const float* floats, [[maybe_unused]] int64_t n,
+                            [[maybe_unused]] char* halves) {
     int64_t i = 0;
 #ifdef __F16C__
     for (; i + 8 <= n; i += 8) {
@@ -80,7 +81,8 @@ struct Float16 {
 #endif
     return i;
   }
-  static int64_t DecodeSome(const char* halves, int64_t n, float* floats) {
+  static int64_t DecodeSome([[maybe_unused]] const char* halves, [[maybe_unused]] int64_t n,
+                            [[maybe_unused]] float* floats) {
     int64_t i = 0;
 #ifdef __F16C__
     for (; i + 8 <= n; i += 8) {
