@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
+from keras_sparse.callbacks.table_charts import all_counters
 from keras_sparse.callbacks.table_charts import description_of
 from keras_sparse.callbacks.table_charts import numbers_at_rest
 from keras_sparse.callbacks.table_charts import part
@@ -18,19 +19,18 @@ class TierStats(keras.callbacks.Callback):
     """Writes what is in the tiers of a model's tables, and what they do, to TensorBoard.
 
     Of each table there are a few charts, and of them those that have something to show: what is
-    constant from the beginning of training is left out. For each tier, as `<variable path>/<tier>/`
-    and a name:
+    constant from the beginning of training is left out. They are `<variable path>/<chart>`, and
+    each begins with the name of its tier (`DRAM`, `SSDHASH`, ...):
 
-    - `rows` and `bytes` in it;
-    - `hit_rate`: of the ids that it was asked for, the part that it had;
-    - `hits_per_step`;
-    - `read_bytes_per_second` and `write_bytes_per_second`, of a lower tier.
+    - `DRAM_rows` and `DRAM_bytes`, which are in it;
+    - `DRAM_hit_rate`: of the ids that it was asked for, the part that it had;
+    - `DRAM_hits_per_step`;
+    - `SSDHASH_read_bytes_per_second` and `SSDHASH_write_bytes_per_second`, of a lower tier.
 
-    Beside them are `<variable path>/waited_seconds_per_step`, which steps stood still for lower
-    tiers, and of lookups that `keras_sparse.data.prefetch_lookups` has staged
-    `<variable path>/prefetch/used_rate`, `waited_seconds_per_step` and `hidden_seconds_per_step`.
-    Rates are those since the last writing, evaluation in between included. The axis is training
-    steps.
+    Beside them are `waited_seconds_per_step`, which steps stood still for lower tiers, and of
+    lookups that `keras_sparse.data.prefetch_lookups` has staged `prefetch_used_rate`,
+    `prefetch_waited_seconds_per_step` and `prefetch_hidden_seconds_per_step`. Rates are those since
+    the last writing, evaluation in between included. The axis is training steps.
 
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
@@ -43,9 +43,9 @@ class TierStats(keras.callbacks.Callback):
         verbose: 0 or 1. Whether to print, at the end of training, a line for each table with lower
             tiers, their rows and their hit rates in it, and one for each table whose lookups were
             staged. Defaults to 0.
-        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` too, as
+        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` as well, as
             `<variable path>/<name>`, `<variable path>/<tier>/<name>` and
-            `<variable path>/prefetch/<name>`, and all charts, constant or not. Defaults to `False`.
+            `<variable path>/prefetch/<name>`, constant or not. Defaults to `False`.
 
     Example:
     >>> import tempfile
@@ -119,21 +119,23 @@ class TierStats(keras.callbacks.Callback):
             return
         with self._writer.as_default(step=self._written):
             for table in self._tables():
-                for name, number in self._numbers(table.path, table.stats()).items():
-                    if number is not None and (self.counters or self._shows(table, name, number)):
-                        _write_scalar(f"{table.path}/{name}", number, description_of(name))
+                self._write_table(table)
         self._writer.flush()
 
-    def _numbers(self, path, stats):
-        """Returns what there is to write of a table since the last writing."""
-        step, seconds, before = self._before[path]
-        self._before[path] = now = self._written, time.monotonic(), stats
-        charts = table_charts(before, stats, now[0] - step, now[1] - seconds)
-        return {**_flat(stats), **charts} if self.counters else charts
+    def _write_table(self, table):
+        step, seconds, before = self._before[table.path]
+        self._before[table.path] = now = self._written, time.monotonic(), table.stats()
+        charts = table_charts(before, now[2], now[0] - step, now[1] - seconds)
+        for name, number in charts.items():
+            if self._shows(table, name, number):
+                _write_scalar(f"{table.path}/{name}", number, description_of(name))
+        if self.counters:
+            for name, number in all_counters(before, now[2]).items():
+                _write_scalar(f"{table.path}/{name}", number)
 
     def _shows(self, table, name, number):
         """Whether a chart has been, or is now, another than that of a table at rest."""
-        if number != self._at_rest[table.path][name]:
+        if number is not None and number != self._at_rest[table.path][name]:
             self._shown.add((table.path, name))
         return (table.path, name) in self._shown
 
@@ -165,17 +167,10 @@ def _print_prefetched(table, before, after):
     )
 
 
-def _flat(stats):
-    """The numbers of `stats` by their paths."""
-    tiers, prefetch = stats["tiers"], stats["prefetch"]
-    numbers = {name: number for name, number in stats.items() if not isinstance(number, dict)}
-    for folder, counts in {**tiers, "prefetch": prefetch}.items():
-        numbers |= {f"{folder}/{name}": number for name, number in counts.items()}
-    return numbers
-
-
-def _write_scalar(tag, number, description):
+def _write_scalar(tag, number, description=""):
     """Writes a number as `tf.summary.scalar` does, which is TensorBoard's and need not be here."""
+    if number is None:
+        return
     metadata = tf.compat.v1.SummaryMetadata(summary_description=description)
     metadata.plugin_data.plugin_name = "scalars"
     tf.summary.write(tag, tf.constant(number, tf.float32), metadata=metadata)

@@ -84,19 +84,19 @@ def test_charts_are_few_and_their_rates_add_up_to_the_counts(tmp_path):
     of_ssd = {*of_a_tier, "read_bytes_per_second", "write_bytes_per_second"}
     assert values.keys() == {
         "waited_seconds_per_step",
-        *(f"DRAM/{name}" for name in of_a_tier),
-        *(f"SSDHASH/{name}" for name in of_ssd),
+        *(f"DRAM_{name}" for name in of_a_tier),
+        *(f"SSDHASH_{name}" for name in of_ssd),
     }
     stats = model.get_layer("items").stats()
     for tier, counts in stats["tiers"].items():
-        per_step = values[f"{tier}/hits_per_step"]
+        per_step = values[f"{tier}_hits_per_step"]
         assert sum(5 * rate for rate in per_step.values()) == pytest.approx(counts["hits"])
-        assert values[f"{tier}/rows"][20] == counts["rows"]
+        assert values[f"{tier}_rows"][20] == counts["rows"]
     waited = values["waited_seconds_per_step"].values()
     assert sum(5 * rate for rate in waited) == pytest.approx(stats["waited_seconds"])
     # Of the four writings some second had at least as many bytes as the mean one.
     mean = stats["tiers"]["SSDHASH"]["read_bytes"] / seconds
-    assert max(values["SSDHASH/read_bytes_per_second"].values()) >= mean > 0
+    assert max(values["SSDHASH_read_bytes_per_second"].values()) >= mean > 0
 
 
 def test_what_is_constant_has_no_chart_until_it_moves(tmp_path):
@@ -106,15 +106,15 @@ def test_what_is_constant_has_no_chart_until_it_moves(tmp_path):
     model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
     fit(model, TierStats(tmp_path / "static"))
     values = written(tmp_path / "static")
-    assert values["items/embeddings/DRAM/hits_per_step"] == {10: 256, 20: 256}
+    assert values["items/embeddings/DRAM_hits_per_step"] == {10: 256, 20: 256}
     # The bytes are those of slots as well, which came with the first step.
-    assert values.keys() == {f"items/embeddings/DRAM/{name}" for name in ("bytes", "hits_per_step")}
+    assert values.keys() == {f"items/embeddings/DRAM_{name}" for name in ("bytes", "hits_per_step")}
     model, callback = make_model(), TierStats(tmp_path / "dynamic")
     fit(model, callback, epochs=1)
     fit(model, callback, epochs=1)  # all rows are there, and the charts go on
     values = written(tmp_path / "dynamic")
-    assert values["items/embeddings/DRAM/hit_rate"].keys() == {10, 20}
-    assert values["items/embeddings/DRAM/hit_rate"][20] == 1
+    assert values["items/embeddings/DRAM_hit_rate"].keys() == {10, 20}
+    assert values["items/embeddings/DRAM_hit_rate"][20] == 1
     assert "items/embeddings/waited_seconds_per_step" not in values
 
 
@@ -126,7 +126,7 @@ def test_charts_say_in_tensorboard_what_they_show(tmp_path):
         for event in tf.compat.v1.train.summary_iterator(str(path))
         for value in event.summary.value
     }
-    assert said["items/embeddings/DRAM/rows"] == "Rows in this tier."
+    assert said["items/embeddings/DRAM_rows"] == "Rows in this tier."
 
 
 def test_prints_what_tiers_have_and_had_of_each_training(tmp_path, capsys):
@@ -178,7 +178,7 @@ def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypa
     stats = layer.stats()["prefetch"]
     for name, number in stats.items():
         assert of_prefetch[f"{prefix}{name}"][20] == pytest.approx(number)
-    used = of_prefetch[f"{prefix}used_rate"]
+    used = values["items/embeddings/prefetch_used_rate"]
     assert 10 * (used[10] + used[20]) == pytest.approx(stats["used"], rel=1e-5)
     assert of_prefetch[f"{prefix}staged"] == {10: 10, 20: 20}
     assert 0 < of_prefetch[f"{prefix}used"][10] < stats["used"]
@@ -194,14 +194,14 @@ def test_writes_every_so_many_steps(tmp_path):
     model = make_model()
     fit(model, callback, epochs=1)
     fit(model, callback, epochs=1)  # goes on where it was
-    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [4, 8, 12, 16, 20]
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [4, 8, 12, 16, 20]
 
 
 def test_writes_when_the_steps_of_one_execution_are_done(tmp_path):
     model = make_model()
     model.compile(model.optimizer, loss="mse", steps_per_execution=5)
     fit(model, TierStats(tmp_path / "logs", update_freq=4), epochs=1)
-    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [5, 10]
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [5, 10]
 
 
 def test_a_hit_rate_is_of_its_own_time(tmp_path):
@@ -213,7 +213,7 @@ def test_a_hit_rate_is_of_its_own_time(tmp_path):
     rates = [
         value
         for path in sorted((tmp_path / "logs").glob("*.tiers*"), key=os.path.getmtime)
-        for value in written_in(path).get("items/embeddings/DRAM/hit_rate", {}).values()
+        for value in written_in(path).get("items/embeddings/DRAM_hit_rate", {}).values()
     ]
     assert len(rates) == 2
     # All rows are there by then, and what was asked before the fit does not count.
