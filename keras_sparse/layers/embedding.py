@@ -9,6 +9,7 @@ from keras_sparse.layers.group_scope_stack import innermost_scope
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.row_dtype import row_dtype
+from keras_sparse.layers.table_layer import TableLayer
 from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import cast_rows
@@ -37,7 +38,7 @@ _KERAS_OPTIONS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class Embedding(keras.layers.Layer):
+class Embedding(TableLayer):
     """Looks up a row for each id, and pools the rows of a sample if asked to.
 
     Stands in for `keras.layers.Embedding` where the table is large or its ids are not a range: rows

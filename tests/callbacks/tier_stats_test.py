@@ -1,3 +1,4 @@
+import os
 import time
 
 import keras
@@ -48,10 +49,10 @@ def fit(model, callback, epochs=2, samples=640):
     model.fit(ids, np.ones((samples, 1)), 64, epochs, verbose=0, callbacks=[callback])
 
 
-def test_writes_what_the_layer_says_after_each_epoch(tmp_path):
+def test_writes_all_that_the_layer_says_after_each_epoch(tmp_path):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000])
     model = make_model(storage)
-    fit(model, TierStats(tmp_path / "logs"))
+    fit(model, TierStats(tmp_path / "logs", counters=True))
     values = written(tmp_path / "logs")
     stats = model.get_layer("items").stats()
     stats |= {f"prefetch/{name}": number for name, number in stats.pop("prefetch").items()}
@@ -68,6 +69,64 @@ def test_writes_what_the_layer_says_after_each_epoch(tmp_path):
     # The second epoch has met all its ids before: the first tier or the disk has them.
     assert values["items/embeddings/SSDHASH/hit_rate"][20] == 1
     assert values["items/embeddings/DRAM/hit_rate"][10] < 1
+
+
+def test_charts_are_few_and_their_rates_add_up_to_the_counts(tmp_path):
+    model = make_model(keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000]))
+    begin = time.monotonic()
+    fit(model, TierStats(tmp_path / "logs", update_freq=5))
+    seconds = time.monotonic() - begin
+    values = {
+        tag.removeprefix("items/embeddings/"): steps
+        for tag, steps in written(tmp_path / "logs").items()
+    }
+    of_a_tier = {"rows", "bytes", "hit_rate", "hits_per_step"}
+    of_ssd = {*of_a_tier, "read_bytes_per_second", "write_bytes_per_second"}
+    assert values.keys() == {
+        "waited_seconds_per_step",
+        *(f"DRAM_{name}" for name in of_a_tier),
+        *(f"SSDHASH_{name}" for name in of_ssd),
+    }
+    stats = model.get_layer("items").stats()
+    for tier, counts in stats["tiers"].items():
+        per_step = values[f"{tier}_hits_per_step"]
+        assert sum(5 * rate for rate in per_step.values()) == pytest.approx(counts["hits"])
+        assert values[f"{tier}_rows"][20] == counts["rows"]
+    waited = values["waited_seconds_per_step"].values()
+    assert sum(5 * rate for rate in waited) == pytest.approx(stats["waited_seconds"])
+    # Of the four writings some second had at least as many bytes as the mean one.
+    mean = stats["tiers"]["SSDHASH"]["read_bytes"] / seconds
+    assert max(values["SSDHASH_read_bytes_per_second"].values()) >= mean > 0
+
+
+def test_what_is_constant_has_no_chart_until_it_moves(tmp_path):
+    inputs = keras.Input((4,), dtype="int64")
+    layer = keras_sparse.layers.Embedding(5000, 2, "sum", name="items")
+    model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+    fit(model, TierStats(tmp_path / "static"))
+    values = written(tmp_path / "static")
+    assert values["items/embeddings/DRAM_hits_per_step"] == {10: 256, 20: 256}
+    # The bytes are those of slots as well, which came with the first step.
+    assert values.keys() == {f"items/embeddings/DRAM_{name}" for name in ("bytes", "hits_per_step")}
+    model, callback = make_model(), TierStats(tmp_path / "dynamic")
+    fit(model, callback, epochs=1)
+    fit(model, callback, epochs=1)  # all rows are there, and the charts go on
+    values = written(tmp_path / "dynamic")
+    assert values["items/embeddings/DRAM_hit_rate"].keys() == {10, 20}
+    assert values["items/embeddings/DRAM_hit_rate"][20] == 1
+    assert "items/embeddings/waited_seconds_per_step" not in values
+
+
+def test_charts_say_in_tensorboard_what_they_show(tmp_path):
+    fit(make_model(), TierStats(tmp_path), epochs=1)
+    (path,) = tmp_path.glob("*.tiers")
+    said = {
+        value.tag: value.metadata.summary_description
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert said["items/embeddings/DRAM_rows"] == "Rows in this tier."
 
 
 def test_prints_what_tiers_have_and_had_of_each_training(tmp_path, capsys):
@@ -110,16 +169,17 @@ def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypa
     stages = keep_stages(monkeypatch)
     ahead = keras_sparse.data.prefetch_lookups(batches, model, 1, 2, mode)
     begin = time.monotonic()
-    callbacks = [TierStats(tmp_path / "logs"), *stages]
+    callbacks = [TierStats(tmp_path / "logs", counters=True), *stages]
     model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
     seconds = time.monotonic() - begin
     values = written(tmp_path / "logs")
     prefix = "items/embeddings/prefetch/"
     of_prefetch = {name: steps for name, steps in values.items() if name.startswith(prefix)}
     stats = layer.stats()["prefetch"]
-    assert {name: steps[20] for name, steps in of_prefetch.items()} == {
-        f"{prefix}{name}": pytest.approx(number) for name, number in stats.items()
-    }
+    for name, number in stats.items():
+        assert of_prefetch[f"{prefix}{name}"][20] == pytest.approx(number)
+    used = values["items/embeddings/prefetch_used_rate"]
+    assert 10 * (used[10] + used[20]) == pytest.approx(stats["used"], rel=1e-5)
     assert of_prefetch[f"{prefix}staged"] == {10: 10, 20: 20}
     assert 0 < of_prefetch[f"{prefix}used"][10] < stats["used"]
     assert stats["used"] + stats["dropped"] == stats["used"] + stats["missed"] == 20
@@ -134,14 +194,14 @@ def test_writes_every_so_many_steps(tmp_path):
     model = make_model()
     fit(model, callback, epochs=1)
     fit(model, callback, epochs=1)  # goes on where it was
-    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [4, 8, 12, 16, 20]
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [4, 8, 12, 16, 20]
 
 
 def test_writes_when_the_steps_of_one_execution_are_done(tmp_path):
     model = make_model()
     model.compile(model.optimizer, loss="mse", steps_per_execution=5)
     fit(model, TierStats(tmp_path / "logs", update_freq=4), epochs=1)
-    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM/rows"]) == [5, 10]
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [5, 10]
 
 
 def test_a_hit_rate_is_of_its_own_time(tmp_path):
@@ -152,8 +212,8 @@ def test_a_hit_rate_is_of_its_own_time(tmp_path):
     fit(model, callback, epochs=1)
     rates = [
         value
-        for path in sorted((tmp_path / "logs").glob("*.tiers*"))
-        for value in written_in(path).get("items/embeddings/DRAM/hit_rate", {}).values()
+        for path in sorted((tmp_path / "logs").glob("*.tiers*"), key=os.path.getmtime)
+        for value in written_in(path).get("items/embeddings/DRAM_hit_rate", {}).values()
     ]
     assert len(rates) == 2
     # All rows are there by then, and what was asked before the fit does not count.
@@ -221,6 +281,7 @@ def test_memory_alone_is_one_tier():
         ({"log_dir": None}, ValueError, "`log_dir` must be a folder, .*log_dir=None, verbose=0"),
         ({"log_dir": 3}, TypeError, "`log_dir` must be a path: .*3 of type int"),
         ({"verbose": 2}, ValueError, r"`verbose` must be one of .*verbose=2"),
+        ({"counters": 1}, TypeError, "`counters` must be "),
         ({"log_dir": ""}, ValueError, "`log_dir` must be a path; "),
         ({"log_dir": __file__}, NotADirectoryError, "`log_dir` must be a folder"),
     ],

@@ -62,6 +62,20 @@ def test_summary_counts_the_rows_of_a_static_table(capsys):
     assert "150" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("wrap", [lambda layer: layer, keras_sparse.layers.DistributedEmbedding])
+def test_summary_says_that_a_table_is_dynamic_and_counts_its_rows_of_now(wrap, capsys):
+    layer = wrap(Embedding(None, 3, "sum"))
+    model = keras.Sequential([keras.Input((2,), dtype="int64"), layer])
+    model.summary()
+    assert "0 (dynamic) " in capsys.readouterr().out
+    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
+    model.fit(np.array([[7, 2**40]]), np.ones((1, 3)), verbose=0)
+    model.summary()
+    assert "6 (dynamic) " in capsys.readouterr().out
+    assert layer.count_params() == 6
+    assert f"{layer.count_params()}" == "6"
+
+
 def test_takes_a_keras_layer_with_its_weights():
     reference = keras.layers.Embedding(4, 3, "normal", mask_zero=True, name="words")
     expected = reference(IDS)
