@@ -147,8 +147,10 @@ def main(options):
             raise ValueError(f"`--{name}` must be at least 1. Received: {received}")
     planted = generate(options.output, options.samples, options.days, options.seed)
     num_test = len(planted.labels) // (options.days or 7)
+    best = planted.last(num_test).best_auc()
     print(
         f"{options.samples:,} samples, {planted.labels.mean():.1%} clicks: {options.output}\n"
-        f"No model can have an AUC above {planted.last(num_test).best_auc():.4f} on the last "
-        f"{num_test:,} samples (the test part), but by luck."
+        f"No model can have an AUC above {best:.4f} on the last {num_test:,} samples (the test "
+        "part), but by luck."
     )
+    return best
