@@ -7,7 +7,10 @@ import re
 
 _EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 # How a link looks from examples/, and from the folder of the pages.
-_LINKS = ((re.compile(r"\]\(\.\./docs/"), "](../"), (re.compile(r"\]\((\w+)\.ipynb\)"), r"](\1.md)"))
+_LINKS = (
+    (re.compile(r"\]\(\.\./docs/"), "](../"),
+    (re.compile(r"\]\((\w+)\.ipynb\)"), r"](\1.md)"),
+)
 _PICTURES = {"image/svg+xml": "svg", "image/png": "png"}  # the first that an output has is shown
 
 
