@@ -33,10 +33,10 @@ def test_cells_become_text_code_outputs_and_pictures():
         "*This page is a notebook with the outputs of a run: [sums.ipynb](sums.ipynb).*\n\n"
         "First words.\n\n"
         "```python\nprint(1)\ndraw()\n```\n\n"
-        "``` { .text .no-copy }\n1\n```\n\n"
+        "``` { .text .output .no-copy }\n1\n```\n\n"
         "![What the code above draws](sums-0.png)\n\n"
         "```python\n1 + 1\n```\n\n"
-        "``` { .text .no-copy }\n2\n```\n"
+        "``` { .text .output .no-copy }\n2\n```\n"
     )
     assert pictures == {"sums-0.png": PNG}
 
