@@ -59,7 +59,7 @@ def _shown(output, name, pictures):
             pictures[file] = base64.b64decode(content) if ending == "png" else content
             return f"![What the code above draws]({file})"
     text = "".join(data.get("text/plain", output.get("text", "")))
-    return _fenced(text.rstrip("\n"), "{ .text .no-copy }")
+    return _fenced(text.rstrip("\n"), "{ .text .output .no-copy }")
 
 
 def _fenced(text, kind):
