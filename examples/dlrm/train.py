@@ -75,6 +75,11 @@ def main(options):
     ksd.init()
     keras.utils.set_random_seed(SEED)  # dense layers that begin alike on all ranks
     train, test = Part(options.data, "train"), Part(options.data, "test")
+    if not len(test):
+        raise ValueError(
+            "`--data` must have samples to test on. Preprocess more lines, or with a larger "
+            f"`--test_fraction`. Received: --data {options.data}"
+        )
     steps_per_epoch = options.steps_per_epoch or len(train) // options.batch_size
     model = make_compiled_model(options, train.num_ids, steps_per_epoch * options.epochs)
     if ksd.rank() == 0:

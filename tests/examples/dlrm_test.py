@@ -100,6 +100,23 @@ def test_measures_reading_beside_training(few, capsys):
         assert f"{name:<28}{rate:>14,.0f} samples/s" in printed
 
 
+@pytest.mark.parametrize(
+    ("fraction", "option", "message"),
+    [
+        ("0", "--epochs=1", "`--data` must have samples to test on"),
+        ("0.5", "--batch_size=999", "Received: batch_size=999, 1 ranks, 25 samples"),
+        ("0.5", "--evaluate_every=0", "`evaluate_every` must be"),
+    ],
+)
+def test_refuses_what_it_cannot_train_or_test_on(tmp_path, fraction, option, message):
+    generate.generate(tmp_path, 50)
+    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
+    features = str(tmp_path / "features")
+    dlrm.main(["preprocess", *arguments, "--output", features, "--test_fraction", fraction])
+    with pytest.raises(ValueError, match=message):
+        train(features, option)
+
+
 @needs_horovod
 def test_two_ranks_give_what_one_gives(few, monkeypatch):
     expected = train(few)
