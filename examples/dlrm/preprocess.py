@@ -17,7 +17,7 @@ Makes features of raw lines: those of `train.txt` of Criteo's Kaggle set, of the
 
 Categories become ids by --hash_buckets, in one pass. Or by --frequency_threshold, which counts
 them first: those that are seen less often share id 0 with what is missing. Files are read a piece
-at a time; what counting needs of memory grows with the number of distinct categories, by some 50
+at a time; what counting needs of memory grows with the number of distinct categories, by some 80
 bytes for each.
 """
 _MOVED_BYTES = 64 << 20

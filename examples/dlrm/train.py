@@ -35,38 +35,37 @@ def add_options(parser):
     add("--batch_size", type=int, default=65_536, help="samples of all ranks (65536)")
     add("--steps_per_epoch", type=int, help="steps of an epoch; default: all batches of the data")
     add("--epochs", type=int, default=1, help="after each one a checkpoint is saved (1)")
-    add("--evaluate_every", type=int, metavar="EPOCHS", help="also test before the last epoch")
+    add("--evaluate_every", type=int, metavar="EPOCHS", help="test as often; default: at the end")
     add("--checkpoint", metavar="FOLDER", help="which all ranks see; default: none")
     add("--resume", action="store_true", help="go on from the last checkpoint, if there is one")
-    of_model = parser.add_argument_group("model")
-    add = of_model.add_argument
+    add(
+        "--measure_reader",
+        type=int,
+        metavar="STEPS",
+        help="time reading, steps, and both together, and save nothing",
+    )
+    add = parser.add_argument_group("model").add_argument
+    units = {"type": int, "nargs": "*", "metavar": "UNITS"}
     add("--embedding_dim", type=int, default=128, help="width of rows (128)")
-    add("--bottom", type=int, nargs="*", default=[512, 256], help="units before them (512 256)")
-    add("--top", type=int, nargs="*", default=[1024, 1024, 512, 256], help="1024 1024 512 256")
-    of_training = parser.add_argument_group("optimizer")
-    add = of_training.add_argument
-    add("--optimizer", choices=OPTIMIZERS, default="sgd")
-    add("--learning_rate", type=float, default=24.0, help="the highest (24)")
+    add("--bottom", **units, default=[512, 256], help="hidden layers of numbers (512 256)")
+    add("--top", **units, default=[1024, 1024, 512, 256], help="of all (1024 1024 512 256)")
+    add = parser.add_argument_group("optimizer").add_argument
+    add("--optimizer", choices=OPTIMIZERS, default="sgd", help="(sgd)")
+    add("--learning_rate", type=float, default=24.0, help="the highest of the schedule (24)")
     add(
         "--schedule",
         type=int,
         nargs=3,
         metavar=("WARM_UP", "DECAY_START", "DECAY"),
-        help="in steps; MLPerf's is 8000 48000 24000; default: in proportion to that",
+        help="in steps; default: as MLPerf's 8000 48000 24000, in proportion to all steps",
     )
-    of_tables = parser.add_argument_group("tables")
-    add = of_tables.add_argument
+    add = parser.add_argument_group("tables").add_argument
     add("--strategy", default="auto", help="which ranks have which tables (auto)")
-    add("--storage", choices=("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB"), default="DRAM")
+    storages = ("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB")
+    add("--storage", choices=storages, default="DRAM", help="tiers of large tables (DRAM)")
     add("--storage_path", metavar="FOLDER", help="on the disk for rows; one for each training")
     add("--first_tier", default="4GiB", help="memory for rows of a rank, with a disk (4GiB)")
     add("--prefetch", choices=("off", "exact", "stale"), default="exact", help="of rows (exact)")
-    add(
-        "--measure_reader",
-        type=int,
-        metavar="STEPS",
-        help="time reading, steps, and both together; nothing is saved",
-    )
 
 
 def main(options):
@@ -76,6 +75,11 @@ def main(options):
     ksd.init()
     keras.utils.set_random_seed(SEED)  # dense layers that begin alike on all ranks
     train, test = Part(options.data, "train"), Part(options.data, "test")
+    if not len(test):
+        raise ValueError(
+            "`--data` must have samples to test on. Preprocess more lines, or with a larger "
+            f"`--test_fraction`. Received: --data {options.data}"
+        )
     steps_per_epoch = options.steps_per_epoch or len(train) // options.batch_size
     model = make_compiled_model(options, train.num_ids, steps_per_epoch * options.epochs)
     if ksd.rank() == 0:

@@ -92,6 +92,28 @@ def test_refuses_sizes_of_other_data(folder):
         split_binary.Part(folder, "train")
 
 
+def test_reads_what_the_original_writes(tmp_path):
+    """Its files, column by column as its documentation has them."""
+    rng = np.random.default_rng(0)
+    largest = [125, 126, *range(200, 224)]  # the first of one byte an id, the others of two
+    (tmp_path / "model_size.json").write_text(
+        json.dumps({f"_c{14 + i}": each for i, each in enumerate(largest)})
+    )
+    (tmp_path / "train").mkdir()
+    labels, numerical = rng.random(7) < 0.5, rng.random((7, 13)).astype(np.float16)
+    ids = [rng.integers(0, 1 + each, 7) for each in largest]
+    labels.tofile(tmp_path / "train" / "label.bin")
+    numerical.tofile(tmp_path / "train" / "numerical.bin")
+    for i, column in enumerate(ids):
+        column.astype(np.int16 if i else np.int8).tofile(tmp_path / "train" / f"cat_{i}.bin")
+    part = split_binary.Part(tmp_path, "train")
+    assert part.num_ids == [1 + each for each in largest]
+    received = part.read(2, 6)
+    np.testing.assert_array_equal(received[0], numerical[2:6])
+    np.testing.assert_array_equal(received[1], np.stack(ids, axis=1)[2:6])
+    np.testing.assert_array_equal(received[2][:, 0], labels[2:6])
+
+
 def test_a_part_may_be_empty(tmp_path):
     generate.generate(tmp_path, 5)
     command = ["preprocess", "--train", str(tmp_path / "train.txt"), "--hash_buckets", "50"]
