@@ -31,7 +31,8 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test builds lint tidy format build-sanitized test-cpp test-sanitize \
-    test-python test-changed test-ranks test-wheel notebooks docs bench stress fuzz clean FORCE
+    test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
+    clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -198,24 +199,37 @@ fuzz: $(STAMPS)/native $(STAMPS)/test  ## Give parsers files and requests change
 
 # Starts several processes a test and waits for them for a limited time: not beside other tests.
 RANKS_TESTS := tests/distribute/ranked_test.py
+# Needs root, and a kernel with network namespaces.
+HOSTS_TESTS := tests/distribute/several_hosts_test.py
+ALONE := --ignore $(RANKS_TESTS) --ignore $(HOSTS_TESTS)
 
 test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore $(RANKS_TESTS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
 
 # Which test runs which function is known from the last run of each, but not across ranks and other
 # processes, nor of native code: where that is new, all tests run.
 test-changed: export TESTMON_DATAFILE := $(abspath $(BUILD))/testmon
 test-changed: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test $(STAMPS)/dev  ## Run the Python tests of what has changed.
 	@test $(TESTMON_DATAFILE) -nt $(STAMPS)/native || rm -f $(TESTMON_DATAFILE)
-	$(BIN)/pytest --testmon -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore $(RANKS_TESTS)
+	$(BIN)/pytest --testmon -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
 
 test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
 	$(BIN)/pytest $(RANKS_TESTS)
 
-test-wheel: $(STAMPS)/native  ## Build the wheel and import it without the checkout.
-	rm -rf $(BUILD)/wheel
+test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
+	$(BIN)/pytest $(HOSTS_TESTS)
+
+# For any Linux that is not older than this one: libraries of stores are in it. TensorFlow has its own.
+wheel: $(STAMPS)/native $(STAMPS)/wheel  ## Build a wheel for other machines, into dist/.
+	rm -rf $(BUILD)/wheel dist
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(BUILD)/wheel .
+	PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --exclude libtensorflow_framework.so.2 \
+	  --wheel-dir dist $(BUILD)/wheel/*.whl > $(BUILD)/wheel/repair.log 2>&1 || { cat $(BUILD)/wheel/repair.log; exit 1; }
+	@ls dist
+
+test-wheel: wheel  ## Build the wheels and import them without the checkout.
 	$(BIN)/python tools/check_wheel.py $(BUILD)/wheel
+	$(BIN)/python tools/check_wheel.py dist
 
 notebooks: $(STAMPS)/native $(STAMPS)/test  ## Execute the notebooks in examples/.
 	$(BIN)/pytest -n $(JOBS) --nbmake --override-ini filterwarnings=default $(NOTEBOOKS)

@@ -35,6 +35,7 @@ from benchmarks import pooled_bags
 from benchmarks import pooled_keys
 from benchmarks import rule_loops
 from benchmarks import saving
+from benchmarks import several_hosts
 from benchmarks import small_models
 from benchmarks import static_tables
 from benchmarks import storage_tiers
@@ -63,6 +64,7 @@ OTHERS = {
     "eviction": eviction,
     "beyond memory": beyond_memory,
     "distributed": distributed,
+    "several hosts": several_hosts,
     "group": group,
     "dense demo": dense_demo,
     "small models": small_models,

@@ -205,7 +205,7 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     if importlib.util.find_spec("horovod") is None:
-        return "Left out: there is no Horovod; `python -m keras_sparse.install_horovod` installs it"
+        return "Left out: there is no Horovod; `python -m keras_sparse install-horovod` installs it"
     reason = reason_against()
     if reason is not None:
         return f"Left out: {reason}"

@@ -178,7 +178,7 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     if importlib.util.find_spec("horovod") is None:
-        return "Left out: there is no Horovod; `python -m keras_sparse.install_horovod` installs it"
+        return "Left out: there is no Horovod; `python -m keras_sparse install-horovod` installs it"
     texts = []
     with tempfile.TemporaryDirectory() as folder:
         say(f"{TITLE}: drawing ids")

@@ -9,6 +9,23 @@ def import_pyplot():
     return pyplot
 
 
+def check_picture(path):
+    """Checks that `save_picture` can write to a path."""
+    import_pyplot()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"A picture must be in a folder that is there. Received: {path}")
+
+
+def save_picture(draw, path, size):
+    """Writes what `draw(axes)` draws into a file; `size` is in inches."""
+    from matplotlib.figure import Figure
+
+    # Without pyplot: a file needs no display.
+    figure = Figure(figsize=size, layout="constrained")
+    draw(figure.subplots())
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
 def axes_or_new(ax):
     """Returns the axes that were given to `plot`, or those of a new figure in place of `None`."""
     if ax is None:

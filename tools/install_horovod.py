@@ -1,7 +1,7 @@
 """Builds Horovod for the TensorFlow of this Python, and installs it.
 
     python tools/install_horovod.py             from a checkout
-    python -m keras_sparse.install_horovod      where keras_sparse is installed
+    python -m keras_sparse install-horovod      where keras_sparse is installed
 
 The released source of Horovod does not compile with TensorFlow 2.21 because of one file, which
 serves XLA and is at work only where `HOROVOD_ENABLE_XLA_OPS` is set. The release is downloaded with

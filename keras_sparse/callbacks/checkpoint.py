@@ -95,6 +95,8 @@ class Checkpoint(keras.callbacks.Callback):
         with errors_on_all_ranks("checkpoint_folder"):
             self._folder = CheckpointFolder(self.path, is_cleaned=rank() == 0)
         saved = broadcast_object(self._folder.list(), 0, "checkpoint_folder.list")
+        with errors_on_all_ranks("checkpoint_folder.check_seen"):
+            self._folder.check_seen(saved)
         if saved and not self.resume:
             raise ValueError(
                 "`path` must be a folder without checkpoints if `resume` is off. Give another "

@@ -89,7 +89,7 @@ def _text(name, value):
         return bytes_text(value)
     if value is None:
         return "not installed" + (
-            "; for several ranks: python -m keras_sparse.install_horovod"
+            "; for several ranks: python -m keras_sparse install-horovod"
             if name == "horovod"
             else ""
         )

@@ -35,5 +35,5 @@ def test_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
     monkeypatch.setattr(info_command, "collect", lambda: {"horovod": None, "lower tiers": []})
     assert main(["info"]) == 0
     out = capsys.readouterr().out
-    assert "not installed; for several ranks: python -m keras_sparse.install_horovod" in out
+    assert "not installed; for several ranks: python -m keras_sparse install-horovod" in out
     assert "lower tiers  none" in out

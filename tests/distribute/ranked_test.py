@@ -16,6 +16,7 @@ PARTS = [
     "error_prefix",
     "gradient_tape",
     "horovod",
+    "output_mode",
     "row_limit",
     "shard",
     "shared_errors",

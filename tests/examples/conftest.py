@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-# The examples are scripts that import their neighbours, not a package.
+# The examples are scripts that import their neighbours, or packages in `examples`.
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES))
+sys.path[:0] = [str(EXAMPLES), str(EXAMPLES.parent)]
 
 RATINGS = """\
 user_id:token\titem_id:token\trating:float\ttimestamp:float
@@ -40,3 +40,18 @@ def tiny_files():
 @pytest.fixture
 def examples_folder():
     return EXAMPLES
+
+
+@pytest.fixture
+def raw_line():
+    """Makes a raw line of Criteo's form; what is not given is missing."""
+
+    def make(label="0", numbers=None, categories=None):
+        fields = [label, *[""] * 39]
+        for i, number in (numbers or {}).items():
+            fields[1 + i] = str(number)
+        for i, category in (categories or {}).items():
+            fields[14 + i] = category
+        return "\t".join(fields) + "\n"
+
+    return make

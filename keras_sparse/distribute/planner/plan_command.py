@@ -1,11 +1,15 @@
 import argparse
+import json
 import pathlib
 
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.planner.placement import STRATEGIES
+from keras_sparse.distribute.planner.scaling import scaling_of
+from keras_sparse.distribute.planner.scaling import scaling_text
 from keras_sparse.distribute.planner.table_file import read_tables
-from keras_sparse.plotting import import_pyplot
+from keras_sparse.plotting import check_picture
+from keras_sparse.plotting import save_picture
 
 _ABOUT = """Says which rank would hold what of the tables in a file, and prints the plan.
 
@@ -20,6 +24,12 @@ number for each input of the table. Left out may be: combiner (null, "sum", "mea
 hotness (1), num_slots (as --num-slots), trainable (true), and first_tier_bytes (null), the bytes of
 memory that a table of any keys takes on each rank.
 """
+
+_THRESHOLDS = {
+    "column-slice": "cut tables of more, rows * width, by columns",
+    "row-slice": "spread tables of as many over all ranks by rows",
+    "data-parallel": "copy tables of at most as many to all ranks",
+}
 
 
 def add_to(commands):
@@ -36,10 +46,16 @@ def add_to(commands):
     )
     parser.set_defaults(run=run)
     parser.add_argument("--tables", required=True, type=_path, help="the JSON file")
-    parser.add_argument("--ranks", required=True, type=int, help="how many there are")
-    parser.add_argument("--strategy", default="basic", choices=STRATEGIES)
-    for name in ("column-slice", "row-slice", "data-parallel"):
-        parser.add_argument(f"--{name}-threshold", type=int, metavar="ELEMENTS")
+    parser.add_argument(
+        "--ranks",
+        required=True,
+        type=int,
+        nargs="+",
+        help="how many there are; several numbers show how the step scales",
+    )
+    parser.add_argument("--strategy", default="basic", choices=STRATEGIES, help="who gets what")
+    for name, text in _THRESHOLDS.items():
+        parser.add_argument(f"--{name}-threshold", type=int, metavar="ELEMENTS", help=text)
     parser.add_argument("--memory-budget", metavar="BYTES", help="of a rank, such as 16GB or 16GiB")
     parser.add_argument(
         "--num-slots", type=int, default=0, help="of the optimizer, for tables that do not say it"
@@ -51,6 +67,7 @@ def add_to(commands):
         parser.add_argument(option, type=type(default), default=default, help=text)
     parser.add_argument("--picture", type=_path, help="draw the plan into this file")
     parser.add_argument("--save", type=_path, help="write the plan into this file, as JSON")
+    parser.add_argument("--json", action="store_true", help="print plan and predictions as JSON")
 
 
 def run(options):
@@ -59,11 +76,49 @@ def run(options):
     Args:
         options: `argparse.Namespace` of the options of the command.
     """
+    if len(options.ranks) > 1:
+        _run_scaling(options)
+        return
     if options.picture:
-        import_pyplot()  # what is missing is said before the work, not after it
-    plan = plan_placement(
+        check_picture(options.picture)  # what is missing is said before the work, not after it
+    plan = _plan(options, options.ranks[0])
+    lines = [_to_json(plan) if options.json else str(plan)]
+    if options.picture:
+        save_picture(plan.plot, options.picture, (8, 4))
+        lines.append(f"Picture: {options.picture}")
+    if options.save:
+        options.save.write_text(plan.to_json() + "\n")
+        lines.append(f"Plan: {options.save}")
+    print("\n".join(lines[:1] if options.json else lines))
+
+
+def _run_scaling(options):
+    if options.picture or options.save:
+        raise ValueError(
+            "`--picture` and `--save` take one plan. Give one number of ranks. Received: --ranks "
+            + " ".join(map(str, options.ranks))
+        )
+    plans, without = [], {}
+    for num_ranks in sorted(set(options.ranks)):
+        try:
+            plans.append(_plan(options, num_ranks))
+        except ValueError as error:
+            if num_ranks == max(options.ranks):
+                raise
+            without[num_ranks] = str(error)
+    found = scaling_of(plans)
+    if options.json:
+        print(json.dumps({"plans": found, "without": without}, indent=1))
+        return
+    print(scaling_text(found))
+    for num_ranks, reason in without.items():
+        print(f"\nNo plan for {num_ranks} ranks: {reason}")
+
+
+def _plan(options, num_ranks):
+    return plan_placement(
         read_tables(options.tables, options.num_slots),
-        options.ranks,
+        num_ranks,
         options.strategy,
         column_slice_threshold=options.column_slice_threshold,
         row_slice_threshold=options.row_slice_threshold,
@@ -76,23 +131,19 @@ def run(options):
             options.table_seconds,
         ),
     )
-    plan.print()
-    if options.picture:
-        _draw(plan, options.picture)
-        print(f"Picture: {options.picture}")
-    if options.save:
-        options.save.write_text(plan.to_json() + "\n")
-        print(f"Plan: {options.save}")
 
 
 def _path(text):
     return pathlib.Path(text).expanduser()
 
 
-def _draw(plan, path):
-    from matplotlib.figure import Figure
-
-    # Without pyplot: a file needs no display.
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    plan.plot(figure.subplots())
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+def _to_json(plan):
+    return json.dumps(
+        {
+            "plan": plan.get_config(),
+            "rank_bytes": plan.rank_bytes.tolist(),
+            "rank_seconds": plan.rank_seconds.tolist(),
+            "step_seconds": plan.step_seconds,
+        },
+        indent=1,
+    )

@@ -150,7 +150,7 @@ def _join():
         import horovod.tensorflow as module
     except ImportError as error:
         raise ImportError(
-            "Several ranks need Horovod. Install it with `python -m keras_sparse.install_horovod`. "
+            "Several ranks need Horovod. Install it with `python -m keras_sparse install-horovod`. "
             f"Received: {launched}, and no package horovod"
         ) from error
     module.init()

@@ -67,6 +67,19 @@ class CheckpointFolder:
             if match and (path / MANIFEST).exists()
         )
 
+    def check_seen(self, saved):
+        """Raises FileNotFoundError unless each `SavedStep` that another rank has found is here.
+
+        A folder that this rank does not see is no damaged checkpoint.
+        """
+        for each in saved:
+            if not (each.path / MANIFEST).exists():
+                raise FileNotFoundError(
+                    "All ranks must see the folder of checkpoints: each reads its rows there. Save "
+                    "to a file system that their hosts share, or copy the folder to each of them. "
+                    f"Received: '{each.path}', which rank 0 has found, and this rank does not see"
+                )
+
     def path_of(self, step, is_delta):
         """Returns the path that a checkpoint or delta of this step has."""
         return self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"

@@ -118,6 +118,19 @@ def _check_complete(model, tables):
             )
 
 
+def _new_rank_folder(folder):
+    path = rank_folder(folder, rank())
+    try:
+        path.mkdir()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            "All ranks must see the folder of a checkpoint: each writes its rows there. Save to a "
+            "file system that their hosts share. Received: a folder that rank 0 has made and rank "
+            f"{rank()} does not see: '{folder.parent}'"
+        ) from error
+    return path
+
+
 class _Written:
     """A checkpoint on its way: what this rank writes of it."""
 
@@ -126,8 +139,7 @@ class _Written:
         self._folder = folder
         self._rank_folder = folder
         if size() > 1:
-            self._rank_folder = rank_folder(folder, rank())
-            self._rank_folder.mkdir()
+            self._rank_folder = _new_rank_folder(folder)
         self._id = checkpoint_id
         self._step = _steps_of(model)
         with external_tables() as tables, hdf5_write_errors(), self._folder_of_weights() as weights:

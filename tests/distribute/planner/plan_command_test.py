@@ -114,3 +114,13 @@ def test_helps_with_the_format(capsys):
     with pytest.raises(SystemExit):
         main(["plan", "--help"])
     assert '[{"name": "users", "rows": 1000000' in capsys.readouterr().out
+
+
+def test_prints_json_from_which_the_plan_can_be_made(tables, tmp_path, capsys):
+    options = ["--ranks", "4", "--json", "--save", str(tmp_path / "plan.json")]
+    assert main(["plan", "--tables", str(tables), *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    plan = plan_placement([TableSpec(**each) for each in TABLES], 4)
+    assert Plan.from_config(found["plan"]) == plan
+    assert found["rank_bytes"] == plan.rank_bytes.tolist()
+    assert found["step_seconds"] == max(found["rank_seconds"]) == plan.step_seconds

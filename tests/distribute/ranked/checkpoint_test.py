@@ -98,6 +98,20 @@ def test_all_ranks_go_back_to_the_last_whole_checkpoint(folder):
     np.testing.assert_allclose(rows_of(other), rows_of(whole), rtol=1e-5)
 
 
+def test_a_folder_that_one_rank_does_not_see_is_refused(folder, tmp_path):
+    if ksd.size() == 1:
+        pytest.skip("one rank sees its own folder")
+    # Each rank's `tmp_path` is another one.
+    where = folder if ksd.rank() == 0 else tmp_path
+    message = "All ranks must see the folder of a checkpoint: .* Received: a folder that rank 0"
+    with pytest.raises(FileNotFoundError, match=message):
+        saving.save_checkpoint(make_model(), where / "a", verbose=False)
+    assert list(where.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match=message):
+        fit(make_model(), 1, [callback(where)])
+    assert list(where.iterdir()) == []
+
+
 def test_a_failure_of_one_rank_is_one_of_all(folder, monkeypatch):
     model = make_model()
     fit(model, 1)

@@ -15,6 +15,7 @@ from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint import checkpoint_writer
+from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.format import partial_folder
 
 
@@ -211,3 +212,14 @@ def test_a_failed_save_leaves_nothing_and_loses_no_change(model, tmp_path, monke
     assert content(model) == before
     load_checkpoint(loaded := make_model(), save_delta(model, tmp_path / "delta"))
     assert content(loaded) == before
+
+
+def test_a_folder_shows_what_another_rank_has_found(model, tmp_path):
+    folder = CheckpointFolder(tmp_path)
+    save_checkpoint(model, folder.path_of(3, is_delta=False))
+    (found,) = folder.list()
+    folder.check_seen([found])
+    elsewhere = found._replace(path=tmp_path / "elsewhere" / found.path.name)
+    with pytest.raises(FileNotFoundError, match="must see the folder of checkpoints"):
+        folder.check_seen([found, elsewhere])
+    assert folder.list() == [found]

@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Last, ThreeTiers, ::testing::Values("ssdhash", "leveldb
 TEST(ThreeTiersOptions, NeedAMiddleOneThatKnowsItsOrder) {
   const TempFolder folder;
   TableOptions options = Dynamic(4);
-  options.storage = {{"ssdhash", "pmem"}, {1000, 1000, 1000}, folder / "rows", "LRU"};
+  options.storage = {{"ssdhash", "ssdhash"}, {1000, 1000, 1000}, folder / "rows", "LRU"};
   std::unique_ptr<EmbeddingTable> table;
   EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "ssdhash does not; make it the last one",
                         EmbeddingTable::Open(options, Inline(), &table)));

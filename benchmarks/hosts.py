@@ -1,0 +1,158 @@
+"""Two hosts on this machine, as `horovodrun` sees them: names, ssh servers, disks of their own.
+
+A host is a network, process and mount namespace. `SlowNetwork` joins their networks.
+"""
+
+import contextlib
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+
+from benchmarks.slow_network import run_ip
+from benchmarks.slow_network import SlowNetwork
+
+NAMES = "alpha", "beta"
+DEVICE = "eth0"  # that of the line, on each host
+LOCAL_DISK = "/mnt"  # another one on each host
+
+# Run in a host's namespaces, as their first process: all others end with it. The user's own keys
+# and the machine's list of hosts are not touched: others lie over them, here alone.
+_BOOT = f"""
+set -e
+hostname "$1"
+mount --bind "$2/hosts" /etc/hosts
+mkdir -p /root/.ssh /run/sshd
+mount --bind "$2/ssh" /root/.ssh
+mount -t tmpfs tmpfs {LOCAL_DISK}
+# Horovod takes networks that have the same name on all hosts.
+ip link set "$3" down
+ip link set "$3" name {DEVICE} up
+exec "$4" -D -e -f "$2/sshd_config"
+"""
+
+_SSHD_CONFIG = """
+HostKey {folder}/host_key
+PidFile none
+AuthorizedKeysFile {folder}/ssh/id_ed25519.pub
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+AcceptEnv *
+"""
+
+
+class Hosts:
+    """A context with two hosts, each of which runs an ssh server that lets this user in.
+
+    They have all files of this machine but those under `LOCAL_DISK`, of which each has its own.
+    All ends with the context, also where this process is killed.
+
+    Args:
+        folder: `pathlib.Path` of an empty folder.
+        megabits: Float. Bandwidth of the line between them, each way, 10^6 bits a second.
+        milliseconds: Float. Of the round trip.
+
+    Raises:
+        RuntimeError: The machine does not permit it: what is needed, and what went wrong.
+    """
+
+    def __init__(self, folder, megabits=1000, milliseconds=0.2):
+        self.network = SlowNetwork(megabits, milliseconds)
+        self._folder = folder
+        self._servers = []
+
+    def __enter__(self):
+        if shutil.which("sshd") is None:
+            raise RuntimeError("Hosts need an ssh server: Debian has it in openssh-server.")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.network)
+            self._write_files()
+            for i in range(len(NAMES)):
+                self._servers.append(self._boot(i))
+                stack.callback(self.kill, i)
+            for i in range(len(NAMES)):
+                self._wait_for(i)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception):
+        self._stack.close()
+
+    def run(self, *command, host=0, seconds=600):
+        """Runs a command on a host, by ssh from the same one: its exit status and its output."""
+        process = self.start(*command, host=host)
+        try:
+            printed, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return process.returncode, printed
+
+    def start(self, *command, host=0):
+        """Starts a command on a host; returns the process, whose output is a pipe."""
+        ssh = [*self._inside(host), "ssh", "-o", "StrictHostKeyChecking=no", NAMES[host]]
+        words = " ".join(shlex.quote(str(word)) for word in command)
+        return subprocess.Popen(
+            [*ssh, f"cd {shlex.quote(os.getcwd())} && {words}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def horovodrun(self, *command, hosts=NAMES):
+        """The words that run Python with these arguments on a rank a host."""
+        program = pathlib.Path(sysconfig.get_path("scripts"), "horovodrun")
+        slots = ",".join(f"{name}:1" for name in hosts)
+        return [program, "--gloo", "-np", len(hosts), "-H", slots, sys.executable, *command]
+
+    def cut_off(self, host):
+        """From now on nothing comes from a host, and nothing reaches it."""
+        run_ip("-n", self.network.names[host], "link", "set", DEVICE, "down")
+
+    def kill(self, host):
+        """Ends all processes of a host at once."""
+        self._servers[host].kill()
+        self._servers[host].wait()
+
+    def _write_files(self):
+        ssh = self._folder / "ssh"
+        ssh.mkdir()
+        for key in (self._folder / "host_key", ssh / "id_ed25519"):
+            make_key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key]
+            subprocess.run(make_key, check=True)
+        lines = [f"{a} {name}" for a, name in zip(self.network.addresses, NAMES, strict=True)]
+        (self._folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        (self._folder / "sshd_config").write_text(_SSHD_CONFIG.format(folder=self._folder))
+
+    def _boot(self, host):
+        namespaces = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child"]
+        network = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec"]
+        boot = ["--mount-proc", "sh", "-c", _BOOT, "boot", NAMES[host], self._folder]
+        name = self.network.names[host]
+        with (self._folder / f"{NAMES[host]}.log").open("w") as log:
+            return subprocess.Popen(
+                [*network, name, *namespaces, *boot, name, shutil.which("sshd")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _inside(self, host):
+        """The words before a command to run it among the processes of a host."""
+        server = self._servers[host].pid  # `unshare`, whose child is the first of them
+        children = pathlib.Path(f"/proc/{server}/task/{server}/children").read_text()
+        return ["nsenter", "--all", "--target", children.split()[0]]
+
+    def _wait_for(self, host):
+        end = time.monotonic() + 60
+        command = ["ip", "netns", "exec", self.network.names[host], "ss", "-tln"]
+        while ":22 " not in subprocess.run(command, capture_output=True, text=True).stdout:
+            if self._servers[host].poll() is not None or time.monotonic() > end:
+                log = (self._folder / f"{NAMES[host]}.log").read_text()
+                raise RuntimeError(f"The ssh server of a host has not started. Received: {log}")
+            time.sleep(0.1)

@@ -1,0 +1,130 @@
+import argparse
+import dataclasses
+import json
+import pathlib
+
+from keras_sparse import checks
+from keras_sparse.amounts import bytes_text
+from keras_sparse.commands import info_command
+from keras_sparse.commands.bench_steps import measure
+from keras_sparse.commands.bench_steps import WORKLOADS
+from keras_sparse.plotting import check_picture
+from keras_sparse.plotting import save_picture
+from keras_sparse.text_table import aligned
+
+_ABOUT = """Times lookups and training steps with Adagrad, of keras_sparse beside
+keras.layers.Embedding, on the CPUs of this machine: in half a minute and 2 GB of memory.
+
+  tables  one id in each of 26 tables, whose rows are joined
+  bags    1 to 20 ids of one table, whose rows are summed
+  keys    any 64-bit keys; of Keras their remainders, so that some share a row
+
+A step is lookup, gradient and update. All take turns on the same ids; the numbers are medians.
+Compare their ratios. Tables of gigabytes, other libraries and optimizers: python -m benchmarks, in
+a checkout.
+"""
+_PEERS = {"keras_sparse": "keras_sparse", "keras": "keras.layers.Embedding"}
+_KINDS = {"lookup": "lookup", "step": "training step"}
+
+
+def add_to(commands):
+    """Adds the command `bench`.
+
+    Args:
+        commands: What `argparse.ArgumentParser.add_subparsers` returns.
+    """
+    parser = commands.add_parser(
+        "bench",
+        help="time lookups and training steps beside keras.layers.Embedding",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--workloads",
+        nargs="+",
+        choices=WORKLOADS,
+        default=list(WORKLOADS),
+        metavar="NAME",
+        help="all by default",
+    )
+    parser.add_argument("--batch-size", type=int, default=4096, help="4096 by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="rows of each table, x this")
+    parser.add_argument(
+        "--turns", type=int, default=5, help="5 by default; a turn is 8 lookups and 8 steps"
+    )
+    parser.add_argument("--picture", type=pathlib.Path, help="draw the medians into this file")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(options):
+    """Times, prints and draws.
+
+    Args:
+        options: `argparse.Namespace` of the options of the command.
+    """
+    if options.picture:
+        check_picture(options.picture)  # what is missing is said before the work, not after it
+    found = collect(options.workloads, options.batch_size, options.scale, options.turns)
+    print(json.dumps(found, indent=1) if options.json else "\n".join(_lines(found)))
+    if options.picture:
+        save_picture(lambda axes: _draw(found, axes), options.picture, (8, 3.5))
+
+
+def collect(names, batch_size, scale, num_turns):
+    """Returns the machine and the medians, as a dict for JSON.
+
+    Args:
+        names: List of keys of `WORKLOADS`.
+        batch_size, num_turns: Integers.
+        scale: Float, by which the rows of each table are multiplied.
+    """
+    checks.positive(batch_size, "batch_size")
+    checks.positive(num_turns, "turns")
+    results = []
+    for name in names:
+        rows = checks.positive(int(WORKLOADS[name].rows * scale), "rows")
+        workload = dataclasses.replace(WORKLOADS[name], rows=rows)
+        seconds = measure(workload, batch_size, num_turns)
+        title = workload.title.format(rows=rows)
+        results.append({"workload": name, "title": title, "seconds": seconds})
+    return {"batch_size": batch_size, "results": results, "machine": info_command.collect()}
+
+
+def _lines(found):
+    cells = [("ms, medians", "", "keras_sparse", "Keras", "times")]
+    for result in found["results"]:
+        title = result["title"]
+        for kind, name in _KINDS.items():
+            ours, theirs = (result["seconds"][peer][kind] for peer in _PEERS)
+            numbers = (f"{1e3 * ours:.3g}", f"{1e3 * theirs:.3g}", f"{theirs / ours:.1f}")
+            cells.append((title, name, *numbers))
+            title = ""
+    machine = found["machine"]
+    return [
+        f"Batches of {found['batch_size']:,} samples, Adagrad, beside keras.layers.Embedding.",
+        "",
+        *aligned(cells, "llrrr"),
+        "",
+        f"{machine['processor']}, {machine['cores']} cores, {bytes_text(machine['memory'])}",
+        f"keras_sparse {machine['keras_sparse']}, TensorFlow {machine['tensorflow']}, "
+        f"Keras {machine['keras']}, Python {machine['python']}",
+    ]
+
+
+def _draw(found, axes):
+    """Bars of the training steps, a group a workload."""
+    titles = [result["title"].replace(", ", ",\n", 1) for result in found["results"]]
+    for i, (peer, name) in enumerate(_PEERS.items()):
+        places = [group + (i - 0.5) * 0.4 for group in range(len(titles))]
+        values = [1e3 * result["seconds"][peer]["step"] for result in found["results"]]
+        bars = axes.barh(places, values, 0.4, label=name)
+        axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3)
+    axes.set_yticks(range(len(titles)), titles)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.margins(x=0.15)
+    axes.set_xlabel(f"ms a training step of {found['batch_size']:,} samples with Adagrad")
+    machine = found["machine"]
+    axes.set_title(f"{machine['processor']}, {machine['cores']} cores", fontsize="medium")
+    axes.figure.legend(loc="outside lower center", ncols=len(_PEERS))

@@ -1,0 +1,85 @@
+"""Hosts as a user has them: `horovodrun` with ssh, a line between them, and disks of their own."""
+
+import re
+import subprocess
+
+import pytest
+
+from benchmarks.hosts import Hosts
+from benchmarks.hosts import LOCAL_DISK
+
+SCRIPT = "tests/distribute/train_on_hosts.py"
+SECONDS_A_STEP = 0.05
+SECONDS_UNTIL_NOTICED = 90  # what nothing is heard of is gone after 30, says Horovod
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    folder = tmp_path / "hosts"
+    folder.mkdir()
+    with Hosts(folder) as hosts:
+        yield hosts
+
+
+def train(hosts, *arguments, on=("alpha", "beta")):
+    """Trains to the end; returns its loss."""
+    status, printed = hosts.run(*hosts.horovodrun(SCRIPT, *arguments, hosts=on), seconds=300)
+    assert status == 0, printed
+    for rank, name in enumerate(on):
+        assert f"rank {rank} of {len(on)} is on {name}" in printed
+    return float(re.search(r"loss (\S+) after", printed)[1]), printed
+
+
+def start_until_step(hosts, number, *arguments):
+    """Starts training on both hosts; returns the process once this step is done."""
+    training = hosts.start(*hosts.horovodrun(SCRIPT, *arguments, SECONDS_A_STEP))
+    printed = []
+    for line in training.stdout:
+        printed.append(line)
+        if re.search(rf"step {number}\b", line):
+            return training
+    pytest.fail("".join(printed))
+
+
+def test_two_hosts_train_as_one_does(hosts, tmp_path):
+    on_two, _ = train(hosts, tmp_path / "two", 20)
+    on_one, _ = train(hosts, tmp_path / "one", 20, on=["alpha"])
+    assert on_two == pytest.approx(on_one, abs=1e-5)
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_one_host_goes_on_where_another_is_lost(hosts, is_silent, tmp_path):
+    training = start_until_step(hosts, 25, tmp_path / "run", 2000)
+    if is_silent:
+        hosts.cut_off(1)
+    hosts.kill(1)
+    printed, _ = training.communicate(timeout=SECONDS_UNTIL_NOTICED)
+    assert training.returncode != 0, printed
+    on_one, printed = train(hosts, tmp_path / "run", 60, on=["alpha"])
+    assert "Going on from step-000000020, epoch 3" in printed
+    never_lost, _ = train(hosts, tmp_path / "whole", 60, on=["alpha"])
+    assert on_one == pytest.approx(never_lost, abs=1e-5)
+
+
+def test_a_folder_of_one_host_alone_is_refused_and_left_as_it_is(hosts):
+    path = f"{LOCAL_DISK}/run"
+    status, printed = hosts.run(*hosts.horovodrun(SCRIPT, path, 20))
+    assert status != 0
+    assert "All ranks must see the folder of a checkpoint" in printed
+    train(hosts, path, 20, on=["alpha"])
+    status, printed = hosts.run(*hosts.horovodrun(SCRIPT, path, 40))
+    assert status != 0
+    assert "All ranks must see the folder of checkpoints" in printed
+    assert hosts.run("ls", path)[1].split() == ["step-000000010", "step-000000020"]
+
+
+def test_a_copied_folder_goes_on_on_both(hosts, tmp_path):
+    # A checkpoint is read where it lies: copied to each host, the next one is saved elsewhere.
+    train(hosts, tmp_path / "run", 20)
+    for host in (0, 1):
+        assert hosts.run("cp", "-a", tmp_path / "run", f"{LOCAL_DISK}/run", host=host)[0] == 0
+    subprocess.run(["rm", "-r", tmp_path / "run"], check=True)
+    status, printed = hosts.run(*hosts.horovodrun(SCRIPT, f"{LOCAL_DISK}/run", 40))
+    assert "Going on from step-000000020, epoch 3" in printed
+    assert status != 0
+    assert "All ranks must see the folder of a checkpoint" in printed

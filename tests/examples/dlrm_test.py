@@ -1,0 +1,140 @@
+import argparse
+import importlib
+import pathlib
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+import movielens
+from examples.dlrm import __main__ as dlrm
+from examples.dlrm import generate
+from examples.dlrm.split_binary import Part
+from ranks import needs_horovod
+from ranks import run_ranks
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "guide" / "dlrm.md").read_text()
+SMALL = ["--embedding_dim", "4", "--bottom", "8", "--top", "8", "--batch_size", "100"]
+SMALL += ["--optimizer", "lazy_adam", "--learning_rate", "0.01"]
+
+
+def commands_of(page):
+    """The arguments of the commands on a page, or a part of it."""
+    blocks = "\n".join(re.findall(r"```bash\n(.*?)```", page, re.DOTALL)).replace("\\\n", "")
+    return [
+        shlex.split(line)[3:]
+        for line in re.findall(r"^(?:horovodrun .*)?(python -m examples\.dlrm.*)", blocks, re.M)
+    ]
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Features of few clicks: 3,000 to train on and 500 to test."""
+    folder = tmp_path_factory.mktemp("few")
+    generate.generate(folder, 3500)
+    arguments = ["--train", str(folder / "train.txt"), "--hash_buckets", "200"]
+    dlrm.main(["preprocess", *arguments, "--output", str(folder / "features")])
+    return folder / "features"
+
+
+def train(features, *options):
+    return dlrm.main(["train", "--data", str(features), *SMALL, *map(str, options)])
+
+
+def test_the_first_commands_of_the_page_come_close_to_the_best_possible_auc(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    best, _, metrics = map(dlrm.main, commands_of(PAGE)[:3])
+    assert best - 0.005 < metrics["auc"] < best + 0.001
+    shown = [float(each) for each in re.findall(r"AUC (?:above )?(0\.\d+)", PAGE)[:2]]
+    assert shown == pytest.approx([best, metrics["auc"]], abs=1e-3)  # rounding may differ
+
+
+def test_the_page_has_no_option_that_there_is_not():
+    commands = commands_of(PAGE)
+    assert len(commands) == 10
+    for command, *arguments in commands:
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        importlib.import_module(f"examples.dlrm.{command}").add_options(parser)
+        parser.parse_args(arguments)
+
+
+def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test(tmp_path):
+    planted = generate.generate(tmp_path, 7000)
+    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
+    dlrm.main(["preprocess", *arguments, "--output", str(tmp_path / "features")])
+    _, _, labels = Part(tmp_path / "features", "test").read(0, 1000)
+    chances = planted.chances[-1000:]
+    exact = movielens.area_under_curve(labels[:, 0], chances)
+    assert planted.last(1000).best_auc() == pytest.approx(exact, abs=1e-4)
+    # The clicks are as many as these chances say, where they are low and where they are high.
+    for part in np.array_split(np.argsort(planted.chances), 4):
+        chances = planted.chances[part]
+        deviation = np.sqrt((chances * (1 - chances)).sum())
+        assert abs(planted.labels[part].sum() - chances.sum()) < 4 * deviation
+
+
+def test_a_run_that_goes_on_is_one_that_was_never_stopped(few, tmp_path):
+    options = ("--epochs", 3, "--steps_per_epoch", 7, "--checkpoint")
+    whole = train(few, *options, tmp_path / "whole")
+    stopped = tmp_path / "stopped" / "step-000000014"
+    shutil.copytree(tmp_path / "whole" / stopped.name, stopped)
+    assert train(few, *options, stopped.parent, "--resume") == whole
+    assert train(few, *options, stopped.parent, "--resume") == whole  # nothing is left to do
+    with pytest.raises(ValueError, match="must be a folder without checkpoints"):
+        train(few, *options, stopped.parent)
+
+
+def test_rows_on_an_ssd_give_the_same(few, tmp_path):
+    tiers = ("--storage", "DRAM_SSDHASH", "--storage_path", tmp_path, "--first_tier", "2MB")
+    assert train(few, *tiers) == train(few)
+
+
+def test_measures_reading_beside_training(few, capsys):
+    rates = train(few, "--measure_reader", 2)
+    assert len(rates) == 3
+    printed = capsys.readouterr().out
+    for name, rate in rates.items():
+        assert f"{name:<28}{rate:>14,.0f} samples/s" in printed
+
+
+@pytest.mark.parametrize(
+    ("fraction", "option", "message"),
+    [
+        ("0", "--epochs=1", "`--data` must have samples to test on"),
+        ("0.5", "--batch_size=999", "Received: batch_size=999, 1 ranks, 25 samples"),
+        ("0.5", "--evaluate_every=0", "`evaluate_every` must be"),
+    ],
+)
+def test_refuses_what_it_cannot_train_or_test_on(tmp_path, fraction, option, message):
+    generate.generate(tmp_path, 50)
+    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
+    features = str(tmp_path / "features")
+    dlrm.main(["preprocess", *arguments, "--output", features, "--test_fraction", fraction])
+    with pytest.raises(ValueError, match=message):
+        train(features, option)
+
+
+@needs_horovod
+def test_two_ranks_give_what_one_gives(few, monkeypatch):
+    expected = train(few)
+    monkeypatch.chdir(ROOT)
+    status, printed = run_ranks(2, "-m", "examples.dlrm", "train", "--data", few, *SMALL)
+    assert status == 0, printed
+    (numbers,) = re.findall(r"Test: loss (\S+), AUC (\S+)", printed)
+    received = [float(number) for number in numbers]
+    assert received == pytest.approx([expected["loss"], expected["auc"]], abs=2e-4), printed
+    assert printed.count("26 tables on 2 ranks") == 1
+
+
+def test_help_of_each_command_reads_well(capsys):
+    for command in dlrm.COMMANDS:
+        with pytest.raises(SystemExit):
+            dlrm.main([command, "--help"])
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"usage: python -m examples.dlrm {command}")
+    with pytest.raises(SystemExit):
+        dlrm.main(["--help"])
+    assert "Each command has a --help of its own" in capsys.readouterr().out
