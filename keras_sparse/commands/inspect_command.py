@@ -146,8 +146,9 @@ def _lines(found):
         names = [each["name"] for each in found["all_in_folder"]]
         lines.append(f"the last of {len(names)} in its folder, the first of which is {names[0]}")
     lines += ["", *_table_lines(found["tables"])]
-    if found.get("verified_tables"):
-        lines += ["", f"Every byte of {found['verified_tables']} tables is as it was saved."]
+    if count := found.get("verified_tables"):
+        tables = "1 table" if count == 1 else f"{count} tables"
+        lines += ["", f"Every byte of {tables} is as it was saved."]
     return lines
 
 

@@ -73,6 +73,13 @@ def test_tables_of_a_weights_file(name, tmp_path, capsys):
     assert "Every byte of 2 tables is as it was saved." in text
 
 
+def test_one_table_is_counted_as_one(tmp_path, capsys):
+    model = keras.Sequential([keras.Input((2,)), keras_sparse.layers.Embedding(3, 2)])
+    model.save_weights(tmp_path / "m.weights.h5")
+    text = printed(tmp_path / "m.weights.h5", capsys, "--verify")
+    assert "Every byte of 1 table is as it was saved." in text
+
+
 def test_a_model_without_tables(tmp_path, capsys):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.save_weights(tmp_path / "m.weights.h5")
