@@ -22,4 +22,4 @@ from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
 from keras_sparse.tables.embedding_variable import EmbeddingVariable as EmbeddingVariable
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
