@@ -11,6 +11,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import subprocess
 import tempfile
 
 from benchmarks import several_hosts_rank
@@ -34,6 +35,15 @@ def measure(megabits, milliseconds):
     return json.loads(found[0])
 
 
+def reason_against():
+    """Why this machine permits no such hosts, in words; `None` if it does."""
+    try:
+        with tempfile.TemporaryDirectory() as folder, Hosts(pathlib.Path(folder)):
+            return None
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        return str(error)
+
+
 def row(megabits, milliseconds, found):
     least = found["sent"] * 8e-3 / megabits
     cells = [megabits, milliseconds, found["milliseconds"], found["predicted"]]
@@ -45,6 +55,9 @@ def main(arguments=None):
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_known_args(arguments)
     if importlib.util.find_spec("horovod") is None:
         return "Left out: there is no Horovod; `python -m keras_sparse.install_horovod` installs it"
+    reason = reason_against()
+    if reason is not None:
+        return f"Left out: {reason}"
     rank = several_hosts_rank
     lines = [
         f"{rank.NUM_TABLES} tables of {rank.INPUT_DIM:,} x {rank.OUTPUT_DIM}, one id each, batches "
@@ -56,10 +69,7 @@ def main(arguments=None):
         "|---" * len(HEAD) + "|",
     ]
     for megabits, milliseconds in LINES:
-        try:
-            lines.append(row(megabits, milliseconds, measure(megabits, milliseconds)))
-        except RuntimeError as error:
-            return f"Left out: {error}"
+        lines.append(row(megabits, milliseconds, measure(megabits, milliseconds)))
         print(lines[-1], flush=True)
     text = "\n".join(lines)
     print(f"{TITLE}\n\n{text}\n", flush=True)

@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+import tensorflow as tf
+
 from keras_sparse.commands import bench_command
 from keras_sparse.commands import info_command
 from keras_sparse.commands import inspect_command
@@ -29,6 +31,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         options.run(options)
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        print(f"python -m keras_sparse: error: too little memory: {error}", file=sys.stderr)
+        return 1
     except (ImportError, OSError, TypeError, ValueError, InstallError) as error:
         print(f"python -m keras_sparse: error: {error}", file=sys.stderr)
         return 1 if isinstance(error, InstallError) else 2

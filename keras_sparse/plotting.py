@@ -12,6 +12,14 @@ def import_pyplot():
 def check_picture(path):
     """Checks that `save_picture` can write to a path."""
     import_pyplot()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:] not in kinds or path.is_dir():
+        raise ValueError(
+            f"A picture must be a file that ends in one of .{', .'.join(sorted(kinds))}. "
+            f"Received: {path}"
+        )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"A picture must be in a folder that is there. Received: {path}")
 

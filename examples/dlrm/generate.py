@@ -146,7 +146,9 @@ def main(options):
         if received is not None and received < 1:
             raise ValueError(f"`--{name}` must be at least 1. Received: {received}")
     planted = generate(options.output, options.samples, options.days, options.seed)
-    num_test = len(planted.labels) // (options.days or 7)
+    num_test = len(planted.labels) // 7
+    if options.days:
+        num_test = -(-len(planted.labels) // options.days)  # the last day has what is left over
     best = planted.last(num_test).best_auc()
     print(
         f"{options.samples:,} samples, {planted.labels.mean():.1%} clicks: {options.output}\n"

@@ -5,6 +5,7 @@ import collections
 import concurrent.futures
 import functools
 import multiprocessing
+import os
 import pathlib
 
 from examples.dlrm import encode
@@ -93,6 +94,14 @@ def _check(options):
             raise ValueError(f"`--{name}` must be at least {value}. Received: {received}")
     if not options.chunk_mb > 0:
         raise ValueError(f"`--chunk_mb` must be above 0. Received: {options.chunk_mb}")
+    for path in [*options.train, *options.test]:
+        if not os.path.isfile(path):
+            raise FileNotFoundError(f"`--train` and `--test` must be files. Received: {path}")
+    if not {*options.train}.isdisjoint(options.test):
+        raise ValueError(
+            "`--test` must have files that `--train` has not, or a model is tested on what it has "
+            f"seen. Received: --test {options.test}"
+        )
     if not 0 <= options.test_fraction < 1:
         raise ValueError(
             f"`--test_fraction` must be from 0 up to 1, without it. Received: "

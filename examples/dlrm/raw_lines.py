@@ -8,6 +8,7 @@ The day files of the 1TB set and `train.txt` of the Kaggle set are alike in this
 import dataclasses
 import gzip
 import os
+import zlib
 
 import numpy as np
 
@@ -62,11 +63,20 @@ def read_chunks(path, chunk_bytes):
     path, first_line, position = str(path), 1, 0
     is_compressed = path.endswith(".gz")
     with open(path, "rb") as file, gzip.GzipFile(fileobj=file) if is_compressed else file as lines:
-        while text := lines.read(chunk_bytes):
-            text += lines.readline()
+        while text := _next_lines(lines, chunk_bytes, path, first_line):
             before, position = position, file.tell()
             yield Chunk(path, first_line, text, position - before)
             first_line += text.count(b"\n")
+
+
+def _next_lines(lines, chunk_bytes, path, first_line):
+    try:
+        return lines.read(chunk_bytes) + lines.readline()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(
+            f"a .gz file must be whole. Download it again. Received: {path}, damaged after line "
+            f"{first_line - 1}"
+        ) from error
 
 
 def num_bytes(paths):

@@ -4,7 +4,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="dlrm")
 class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """MLPerf's schedule: linear warm-up, constant, then polynomial decay down to 0.
+    """MLPerf's schedule: linear warm-up, constant, then polynomial decay down to 0, as NVIDIA's.
 
         step < warmup_steps:      learning_rate * step / warmup_steps
         step < decay_start_step:  learning_rate

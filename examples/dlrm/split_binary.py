@@ -24,12 +24,12 @@ _FIRST_CATEGORY = 1 + NUM_NUMERICAL  # Criteo's columns are _c0 to _c39
 
 
 def id_dtype(num_ids):
-    """The smallest dtype for that many ids, by the rule of the original, which leaves one free."""
+    """The smallest dtype whose largest number is above the largest id, as the original has it."""
     for dtype in (np.int8, np.int16, np.int32):
-        if num_ids < np.iinfo(dtype).max:
+        if num_ids - 1 < np.iinfo(dtype).max:
             return np.dtype(dtype)
     raise ValueError(
-        f"a category must have fewer than {np.iinfo(np.int32).max} ids. Take fewer hash buckets, "
+        f"a category must have at most {np.iinfo(np.int32).max} ids. Take fewer hash buckets, "
         f"or a higher frequency threshold. Received: {num_ids}"
     )
 

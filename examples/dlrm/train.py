@@ -19,6 +19,7 @@ from keras_sparse import checks
 DESCRIPTION = """\
 Trains DLRM on what `preprocess` has written, in the order of its files. Without options the model,
 its optimizer and schedule are MLPerf's for Criteo 1TB: one pass, 65,536 samples a step.
+`--resume` counts finished epochs: keep --batch_size, --steps_per_epoch and --epochs.
 
     python -m examples.dlrm train --data FOLDER
     horovodrun --gloo -np 2 python -m examples.dlrm train --data FOLDER
@@ -36,7 +37,7 @@ def add_options(parser):
     add("--steps_per_epoch", type=int, help="steps of an epoch; default: all batches of the data")
     add("--epochs", type=int, default=1, help="after each one a checkpoint is saved (1)")
     add("--evaluate_every", type=int, metavar="EPOCHS", help="test as often; default: at the end")
-    add("--checkpoint", metavar="FOLDER", help="which all ranks see; default: none")
+    add("--checkpoint", metavar="FOLDER", help="which all ranks see; one is saved after each epoch")
     add("--resume", action="store_true", help="go on from the last checkpoint, if there is one")
     add(
         "--measure_reader",

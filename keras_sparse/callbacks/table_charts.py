@@ -7,7 +7,7 @@ DESCRIPTIONS = {
     "TIER_read_bytes_per_second": "Bytes of rows that were read from this tier, a second.",
     "TIER_write_bytes_per_second": "Bytes of rows that were written to this tier, a second.",
     "waited_seconds_per_step": "Seconds that a step stood still for lower tiers.",
-    "prefetch_used_rate": "Of the lookups, the part that was ready before its step.",
+    "prefetch_used_rate": "Of the lookups, the part that was staged, waited for or not.",
     "prefetch_waited_seconds_per_step": "Seconds that a step waited for a staged lookup.",
     "prefetch_hidden_seconds_per_step": "Seconds of a staged lookup beyond the waiting.",
 }
@@ -35,12 +35,12 @@ def table_charts(before, after, steps, seconds):
         was = before["tiers"][tier]
         charts[f"{tier}_rows"] = now["rows"]
         charts[f"{tier}_bytes"] = now["bytes"]
-        charts[f"{tier}_hit_rate"] = part(was, now, "hits", "misses")
+        charts[f"{tier}_hit_rate"] = share_of(was, now, "hits", "misses")
         charts[f"{tier}_hits_per_step"] = _each(was, now, "hits", steps)
         for name in ("read_bytes", "write_bytes"):
             charts[f"{tier}_{name}_per_second"] = _each(was, now, name, seconds)
     was, now = before["prefetch"], after["prefetch"]
-    charts["prefetch_used_rate"] = part(was, now, "used", "missed")
+    charts["prefetch_used_rate"] = share_of(was, now, "used", "missed")
     for name in ("waited_seconds", "hidden_seconds"):
         charts[f"prefetch_{name}_per_step"] = _each(was, now, name, steps)
     return charts
@@ -52,7 +52,7 @@ def all_counters(before, after):
     for folder, counts in {**after["tiers"], "prefetch": after["prefetch"]}.items():
         numbers |= {f"{folder}/{name}": number for name, number in counts.items()}
     for tier, now in after["tiers"].items():
-        numbers[f"{tier}/hit_rate"] = part(before["tiers"][tier], now, "hits", "misses")
+        numbers[f"{tier}/hit_rate"] = share_of(before["tiers"][tier], now, "hits", "misses")
     return numbers
 
 
@@ -63,7 +63,7 @@ def numbers_at_rest(stats):
     return charts | {name: 1.0 if name.endswith("_hit_rate") else 0.0 for name in rates}
 
 
-def part(before, after, wanted, other):
+def share_of(before, after, wanted, other):
     """The part of both counts that one of them is, of what came in between; or `None`."""
     wanted, other = (after[name] - before[name] for name in (wanted, other))
     return wanted / (wanted + other) if wanted + other > 0 and min(wanted, other) >= 0 else None

@@ -1,5 +1,3 @@
-import time
-
 import keras
 import tensorflow as tf
 
@@ -7,9 +5,8 @@ from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.callbacks.table_charts import all_counters
 from keras_sparse.callbacks.table_charts import description_of
-from keras_sparse.callbacks.table_charts import numbers_at_rest
-from keras_sparse.callbacks.table_charts import part
-from keras_sparse.callbacks.table_charts import table_charts
+from keras_sparse.callbacks.table_charts import share_of
+from keras_sparse.callbacks.watched_table import WatchedTable
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -19,8 +16,9 @@ class TierStats(keras.callbacks.Callback):
     """Writes what is in the tiers of a model's tables, and what they do, to TensorBoard.
 
     Of each table there are a few charts, and of them those that have something to show: what is
-    constant from the beginning of training is left out. They are `<variable path>/<chart>`, and
-    each begins with the name of its tier (`DRAM`, `SSDHASH`, ...):
+    constant from the beginning of training is left out, but for rows, bytes and hit rates of
+    dynamic tables. They are `<variable path>/<chart>`, and each begins with the name of its tier
+    (`DRAM`, `SSDHASH`, ...):
 
     - `DRAM_rows` and `DRAM_bytes`, which are in it;
     - `DRAM_hit_rate`: of the ids that it was asked for, the part that it had;
@@ -68,10 +66,7 @@ class TierStats(keras.callbacks.Callback):
         self._writer = tf.summary.create_noop_writer()
         self.counters = checks.boolean(counters, "counters")
         self._written = None  # the step of the last writing
-        self._before = {}  # by table: step, seconds and statistics then
-        self._began = {}  # by table: its statistics when training began
-        self._at_rest = {}  # by table: the numbers of its charts until something happens
-        self._shown = set()  # tags of charts that have something to show
+        self._watched: dict[int, WatchedTable] = {}  # by the id of the table
 
     def on_train_begin(self, logs=None):
         if not self._tables():
@@ -83,10 +78,9 @@ class TierStats(keras.callbacks.Callback):
         step = self._step()
         if self._written is None or self._written > step:  # of another optimizer
             self._written = step
-        self._began = {table.path: table.stats() for table in self._tables()}
-        for path, stats in self._began.items():
-            self._before[path] = step, time.monotonic(), stats
-            self._at_rest.setdefault(path, numbers_at_rest(stats))
+        for watched in self._watched.values():
+            watched.begin(step, self.model.optimizer.built)
+        self._watch()
         if self.log_dir is not None:
             folder = folder_of_rank(self.log_dir)
             self._writer = tf.summary.create_file_writer(folder, filename_suffix=".tiers")
@@ -102,13 +96,23 @@ class TierStats(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self._writer.close()
         if self.verbose:
-            for table in self._tables():
-                before, after = self._began[table.path], table.stats()
-                _print_tiers(table, before["tiers"], after["tiers"])
-                _print_prefetched(table, before["prefetch"], after["prefetch"])
+            for watched in self._watch():
+                before, after = watched.began, watched.table.stats()
+                _print_tiers(watched.name, before["tiers"], after["tiers"])
+                _print_prefetched(watched.name, before["prefetch"], after["prefetch"])
 
     def _tables(self):
         return [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+
+    def _watch(self):
+        """Returns the `WatchedTable` of each table: a new one where a layer has just been built."""
+        for table in self._tables():
+            if id(table) not in self._watched:
+                names = {each.name for each in self._watched.values()}
+                name = _unlike(table.path, names)
+                built = self.model.optimizer.built
+                self._watched[id(table)] = WatchedTable(table, name, self._step(), built)
+        return [self._watched[id(table)] for table in self._tables()]
 
     def _step(self):
         return int(self.model.optimizer.iterations)
@@ -118,48 +122,48 @@ class TierStats(keras.callbacks.Callback):
         if self.log_dir is None:
             return
         with self._writer.as_default(step=self._written):
-            for table in self._tables():
-                self._write_table(table)
+            for watched in self._watch():
+                self._write_table(watched)
         self._writer.flush()
 
-    def _write_table(self, table):
-        step, seconds, before = self._before[table.path]
-        self._before[table.path] = now = self._written, time.monotonic(), table.stats()
-        charts = table_charts(before, now[2], now[0] - step, now[1] - seconds)
+    def _write_table(self, watched):
+        before, now, charts = watched.look(self._written)
         for name, number in charts.items():
-            if self._shows(table, name, number):
-                _write_scalar(f"{table.path}/{name}", number, description_of(name))
+            _write_scalar(f"{watched.name}/{name}", number, description_of(name))
         if self.counters:
-            for name, number in all_counters(before, now[2]).items():
-                _write_scalar(f"{table.path}/{name}", number)
-
-    def _shows(self, table, name, number):
-        """Whether a chart has been, or is now, another than that of a table at rest."""
-        if number is not None and number != self._at_rest[table.path][name]:
-            self._shown.add((table.path, name))
-        return (table.path, name) in self._shown
+            for name, number in all_counters(before, now).items():
+                _write_scalar(f"{watched.name}/{name}", number)
 
 
-def _print_tiers(table, before, after):
+def _unlike(path, names):
+    """The path, numbered where another table has it, as a layer of the same name elsewhere."""
+    number, name = 0, path
+    while name in names:
+        number += 1
+        name = f"{path}_{number}"
+    return name
+
+
+def _print_tiers(name, before, after):
     if len(after) == 1:
         return
     tiers = []
-    for name, counts in after.items():
-        rate = part(before[name], counts, "hits", "misses")
+    for tier, counts in after.items():
+        rate = share_of(before[tier], counts, "hits", "misses")
         hits = "" if rate is None else f", {100 * rate:.2f}% hits"
-        tiers.append(f"{name} {counts['rows']:,} rows{hits}")
-    print(f"{error_prefix()}tiers, {table.path}: {'; '.join(tiers)}")
+        tiers.append(f"{tier} {counts['rows']:,} rows{hits}")
+    print(f"{error_prefix()}tiers, {name}: {'; '.join(tiers)}")
 
 
-def _print_prefetched(table, before, after):
+def _print_prefetched(name, before, after):
     both = ((1, after), (-1, before))
-    numbers = {name: after[name] - before[name] for name in after}
+    numbers = {each: after[each] - before[each] for each in after}
     lookups = numbers["used"] + numbers["missed"]
     if numbers["staged"] == 0:
         return
     missed = sum(sign * each["staleness_mean"] * each["used"] for sign, each in both)
     print(
-        f"{error_prefix()}prefetch_lookups, {table.path}: {numbers['used']:,} of {lookups:,} "
+        f"{error_prefix()}prefetch_lookups, {name}: {numbers['used']:,} of {lookups:,} "
         f"lookups were ready; steps waited {numbers['waited_seconds']:.2f} s for them, "
         f"{numbers['hidden_seconds']:.2f} s were hidden; {numbers['dropped']:,} were dropped; "
         f"rows missed {missed / max(1, numbers['used']):.2f} updates on average, "

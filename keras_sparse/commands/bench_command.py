@@ -81,6 +81,8 @@ def collect(names, batch_size, scale, num_turns):
     """
     checks.positive(batch_size, "batch_size")
     checks.positive(num_turns, "turns")
+    if not 0 < scale < float("inf"):
+        raise ValueError(f"`scale` must be above 0 and finite. Received: scale={scale}")
     results = []
     for name in names:
         rows = checks.positive(int(WORKLOADS[name].rows * scale), "rows")

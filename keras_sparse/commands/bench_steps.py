@@ -139,10 +139,14 @@ def measure(workload, batch_size, num_turns):
     Returns:
         Dict of dicts: `{"keras_sparse": {"lookup": seconds, "step": seconds}, ...}`, medians.
     """
-    with tf.device("CPU"):
-        batches = workload.batches(batch_size)
-        ours = _build(workload, layers_of_ours, Adagrad(0.01), batches[0])
-        theirs = _build(workload, layers_of_keras, keras.optimizers.Adagrad(0.01), batches[0])
+    with tf.device("CPU"):  # where functions are traced, too
+        return _measure(workload, batch_size, num_turns)
+
+
+def _measure(workload, batch_size, num_turns):
+    batches = workload.batches(batch_size)
+    ours = _build(workload, layers_of_ours, Adagrad(0.01), batches[0])
+    theirs = _build(workload, layers_of_keras, keras.optimizers.Adagrad(0.01), batches[0])
     calls = {"keras_sparse": ours, "keras": theirs}
     # Training makes the rows of keys. Keras' lookups copy a table that has been trained.
     for peer in calls.values():

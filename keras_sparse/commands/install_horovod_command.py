@@ -1,4 +1,5 @@
 from keras_sparse.install_horovod import install
+from keras_sparse.install_horovod import InstallError
 
 _ABOUT = """Builds Horovod, with which several processes train one model, for the TensorFlow of this
 Python, and installs it. Takes a minute or two the first time and keeps the wheel in
@@ -26,4 +27,7 @@ def run(options):
     Args:
         options: `argparse.Namespace` of the options of the command.
     """
-    install(options.force)
+    try:
+        install(options.force)
+    except OSError as error:  # as of a full disk: not of what the command was given
+        raise InstallError(str(error)) from error

@@ -11,11 +11,7 @@ import table_twins
 from keras_sparse.callbacks import TierStats
 from stages import keep_stages
 
-
-@pytest.fixture(autouse=True)
-def write_in_the_step(monkeypatch):
-    """Or it depends on the threads what is read before it is written."""
-    monkeypatch.setenv("KERAS_SPARSE_EVICTION_THREADS", "0")
+pytestmark = pytest.mark.usefixtures("write_in_the_step")
 
 
 def make_model(storage=None):
@@ -26,30 +22,12 @@ def make_model(storage=None):
     return model
 
 
-def written_in(path):
-    """{tag: {step: value}} of an event file."""
-    values = {}
-    for event in tf.compat.v1.train.summary_iterator(str(path)):
-        for value in event.summary.value:
-            values.setdefault(value.tag, {})[event.step] = float(tf.make_ndarray(value.tensor))
-    return values
-
-
-def written(folder):
-    """The same of all event files of a folder."""
-    values = {}
-    for path in folder.glob("*.tiers*"):
-        for tag, steps in written_in(path).items():
-            values.setdefault(tag, {}).update(steps)
-    return values
-
-
 def fit(model, callback, epochs=2, samples=640):
     ids = np.random.default_rng(0).integers(0, 5000, (samples, 4))
     model.fit(ids, np.ones((samples, 1)), 64, epochs, verbose=0, callbacks=[callback])
 
 
-def test_writes_all_that_the_layer_says_after_each_epoch(tmp_path):
+def test_writes_all_that_the_layer_says_after_each_epoch(tmp_path, written):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000])
     model = make_model(storage)
     fit(model, TierStats(tmp_path / "logs", counters=True))
@@ -71,7 +49,7 @@ def test_writes_all_that_the_layer_says_after_each_epoch(tmp_path):
     assert values["items/embeddings/DRAM/hit_rate"][10] < 1
 
 
-def test_charts_are_few_and_their_rates_add_up_to_the_counts(tmp_path):
+def test_charts_are_few_and_their_rates_add_up_to_the_counts(tmp_path, written):
     model = make_model(keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000]))
     begin = time.monotonic()
     fit(model, TierStats(tmp_path / "logs", update_freq=5))
@@ -99,7 +77,7 @@ def test_charts_are_few_and_their_rates_add_up_to_the_counts(tmp_path):
     assert max(values["SSDHASH_read_bytes_per_second"].values()) >= mean > 0
 
 
-def test_what_is_constant_has_no_chart_until_it_moves(tmp_path):
+def test_what_is_constant_has_no_chart_until_it_moves(tmp_path, written):
     inputs = keras.Input((4,), dtype="int64")
     layer = keras_sparse.layers.Embedding(5000, 2, "sum", name="items")
     model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
@@ -161,7 +139,7 @@ def test_says_what_became_of_lookups_that_were_staged(capsys):
 
 
 @pytest.mark.parametrize("mode", ["exact", "stale"])
-def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypatch):
+def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypatch, written):
     model = make_model(table_twins.small(tmp_path / "ssd"))
     layer = model.get_layer("items")
     ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
@@ -189,7 +167,7 @@ def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypa
     assert layer.stats()["prefetch"] == {**stats, "missed": stats["missed"] + len(batches)}
 
 
-def test_writes_every_so_many_steps(tmp_path):
+def test_writes_every_so_many_steps(tmp_path, written):
     callback = TierStats(tmp_path / "logs", update_freq=4)
     model = make_model()
     fit(model, callback, epochs=1)
@@ -197,14 +175,14 @@ def test_writes_every_so_many_steps(tmp_path):
     assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [4, 8, 12, 16, 20]
 
 
-def test_writes_when_the_steps_of_one_execution_are_done(tmp_path):
+def test_writes_when_the_steps_of_one_execution_are_done(tmp_path, written):
     model = make_model()
     model.compile(model.optimizer, loss="mse", steps_per_execution=5)
     fit(model, TierStats(tmp_path / "logs", update_freq=4), epochs=1)
     assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [5, 10]
 
 
-def test_a_hit_rate_is_of_its_own_time(tmp_path):
+def test_a_hit_rate_is_of_its_own_time(tmp_path, written_in):
     model = make_model()
     callback = TierStats(tmp_path / "logs")
     fit(model, callback, epochs=1)

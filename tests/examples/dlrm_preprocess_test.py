@@ -104,13 +104,13 @@ def test_frequent_categories_of_the_days_to_train_on_have_ids(raw, tmp_path):
 
 
 def test_ids_take_the_smallest_type_that_has_room(raw, tmp_path):
-    for buckets, dtype in ((126, np.int8), (127, np.int16), (40_000, np.int32)):
+    for buckets, dtype in ((127, np.int8), (128, np.int16), (40_000, np.int32)):
         part, _ = preprocess(
             tmp_path / str(buckets), "--train", raw / "day_0", "--hash_buckets", buckets
         )
         path = tmp_path / str(buckets) / "train" / "cat_25.bin"
         np.testing.assert_array_equal(np.fromfile(path, dtype), read_all(part)[1][:, 25])
-    with pytest.raises(ValueError, match="must have fewer than 2147483647 ids"):
+    with pytest.raises(ValueError, match="must have at most 2147483647 ids"):
         split_binary.id_dtype(2**31)
 
 
@@ -163,3 +163,19 @@ def test_files_without_samples_are_refused(tmp_path):
     (tmp_path / "train.txt").write_text("")
     with pytest.raises(ValueError, match="`--train` must have samples"):
         preprocess(tmp_path / "out", "--train", tmp_path / "train.txt", "--hash_buckets", 9)
+
+
+def test_a_file_that_is_not_there_is_found_before_the_work(raw, tmp_path):
+    options = ("--train", raw / "day_0", "--hash_buckets", 9, "--test", raw / "day_9")
+    with pytest.raises(FileNotFoundError, match=r"must be files\. Received: .*day_9"):
+        preprocess(tmp_path / "out", *options)
+    with pytest.raises(ValueError, match="`--test` must have files that `--train` has not"):
+        preprocess(tmp_path / "out", *options[:-1], raw / "day_0")
+    assert not (tmp_path / "out").exists()
+
+
+def test_half_of_a_compressed_file_is_named(raw, tmp_path):
+    whole = (raw / "day_1.gz").read_bytes()
+    (tmp_path / "half.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"a \.gz file must be whole\. .* Received: .*half\.gz"):
+        preprocess(tmp_path / "out", "--train", tmp_path / "half.gz", "--hash_buckets", 9)

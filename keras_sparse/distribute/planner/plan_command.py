@@ -2,6 +2,7 @@ import argparse
 import json
 import pathlib
 
+from keras_sparse import checks
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.planner.placement import STRATEGIES
@@ -53,7 +54,8 @@ def add_to(commands):
         nargs="+",
         help="how many there are; several numbers show how the step scales",
     )
-    parser.add_argument("--strategy", default="basic", choices=STRATEGIES, help="who gets what")
+    text = "who gets what (basic); auto: what is predicted to be fastest"
+    parser.add_argument("--strategy", default="basic", choices=STRATEGIES, help=text)
     for name, text in _THRESHOLDS.items():
         parser.add_argument(f"--{name}-threshold", type=int, metavar="ELEMENTS", help=text)
     parser.add_argument("--memory-budget", metavar="BYTES", help="of a rank, such as 16GB or 16GiB")
@@ -98,6 +100,8 @@ def _run_scaling(options):
             "`--picture` and `--save` take one plan. Give one number of ranks. Received: --ranks "
             + " ".join(map(str, options.ranks))
         )
+    for num_ranks in options.ranks:
+        checks.positive(num_ranks, "ranks")
     plans, without = [], {}
     for num_ranks in sorted(set(options.ranks)):
         try:

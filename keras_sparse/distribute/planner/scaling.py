@@ -26,17 +26,16 @@ def scaling_of(plans):
     """
     found: list = []
     for plan in plans:
-        samples = plan.num_ranks * plan.cost_model.batch_size / plan.step_seconds
-        of_a_rank = samples / plan.num_ranks
-        first = found[0] if found else {"samples_per_second": of_a_rank, "ranks": 1}
+        of_a_rank = plan.cost_model.batch_size / plan.step_seconds
+        ideal = found[0]["samples_per_second"] / found[0]["ranks"] if found else of_a_rank
         found.append(
             {
                 "ranks": plan.num_ranks,
                 "step_seconds": plan.step_seconds,
                 "rank_bytes": int(plan.rank_bytes.max()),
                 "network_bytes": float(_network_bytes(plan).max()),
-                "samples_per_second": samples,
-                "of_ideal": of_a_rank / (first["samples_per_second"] / first["ranks"]),
+                "samples_per_second": of_a_rank * plan.num_ranks,
+                "of_ideal": of_a_rank / ideal,
             }
         )
     return found
@@ -60,14 +59,19 @@ def scaling_text(found):
 
 
 def _advice(found):
+    dips = ""
+    last = found[0]
     for fewer, more in itertools.pairwise(found):
         growth = more["samples_per_second"] / fewer["samples_per_second"] - 1
-        if growth < _WORTH_IT * (more["ranks"] / fewer["ranks"] - 1):
-            return (
-                f"It stops scaling at {fewer['ranks']}: {more['ranks']} ranks do {growth:+.0%} "
-                "samples a second."
-            )
-    return f"It scales to {found[-1]['ranks']} ranks."
+        if growth >= _WORTH_IT * (more["ranks"] / fewer["ranks"] - 1):
+            last = more
+            continue
+        dips += (
+            f" From {fewer['ranks']} to {more['ranks']} ranks it is {growth:+.0%} samples a second."
+        )
+    if last is found[-1]:
+        return f"It scales to {last['ranks']} ranks.{dips}"
+    return f"It stops scaling at {last['ranks']}.{dips}"
 
 
 def _network_bytes(plan):

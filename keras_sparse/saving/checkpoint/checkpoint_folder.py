@@ -76,7 +76,7 @@ class CheckpointFolder:
             if not (each.path / MANIFEST).exists():
                 raise FileNotFoundError(
                     "All ranks must see the folder of checkpoints: each reads its rows there. Save "
-                    "to a file system that their hosts share, or copy the folder to each of them. "
+                    "to a file system that their hosts share. "
                     f"Received: '{each.path}', which rank 0 has found, and this rank does not see"
                 )
 

@@ -35,11 +35,24 @@ def test_follows_the_formulas_of_the_cost_model():
 
 @pytest.mark.parametrize(
     ("network_bandwidth", "advice"),
-    [(1e12, "It scales to 8 ranks."), (1e5, "It stops scaling at 1: 2 ranks do -")],
+    [(1e12, "It scales to 8 ranks."), (1e5, "It stops scaling at 1. From 1 to 2 ranks it is -")],
 )
 def test_says_where_to_stop(network_bandwidth, advice):
     model = CostModel(1e9, network_bandwidth, 1000, 0)
     assert advice in scaling_text(scaling_of(plans_of(1, 2, 4, 8, model=model)))
+
+
+def test_what_comes_after_a_dip_counts():
+    def found(*samples):
+        keys = ("step_seconds", "rank_bytes", "network_bytes", "of_ideal")
+        return [
+            {"ranks": 2**i, "samples_per_second": each} | dict.fromkeys(keys, 1)
+            for i, each in enumerate(samples)
+        ]
+
+    dip = " From 2 to 4 ranks it is +10% samples a second."
+    assert scaling_text(found(10, 20, 22, 40)).endswith(f"\nIt scales to 8 ranks.{dip}")
+    assert scaling_text(found(10, 20, 22)).endswith(f"\nIt stops scaling at 2.{dip}")
 
 
 def test_the_command_takes_several_numbers(tmp_path, capsys):
