@@ -25,6 +25,9 @@ class GroupEmbedding(DistributedEmbedding):
             every table and exchanges nothing but gradients, which an
             `keras_sparse.distribute.DistributedOptimizer` averages; for static tables that fit into
             the memory of each rank. On one rank both are the same. Defaults to `"collective"`.
+        output_mode: `"list"`: an output an input. `"concat"`: one tensor of shape `(batch, sum of
+            widths)`. `"stack"`: one of shape `(batch, inputs, width)`, of tables of one width. As
+            of `DistributedEmbedding`. Defaults to `"list"`.
         **kwargs: As of `DistributedEmbedding`; where mode says where tables are, not those that
             do: `strategy`, the thresholds and `dp_input`.
 
@@ -40,12 +43,12 @@ class GroupEmbedding(DistributedEmbedding):
     (TensorShape([2, 4]), TensorShape([2, 16]))
     """
 
-    def __init__(self, embeddings, mode="collective", **kwargs):
+    def __init__(self, embeddings, mode="collective", output_mode="list", **kwargs):
         checks.one_of(mode, ("collective", "localized"), "mode")
         if mode == "localized":
             _check_localized(kwargs)
             kwargs = {**kwargs, "data_parallel_threshold": _ANY_TABLE}
-        super().__init__(embeddings, **kwargs)
+        super().__init__(embeddings, output_mode=output_mode, **kwargs)
         self.mode = mode
         if mode == "localized" and size() > 1:
             self._refuse_dynamic()
