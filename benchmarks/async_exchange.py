@@ -16,7 +16,6 @@ with all headers, keeps one way of the line busy: no step can be faster. It need
 
 import argparse
 import contextlib
-import importlib.util
 import itertools
 import multiprocessing.connection
 import os
@@ -31,6 +30,7 @@ from benchmarks import async_lookup
 from benchmarks.async_lookup import MODES
 from benchmarks.async_lookup import STAGED
 from benchmarks.exchange_rank import NUM_RANKS
+from benchmarks.launcher import reason_against_ranks
 from benchmarks.slow_network import reason_against
 from benchmarks.slow_network import SlowNetwork
 from benchmarks.timing import environment_of
@@ -204,9 +204,7 @@ def parse(arguments):
 
 def main(arguments=None):
     options = parse(arguments)
-    if importlib.util.find_spec("horovod") is None:
-        return "Left out: there is no Horovod; `python -m keras_sparse install-horovod` installs it"
-    reason = reason_against()
+    reason = reason_against_ranks() or reason_against()
     if reason is not None:
         return f"Left out: {reason}"
     turns, facts = measure(options)

@@ -13,7 +13,6 @@ their rows and the gradients of these.
 
 import argparse
 import contextlib
-import importlib.util
 import multiprocessing.connection
 import os
 import pathlib
@@ -21,17 +20,17 @@ import signal
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 
 from benchmarks import workloads
+from benchmarks.launcher import HOROVODRUN
+from benchmarks.launcher import reason_against_ranks
 from benchmarks.timing import environment_of
 from benchmarks.timing import REPOSITORY
 from benchmarks.timing import say
 
 TITLE = "W1 and W4 on two ranks, Adagrad"
 NUM_RANKS = 2
-HOROVODRUN = pathlib.Path(sysconfig.get_path("scripts")) / "horovodrun"
 PEERS = {
     "dense": "keras.layers.Embedding, Horovod reduces whole tables",
     "sparse": "keras.layers.Embedding, Horovod gathers rows",
@@ -177,8 +176,9 @@ def parse(arguments):
 
 def main(arguments=None):
     options = parse(arguments)
-    if importlib.util.find_spec("horovod") is None:
-        return "Left out: there is no Horovod; `python -m keras_sparse install-horovod` installs it"
+    reason = reason_against_ranks()
+    if reason is not None:
+        return f"Left out: {reason}"
     texts = []
     with tempfile.TemporaryDirectory() as folder:
         say(f"{TITLE}: drawing ids")

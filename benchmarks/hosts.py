@@ -10,9 +10,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 
+from benchmarks.launcher import HOROVODRUN
 from benchmarks.slow_network import run_ip
 from benchmarks.slow_network import SlowNetwork
 
@@ -26,8 +26,8 @@ _BOOT = f"""
 set -e
 hostname "$1"
 mount --bind "$2/hosts" /etc/hosts
-mkdir -p /root/.ssh /run/sshd
-mount --bind "$2/ssh" /root/.ssh
+mkdir -p ~root/.ssh /run/sshd
+mount --bind "$2/ssh" ~root/.ssh
 mount -t tmpfs tmpfs {LOCAL_DISK}
 # Horovod takes networks that have the same name on all hosts.
 ip link set "$3" down
@@ -106,9 +106,8 @@ class Hosts:
 
     def horovodrun(self, *command, hosts=NAMES):
         """The words that run Python with these arguments on a rank a host."""
-        program = pathlib.Path(sysconfig.get_path("scripts"), "horovodrun")
         slots = ",".join(f"{name}:1" for name in hosts)
-        return [program, "--gloo", "-np", len(hosts), "-H", slots, sys.executable, *command]
+        return [HOROVODRUN, "--gloo", "-np", len(hosts), "-H", slots, sys.executable, *command]
 
     def cut_off(self, host):
         """From now on nothing comes from a host, and nothing reaches it."""

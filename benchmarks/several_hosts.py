@@ -7,7 +7,6 @@ line between them. The plan is made with what `CostModel.measure` finds there. N
 """
 
 import argparse
-import importlib.util
 import json
 import pathlib
 import re
@@ -16,6 +15,7 @@ import tempfile
 
 from benchmarks import several_hosts_rank
 from benchmarks.hosts import Hosts
+from benchmarks.launcher import reason_against_ranks
 
 TITLE = "Two hosts: a step by the line between them"
 LINES = [(4000, 0.2), (1000, 0.2), (1000, 5), (300, 0.2), (100, 0.2), (100, 20)]
@@ -53,9 +53,7 @@ def row(megabits, milliseconds, found):
 
 def main(arguments=None):
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_known_args(arguments)
-    if importlib.util.find_spec("horovod") is None:
-        return "Left out: there is no Horovod; `python -m keras_sparse.install_horovod` installs it"
-    reason = reason_against()
+    reason = reason_against_ranks() or reason_against()
     if reason is not None:
         return f"Left out: {reason}"
     rank = several_hosts_rank
