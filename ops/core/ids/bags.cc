@@ -1,8 +1,5 @@
 #include "ops/core/ids/bags.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace keras_sparse {
 
 Status ParseCombiner(const std::string& name, Combiner* combiner) {
@@ -36,39 +33,6 @@ Status Bags::Check() const {
       ", and the indices of a SparseTensor lie within its dense_shape. Received: row_splits[0] = " +
       std::to_string(row_splits[0]) + ", row_splits[" + std::to_string(num_bags) +
       "] = " + std::to_string(row_splits[num_bags]));
-}
-
-float Bags::Scale(int64_t bag) const {
-  if (combiner == Combiner::kNone || combiner == Combiner::kSum) return 1;
-  const int64_t begin = row_splits[bag];
-  const int64_t end = row_splits[bag + 1];
-  float total = weights == nullptr ? static_cast<float>(end - begin) : 0;
-  if (weights != nullptr) {
-    for (int64_t i = begin; i < end; ++i) {
-      total += combiner == Combiner::kMean ? weights[i] : weights[i] * weights[i];
-    }
-  }
-  if (total == 0) return 0;
-  return 1 / (combiner == Combiner::kMean ? total : std::sqrt(total));
-}
-
-void Bags::FinishWeightsGradient(int64_t first_bag, int64_t last_bag, float* grads) const {
-  if (combiner == Combiner::kSum) return;
-  // The divisor's share: with s the scale and p = sum(w * product) * s, the product of the output
-  // and its gradient, d/dw_i is s * (product_i - p) for the mean and s * (product_i - p * s * w_i)
-  // for sqrtn.
-  for (int64_t b = first_bag; b < last_bag; ++b) {
-    const float scale = Scale(b);
-    float output_product = 0;
-    for (int64_t i = row_splits[b]; i < row_splits[b + 1]; ++i) {
-      output_product += weights[i] * grads[i];
-    }
-    output_product *= scale;
-    for (int64_t i = row_splits[b]; i < row_splits[b + 1]; ++i) {
-      const float share = combiner == Combiner::kMean ? 1 : scale * weights[i];
-      grads[i] = scale * (grads[i] - output_product * share);
-    }
-  }
 }
 
 std::vector<int64_t> CutBags(const Bags& bags, int64_t ids_per_run) {

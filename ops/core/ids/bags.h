@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
 
 namespace keras_sparse {
@@ -32,11 +33,41 @@ struct Bags {
   Status Check() const;
 
   // What a pooled sum of bag b is multiplied with.
-  float Scale(int64_t bag) const;
+  KERAS_SPARSE_HOST_DEVICE float Scale(int64_t bag) const {
+    if (combiner == Combiner::kNone || combiner == Combiner::kSum) return 1;
+    const int64_t begin = row_splits[bag];
+    const int64_t end = row_splits[bag + 1];
+    float total = weights == nullptr ? static_cast<float>(end - begin) : 0;
+    if (weights != nullptr) {
+      for (int64_t i = begin; i < end; ++i) {
+        total += combiner == Combiner::kMean ? weights[i] : weights[i] * weights[i];
+      }
+    }
+    if (total == 0) return 0;
+    return 1 / (combiner == Combiner::kMean ? total : Sqrt(total));
+  }
 
   // The gradient with respect to the weights of the ids of bags [first_bag, last_bag).
   //   grads  (num_ids) each id's product of its row and the gradient of its bag's output; in place
-  void FinishWeightsGradient(int64_t first_bag, int64_t last_bag, float* grads) const;
+  KERAS_SPARSE_HOST_DEVICE void FinishWeightsGradient(int64_t first_bag, int64_t last_bag,
+                                                      float* grads) const {
+    if (combiner == Combiner::kSum) return;
+    // The divisor's share: with s the scale and p = sum(w * product) * s, the product of the output
+    // and its gradient, d/dw_i is s * (product_i - p) for the mean and s * (product_i - p * s *
+    // w_i) for sqrtn.
+    for (int64_t b = first_bag; b < last_bag; ++b) {
+      const float scale = Scale(b);
+      float output_product = 0;
+      for (int64_t i = row_splits[b]; i < row_splits[b + 1]; ++i) {
+        output_product += weights[i] * grads[i];
+      }
+      output_product *= scale;
+      for (int64_t i = row_splits[b]; i < row_splits[b + 1]; ++i) {
+        const float share = combiner == Combiner::kMean ? 1 : scale * weights[i];
+        grads[i] = scale * (grads[i] - output_product * share);
+      }
+    }
+  }
 };
 
 // Cuts the bags into runs of similar work: run i is [cuts[i], cuts[i + 1]).

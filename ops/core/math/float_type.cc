@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "ops/core/math/half_floats.h"
 #include "ops/core/math/vector_math.h"
 
 #ifdef __F16C__
@@ -13,58 +14,15 @@
 namespace keras_sparse {
 namespace {
 
-uint32_t BitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-// The upper half of a float, which is one of 8 bits of precision.
-struct BFloat16 {
-  static uint16_t Encode(float value) {
-    const uint32_t bits = BitsOf(value);
-    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-    return static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : rounded);
-  }
-  static float Decode(uint16_t half) { return FloatOf(uint32_t{half} << 16); }
-
-  // How many of the first floats have been done by instructions for the purpose.
+// How many of the first floats have been done by instructions for the purpose.
+template <typename Half>
+struct Vectors {
   static int64_t EncodeSome(const float*, int64_t, char*) { return 0; }
   static int64_t DecodeSome(const char*, int64_t, float*) { return 0; }
 };
 
-// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
-struct Float16 {
-  static uint16_t Encode(float value) {
-    const uint32_t bits = BitsOf(value);
-    const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-    const uint32_t magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
-    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds beyond 65504
-    if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
-      // Adding 0.5 shifts the fraction to where multiples of 2^-24 end, and rounds.
-      return sign | static_cast<uint16_t>(BitsOf(FloatOf(magnitude) + 0.5f) - BitsOf(0.5f));
-    }
-    const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
-    return sign | static_cast<uint16_t>((rounded >> 13) - ((127 - 15) << 10));
-  }
-  static float Decode(uint16_t half) {
-    const uint32_t sign = uint32_t{half & 0x8000u} << 16;
-    const uint32_t magnitude = half & 0x7fff;
-    if (magnitude >= 0x7c00) return FloatOf(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-    // What has no leading 1 is a multiple of 2^-24. No step on the way is below the normal floats:
-    // where TensorFlow calls, the processor takes such for zeros.
-    if (magnitude < 0x400) return FloatOf(sign | BitsOf(static_cast<float>(magnitude) * 0x1p-24f));
-    return FloatOf(sign | ((magnitude << 13) + ((127 - 15) << 23)));
-  }
-
+template <>
+struct Vectors<Float16> {
   static int64_t EncodeSome([[maybe_unused]] const float* floats, [[maybe_unused]] int64_t n,
                             [[maybe_unused]] char* halves) {
     int64_t i = 0;
@@ -101,7 +59,7 @@ struct Float16 {
 
 template <typename Half>
 void Encode(const float* floats, int64_t n, char* halves) {
-  for (int64_t i = Half::EncodeSome(floats, n, halves); i < n; ++i) {
+  for (int64_t i = Vectors<Half>::EncodeSome(floats, n, halves); i < n; ++i) {
     const uint16_t half = Half::Encode(floats[i]);
     std::memcpy(halves + 2 * i, &half, sizeof(half));
   }
@@ -109,7 +67,7 @@ void Encode(const float* floats, int64_t n, char* halves) {
 
 template <typename Half>
 void Decode(const char* halves, int64_t n, float* floats) {
-  for (int64_t i = Half::DecodeSome(halves, n, floats); i < n; ++i) {
+  for (int64_t i = Vectors<Half>::DecodeSome(halves, n, floats); i < n; ++i) {
     uint16_t half;
     std::memcpy(&half, halves + 2 * i, sizeof(half));
     floats[i] = Half::Decode(half);

@@ -4,12 +4,16 @@
 
 #include <cstdint>
 
+#include "ops/core/base/host_device.h"
+
 namespace keras_sparse {
 
 enum class FloatType { kFloat32, kFloat16, kBFloat16 };
 
 // Bytes of one float.
-inline int64_t FloatBytes(FloatType type) { return type == FloatType::kFloat32 ? 4 : 2; }
+KERAS_SPARSE_HOST_DEVICE inline int64_t FloatBytes(FloatType type) {
+  return type == FloatType::kFloat32 ? 4 : 2;
+}
 
 // Rounds to the nearest, ties to even. A float beyond the range of kFloat16 becomes infinite, as
 // TensorFlow's cast makes it; NaN stays NaN.

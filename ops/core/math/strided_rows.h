@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "ops/core/base/host_device.h"
 #include "ops/core/math/float_type.h"
 
 namespace keras_sparse {
@@ -24,21 +25,28 @@ struct StridedRows {
 
   // Implicit: a matrix of floats is the usual case.
   // NOLINTNEXTLINE(google-explicit-constructor)
-  StridedRows(Data* rows = nullptr, int64_t row_stride = 0, FloatType row_type = {})
+  KERAS_SPARSE_HOST_DEVICE StridedRows(Data* rows = nullptr, int64_t row_stride = 0,
+                                       FloatType row_type = {})
       : data(rows), stride(row_stride), type(row_type) {}
 
   // The same, whose stride is known where rows are of `dim` floats. What follows needs it.
-  StridedRows Of(int64_t dim) const { return {data, stride > 0 ? stride : dim, type}; }
+  KERAS_SPARSE_HOST_DEVICE StridedRows Of(int64_t dim) const {
+    return {data, stride > 0 ? stride : dim, type};
+  }
 
   // From column `column` on, counted from where these rows begin.
-  StridedRows From(int64_t column) const {
+  KERAS_SPARSE_HOST_DEVICE StridedRows From(int64_t column) const {
     if (data == nullptr) return *this;  // a tensor of no rows
     return {static_cast<Byte*>(data) + column * FloatBytes(type), stride, type};
   }
-  Data* Row(int64_t i) const { return static_cast<Byte*>(data) + i * stride * FloatBytes(type); }
-  bool are_floats() const { return type == FloatType::kFloat32; }
+  KERAS_SPARSE_HOST_DEVICE Data* Row(int64_t i) const {
+    return static_cast<Byte*>(data) + i * stride * FloatBytes(type);
+  }
+  KERAS_SPARSE_HOST_DEVICE bool are_floats() const { return type == FloatType::kFloat32; }
   // REQUIRES: are_floats()
-  Float* FloatRow(int64_t i) const { return static_cast<Float*>(data) + i * stride; }
+  KERAS_SPARSE_HOST_DEVICE Float* FloatRow(int64_t i) const {
+    return static_cast<Float*>(data) + i * stride;
+  }
 };
 
 using OutputRows = StridedRows<void>;

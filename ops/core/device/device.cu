@@ -1,0 +1,78 @@
+#include <string>
+
+#include "ops/core/device/device.h"
+#include "ops/core/device/device_code.h"
+
+namespace keras_sparse {
+namespace {
+
+Status ToStatus(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return Status::Ok();
+  return FailedPrecondition(std::string("the GPU could not ") + what +
+                            ". Received: " + cudaGetErrorString(error));
+}
+
+cudaStream_t StreamOf(const Device& device) { return static_cast<cudaStream_t>(device.stream()); }
+
+// With memory from CUDA's pool, beside whatever else the process does with the GPU.
+class PoolDevice : public Device {
+ public:
+  PoolDevice(cudaStream_t stream, int num_processors) : Device(stream, num_processors) {}
+  ~PoolDevice() override { (void)cudaStreamDestroy(StreamOf(*this)); }
+
+  Status Allocate(int64_t bytes, void** memory) override {
+    const cudaError_t error = cudaMallocAsync(memory, static_cast<size_t>(bytes), StreamOf(*this));
+    if (error == cudaSuccess) return Status::Ok();
+    (void)cudaGetLastError();  // it has been seen
+    size_t free = 0;
+    size_t total = 0;
+    (void)cudaMemGetInfo(&free, &total);
+    return ResourceExhausted(
+        "a table must fit the GPU's memory; give it lower tiers and a smaller size of its first. "
+        "Received: " +
+        std::to_string(bytes) + " bytes more, of which " + std::to_string(free) + " of " +
+        std::to_string(total) + " are free (" + cudaGetErrorString(error) + ")");
+  }
+
+  void Free(void* memory) override { (void)cudaFreeAsync(memory, StreamOf(*this)); }
+};
+
+}  // namespace
+
+Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(ordinal), "be used"));
+  int num_processors = 0;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ToStatus(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, ordinal),
+               "be asked for its processors"));
+  cudaStream_t stream = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaStreamCreate(&stream), "make a stream"));
+  *device = std::make_unique<PoolDevice>(stream, num_processors);
+  return Status::Ok();
+}
+
+Status Device::CopyToDevice(const void* from, int64_t bytes, void* to) {
+  return ToStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
+                                  StreamOf(*this)),
+                  "be copied to");
+}
+
+Status Device::CopyToHost(const void* from, int64_t bytes, void* to) {
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                                                        cudaMemcpyDeviceToHost, StreamOf(*this)),
+                                        "be copied from"));
+  return Wait();
+}
+
+Status Device::Fill(void* memory, int byte, int64_t bytes) {
+  return ToStatus(cudaMemsetAsync(memory, byte, static_cast<size_t>(bytes), StreamOf(*this)),
+                  "be filled");
+}
+
+Status Device::Wait() {
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ToStatus(cudaStreamSynchronize(StreamOf(*this)), "do what it was given"));
+  return ToStatus(cudaGetLastError(), "start a kernel");
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,66 @@
+// One source for kernels: compiled by nvcc for a GPU, and by any C++ compiler for tests.
+//
+// A .cu file includes this header and is written in CUDA's words, but for three things: kernels
+// start by Launch, lanes that work together are those of a mask that is named, and a kernel waits
+// for no other block. Without nvcc the words are those of emulated_device.h.
+#ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_
+#define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include "ops/core/device/emulated_device.h"
+#endif
+
+namespace keras_sparse::cuda_impl {
+
+constexpr int kWarp = 32;
+
+// Starts blocks of `block` lanes each on the stream. No blocks, no kernel.
+template <typename... Parameters, typename... Arguments>
+void Launch(void (*kernel)(Parameters...), int64_t num_blocks, int block, void* stream,
+            Arguments... arguments) {
+  if (num_blocks <= 0) return;
+#ifdef __CUDACC__
+  kernel<<<static_cast<unsigned>(num_blocks), static_cast<unsigned>(block), 0,
+           static_cast<cudaStream_t>(stream)>>>(arguments...);
+#else
+  (void)stream;
+  emulated::RunBlocks(static_cast<unsigned>(num_blocks), static_cast<unsigned>(block),
+                      [&] { kernel(arguments...); });
+#endif
+}
+
+// Among all lanes of a kernel, the number of this one and how many there are.
+__device__ inline int64_t LaneOfKernel() {
+  return int64_t{blockIdx.x} * int64_t{blockDim.x} + int64_t{threadIdx.x};
+}
+__device__ inline int64_t LanesOfKernel() { return int64_t{gridDim.x} * int64_t{blockDim.x}; }
+
+// `kLanes` neighbours of a warp that work together: a power of two.
+template <int kLanes>
+struct Tile {
+  static_assert(kLanes > 0 && kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0, "parts of a warp");
+
+  // Among the lanes of a tile, the number of this one.
+  __device__ static int Lane() { return static_cast<int>(threadIdx.x) & (kLanes - 1); }
+  // Among the tiles of a kernel, the number of this one and how many there are.
+  __device__ static int64_t Number() { return LaneOfKernel() / kLanes; }
+  __device__ static int64_t Count() { return LanesOfKernel() / kLanes; }
+  __device__ static unsigned Mask() {
+    constexpr unsigned kFirst = kLanes == kWarp ? ~0u : (1u << (kLanes % kWarp)) - 1;
+    return kFirst << (threadIdx.x & static_cast<unsigned>(kWarp - kLanes));
+  }
+  // The value that lane `from` has. To be called by all lanes of the tile.
+  template <typename T>
+  __device__ static T FromLane(T value, int from) {
+    return __shfl_sync(Mask(), value, from, kLanes);
+  }
+};
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_

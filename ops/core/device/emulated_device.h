@@ -1,0 +1,127 @@
+// What CUDA brings, for kernels that are compiled without nvcc: their tests run on a CPU.
+//
+// Each lane of a block is a fiber. A lane gives way at every operation of a warp or a block and, at
+// random, at atomics; a seed gives the order of lanes and of blocks, so that a kernel that counts
+// on lanes being in step, or on the order of blocks, fails in some run. To the thread sanitizer
+// every lane is a thread of its own that only the kernel's barriers order: it finds the races that
+// a GPU has, those between blocks too. A GPU's memory is that of the process.
+//
+// Declared here; defined in tests/ops/core/device/emulator.cc, which only tests link.
+#ifndef KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
+#define KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+// NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's names.
+#define __global__
+#define __device__
+#define __host__
+
+namespace keras_sparse::emulated {
+
+struct Index {
+  unsigned x;
+};
+
+struct Options {
+  uint64_t seed = 1;         // of the order of lanes and blocks
+  int num_threads = 1;       // that run blocks
+  unsigned yield_every = 8;  // one atomic in so many gives way
+  // Bytes that the GPU has; what a program holds and lets go of is counted.
+  size_t memory = size_t{64} << 20;
+};
+Options& options();
+
+// Of the lane that calls.
+Index ThreadIndex();
+Index BlockIndex();
+Index BlockSize();
+Index GridSize();
+void MaybeYield();
+void SyncBlock();
+// Every lane of the mask gives a value and sees those of all: (32), by lane.
+const uint64_t* Exchange(unsigned mask, uint64_t value);
+
+void RunBlocks(unsigned num_blocks, unsigned block, const std::function<void()>& lane);
+
+}  // namespace keras_sparse::emulated
+
+#define threadIdx (::keras_sparse::emulated::ThreadIndex())
+#define blockIdx (::keras_sparse::emulated::BlockIndex())
+#define blockDim (::keras_sparse::emulated::BlockSize())
+#define gridDim (::keras_sparse::emulated::GridSize())
+
+inline void __syncthreads() { keras_sparse::emulated::SyncBlock(); }
+inline void __syncwarp(unsigned mask = ~0u) { keras_sparse::emulated::Exchange(mask, 0); }
+
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
+  static_assert(sizeof(T) <= sizeof(uint64_t), "a word or two");
+  uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof(T));
+  const unsigned lane = threadIdx.x & 31;
+  const auto lanes = static_cast<unsigned>(width);
+  const unsigned source = (lane & ~(lanes - 1)) | (static_cast<unsigned>(from) & (lanes - 1));
+  const uint64_t seen = keras_sparse::emulated::Exchange(mask, word)[source];
+  std::memcpy(&value, &seen, sizeof(T));
+  return value;
+}
+
+template <typename T>
+T atomicMin(T* at, T value) {
+  keras_sparse::emulated::MaybeYield();
+  T seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (value < seen && !__atomic_compare_exchange_n(at, &seen, value, false, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {
+  }
+  return seen;
+}
+template <typename T>
+T atomicAdd(T* at, T value) {
+  keras_sparse::emulated::MaybeYield();
+  return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+}
+template <typename T>
+T atomicOr(T* at, T value) {
+  keras_sparse::emulated::MaybeYield();
+  return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);
+}
+
+// Of CUDA's runtime, what cuda_device.cu calls.
+using cudaStream_t = void*;
+using cudaError_t = int;
+constexpr cudaError_t cudaSuccess = 0;
+constexpr cudaError_t cudaErrorMemoryAllocation = 2;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 3;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreate(cudaStream_t*) { return cudaSuccess; }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "an error";
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) {
+  if (bytes > 0) std::memset(memory, byte, bytes);
+  return cudaSuccess;
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
+#endif  // KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_

@@ -1,0 +1,43 @@
+// What kernels see of ids that a table in a GPU's memory has no row for.
+#ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_ID_CHECKS_H_
+#define KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_ID_CHECKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ops/core/base/status.h"
+#include "ops/core/ids/out_of_range.h"
+
+namespace keras_sparse {
+
+// In the GPU's memory, one a table. While it holds a refusal, no kernel changes the table: the CPU
+// hears of it when it next waits for the GPU.
+struct IdChecks {
+  static constexpr unsigned long long kNone = ~0ull;
+
+  // Of the op that was first refused, the first id outside the table, whatever lane came first.
+  unsigned long long refused_place = kNone;
+  int64_t refused_id = 0;
+  // Of an op whose row_splits do not rise from 0 to the number of ids, the first bag that shows it.
+  unsigned long long refused_bag = kNone;
+  // Ids outside a table that reads such as zeros.
+  unsigned long long num_outside = 0;
+
+  bool refuses() const { return refused_place != kNone || refused_bag != kNone; }
+
+  // The error of what was refused; ok if nothing was.
+  Status ToStatus(const std::string& table, int64_t input_dim) const {
+    if (refused_bag != kNone) {
+      return InvalidArgument("`row_splits` must rise from 0 to the number of ids, for table '" +
+                             table + "'. Received: a bag that does not, at row_splits[" +
+                             std::to_string(refused_bag) + "]");
+    }
+    if (refused_place == kNone) return Status::Ok();
+    return OutOfRange(table, input_dim, static_cast<int64_t>(refused_place), refused_id);
+  }
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_ID_CHECKS_H_

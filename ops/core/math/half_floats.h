@@ -1,0 +1,65 @@
+// Floats in half as many bytes, one at a time: to and from their 16 bits.
+#ifndef KERAS_SPARSE_OPS_CORE_MATH_HALF_FLOATS_H_
+#define KERAS_SPARSE_OPS_CORE_MATH_HALF_FLOATS_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "ops/core/base/host_device.h"
+
+namespace keras_sparse {
+
+KERAS_SPARSE_HOST_DEVICE inline uint32_t BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+KERAS_SPARSE_HOST_DEVICE inline float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// The upper half of a float, which is one of 8 bits of precision.
+struct BFloat16 {
+  KERAS_SPARSE_HOST_DEVICE static uint16_t Encode(float value) {
+    const uint32_t bits = BitsOf(value);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : rounded);
+  }
+  KERAS_SPARSE_HOST_DEVICE static float Decode(uint16_t half) {
+    return FloatOf(uint32_t{half} << 16);
+  }
+};
+
+// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+struct Float16 {
+  KERAS_SPARSE_HOST_DEVICE static uint16_t Encode(float value) {
+    const uint32_t bits = BitsOf(value);
+    const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+    const uint32_t magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
+    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds beyond 65504
+    if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
+      // Adding 0.5 shifts the fraction to where multiples of 2^-24 end, and rounds.
+      return sign | static_cast<uint16_t>(BitsOf(FloatOf(magnitude) + 0.5f) - BitsOf(0.5f));
+    }
+    const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
+    return sign | static_cast<uint16_t>((rounded >> 13) - ((127 - 15) << 10));
+  }
+  KERAS_SPARSE_HOST_DEVICE static float Decode(uint16_t half) {
+    const uint32_t sign = uint32_t{half & 0x8000u} << 16;
+    const uint32_t magnitude = half & 0x7fff;
+    if (magnitude >= 0x7c00) return FloatOf(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+    // What has no leading 1 is a multiple of 2^-24. No step on the way is below the normal floats:
+    // where TensorFlow calls, the processor takes such for zeros.
+    if (magnitude < 0x400) return FloatOf(sign | BitsOf(static_cast<float>(magnitude) * 0x1p-24f));
+    return FloatOf(sign | ((magnitude << 13) + ((127 - 15) << 23)));
+  }
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_MATH_HALF_FLOATS_H_

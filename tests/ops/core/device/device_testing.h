@@ -1,0 +1,57 @@
+// A GPU for tests: a real one under nvcc, else the emulated one.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_TESTING_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/device/device.h"
+#include "ops/core/device/device_array.h"
+#include "ops/core/device/device_code.h"
+#include "tests/ops/core/support/testing.h"
+
+namespace keras_sparse {
+
+inline std::unique_ptr<Device> OpenDevice() {
+  std::unique_ptr<Device> device;
+  EXPECT_TRUE(IsOk(Device::Open(0, &device)));
+  return device;
+}
+
+template <typename T>
+std::vector<T> Values(const DeviceArray<T>& array) {
+  std::vector<T> values;
+  EXPECT_TRUE(IsOk(array.Read(&values)));
+  return values;
+}
+
+template <typename T>
+DeviceArray<T> OnDevice(Device* device, const std::vector<T>& values) {
+  DeviceArray<T> array;
+  EXPECT_TRUE(IsOk(DeviceArray<T>::Copy(device, values, &array)));
+  return array;
+}
+
+// Runs `body` once on a GPU, or on the emulated one in several orders of lanes and blocks, by one
+// thread and by several.
+template <typename Body>
+void InAnyOrder(const Body& body) {
+#ifdef __CUDACC__
+  body();
+#else
+  const emulated::Options before = emulated::options();
+  for (int threads = 1; threads <= 3; threads += 2) {
+    emulated::options().seed = static_cast<uint64_t>(10 + threads);
+    emulated::options().num_threads = threads;
+    body();
+  }
+  emulated::options() = before;
+#endif
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_TESTING_H_
