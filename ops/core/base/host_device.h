@@ -1,0 +1,30 @@
+// Functions that CPU code and GPU kernels share, from one source.
+#ifndef KERAS_SPARSE_OPS_CORE_BASE_HOST_DEVICE_H_
+#define KERAS_SPARSE_OPS_CORE_BASE_HOST_DEVICE_H_
+
+#include <cmath>
+
+// Stands before a function that both call.
+#ifdef __CUDACC__
+#define KERAS_SPARSE_HOST_DEVICE __host__ __device__
+#else
+#define KERAS_SPARSE_HOST_DEVICE
+#endif
+
+namespace keras_sparse {
+
+// What the standard library has for the CPU alone, to the same bits.
+KERAS_SPARSE_HOST_DEVICE inline float Sqrt(float x) {
+#ifdef __CUDA_ARCH__
+  return __fsqrt_rn(x);
+#else
+  return std::sqrt(x);
+#endif
+}
+KERAS_SPARSE_HOST_DEVICE inline float Abs(float x) { return fabsf(x); }
+KERAS_SPARSE_HOST_DEVICE inline float Max(float a, float b) { return a < b ? b : a; }
+KERAS_SPARSE_HOST_DEVICE inline float Min(float a, float b) { return b < a ? b : a; }
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_BASE_HOST_DEVICE_H_
