@@ -5,10 +5,18 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/core/base/host_device.h"
+
 namespace keras_sparse {
 
+// -1, 0 or 1; of NaN itself, so that it shows.
+KERAS_SPARSE_HOST_DEVICE inline float Sign(float x) {
+  const float sign = static_cast<float>(x > 0) - static_cast<float>(x < 0);
+  return x == x ? sign : x;
+}
+
 // The logarithm to base 2 of a normal float above zero, to 1e-8; exact for powers of two.
-inline double Log2(float x) {
+KERAS_SPARSE_HOST_DEVICE inline double Log2(float x) {
   // x = 2^exponent * mantissa, with a mantissa from sqrt(1/2) to sqrt(2).
   constexpr int32_t kSqrtHalf = 0x3F3504F3;
   constexpr int kMantissaBits = 23;
@@ -28,7 +36,7 @@ inline double Log2(float x) {
 }
 
 // e^x - 1, to 1e-9 of it, also for an x near zero; below -700 and above 700 as there.
-inline double Expm1(double x) {
+KERAS_SPARSE_HOST_DEVICE inline double Expm1(double x) {
   x = x < -700 ? -700 : x;
   x = x > 700 ? 700 : x;
   // x = k log(2) + r. Beside this number a double has no room for a fraction, and its last bits are

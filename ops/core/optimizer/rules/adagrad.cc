@@ -1,39 +1,23 @@
-// accumulator += g^2
-// row          -= decay * row + learning_rate * g / sqrt(accumulator + epsilon)
-#include <cmath>
+#include "ops/core/optimizer/rules/adagrad.h"
+
 #include <memory>
 
-#include "ops/core/optimizer/deferred_rule.h"
+#include "ops/core/optimizer/element_rule.h"
 
 namespace keras_sparse {
 namespace {
 
-class Adagrad : public DeferredRule {
+class Adagrad : public ElementRule<AdagradElement> {
  public:
   explicit Adagrad(const RuleOptions& options)
-      : DeferredRule(
+      : ElementRule(
             options, Untouched::kDecay,
             {{"accumulator", 1, static_cast<float>(options.constants.at("initial_accumulator"))}}),
         epsilon_(static_cast<float>(constant("epsilon"))) {}
 
- protected:
-  void UpdateRecords(float* const* records, const float* const* gradients,
-                     int64_t n) const override {
-    const int64_t width = dim();
-    const float learning_rate = learning_rate_;
-    const float decay = decay_;
-    const float epsilon = epsilon_;
-    for (int64_t i = 0; i < n; ++i) {
-      float* __restrict row = records[i];
-      float* __restrict accumulator = records[i] + width;
-      const float* __restrict g = gradients[i];
-      for (int64_t j = 0; j < width; ++j) {
-        accumulator[j] += g[j] * g[j];
-        row[j] -= decay * row[j] + learning_rate * g[j] / std::sqrt(accumulator[j] + epsilon);
-      }
-    }
-  }
+  AdagradElement element() const override { return {learning_rate_, decay_, epsilon_}; }
 
+ protected:
  private:
   float epsilon_;
 };

@@ -1,22 +1,8 @@
-// linear      += g + 2 * shrinkage * row
-//                  - (new_accumulator^p - accumulator^p) / learning_rate * row
-//     with new_accumulator = accumulator + g^2 and p = -learning_rate_power
-// accumulator  = new_accumulator
-// row          = (clip(linear, -l1, l1) - linear)
-//                  / (accumulator^p / learning_rate + 2 * l2 + beta / learning_rate)
-//
-// Only rows that got a gradient change. The row of the first line is what weight decay leaves of
-// it.
-#include <algorithm>
-#include <cmath>
+#include "ops/core/optimizer/rules/ftrl.h"
+
 #include <memory>
 
-#include "ops/core/optimizer/update_rule.h"
-
-// The vector mathematics of glibc has a clone of powf that loops can call for whole vectors.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-extern "C" __attribute__((simd("notinbranch"), const)) float powf(float, float) noexcept;
-#endif
+#include "ops/core/optimizer/element_rule.h"
 
 namespace keras_sparse {
 namespace {
@@ -37,43 +23,6 @@ class Ftrl : public UpdateRule {
         beta_(static_cast<float>(constant("beta"))) {}
 
  protected:
-  void UpdateRecords(float* const* records, const float* const* gradients,
-                     int64_t n) const override {
-    if (power_ == 0.5f) {
-      UpdateRecordsOf(records, gradients, n, [](float x) { return std::sqrt(x); });
-    } else {
-      UpdateRecordsOf(records, gradients, n, [power = power_](float x) { return powf(x, power); });
-    }
-  }
-
- private:
-  template <typename Power>
-  void UpdateRecordsOf(float* const* records, const float* const* gradients, int64_t n,
-                       const Power& power) const {
-    const int64_t width = dim();
-    const float decay = decay_;
-    const float inverse_rate = 1 / learning_rate_;
-    const float l1 = l1_;
-    const float twice_l2 = 2 * l2_ + beta_ * inverse_rate;
-    const float twice_shrinkage = 2 * shrinkage_;
-    for (int64_t i = 0; i < n; ++i) {
-      float* __restrict row = records[i];
-      float* __restrict accumulator = records[i] + width;
-      float* __restrict linear = records[i] + 2 * width;
-      const float* __restrict g = gradients[i];
-      for (int64_t j = 0; j < width; ++j) {
-        const float old = row[j] - decay * row[j];
-        const float new_accumulator = accumulator[j] + g[j] * g[j];
-        const float new_power = power(new_accumulator);
-        linear[j] +=
-            g[j] + twice_shrinkage * old - (new_power - power(accumulator[j])) * inverse_rate * old;
-        accumulator[j] = new_accumulator;
-        const float clipped = std::max(-l1, std::min(l1, linear[j]));
-        row[j] = (clipped - linear[j]) / (new_power * inverse_rate + twice_l2);
-      }
-    }
-  }
-
   float power_;
   float l1_;
   float l2_;
@@ -81,8 +30,32 @@ class Ftrl : public UpdateRule {
   float beta_;
 };
 
-const bool kRegistered = UpdateRule::Register<Ftrl>(
-    "ftrl", {"initial_accumulator", "learning_rate_power", "l1", "l2", "l2_shrinkage", "beta"});
+template <bool kSqrt>
+class FtrlOf : public ElementRule<FtrlElement<kSqrt>, Ftrl> {
+ public:
+  using ElementRule<FtrlElement<kSqrt>, Ftrl>::ElementRule;
+
+  FtrlElement<kSqrt> element() const override {
+    const float inverse_rate = 1 / this->learning_rate_;
+    return {inverse_rate,
+            this->decay_,
+            this->power_,
+            this->l1_,
+            2 * this->l2_ + this->beta_ * inverse_rate,
+            2 * this->shrinkage_};
+  }
+};
+
+std::unique_ptr<UpdateRule> MakeFtrl(const RuleOptions& options) {
+  if (static_cast<float>(options.constants.at("learning_rate_power")) == -0.5f) {
+    return std::make_unique<FtrlOf<true>>(options);
+  }
+  return std::make_unique<FtrlOf<false>>(options);
+}
+
+const bool kRegistered = UpdateRule::Register(
+    "ftrl", {"initial_accumulator", "learning_rate_power", "l1", "l2", "l2_shrinkage", "beta"},
+    MakeFtrl);
 
 }  // namespace
 }  // namespace keras_sparse

@@ -1,8 +1,5 @@
-// row      -= decay * row + learning_rate * sign(beta_1 * momentum + (1 - beta_1) * g)
-// momentum = beta_2 * momentum + (1 - beta_2) * g
-//
-// Without a gradient a row moves by the full learning rate at every step, until its momentum is too
-// small for a float.
+#include "ops/core/optimizer/rules/lion.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,22 +7,17 @@
 #include <memory>
 
 #include "ops/core/math/vector_functions.h"
-#include "ops/core/optimizer/deferred_rule.h"
+#include "ops/core/optimizer/element_rule.h"
 #include "ops/core/optimizer/step_sums.h"
 
 namespace keras_sparse {
 namespace {
 
-float Sign(float x) {
-  const float sign = static_cast<float>(x > 0) - static_cast<float>(x < 0);
-  return x == x ? sign : x;  // NaN shows
-}
-
-class Lion : public DeferredRule {
+class Lion : public ElementRule<LionElement> {
  public:
   explicit Lion(const RuleOptions& options)
-      : DeferredRule(options, Untouched::kMove,
-                     {{"momentum", Rounded(options.constants.at("beta_2"))}}),
+      : ElementRule(options, Untouched::kMove,
+                    {{"momentum", Rounded(options.constants.at("beta_2"))}}),
         beta_1_(static_cast<float>(constant("beta_1"))),
         beta_2_(Rounded(options.constants.at("beta_2"))) {}
 
@@ -39,28 +31,11 @@ class Lion : public DeferredRule {
     rates_.StartAt(step);
   }
 
- protected:
-  void UpdateRecords(float* const* records, const float* const* gradients,
-                     int64_t n) const override {
-    const int64_t width = dim();
-    const float learning_rate = learning_rate_;
-    const float decay = decay_;
-    const float beta_1 = beta_1_;
-    const float one_minus_beta_1 = 1 - beta_1_;
-    const auto beta_2 = static_cast<float>(beta_2_);
-    const float one_minus_beta_2 = 1 - beta_2;
-    for (int64_t i = 0; i < n; ++i) {
-      float* __restrict row = records[i];
-      float* __restrict momentum = records[i] + width;
-      const float* __restrict g = gradients[i];
-      for (int64_t j = 0; j < width; ++j) {
-        const float direction = Sign(momentum[j] * beta_1 + g[j] * one_minus_beta_1);
-        row[j] -= decay * row[j] + learning_rate * direction;
-        momentum[j] = momentum[j] * beta_2 + g[j] * one_minus_beta_2;
-      }
-    }
+  LionElement element() const override {
+    return {learning_rate_, decay_, beta_1_, static_cast<float>(beta_2_)};
   }
 
+ protected:
   void RememberStep() override {
     DeferredRule::RememberStep();
     rates_.Append(learning_rate_);

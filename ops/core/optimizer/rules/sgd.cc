@@ -1,27 +1,19 @@
-// row -= decay * row + learning_rate * g
+#include "ops/core/optimizer/rules/sgd.h"
+
 #include <memory>
 
-#include "ops/core/optimizer/deferred_rule.h"
+#include "ops/core/optimizer/element_rule.h"
 
 namespace keras_sparse {
 namespace {
 
-class Sgd : public DeferredRule {
+class Sgd : public ElementRule<SgdElement> {
  public:
-  explicit Sgd(const RuleOptions& options) : DeferredRule(options, Untouched::kDecay, {}) {}
+  explicit Sgd(const RuleOptions& options) : ElementRule(options, Untouched::kDecay, {}) {}
+
+  SgdElement element() const override { return {learning_rate_, decay_}; }
 
  protected:
-  void UpdateRecords(float* const* records, const float* const* gradients,
-                     int64_t n) const override {
-    const int64_t width = dim();
-    const float learning_rate = learning_rate_;
-    const float decay = decay_;
-    for (int64_t i = 0; i < n; ++i) {
-      float* __restrict row = records[i];
-      const float* __restrict g = gradients[i];
-      for (int64_t j = 0; j < width; ++j) row[j] -= decay * row[j] + learning_rate * g[j];
-    }
-  }
 };
 
 const bool kRegistered = UpdateRule::Register<Sgd>("sgd", {});

@@ -1,0 +1,51 @@
+// accumulator  = max(accumulator * decay_rate^k, initial_accumulator)
+// accumulator += g^2
+// row          -= decay * row + learning_rate * g / sqrt(accumulator + epsilon)
+//
+// k is how many times all accumulators were to decay since the row's last gradient: the caller says
+// with each step how many times since the first one, and a row keeps its own count. Only rows that
+// got a gradient change.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_
+
+#include <cmath>
+
+#include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/rules/adagrad.h"
+
+namespace keras_sparse {
+
+// Whose accumulator has to decay first.
+struct DecayedAdagradElement {
+  AdagradElement adagrad;
+  float factor;
+  float floor;
+
+  KERAS_SPARSE_HOST_DEVICE void operator()(float g, float* row, float* accumulator) const {
+    *accumulator = Max(*accumulator * factor, floor);
+    adagrad(g, row, accumulator);
+  }
+};
+
+struct AdagradDecayElement {
+  static constexpr int kSlots = 1;
+  static constexpr int kRowSlots = 1;
+
+  AdagradElement adagrad;
+  float num_decays;
+  float floor;
+  double decay_rate;
+
+  template <typename MeanSquare>
+  KERAS_SPARSE_HOST_DEVICE DecayedAdagradElement OfRow(const MeanSquare& /*mean_square*/,
+                                                       float* row_num_decays) const {
+    const float missed = num_decays - *row_num_decays;
+    if (!(missed > 0)) return {adagrad, 1, -HUGE_VALF};
+    *row_num_decays = num_decays;
+    return {adagrad, static_cast<float>(std::pow(decay_rate, static_cast<double>(missed))), floor};
+  }
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_

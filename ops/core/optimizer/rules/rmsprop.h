@@ -1,0 +1,45 @@
+// velocity         = rho * velocity + (1 - rho) * g^2
+// average_gradient = rho * average_gradient + (1 - rho) * g                      if centered
+// increment        = learning_rate * g / sqrt(velocity - average_gradient^2 + epsilon)
+// momentum         = mu * momentum + increment                                   if mu > 0
+// row              -= decay * row + momentum                        or, without it, increment
+//
+// "rmsprop" has dense semantics; "lazy_rmsprop" changes only what got a gradient.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
+
+#include "ops/core/base/host_device.h"
+
+namespace keras_sparse {
+
+// The slots are velocity, momentum and average_gradient, of which the last two may be missing.
+template <bool kMomentum, bool kCentered>
+struct RmsPropElement {
+  static constexpr int kSlots = 1 + (kMomentum ? 1 : 0) + (kCentered ? 1 : 0);
+  static constexpr int kRowSlots = 0;
+
+  float learning_rate;
+  float decay;
+  float rho;
+  float one_minus_rho;
+  float mu;
+  float epsilon;
+
+  KERAS_SPARSE_HOST_DEVICE void operator()(float g, float* row, float* velocity,
+                                           float* second = nullptr, float* third = nullptr) const {
+    *velocity = rho * *velocity + one_minus_rho * (g * g);
+    float variance = *velocity;
+    if constexpr (kCentered) {
+      float* average_gradient = kMomentum ? third : second;
+      *average_gradient = rho * *average_gradient + one_minus_rho * g;
+      variance -= *average_gradient * *average_gradient;
+    }
+    float move = learning_rate * g / Sqrt(variance + epsilon);
+    if constexpr (kMomentum) move = *second = mu * *second + move;
+    *row -= decay * *row + move;
+  }
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
