@@ -61,6 +61,17 @@ struct Tile {
   }
 };
 
+// Memory that the lanes of a block share: one object a kernel, of no defined content.
+template <typename T>
+__device__ T& SharedOfBlock() {
+#ifdef __CUDACC__
+  __shared__ T shared;
+  return shared;
+#else
+  return *static_cast<T*>(emulated::SharedMemory(sizeof(T)));
+#endif
+}
+
 }  // namespace keras_sparse::cuda_impl
 
 #endif  // KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_

@@ -19,6 +19,12 @@ struct alignas(sizeof(float) * kFloats) Floats {
   float at[kFloats];
 };
 
+// In half as many bytes.
+template <int kFloats>
+struct alignas(sizeof(uint16_t) * kFloats) Halves {
+  uint16_t at[kFloats];
+};
+
 // REQUIRES: `from` is aligned as the floats are
 template <int kFloats>
 __device__ inline Floats<kFloats> Load(const float* from) {
@@ -33,21 +39,27 @@ __device__ inline void Store(FloatType type, const Floats<kFloats>& floats, void
     *static_cast<Floats<kFloats>*>(to) = floats;
     return;
   }
-  struct alignas(sizeof(uint16_t) * kFloats) Halves {
-    uint16_t at[kFloats];
-  } halves;
+  Halves<kFloats> halves;
   for (int i = 0; i < kFloats; ++i) {
     halves.at[i] = type == FloatType::kFloat16 ? Float16::Encode(floats.at[i])
                                                : BFloat16::Encode(floats.at[i]);
   }
-  *static_cast<Halves*>(to) = halves;
+  *static_cast<Halves<kFloats>*>(to) = halves;
 }
 
-// Float `i` of a row of any type.
-__device__ inline float LoadOne(FloatType type, const void* row, int64_t i) {
-  if (type == FloatType::kFloat32) return static_cast<const float*>(row)[i];
-  const uint16_t half = static_cast<const uint16_t*>(row)[i];
-  return type == FloatType::kFloat16 ? Float16::Decode(half) : BFloat16::Decode(half);
+// From a row of floats of any type, those from `column` on.
+// REQUIRES: they are aligned as the floats of this type are
+template <int kFloats>
+__device__ inline Floats<kFloats> LoadAny(FloatType type, const void* row, int64_t column) {
+  if (type == FloatType::kFloat32) return Load<kFloats>(static_cast<const float*>(row) + column);
+  const auto halves =
+      *reinterpret_cast<const Halves<kFloats>*>(static_cast<const uint16_t*>(row) + column);
+  Floats<kFloats> floats;
+  for (int i = 0; i < kFloats; ++i) {
+    floats.at[i] = type == FloatType::kFloat16 ? Float16::Decode(halves.at[i])
+                                               : BFloat16::Decode(halves.at[i]);
+  }
+  return floats;
 }
 
 // Whether each lane can take kMaxLaneFloats of rows so wide, `stride` floats apart from `data` on.

@@ -1,45 +1,19 @@
-#include <algorithm>
 #include <map>
 #include <utility>
 
-#include "ops/core/device/device_array.h"
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_floats.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/device/tile_sum.h"
 #include "ops/core/operations/pool_rows.h"
 
 namespace keras_sparse::cuda_impl {
 namespace {
 
-constexpr int kBlock = 128;
 // Rows that a lane waits for at once.
 constexpr int kRowsInFlight = 4;
-// As many as the products of a row that vector_math.h's Dot adds side by side.
+// Lanes that multiply a row and a gradient.
 constexpr int kDotLanes = 8;
-
-// Several requests as one row of bags.
-template <typename Request>
-struct Requests {
-  const Request* requests;    // (num_requests)
-  const int64_t* first_bags;  // (num_requests + 1), of each among all
-  int num_requests;
-
-  __device__ int64_t num_bags() const { return first_bags[num_requests]; }
-
-  // Of which one bag `i` is.
-  __device__ int Find(int64_t i) const {
-    int low = 0;
-    int high = num_requests - 1;
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if (first_bags[middle] <= i) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
-  }
-};
 
 // The ids of a bag.
 struct Span {
@@ -126,17 +100,17 @@ __device__ void PoolBag(const PoolRequest& request, int64_t bag) {
 
 template <int kLanes, int kFloats>
 __global__ void PoolKernel(Requests<PoolRequest> requests) {
-  const int64_t num_bags = requests.num_bags();
-  for (int64_t i = Tile<kLanes>::Number(); i < num_bags; i += Tile<kLanes>::Count()) {
-    const int r = requests.Find(i);
-    PoolBag<kLanes, kFloats>(requests.requests[r], i - requests.first_bags[r]);
+  const Parts& parts = requests.parts;
+  for (int64_t i = Tile<kLanes>::Number(); i < parts.size(); i += Tile<kLanes>::Count()) {
+    const int r = parts.Find(i);
+    PoolBag<kLanes, kFloats>(requests.requests[r], i - parts.firsts[r]);
   }
 }
 
 // The id of a refused place, once all lanes have seen theirs. By one lane: a table may be asked
 // twice, and of both the first counts.
 __global__ void NameRefusedKernel(Requests<PoolRequest> requests) {
-  for (int r = requests.num_requests - 1; r >= 0; --r) {
+  for (int r = requests.parts.num_parts - 1; r >= 0; --r) {
     const PoolRequest& request = requests.requests[r];
     const unsigned long long place = request.table.checks->refused_place;
     if (place >= static_cast<unsigned long long>(request.bags.num_ids)) continue;
@@ -145,67 +119,33 @@ __global__ void NameRefusedKernel(Requests<PoolRequest> requests) {
   }
 }
 
-// Dot of vector_math.h, by the lanes of a tile.
-__device__ float Dot(const float* row, const GradientRows& grads, const void* grad, int64_t dim) {
-  using T = Tile<kDotLanes>;
-  float total = 0;
-  int64_t i = 0;
-  for (; i + kDotLanes <= dim; i += kDotLanes) {
-    total += row[i + T::Lane()] * LoadOne(grads.type, grad, i + T::Lane());
-  }
-  float dot = 0;
-  for (int lane = 0; lane < kDotLanes; ++lane) dot += T::FromLane(total, lane);
-  for (; i < dim; ++i) dot += row[i] * LoadOne(grads.type, grad, i);
-  return dot;
-}
-
 __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
   using T = Tile<kDotLanes>;
-  const int64_t num_bags = requests.num_bags();
-  for (int64_t i = T::Number(); i < num_bags; i += T::Count()) {
-    const int r = requests.Find(i);
+  const Parts& parts = requests.parts;
+  for (int64_t i = T::Number(); i < parts.size(); i += T::Count()) {
+    const int r = parts.Find(i);
     const WeightsRequest& request = requests.requests[r];
-    const int64_t bag = i - requests.first_bags[r];
+    const int64_t bag = i - parts.firsts[r];
     const Span ids = IdsOf(request.bags, bag);
     for (int64_t at = ids.begin; at < ids.end; ++at) {
       const float* row = FindRow(request.table, request.ids, at, false);
-      // Zeros, as their products are: a gradient that is infinite would make them NaN.
-      const float dot = row == nullptr ? 0
-                                       : Dot(row, request.output_grads,
-                                             request.output_grads.Row(bag), request.table.dim);
+      const float dot = TileSum<kDotLanes>(request.table.dim, [&](int64_t column) {
+        const GradientRows& grads = request.output_grads;
+        return (row == nullptr ? 0 : row[column]) *
+               LoadAny<1>(grads.type, grads.Row(bag), column).at[0];
+      });
       if (T::Lane() == 0) request.weight_grads[at] = dot;
     }
     if (T::Lane() == 0) request.bags.FinishWeightsGradient(bag, bag + 1, request.weight_grads);
   }
 }
 
-// Requests on the device, for as long as it takes to give it work on them.
 template <typename Request>
-class RequestsOnDevice {
- public:
-  static Status Copy(Device* device, const std::vector<Request>& requests, RequestsOnDevice* to) {
-    std::vector<int64_t> first_bags = {0};
-    for (const Request& each : requests) {
-      first_bags.push_back(first_bags.back() + each.bags.num_bags);
-    }
-    to->num_bags_ = first_bags.back();
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<Request>::Copy(device, requests, &to->requests_));
-    return DeviceArray<int64_t>::Copy(device, first_bags, &to->first_bags_);
-  }
-
-  int64_t num_bags() const { return num_bags_; }
-  Requests<Request> view() const {
-    return {requests_.data(), first_bags_.data(), static_cast<int>(requests_.size())};
-  }
-
- private:
-  DeviceArray<Request> requests_;
-  DeviceArray<int64_t> first_bags_;
-  int64_t num_bags_ = 0;
-};
-
-int64_t BlocksFor(const Device& device, int64_t num_tiles, int lanes) {
-  return std::min(device.num_blocks(), (num_tiles * lanes + kBlock - 1) / kBlock);
+Status CopyRequests(Device* device, const std::vector<Request>& requests,
+                    RequestsOnDevice<Request>* to) {
+  std::vector<int64_t> num_bags;
+  for (const Request& each : requests) num_bags.push_back(each.bags.num_bags);
+  return RequestsOnDevice<Request>::Copy(device, requests, num_bags, to);
 }
 
 template <int kFloats>
@@ -242,10 +182,9 @@ Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
   for (const auto& [kind, group] : alike) {
     const auto [lanes, floats] = kind;
     RequestsOnDevice<PoolRequest> on_device;
-    KERAS_SPARSE_RETURN_IF_ERROR(RequestsOnDevice<PoolRequest>::Copy(device, group, &on_device));
+    KERAS_SPARSE_RETURN_IF_ERROR(CopyRequests(device, group, &on_device));
     Launch(floats == 1 ? PoolKernelOf<1>(lanes) : PoolKernelOf<kMaxLaneFloats>(lanes),
-           BlocksFor(*device, on_device.num_bags(), lanes), kBlock, device->stream(),
-           on_device.view());
+           BlocksFor(*device, on_device.size(), lanes), kBlock, device->stream(), on_device.view());
     Launch(NameRefusedKernel, 1, 1, device->stream(), on_device.view());
   }
   return Status::Ok();
@@ -257,9 +196,8 @@ Status WeightsGradient(const std::vector<WeightsRequest>& requests, Device* devi
     each.output_grads = each.output_grads.Of(each.table.dim);
   }
   RequestsOnDevice<WeightsRequest> on_device;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      RequestsOnDevice<WeightsRequest>::Copy(device, with_strides, &on_device));
-  Launch(WeightsGradientKernel, BlocksFor(*device, on_device.num_bags(), kDotLanes), kBlock,
+  KERAS_SPARSE_RETURN_IF_ERROR(CopyRequests(device, with_strides, &on_device));
+  Launch(WeightsGradientKernel, BlocksFor(*device, on_device.size(), kDotLanes), kBlock,
          device->stream(), on_device.view());
   return Status::Ok();
 }

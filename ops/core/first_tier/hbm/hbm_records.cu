@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/core/device/device_code.h"
+#include "ops/core/device/device_requests.h"
 #include "ops/core/first_tier/hbm/hbm_records.h"
 
 namespace keras_sparse {
@@ -12,7 +13,6 @@ namespace {
 constexpr int64_t kSectorBytes = 32;
 // Records on their way between the two memories at a time.
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
-constexpr int kBlock = 128;
 
 int64_t StrideOf(int64_t record_bytes) {
   for (int64_t bytes = 4; bytes < kSectorBytes; bytes *= 2) {
@@ -59,8 +59,8 @@ Status HbmRecords::Allocate(Device* device, int64_t num_rows, const RecordLayout
 
 void HbmRecords::Copy(bool write, int64_t first, int64_t n, char* records) const {
   const int64_t words = record_bytes_ / RecordLayout::kWordBytes;
-  cuda_impl::Launch(CopyKernel, std::min(device_->num_blocks(), (n * words + kBlock - 1) / kBlock),
-                    kBlock, device_->stream(), write, view_, first, n, words,
+  cuda_impl::Launch(CopyKernel, cuda_impl::BlocksFor(*device_, n * words), cuda_impl::kBlock,
+                    device_->stream(), write, view_, first, n, words,
                     reinterpret_cast<uint32_t*>(records));
 }
 

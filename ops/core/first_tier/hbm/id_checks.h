@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
 #include "ops/core/ids/out_of_range.h"
 
@@ -24,7 +25,9 @@ struct IdChecks {
   // Ids outside a table that reads such as zeros.
   unsigned long long num_outside = 0;
 
-  bool refuses() const { return refused_place != kNone || refused_bag != kNone; }
+  KERAS_SPARSE_HOST_DEVICE bool refuses() const {
+    return refused_place != kNone || refused_bag != kNone;
+  }
 
   // The error of what was refused; ok if nothing was.
   Status ToStatus(const std::string& table, int64_t input_dim) const {

@@ -188,6 +188,17 @@ class Block {
     __tsan_acquire(this);
   }
 
+  void* SharedMemory(size_t bytes) {
+    constexpr size_t kMost = 48 << 10;
+    if (bytes > kMost) Fail("a block has 48 KiB of shared memory");
+    if (shared_ == nullptr) {
+      shared_.reset(new char[bytes]);
+      shared_bytes_ = bytes;
+    }
+    if (bytes != shared_bytes_) Fail("a kernel has one object of shared memory");
+    return shared_.get();
+  }
+
   unsigned current() const { return current_->number; }
   unsigned number() const { return number_; }
   unsigned size() const { return size_; }
@@ -244,6 +255,8 @@ class Block {
   void* const end_;
   Lane* const lanes_;
   Lane* current_ = nullptr;
+  std::unique_ptr<char[]> shared_;
+  size_t shared_bytes_ = 0;
   Place main_;
   void* main_fiber_ = nullptr;
 };
@@ -265,6 +278,8 @@ Index GridSize() { return {running->num_blocks()}; }
 void MaybeYield() { running->MaybeYield(); }
 void SyncBlock() { running->Sync(); }
 const uint64_t* Exchange(unsigned mask, uint64_t value) { return running->Exchange(mask, value); }
+
+void* SharedMemory(size_t bytes) { return running->SharedMemory(bytes); }
 
 void RunBlocks(unsigned num_blocks, unsigned block, const std::function<void()>& lane) {
   static std::atomic<uint64_t> num_launches{0};

@@ -85,7 +85,8 @@ TEST(PoolRows, TakesNothingAtAll) {
   const auto table = Open(Options(kRows, 4));
   const auto no_rows = Open(Options(0, 4));
   const Case no_ids(device.get(), table.get(), {}, NoBags({}), FloatType::kFloat32, 0, 4);
-  const Case empty_bags(device.get(), no_rows.get(), {}, BagsOf(Combiner::kMean, {0, 0, 0}),
+  const std::vector<int64_t> splits = {0, 0, 0};
+  const Case empty_bags(device.get(), no_rows.get(), {}, BagsOf(Combiner::kMean, splits),
                         FloatType::kFloat32, 0, 4);
   ASSERT_TRUE(IsOk(PoolRows({no_ids.request, empty_bags.request}, device.get())));
   EXPECT_EQ(Values(empty_bags.rows), empty_bags.cpu);
@@ -103,8 +104,9 @@ TEST(PoolRows, KeepsNaNsAndSignsOfZero) {
   for (size_t i = 0; i < rows.size(); ++i) grads.push_back(before[i] - rows[i]);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {0, 1, 2}, grads)));
   const std::vector<int64_t> ids = {0, 1, 2, 0, 1};
+  const std::vector<int64_t> splits = {0, 1, 2, 5};
   const Case copied(device.get(), table.get(), ids, NoBags(ids), FloatType::kFloat16, 0, 4);
-  const Case pooled(device.get(), table.get(), ids, BagsOf(Combiner::kSum, {0, 1, 2, 5}),
+  const Case pooled(device.get(), table.get(), ids, BagsOf(Combiner::kSum, splits),
                     FloatType::kFloat32, 0, 4);
   ASSERT_TRUE(IsOk(PoolRows({copied.request, pooled.request}, device.get())));
   EXPECT_EQ(Values(copied.rows), copied.cpu);
@@ -117,13 +119,13 @@ TEST(PoolRows, ReadsIdsOutsideAsZerosAndCountsThem) {
   const auto table = Open(options);
   std::vector<int64_t> ids = ExtremeKeys();
   ids.insert(ids.end(), {kRows, kRows - 1, -1, 0});
+  const std::vector<int64_t> splits = {0, 3, static_cast<int64_t>(ids.size())};
   int64_t num_outside = 0;
   for (const int64_t id : ids) num_outside += id < 0 || id >= kRows ? 1 : 0;
   InAnyOrder([&] {
     const auto device = OpenDevice();
     const Case copied(device.get(), table.get(), ids, NoBags(ids), FloatType::kFloat32, 0, 8);
-    const Case pooled(device.get(), table.get(), ids,
-                      BagsOf(Combiner::kMean, {0, 3, static_cast<int64_t>(ids.size())}),
+    const Case pooled(device.get(), table.get(), ids, BagsOf(Combiner::kMean, splits),
                       FloatType::kFloat32, 0, 8);
     ASSERT_TRUE(IsOk(PoolRows({copied.request, pooled.request}, device.get())));
     for (const Case* each : {&copied, &pooled}) {

@@ -1,0 +1,101 @@
+#include <string>
+
+#include "ops/core/device/device_array.h"
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/device/device_sort.h"
+
+#ifdef __CUDACC__
+#include <thrust/iterator/counting_iterator.h>
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
+#else
+#include <algorithm>
+#include <numeric>
+#endif
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+#ifdef __CUDACC__
+
+// Calls an algorithm of CUB, which is asked first for the memory that it needs: call(memory,
+// bytes).
+template <typename Call>
+Status CallCub(Device* device, const Call& call) {
+  size_t bytes = 0;
+  cudaError_t error = call(nullptr, bytes);
+  DeviceArray<char> memory;
+  if (error == cudaSuccess) {
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        DeviceArray<char>::Allocate(device, static_cast<int64_t>(bytes) + 1, &memory));
+    error = call(memory.data(), bytes);
+  }
+  if (error == cudaSuccess) return Status::Ok();
+  return FailedPrecondition(std::string("the GPU could not sort ids. Received: ") +
+                            cudaGetErrorString(error));
+}
+
+#endif
+
+__global__ void CountKernel(uint32_t* places, int64_t n) {
+  for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
+    places[i] = static_cast<uint32_t>(i);
+  }
+}
+
+__global__ void MarkBeginsKernel(const uint32_t* sorted, int64_t n, uint8_t* begins_run) {
+  for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
+    begins_run[i] = i == 0 || sorted[i] != sorted[i - 1];
+  }
+}
+
+}  // namespace
+
+Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* device,
+                  uint32_t* sorted, uint32_t* places) {
+  if (n == 0) return Status::Ok();
+  DeviceArray<uint32_t> in_order;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, n, &in_order));
+  Launch(CountKernel, BlocksFor(*device, n), kBlock, device->stream(), in_order.data(), n);
+#ifdef __CUDACC__
+  return CallCub(device, [&](void* memory, size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(memory, bytes, numbers, sorted, in_order.data(), places,
+                                           n, 0, num_bits,
+                                           static_cast<cudaStream_t>(device->stream()));
+  });
+#else
+  const uint32_t bits = num_bits == 32 ? ~0u : (1u << num_bits) - 1;
+  std::copy_n(in_order.data(), n, places);
+  std::stable_sort(places, places + n, [=](uint32_t a, uint32_t b) {
+    return (numbers[a] & bits) < (numbers[b] & bits);
+  });
+  for (int64_t i = 0; i < n; ++i) sorted[i] = numbers[places[i]];
+  return Status::Ok();
+#endif
+}
+
+Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* begins,
+                uint32_t* num_runs) {
+  if (n == 0) return device->Fill(num_runs, 0, sizeof(*num_runs));
+  DeviceArray<uint8_t> begins_run;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Allocate(device, n, &begins_run));
+  Launch(MarkBeginsKernel, BlocksFor(*device, n), kBlock, device->stream(), sorted, n,
+         begins_run.data());
+#ifdef __CUDACC__
+  return CallCub(device, [&](void* memory, size_t& bytes) {
+    return cub::DeviceSelect::Flagged(memory, bytes, thrust::counting_iterator<uint32_t>(0),
+                                      begins_run.data(), begins, num_runs, n,
+                                      static_cast<cudaStream_t>(device->stream()));
+  });
+#else
+  *num_runs = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (begins_run.data()[i] != 0) begins[(*num_runs)++] = static_cast<uint32_t>(i);
+  }
+  return Status::Ok();
+#endif
+}
+
+}  // namespace keras_sparse::cuda_impl

@@ -1,0 +1,27 @@
+// Sorting on a GPU.
+#ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_SORT_H_
+#define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_SORT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+
+namespace keras_sparse::cuda_impl {
+
+// Sorts numbers below 2^num_bits; equal ones keep their order. All memory is the GPU's.
+//   numbers, sorted    (n)
+//   places             (n) where each of the sorted numbers stood: n < 2^32
+Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* device,
+                  uint32_t* sorted, uint32_t* places);
+
+// Where each run of equal numbers begins.
+//   begins    (n) of which num_runs are written
+//   num_runs  (1)
+Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* begins,
+                uint32_t* num_runs);
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_SORT_H_

@@ -1,0 +1,79 @@
+// The gradients of an op's ids, gathered by row in a GPU's memory.
+#ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_ROW_SEGMENTS_H_
+#define KERAS_SPARSE_OPS_CORE_GRADIENTS_ROW_SEGMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/device/device_array.h"
+#include "ops/core/first_tier/hbm/id_checks.h"
+#include "ops/core/gradients/output_gradient.h"
+
+namespace keras_sparse::cuda_impl {
+
+// The gradient of a lookup in a static table, where the row of an id has its number.
+struct SegmentRequest {
+  OutputGradient gradient;  // all of it in the GPU's memory; grads with their stride
+  int64_t num_rows;
+  bool outside_is_zero;  // an id outside has no row to move, instead of being refused
+  IdChecks* checks;
+};
+
+// As kernels see them. The rows of all requests are numbered one after the other, and so are their
+// ids: a segment is one row with its ids, in the order in which they came. Ids outside of their
+// table make one more segment at the end, of row `num_rows`.
+struct SegmentsView {
+  const SegmentRequest* requests;  // (num_requests)
+  const int64_t* first_rows;       // (num_requests + 1)
+  const int64_t* first_ids;        // (num_requests + 1)
+  int num_requests;
+  const uint32_t* rows;          // (num_ids) of each id, sorted
+  const uint32_t* places;        // (num_ids) of each id, in the same order
+  const uint32_t* begins;        // (num_segments) where each begins in `rows`
+  const uint32_t* num_segments;  // (1)
+  // Of the gradient of an id: its bag, and what that is multiplied with. See GradientSource.
+  const uint32_t* bag_of;     // (num_ids)
+  const float* coefficients;  // (num_ids)
+  // (num_ids / kLongSegment + 1, dim): the sums of the segments of more than kLongSegment ids, each
+  // at the place begin / kLongSegment, which no other one has.
+  const float* long_sums;
+};
+
+// So many gradients are left to one tile; more of them to a block.
+constexpr uint32_t kLongSegment = 256;
+
+class RowSegments {
+ public:
+  // The most ids of all requests, and one more than the most rows.
+  static constexpr int64_t kMost = (int64_t{1} << 32) - 1;
+
+  // The work to find them. What is refused stands in the checks of its table, and makes
+  // `any_refused` other than zero: the whole op is to change nothing then.
+  //   any_refused  (1), not written else
+  // REQUIRES: one dim; no more ids, and fewer rows, than kMost
+  static Status Make(const std::vector<SegmentRequest>& requests, Device* device,
+                     uint32_t* any_refused, RowSegments* segments);
+
+  const SegmentsView& view() const { return view_; }
+  int64_t num_ids() const { return rows_.size(); }
+
+ private:
+  DeviceArray<SegmentRequest> requests_;
+  DeviceArray<int64_t> first_rows_;
+  DeviceArray<int64_t> first_ids_;
+  DeviceArray<uint32_t> rows_;
+  DeviceArray<uint32_t> places_;
+  DeviceArray<uint32_t> begins_;
+  DeviceArray<uint32_t> num_segments_;
+  DeviceArray<uint32_t> bag_of_;
+  DeviceArray<float> coefficients_;
+  DeviceArray<float> long_sums_;
+  SegmentsView view_ = {};
+};
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_GRADIENTS_ROW_SEGMENTS_H_

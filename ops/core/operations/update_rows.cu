@@ -1,0 +1,119 @@
+#include <map>
+#include <tuple>
+#include <typeindex>
+#include <utility>
+
+#include "ops/core/device/device_array.h"
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_floats.h"
+#include "ops/core/gradients/row_segments.h"
+#include "ops/core/operations/update_rows.h"
+#include "ops/core/optimizer/update_launch.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+// Of the same class of rule, dim and floats of a lane.
+using Kind = std::tuple<std::type_index, int64_t, int>;
+struct Group {
+  Kind kind;
+  std::vector<UpdateRequest> requests;
+  int64_t num_rows = 0;
+  int64_t num_ids = 0;
+
+  bool HasRoomFor(const UpdateRequest& request) const {
+    return num_rows + request.table.records.num_rows < RowSegments::kMost &&
+           num_ids + request.gradient.bags.num_ids <= RowSegments::kMost;
+  }
+};
+
+Kind KindOf(const UpdateRequest& request) {
+  const int64_t dim = request.table.dim;
+  const GradientRows grads = request.gradient.grads.Of(dim);
+  const bool has_vectors = HasVectors(grads.data, grads.stride, dim, grads.type);
+  return {typeid(*request.rule), dim, has_vectors ? kMaxLaneFloats : 1};
+}
+
+// Requests that kernels do alike, as many together as numbers of 32 bits allow.
+std::vector<Group> GroupsOf(const std::vector<UpdateRequest>& requests) {
+  std::vector<Group> groups;
+  std::map<Kind, size_t> last;
+  for (UpdateRequest request : requests) {
+    request.gradient.grads = request.gradient.grads.Of(request.table.dim);
+    const Kind kind = KindOf(request);
+    const auto found = last.find(kind);
+    if (found == last.end() || !groups[found->second].HasRoomFor(request)) {
+      last[kind] = groups.size();
+      groups.push_back({kind, {}});
+    }
+    Group& group = groups[last[kind]];
+    group.num_rows += request.table.records.num_rows;
+    group.num_ids += request.gradient.bags.num_ids;
+    group.requests.push_back(request);
+  }
+  return groups;
+}
+
+RecordSteps StepsOf(const UpdateRequest& request) {
+  const RecordLayout& layout = request.rule->layout();
+  RecordSteps steps;
+  int64_t word = layout.record_floats();
+  if (layout.keeps_step()) steps.last_word = word++;
+  if (layout.keeps_gradient_step()) steps.gradient_word = word;
+  steps.last = static_cast<uint32_t>(request.rule->step() + 1);
+  steps.gradient = request.num_steps;
+  return steps;
+}
+
+// A group whose segments have been found.
+struct Prepared {
+  UpdateLauncher launcher = nullptr;
+  DeviceArray<UpdateTable> tables;
+  RowSegments segments;
+  UpdateLaunch launch;
+};
+
+Status Prepare(const Group& group, Device* device, uint32_t* any_refused, Prepared* prepared) {
+  std::vector<UpdateTable> tables;
+  std::vector<SegmentRequest> segments;
+  for (const UpdateRequest& each : group.requests) {
+    tables.push_back({each.table.records, StepsOf(each)});
+    segments.push_back({each.gradient, each.table.records.num_rows, each.table.outside_is_zero,
+                        each.table.checks});
+    prepared->launch.rules.push_back(each.rule);
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<UpdateTable>::Copy(device, tables, &prepared->tables));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      RowSegments::Make(segments, device, any_refused, &prepared->segments));
+  UpdateLaunch& launch = prepared->launch;
+  launch.tables = prepared->tables.data();
+  launch.segments = prepared->segments.view();
+  launch.num_ids = prepared->segments.num_ids();
+  launch.any_refused = any_refused;
+  launch.dim = std::get<1>(group.kind);
+  launch.lane_floats = std::get<2>(group.kind);
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status UpdateRows(const std::vector<UpdateRequest>& requests, Device* device) {
+  const std::vector<Group> groups = GroupsOf(requests);
+  std::vector<Prepared> prepared(groups.size());
+  for (size_t g = 0; g < groups.size(); ++g) {
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        FindUpdateLauncher(groups[g].requests[0].rule->name(), &prepared[g].launcher));
+  }
+  DeviceArray<uint32_t> any_refused;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &any_refused));
+  // All ids are seen before a record changes.
+  for (size_t g = 0; g < groups.size(); ++g) {
+    KERAS_SPARSE_RETURN_IF_ERROR(Prepare(groups[g], device, any_refused.data(), &prepared[g]));
+  }
+  for (const Prepared& each : prepared) {
+    KERAS_SPARSE_RETURN_IF_ERROR(each.launcher(each.launch, device));
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse::cuda_impl

@@ -1,0 +1,33 @@
+// One optimizer step on tables in a GPU's memory.
+#ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_UPDATE_ROWS_H_
+#define KERAS_SPARSE_OPS_CORE_OPERATIONS_UPDATE_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/gradients/output_gradient.h"
+#include "ops/core/operations/pool_rows.h"
+#include "ops/core/optimizer/update_rule.h"
+
+namespace keras_sparse::cuda_impl {
+
+struct UpdateRequest {
+  PoolTable table;
+  const UpdateRule* rule;   // a step of it was begun
+  uint32_t num_steps;       // of the table, with this one
+  OutputGradient gradient;  // all of it in the GPU's memory
+};
+
+// Gives the device the work of ApplyGradients on static tables, with its bits: the gradients of a
+// row are added in input order, and the row is updated once. If an id is refused, which stands in
+// its table's checks once the work is done, no table changes.
+// Unimplemented for a rule without a kernel; nothing is changed then.
+// REQUIRES: records are caught up; no table twice
+Status UpdateRows(const std::vector<UpdateRequest>& requests, Device* device);
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPERATIONS_UPDATE_ROWS_H_

@@ -1,0 +1,10 @@
+#include "ops/core/optimizer/rules/momentum.h"
+#include "ops/core/optimizer/update_kernel.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+const bool kRegistered = RegisterUpdate<MomentumElement>("momentum");
+
+}  // namespace
+}  // namespace keras_sparse::cuda_impl

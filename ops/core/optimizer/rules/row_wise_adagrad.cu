@@ -1,0 +1,10 @@
+#include "ops/core/optimizer/rules/row_wise_adagrad.h"
+#include "ops/core/optimizer/update_kernel.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+const bool kRegistered = RegisterUpdate<RowWiseAdagradElement>("row_wise_adagrad");
+
+}  // namespace
+}  // namespace keras_sparse::cuda_impl

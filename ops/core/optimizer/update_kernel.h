@@ -1,0 +1,131 @@
+// The update of records in a GPU's memory, for all rules. Included by the rules' .cu files.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/device/device_array.h"
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_floats.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/device/tile_sum.h"
+#include "ops/core/gradients/segment_sum.h"
+#include "ops/core/optimizer/element.h"
+#include "ops/core/optimizer/update_launch.h"
+
+namespace keras_sparse::cuda_impl {
+
+// One column of a record, or kFloats neighbours.
+template <int kFloats, typename ColumnElement, size_t... kSlots>
+__device__ void UpdateColumns(const ColumnElement& element, const Floats<kFloats>& gradient,
+                              int64_t dim, float* row, std::index_sequence<kSlots...> /*slots*/) {
+  float* const at[] = {row, row + static_cast<int64_t>(kSlots + 1) * dim...};
+  Floats<kFloats> floats[] = {Load<kFloats>(row), Load<kFloats>(at[kSlots + 1])...};
+  for (int f = 0; f < kFloats; ++f) {
+    element(gradient.at[f], &floats[0].at[f], &floats[kSlots + 1].at[f]...);
+  }
+  for (size_t i = 0; i <= sizeof...(kSlots); ++i) {
+    Store(FloatType::kFloat32, floats[i], at[i]);
+  }
+}
+
+// One record by a tile. Each gradient is summed as it is needed.
+template <typename Element, int kLanes, int kFloats>
+__device__ void UpdateRecord(const SegmentsView& view, int request, const Segment& segment,
+                             const Element& element, float* record) {
+  using T = Tile<kLanes>;
+  const SegmentRequest& from = view.requests[request];
+  const int64_t dim = from.gradient.dim;
+  const auto update_columns = [&](const auto& column_element) {
+    for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim; column += kLanes * kFloats) {
+      UpdateColumns(column_element, SumSegment<kFloats>(view, from, segment, column), dim,
+                    record + column, std::make_index_sequence<Element::kSlots>());
+    }
+  };
+  if constexpr (Element::kRowSlots == 0) {
+    update_columns(element);
+  } else {
+    float* slot = record + (1 + Element::kSlots) * dim;
+    const auto mean_square = [&] {
+      const float sum = TileSum<kLanes>(dim, [&](int64_t column) {
+        const float g = SumSegment<1>(view, from, segment, column).at[0];
+        return g * g;
+      });
+      return sum / static_cast<float>(dim);
+    };
+    // One lane reads and writes it; the others have what it read.
+    float value = T::FromLane(T::Lane() == 0 ? *slot : 0, 0);
+    update_columns(element.OfRow(mean_square, &value));
+    if (T::Lane() == 0) *slot = value;
+  }
+}
+
+template <typename Element, int kLanes, int kFloats>
+__global__ void UpdateKernel(SegmentsView view, const UpdateTable* tables, const Element* elements,
+                             const uint32_t* any_refused) {
+  using T = Tile<kLanes>;
+  if (*any_refused != 0) return;
+  const int64_t num_segments = *view.num_segments;
+  for (int64_t i = T::Number(); i < num_segments; i += T::Count()) {
+    const Segment segment = SegmentAt(view, i);
+    const int r = RequestOf(view, segment.row);
+    if (r == view.num_requests) continue;
+    const UpdateTable& table = tables[r];
+    float* record = table.records.Record(static_cast<uint32_t>(segment.row - view.first_rows[r]));
+    UpdateRecord<Element, kLanes, kFloats>(view, r, segment, elements[r], record);
+    if (T::Lane() == 0) table.steps.Write(record);
+  }
+}
+
+// The work to update all segments.
+template <typename Element>
+Status LaunchUpdate(const UpdateLaunch& launch, Device* device) {
+  std::vector<Element> elements;
+  for (const UpdateRule* rule : launch.rules) {
+    elements.push_back(dynamic_cast<const ElementSource<Element>*>(rule)->element());
+  }
+  DeviceArray<Element> on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<Element>::Copy(device, elements, &on_device));
+  // Two widths of a tile, so that a rule has few kernels.
+  constexpr int kFew = 8;
+  const bool is_wide = LanesOf(launch.dim, launch.lane_floats) > kFew;
+  void (*kernel)(SegmentsView, const UpdateTable*, const Element*, const uint32_t*);
+  if (launch.lane_floats == 1) {
+    kernel = is_wide ? UpdateKernel<Element, kWarp, 1> : UpdateKernel<Element, kFew, 1>;
+  } else {
+    kernel = is_wide ? UpdateKernel<Element, kWarp, kMaxLaneFloats>
+                     : UpdateKernel<Element, kFew, kMaxLaneFloats>;
+  }
+  // At most a segment an id: how many there are only the device knows.
+  Launch(kernel, BlocksFor(*device, launch.num_ids, is_wide ? kWarp : kFew), kBlock,
+         device->stream(), launch.segments, launch.tables, on_device.data(), launch.any_refused);
+  return Status::Ok();
+}
+
+// That of the element, one of several, which the rule has.
+template <typename... Elements>
+Status LaunchUpdateOfAny(const UpdateLaunch& launch, Device* device) {
+  Status status;
+  const UpdateRule* rule = launch.rules[0];
+  const bool found = ((dynamic_cast<const ElementSource<Elements>*>(rule) != nullptr &&
+                       (status = LaunchUpdate<Elements>(launch, device), true)) ||
+                      ...);
+  assert(found);
+  (void)found;
+  return status;
+}
+
+// In the file of a rule: under each name that it has.
+template <typename... Elements>
+bool RegisterUpdate(const std::string& rule) {
+  return RegisterUpdateLauncher(rule, &LaunchUpdateOfAny<Elements...>);
+}
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_

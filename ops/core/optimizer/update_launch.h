@@ -1,0 +1,59 @@
+// Which kernel updates the records of a rule.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/core/base/host_device.h"
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/first_tier/hbm/records_view.h"
+#include "ops/core/gradients/row_segments.h"
+#include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/record_layout.h"
+
+namespace keras_sparse::cuda_impl {
+
+// The step words of an updated record: see RecordLayout.
+struct RecordSteps {
+  int64_t last_word = -1;  // where they stand; below 0 if the record has none
+  int64_t gradient_word = -1;
+  uint32_t last = 0;
+  uint32_t gradient = 0;
+
+  KERAS_SPARSE_HOST_DEVICE void Write(float* record) const {
+    auto* words = reinterpret_cast<uint32_t*>(record);
+    if (last_word >= 0) words[last_word] = last;
+    if (gradient_word >= 0) words[gradient_word] = gradient;
+  }
+};
+
+struct UpdateTable {
+  RecordsView records;
+  RecordSteps steps;
+};
+
+// An update of tables whose rules are of one class, and whose rows of one dim.
+struct UpdateLaunch {
+  std::vector<const UpdateRule*> rules;  // of each table; a step of each was begun
+  const UpdateTable* tables;             // of each request of the segments, on the device
+  SegmentsView segments;
+  int64_t num_ids;
+  const uint32_t* any_refused;  // (1) on the device: if it is not zero, nothing is updated
+  int64_t dim;
+  int lane_floats;  // neighbouring columns that a lane can take at once
+};
+
+using UpdateLauncher = Status (*)(const UpdateLaunch& launch, Device* device);
+
+bool RegisterUpdateLauncher(const std::string& rule, UpdateLauncher launcher);
+
+// Unimplemented if a rule has none.
+Status FindUpdateLauncher(const std::string& rule, UpdateLauncher* launcher);
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_

@@ -1,0 +1,241 @@
+#include "ops/core/operations/update_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/gradients/row_segments.h"
+#include "ops/core/operations/apply.h"
+#include "tests/ops/core/device/table_on_device.h"
+#include "tests/ops/core/support/all_rule_cases.h"
+#include "tests/ops/core/support/reference.h"
+#include "tests/ops/core/support/table_testing.h"
+
+namespace keras_sparse {
+namespace update_rows_test {
+
+using cuda_impl::kLongSegment;
+using cuda_impl::UpdateRequest;
+using cuda_impl::UpdateRows;
+
+constexpr int64_t kRows = 24;
+
+// The same table twice, on the CPU and on a GPU, which take the same steps.
+class Twins {
+ public:
+  Twins(Device* device, const TableOptions& options, RuleOptions rule)
+      : device_(device), table_(OpenWithRule(options, rule)), on_device_(device, *table_) {
+    rule.dim = options.output_dim;
+    EXPECT_TRUE(IsOk(UpdateRule::Create(rule, &rule_)));
+  }
+
+  // One step of both is to have this gradient, as `type` and with `gap` floats between its rows.
+  // Ids and bags must stay until it has been finished.
+  void Begin(const std::vector<int64_t>& ids, const Bags& bags, const std::vector<float>& grads,
+             const std::vector<float>& numbers = {0.1f}, FloatType type = FloatType::kFloat32,
+             int64_t gap = 0) {
+    const int64_t dim = table_->dim();
+    const int64_t stride = dim + gap;
+    host_grads_ = Placed(type, grads, dim, 0, stride);
+    device_grads_ = OnDevice(device_, host_grads_);
+    lists_ = std::make_unique<BagsOnDevice>(device_, ids, bags);
+    cpu_ = {table_.get(),
+            {ids.data(), bags, GradientRows(host_grads_.data(), stride, type), dim},
+            RuleGenerationOf(*table_),
+            numbers};
+    rule_->BeginStep(numbers);
+    ++num_steps_;
+  }
+  UpdateRequest Request() const {
+    const GradientRows grads(device_grads_.data(), cpu_.gradient.grads.stride,
+                             cpu_.gradient.grads.type);
+    return {on_device_.view(),
+            rule_.get(),
+            num_steps_,
+            {lists_->ids(), lists_->bags(), grads, table_->dim()}};
+  }
+  // The CPU's step; the GPU's has been done.
+  void Finish() {
+    ASSERT_TRUE(IsOk(ApplyGradients({cpu_}, Inline())));
+    rule_->FinishStep();
+    ASSERT_TRUE(on_device_.Records() == RecordsOf(*table_));  // bytes that nobody would read
+  }
+
+  const TableOnDevice& on_device() const { return on_device_; }
+  EmbeddingTable* table() { return table_.get(); }
+
+ private:
+  Device* device_;
+  std::unique_ptr<EmbeddingTable> table_;
+  TableOnDevice on_device_;
+  std::unique_ptr<UpdateRule> rule_;
+  uint32_t num_steps_ = 0;
+  std::vector<char> host_grads_;
+  DeviceArray<char> device_grads_;
+  std::unique_ptr<BagsOnDevice> lists_;
+  ApplyRequest cpu_;
+};
+
+// Each row of a table once and more: a rule with dense semantics then has no moves to make.
+std::vector<int64_t> EveryRow(int64_t n, uint64_t seed) {
+  std::vector<int64_t> ids = RandomIds(n - kRows, 0, kRows - 1, seed);
+  for (int64_t row = 0; row < kRows; ++row) ids.insert(ids.begin() + (row * 7) % (row + 1), row);
+  return ids;
+}
+
+TEST(UpdateRows, GivesTheBitsOfTheCpuForEveryRule) {
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    for (const int64_t dim : {12, 33, 5}) {
+      // Tables of all rules in one op.
+      std::vector<RuleCase> cases = AllRuleCases();
+      std::vector<std::unique_ptr<Twins>> all;
+      for (const RuleCase& each : cases) {
+        all.push_back(std::make_unique<Twins>(device.get(), Options(kRows, dim), each.options));
+      }
+      for (int64_t step = 1; step <= 2; ++step) {
+        std::vector<UpdateRequest> requests;
+        std::vector<std::vector<int64_t>> ids(all.size());
+        for (size_t i = 0; i < all.size(); ++i) {
+          const auto seed = static_cast<uint64_t>(step) + 10 * i;
+          ids[i] = EveryRow(60, seed);
+          all[i]->Begin(ids[i], NoBags(ids[i]), RandomFloats(60 * dim, seed),
+                        cases[i].Numbers({step, 0.1}));
+          requests.push_back(all[i]->Request());
+        }
+        ASSERT_TRUE(IsOk(UpdateRows(requests, device.get())));
+        for (size_t i = 0; i < all.size(); ++i) {
+          SCOPED_TRACE(cases[i].name);
+          all[i]->Finish();
+        }
+      }
+    }
+  });
+}
+
+TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
+  const std::vector<int64_t> splits = RandomSplits(50, 6, 3);
+  const std::vector<int64_t> ids = RandomIds(splits.back(), 0, kRows - 1, 4);
+  const std::vector<float> weights = RandomFloats(splits.back(), 5);
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    for (const int64_t dim : {1, 4, 6, 40, 132}) {
+      std::vector<std::unique_ptr<Twins>> all;
+      std::vector<UpdateRequest> requests;
+      for (const FloatType type : kFloatTypes) {
+        for (const Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
+          for (const int64_t gap : {0, 3, 8}) {
+            all.push_back(
+                std::make_unique<Twins>(device.get(), Options(kRows, dim), AdagradRule(0.1)));
+            const Bags bags =
+                gap == 3 ? BagsOf(combiner, splits) : BagsOf(combiner, splits, weights);
+            all.back()->Begin(ids, bags, RandomFloats(50 * dim, 6), {0.1f}, type, gap);
+            requests.push_back(all.back()->Request());
+          }
+        }
+      }
+      ASSERT_TRUE(IsOk(UpdateRows(requests, device.get())));
+      for (const auto& each : all) each->Finish();
+    }
+  });
+}
+
+// Those that a block sums, and those at the edge; of several tables, so that they lie anywhere.
+TEST(UpdateRows, AddsManyGradientsOfARowInOrder) {
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    for (const int64_t dim : {3, 40}) {
+      for (const bool pools : {false, true}) {
+        std::vector<std::unique_ptr<Twins>> all;
+        std::vector<UpdateRequest> requests;
+        std::vector<std::vector<int64_t>> ids;
+        std::vector<std::vector<int64_t>> splits;
+        for (const int64_t more : {0, 1, 700}) {
+          ids.push_back(RandomIds(300, 0, kRows - 1, static_cast<uint64_t>(more)));
+          ids.back().insert(ids.back().begin() + 100, kLongSegment, kRows - 1);
+          ids.back().insert(ids.back().end(), kLongSegment + static_cast<size_t>(more), 0);
+          const auto n = static_cast<int64_t>(ids.back().size());
+          splits.push_back({0, n / 2, n / 2, n});
+        }
+        for (size_t i = 0; i < ids.size(); ++i) {
+          all.push_back(std::make_unique<Twins>(device.get(), Options(kRows, dim), SgdRule()));
+          const Bags bags = pools ? BagsOf(Combiner::kMean, splits[i]) : NoBags(ids[i]);
+          all.back()->Begin(ids[i], bags, RandomFloats(bags.num_bags * dim, 7));
+          requests.push_back(all.back()->Request());
+        }
+        ASSERT_TRUE(IsOk(UpdateRows(requests, device.get())));
+        for (const auto& each : all) each->Finish();
+      }
+    }
+  });
+}
+
+TEST(UpdateRows, TakesNothingAtAll) {
+  const auto device = OpenDevice();
+  ASSERT_TRUE(IsOk(UpdateRows({}, device.get())));
+  Twins no_ids(device.get(), Options(kRows, 4), SgdRule());
+  Twins no_rows(device.get(), Options(0, 4), SgdRule());
+  no_ids.Begin({}, NoBags({}), {});
+  const std::vector<int64_t> splits = {0, 0};
+  no_rows.Begin({}, BagsOf(Combiner::kSum, splits), {1, 2, 3, 4});
+  ASSERT_TRUE(IsOk(UpdateRows({no_ids.Request(), no_rows.Request()}, device.get())));
+  no_ids.Finish();
+  no_rows.Finish();
+}
+
+TEST(UpdateRows, LeavesOutIdsThatReadAsZeros) {
+  TableOptions options = Options(kRows, 8);
+  options.out_of_range_is_zero = true;
+  std::vector<int64_t> ids = ExtremeKeys();
+  ids.insert(ids.end(), {kRows, kRows - 1, -1, 0});
+  ids.insert(ids.end(), 600, kRows + 5);  // as many as a block would sum
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    Twins twins(device.get(), options, AdagradRule(0.1));
+    twins.Begin(ids, NoBags(ids), RandomFloats(static_cast<int64_t>(ids.size()) * 8, 1));
+    ASSERT_TRUE(IsOk(UpdateRows({twins.Request()}, device.get())));
+    twins.Finish();
+    EXPECT_FALSE(twins.on_device().Checks().refuses());
+  });
+}
+
+TEST(UpdateRows, ChangesNothingIfAnyTableRefusesAnId) {
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    Twins good(device.get(), Options(kRows, 8), AdagradRule(0.1));
+    Twins bad(device.get(), Options(kRows, 4), SgdRule());
+    const std::string good_before = good.on_device().Records();
+    const std::string bad_before = bad.on_device().Records();
+    std::vector<int64_t> ids = EveryRow(100, 1);
+    good.Begin(ids, NoBags(ids), RandomFloats(800, 2));
+    const UpdateRequest good_request = good.Request();
+    ids[70] = kRows;
+    ids[40] = -7;
+    bad.Begin(ids, NoBags(ids), RandomFloats(400, 3));
+    ASSERT_TRUE(IsOk(UpdateRows({good_request, bad.Request()}, device.get())));
+    EXPECT_EQ(good.on_device().Records(), good_before);
+    EXPECT_EQ(bad.on_device().Records(), bad_before);
+    EXPECT_FALSE(good.on_device().Checks().refuses());
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[40] = -7",
+                          bad.on_device().Checks().ToStatus("items", kRows)));
+  });
+}
+
+TEST(UpdateRows, RefusesARuleWithoutAKernel) {
+  const auto device = OpenDevice();
+  Twins twins(device.get(), Options(kRows, 4), SgdRule());
+  twins.Begin({}, NoBags({}), {});
+  UpdateRequest request = twins.Request();
+  const auto none = UpdateRule::None(4);
+  request.rule = none.get();
+  EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "Received: rule='none'",
+                        UpdateRows({request}, device.get())));
+}
+
+}  // namespace update_rows_test
+}  // namespace keras_sparse
