@@ -17,7 +17,7 @@ cudaStream_t StreamOf(const Device& device) { return static_cast<cudaStream_t>(d
 // With memory from CUDA's pool, beside whatever else the process does with the GPU.
 class PoolDevice : public Device {
  public:
-  PoolDevice(cudaStream_t stream, int num_processors) : Device(stream, num_processors) {}
+  PoolDevice(cudaStream_t stream, int64_t num_blocks) : Device(stream, num_blocks) {}
   ~PoolDevice() override { (void)cudaStreamDestroy(StreamOf(*this)); }
 
   Status Allocate(int64_t bytes, void** memory) override {
@@ -47,7 +47,8 @@ Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
                "be asked for its processors"));
   cudaStream_t stream = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaStreamCreate(&stream), "make a stream"));
-  *device = std::make_unique<PoolDevice>(stream, num_processors);
+  *device = std::make_unique<PoolDevice>(stream,
+                                         int64_t{num_processors} * cuda_impl::kBlocksPerProcessor);
   return Status::Ok();
 }
 

@@ -41,12 +41,9 @@ class Device {
   Status Wait();
 
  protected:
-  Device(void* stream, int num_processors)
-      : stream_(stream), num_blocks_(int64_t{num_processors} * kBlocksPerProcessor) {}
+  Device(void* stream, int64_t num_blocks) : stream_(stream), num_blocks_(num_blocks) {}
 
  private:
-  static constexpr int kBlocksPerProcessor = 16;
-
   void* const stream_;
   const int64_t num_blocks_;
 };

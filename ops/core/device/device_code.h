@@ -19,6 +19,14 @@ namespace keras_sparse::cuda_impl {
 
 constexpr int kWarp = 32;
 
+// Blocks that keep a processor busy while lanes of others wait for memory. Fibers wait for none,
+// and are made anew for each block.
+#ifdef __CUDACC__
+constexpr int kBlocksPerProcessor = 16;
+#else
+constexpr int kBlocksPerProcessor = 3;
+#endif
+
 // Starts blocks of `block` lanes each on the stream. No blocks, no kernel.
 template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), int64_t num_blocks, int block, void* stream,
