@@ -177,16 +177,6 @@ inline void Scale(float factor, int64_t dim, float* row) {
   for (int64_t i = 0; i < dim; ++i) row[i] *= factor;
 }
 
-inline float Dot(const float* a, const float* b, int64_t dim) {
-  Vector8 totals = {};
-  int64_t i = 0;
-  for (; i + 8 <= dim; i += 8) totals += LoadVector(a + i) * LoadVector(b + i);
-  float total = 0;
-  for (int lane = 0; lane < 8; ++lane) total += totals[lane];
-  for (; i < dim; ++i) total += a[i] * b[i];
-  return total;
-}
-
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -105,16 +104,6 @@ TEST(AddScaled, GivesTheBitsOfASumOfOneRow) {
       sum.pop_back();
       EXPECT_EQ(Bits(sum), Bits(expected));
     }
-  }
-}
-
-TEST(Dot, MultipliesRowsOfAnyWidth) {
-  for (const int64_t dim : kWidths) {
-    const std::vector<float> a = RandomFloats(dim, 5);
-    const std::vector<float> b = RandomFloats(dim, 6);
-    double expected = 0;
-    for (size_t i = 0; i < a.size(); ++i) expected += double{a[i]} * b[i];
-    EXPECT_NEAR(Dot(a.data(), b.data(), dim), expected, 1e-5 * std::sqrt(static_cast<double>(dim)));
   }
 }
 
