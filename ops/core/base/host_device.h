@@ -3,6 +3,7 @@
 #define KERAS_SPARSE_OPS_CORE_BASE_HOST_DEVICE_H_
 
 #include <cmath>
+#include <limits>
 
 // Stands before a function that both call.
 #ifdef __CUDACC__
@@ -12,6 +13,13 @@
 #endif
 
 namespace keras_sparse {
+
+// What a GPU cannot ask std::numeric_limits for.
+constexpr float kLeastFloat = std::numeric_limits<float>::min();  // that is normal
+constexpr float kGreatestFloat = std::numeric_limits<float>::max();
+constexpr double kLeastDouble = std::numeric_limits<double>::min();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // What the standard library has for the CPU alone, to the same bits.
 KERAS_SPARSE_HOST_DEVICE inline float Sqrt(float x) {

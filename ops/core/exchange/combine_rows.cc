@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "ops/core/math/dot.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
 

@@ -1,7 +1,10 @@
 // Functions of one number without a branch or a call, so that loops over them become vector code.
+// They are made of what IEEE 754 defines to the last bit, in an order of their own: the same bits
+// from any processor, compiler and standard library, and from a GPU.
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_VECTOR_FUNCTIONS_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_VECTOR_FUNCTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -15,49 +18,156 @@ KERAS_SPARSE_HOST_DEVICE inline float Sign(float x) {
   return x == x ? sign : x;
 }
 
-// The logarithm to base 2 of a normal float above zero, to 1e-8; exact for powers of two.
-KERAS_SPARSE_HOST_DEVICE inline double Log2(float x) {
-  // x = 2^exponent * mantissa, with a mantissa from sqrt(1/2) to sqrt(2).
-  constexpr int32_t kSqrtHalf = 0x3F3504F3;
-  constexpr int kMantissaBits = 23;
-  int32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  const int32_t exponent = (bits - kSqrtHalf) >> kMantissaBits;
-  bits -= exponent * (1 << kMantissaBits);
-  float mantissa;
-  std::memcpy(&mantissa, &bits, sizeof(mantissa));
-  // log(m) = 2 artanh(s) by its series, in which s is at most .172.
-  const double m = static_cast<double>(mantissa);
-  const double s = (m - 1) / (m + 1);
-  const double s2 = s * s;
-  const double series = 1 + s2 * (1.0 / 3 + s2 * (1.0 / 5 + s2 * (1.0 / 7 + s2 * (1.0 / 9))));
-  constexpr double kTwoOverLog2 = 2.8853900817779268;
-  return exponent + kTwoOverLog2 * s * series;
+KERAS_SPARSE_HOST_DEVICE inline uint64_t ToBits(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+KERAS_SPARSE_HOST_DEVICE inline double FromBits(uint64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
 }
 
-// e^x - 1, to 1e-9 of it, also for an x near zero; below -700 and above 700 as there.
+// coefficients[0] + coefficients[1] * x + ...; the even and the odd powers by themselves, so that a
+// processor has two sums to work on.
+template <size_t kSize>
+KERAS_SPARSE_HOST_DEVICE inline double Series(const double (&coefficients)[kSize], double x) {
+  const double x2 = x * x;
+  double even = coefficients[(kSize - 1) / 2 * 2];
+  double odd = coefficients[(kSize - 2) / 2 * 2 + 1];
+  for (size_t i = (kSize - 1) / 2; i-- > 0;) even = even * x2 + coefficients[2 * i];
+  for (size_t i = (kSize - 2) / 2; i-- > 0;) odd = odd * x2 + coefficients[2 * i + 1];
+  return even + odd * x;
+}
+
+// log(2) in two parts, of which the first has zeros at its end: an exponent times it is exact.
+constexpr double kLog2High = 0x1.62e42feep-1;
+constexpr double kLog2Low = 0x1.a39ef35793c76p-33;
+// Beside this number a double has no room for a fraction, and its last bits are those of the sum.
+constexpr double kRounder = 0x1.8p52;
+
+// x = 2^exponent * (1 + fraction), the latter in sqrt(1/2) to sqrt(2).
+struct SplitNumber {
+  double exponent;
+  double fraction;
+};
+// REQUIRES: x is normal and above zero; else the parts are finite and mean nothing
+KERAS_SPARSE_HOST_DEVICE inline SplitNumber Split(double x) {
+  constexpr uint64_t kOne = 0x3FF0000000000000;
+  constexpr uint64_t kSqrtHalf = 0x3FE6A09E667F3BCD;
+  constexpr uint64_t kMantissa = 0x000FFFFFFFFFFFFF;
+  constexpr uint64_t kTwoTo52 = 0x4330000000000000;  // whose last bits are those of a sum, too
+  const uint64_t bits = ToBits(x) + (kOne - kSqrtHalf);
+  return {FromBits((bits >> 52) | kTwoTo52) - (0x1p52 + 1023),
+          FromBits((bits & kMantissa) + kSqrtHalf) - 1};
+}
+
+// 2^k.
+// REQUIRES: rounded is kRounder + k, and -1023 < k < 1024
+KERAS_SPARSE_HOST_DEVICE inline double PowerOfTwo(double rounded) {
+  return FromBits((ToBits(rounded) + 1023) << 52);
+}
+
+// The natural logarithm, within a unit in the last place; -infinity of zero, and NaN below it.
+KERAS_SPARSE_HOST_DEVICE inline double Log(double x) {
+  // log((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + ..., in which s is at most .172.
+  constexpr double kSeries[] = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
+                                2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
+  const bool is_tiny = x < kLeastDouble;
+  const SplitNumber split = Split(is_tiny ? x * 0x1p54 : x);
+  const double exponent = split.exponent - (is_tiny ? 54 : 0);
+  const double f = split.fraction;
+  const double s = f / (2 + f);
+  const double s2 = s * s;
+  const double half = 0.5 * f * f;
+  // 2 s is f - s f, and s f is half - s half: so f, which is exact, stands alone.
+  const double tail = s * (half + s2 * Series(kSeries, s2));
+  const double log = exponent * kLog2High - ((half - (tail + exponent * kLog2Low)) - f);
+  const double at_end = x == 0 ? -kInfinity : kNan;
+  return x > 0 ? (x < kInfinity ? log : x) : at_end;
+}
+
+// log(1 + x), also for an x near zero.
+KERAS_SPARSE_HOST_DEVICE inline double Log1p(double x) {
+  const double sum = 1 + x;
+  const double lost = (x - (sum - 1)) / sum;
+  const double log = Log(sum);
+  return sum > 0 && sum < kInfinity ? log + lost : log;
+}
+
+// The logarithm to base 2 of a normal float above zero, to 3e-10; exact for powers of two.
+KERAS_SPARSE_HOST_DEVICE inline double Log2(float x) {
+  // 2 / log(2) artanh(s), whose least error over an s up to .172 these have.
+  constexpr double kSeries[] = {2.8853900817779268, 0.961798858537073, 0.576697191018319,
+                                0.4322497743002932};
+  const SplitNumber split = Split(static_cast<double>(x));
+  const double s = split.fraction / (2 + split.fraction);
+  return split.exponent + s * Series(kSeries, s * s);
+}
+
+// e^x is 2^k + 2^k * rest.
+struct SplitPower {
+  double rounded;  // kRounder + k
+  double rest;
+};
+KERAS_SPARSE_HOST_DEVICE inline SplitPower SplitExp(double x) {
+  // Of (e^r - 1 - r) / r^2.
+  constexpr double kSeries[] = {1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
+                                1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
+                                1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+  // x = k log(2) + high - low, which together are at most half of log(2).
+  const double rounded = x * (1 / 0.69314718055994531) + kRounder;
+  const double k = rounded - kRounder;
+  const double high = x - k * kLog2High;
+  const double low = k * kLog2Low;
+  const double r = high - low;
+  return {rounded, high - (low - r * r * Series(kSeries, r))};
+}
+// e^x, within a unit in the last place; infinity and zero where a double ends.
+KERAS_SPARSE_HOST_DEVICE inline double Exp(double x) {
+  x = x < -746 ? -746 : x;
+  x = x > 710 ? 710 : x;
+  const SplitPower split = SplitExp(x);
+  // In two steps, since 2^k itself may be no double.
+  const double k = split.rounded - kRounder;
+  const double half = k * 0.5 + kRounder;
+  const double other_half = k - (half - kRounder) + kRounder;
+  return (1 + split.rest) * PowerOfTwo(half) * PowerOfTwo(other_half);
+}
+
+// e^x - 1, also for an x near zero, within two units in the last place; below -700 and above 700 as
+// there.
 KERAS_SPARSE_HOST_DEVICE inline double Expm1(double x) {
   x = x < -700 ? -700 : x;
   x = x > 700 ? 700 : x;
-  // x = k log(2) + r. Beside this number a double has no room for a fraction, and its last bits are
-  // those of k.
-  constexpr double kRounder = 0x1.8p52;
-  constexpr double kLog2 = 0.69314718055994531;
-  const double rounded = x * (1 / kLog2) + kRounder;
-  const double r = x - (rounded - kRounder) * kLog2;
-  const double powers =
-      r *
-      (1 +
-       r * (1.0 / 2 +
-            r * (1.0 / 6 +
-                 r * (1.0 / 24 +
-                      r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * (1.0 / 40320))))))));
-  uint64_t bits;
-  std::memcpy(&bits, &rounded, sizeof(bits));
-  bits = (bits + 1023) << 52;
-  double scale;  // 2^k
-  std::memcpy(&scale, &bits, sizeof(scale));
-  return scale * powers + (scale - 1);
+  const SplitPower split = SplitExp(x);
+  const double scale = PowerOfTwo(split.rounded);
+  return scale * split.rest + (scale - 1);
+}
+
+// x^power, to 1e-8 of it while that is a float, for a power and an x that are not below zero;
+// infinity and NaN stay.
+KERAS_SPARSE_HOST_DEVICE inline float Pow(float x, float power) {
+  // 2^r, with the least error over an r from -1/2 to 1/2.
+  constexpr double kSeries[] = {1,
+                                0.6931472062883387,
+                                0.24022651332449982,
+                                0.055503277426025975,
+                                0.00961800540965173,
+                                0.0013400283109502669,
+                                0.0001547589818544626};
+  // Where powers are far beyond floats, and still doubles. Not a constant for all powers: compilers
+  // would make branches of what is known beyond one.
+  const double farthest = 1000 / (static_cast<double>(power) + 1e-300);
+  double log2 = x > 0 ? Log2(x) : -farthest;
+  log2 = log2 < -farthest ? -farthest : log2;
+  log2 = log2 > farthest ? farthest : log2;
+  const double exponent = static_cast<double>(power) * log2;
+  const double rounded = exponent + kRounder;
+  const double r = exponent - (rounded - kRounder);
+  const auto value = static_cast<float>(PowerOfTwo(rounded) * Series(kSeries, r));
+  return x <= kGreatestFloat ? value : x;
 }
 
 }  // namespace keras_sparse

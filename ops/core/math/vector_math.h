@@ -177,6 +177,7 @@ inline void Scale(float factor, int64_t dim, float* row) {
   for (int64_t i = 0; i < dim; ++i) row[i] *= factor;
 }
 
+<<<<<<< HEAD
 // The products of the first n of eight floats, n being any number, and zeros.
 inline Vector8 Products(const float* a, const float* b, int64_t n) {
   if (n >= 8) return LoadVector(a) * LoadVector(b);
@@ -208,6 +209,8 @@ inline float Dot(const float* a, const float* b, int64_t dim) {
   return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
+=======
+>>>>>>> kc
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_

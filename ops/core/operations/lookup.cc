@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/core/base/cache_size.h"
+#include "ops/core/math/dot.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
 #include "ops/core/operations/check_ids.h"

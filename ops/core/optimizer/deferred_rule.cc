@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/core/math/vector_functions.h"
 #include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
@@ -34,7 +35,7 @@ DeferredRule::DeferredRule(const RuleOptions& options, Untouched untouched,
 void DeferredRule::RememberStep() {
   if (!defers_moves()) return;
   const double decay = weight_decay() * static_cast<double>(learning_rate_);
-  if (weight_decay() != 0) log_keep_.Append(std::log1p(-decay));
+  if (weight_decay() != 0) log_keep_.Append(Log1p(-decay));
   if (moves_ != nullptr) moves_->Append(move_weight(), move_offset(), 1 - decay);
 }
 
@@ -63,11 +64,11 @@ DeferredRule::Missed DeferredRule::After(int64_t first, int64_t from) const {
     if (end - first < moves_->reach()) {
       missed.to = end;
     } else if (weight_decay() != 0) {
-      missed.moves.Keep(static_cast<float>(std::exp(LogKeep(end, step()))));
+      missed.moves.Keep(static_cast<float>(Exp(LogKeep(end, step()))));
     }
   }
   if (weight_decay() != 0) {
-    missed.decay = static_cast<float>(-std::expm1(LogKeep(from, missed.to)));
+    missed.decay = static_cast<float>(-Expm1(LogKeep(from, missed.to)));
   }
   return missed;
 }

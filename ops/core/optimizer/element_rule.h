@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "ops/core/math/vector_math.h"
+#include "ops/core/math/dot.h"
 #include "ops/core/optimizer/deferred_rule.h"
 #include "ops/core/optimizer/element.h"
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+
+#include "ops/core/math/vector_functions.h"
 
 namespace keras_sparse {
 namespace {
@@ -20,11 +23,11 @@ int64_t Reach(double mu, double nu, double epsilon) {
   if (mu == 0) return 0;
   double reach = kGreatestReach;
   // A move shrinks by mu / nu a step while the scale is large beside epsilon ...
-  if (mu < nu) reach = std::log(kNegligible) / std::log(mu / nu);
+  if (mu < nu) reach = Log(kNegligible) / Log(mu / nu);
   // ... and by mu once it is small. Until then it may even grow.
   if (mu < 1 && epsilon > 0) {
     const double small = std::min(1.0, epsilon / kGreatestScale);
-    reach = std::min(reach, std::log(kNegligible * small) / std::log(mu));
+    reach = std::min(reach, Log(kNegligible * small) / Log(mu));
   }
   // Constants that are damaged make no sense, but must not be taken for a size of memory.
   return reach >= 0 && reach < kGreatestReach ? static_cast<int64_t>(std::ceil(reach))
@@ -74,7 +77,7 @@ MissedMoves::Piece MissedMoves::PieceOf(const Sums& sums, int64_t length, bool* 
     for (size_t j = 0; j + 1 < kTerms; ++j) row[j] = row[j + 1] - row[j];
   }
   piece.center = static_cast<float>(center);
-  for (size_t i = 0; i < piece.moments.size(); ++i) {
+  for (size_t i = 0; i < std::size(piece.moments); ++i) {
     piece.moments[i] = static_cast<float>(moments[i + 2]);
   }
   // Of what is left out, N_1 is nothing unless there are rates of both signs, and N_6 stands for

@@ -2,10 +2,13 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_MISSED_MOVES_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_MISSED_MOVES_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "ops/core/base/host_device.h"
 
 namespace keras_sparse {
 
@@ -38,19 +41,19 @@ class MissedMoves {
  public:
   // A run of steps as one move.
   struct Piece {
-    int64_t length = 0;                 // steps
-    float center = 1;                   // c, in the unit of the offsets
-    float total = 0;                    // N_0
-    std::array<float, 4> moments = {};  // N_2 .. N_5
+    int64_t length = 0;     // steps
+    float center = 1;       // c, in the unit of the offsets
+    float total = 0;        // N_0
+    float moments[4] = {};  // N_2 .. N_5
 
     bool operator==(const Piece& other) const {
       return length == other.length && center == other.center && total == other.total &&
-             moments == other.moments;
+             std::equal(moments, moments + 4, other.moments);
     }
     // Decays what has been moved so far.
     void Keep(float factor);
     // f at a scale. `epsilon` is the unit of the offsets.
-    float Over(float scale, float epsilon) const {
+    KERAS_SPARSE_HOST_DEVICE float Over(float scale, float epsilon) const {
       const float c = center * epsilon;
       const float inverse = 1 / (scale + c);
       const float u = c * inverse;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/core/math/philox.h"
+#include "ops/core/math/vector_functions.h"
 
 namespace keras_sparse {
 namespace {
@@ -38,7 +39,7 @@ double NormalQuantile(double p) {
     const double r = 0.180625 - q * q;
     return q * Polynomial(kA, r) / Polynomial(kB, r);
   }
-  const double r = std::sqrt(-std::log(q < 0 ? p : 1 - p));
+  const double r = std::sqrt(-Log(q < 0 ? p : 1 - p));
   const double tail = r <= 5 ? Polynomial(kC, r - 1.6) / Polynomial(kD, r - 1.6)
                              : Polynomial(kE, r - 5) / Polynomial(kF, r - 5);
   return q < 0 ? -tail : tail;

@@ -18,12 +18,12 @@ class AdagradDecay : public ElementRule<AdagradDecayElement, UpdateRule> {
                                  false)),
         initial_accumulator_(static_cast<float>(constant("initial_accumulator"))),
         epsilon_(static_cast<float>(constant("epsilon"))),
-        decay_rate_(constant("decay_rate")) {}
+        log_decay_rate_(Log(constant("decay_rate"))) {}
 
   int num_numbers() const override { return 2; }
 
   AdagradDecayElement element() const override {
-    return {{learning_rate_, decay_, epsilon_}, num_decays_, initial_accumulator_, decay_rate_};
+    return {{learning_rate_, decay_, epsilon_}, num_decays_, initial_accumulator_, log_decay_rate_};
   }
 
  protected:
@@ -32,7 +32,7 @@ class AdagradDecay : public ElementRule<AdagradDecayElement, UpdateRule> {
  private:
   float initial_accumulator_;
   float epsilon_;
-  double decay_rate_;
+  double log_decay_rate_;
   float num_decays_ = 0;  // of every accumulator up to this step; exact up to 2^24
 };
 

@@ -8,9 +8,8 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_
 
-#include <cmath>
-
 #include "ops/core/base/host_device.h"
+#include "ops/core/math/vector_functions.h"
 #include "ops/core/optimizer/rules/adagrad.h"
 
 namespace keras_sparse {
@@ -34,15 +33,16 @@ struct AdagradDecayElement {
   AdagradElement adagrad;
   float num_decays;
   float floor;
-  double decay_rate;
+  double log_decay_rate;
 
   template <typename MeanSquare>
   KERAS_SPARSE_HOST_DEVICE DecayedAdagradElement OfRow(const MeanSquare& /*mean_square*/,
                                                        float* row_num_decays) const {
     const float missed = num_decays - *row_num_decays;
-    if (!(missed > 0)) return {adagrad, 1, -HUGE_VALF};
+    if (!(missed > 0)) return {adagrad, 1, static_cast<float>(-kInfinity)};
     *row_num_decays = num_decays;
-    return {adagrad, static_cast<float>(std::pow(decay_rate, static_cast<double>(missed))), floor};
+    const double factor = Exp(log_decay_rate * static_cast<double>(missed));
+    return {adagrad, static_cast<float>(factor), floor};
   }
 };
 

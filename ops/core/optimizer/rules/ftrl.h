@@ -10,14 +10,8 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_FTRL_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_FTRL_H_
 
-#include <cmath>
-
 #include "ops/core/base/host_device.h"
-
-// The vector mathematics of glibc has a clone of powf that loops can call for whole vectors.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-extern "C" __attribute__((simd("notinbranch"), const)) float powf(float, float) noexcept;
-#endif
+#include "ops/core/math/vector_functions.h"
 
 namespace keras_sparse {
 
@@ -50,7 +44,7 @@ struct FtrlElement {
     if constexpr (kSqrt) {
       return Sqrt(x);
     } else {
-      return powf(x, power);
+      return Pow(x, power);
     }
   }
 };

@@ -47,8 +47,6 @@ class Lion : public ElementRule<LionElement> {
   }
 
  private:
-  static constexpr float kLeastFloat = std::numeric_limits<float>::min();
-  static constexpr float kGreatestFloat = std::numeric_limits<float>::max();
   static constexpr double kHalvings = 126;  // from one to the least float
   static constexpr int64_t kChunk = 64;
 
@@ -87,7 +85,7 @@ class Lion : public ElementRule<LionElement> {
 
   // A smaller momentum is no float any more in the last of these steps.
   float LeastMomentum(int64_t steps) const {
-    const double shrunk = beta_1_ * std::exp(static_cast<double>(steps - 1) * std::log(beta_2_));
+    const double shrunk = beta_1_ * Exp(static_cast<double>(steps - 1) * Log(beta_2_));
     return static_cast<float>(std::min<double>(kLeastFloat / shrunk, kGreatestFloat));
   }
 
@@ -100,7 +98,7 @@ class Lion : public ElementRule<LionElement> {
     // A momentum counts once more than it shrinks on its way to the least float. A beta of one
     // never lets it stop.
     const double least_steps = beta_2_ == 1 ? missed_steps : 1;
-    const double steps_a_halving = beta_2_ == 1 ? 0 : -1 / std::log2(beta_2_);
+    const double steps_a_halving = beta_2_ == 1 ? 0 : -Log(2) / Log(beta_2_);
     const double kept = 1 + Expm1(LogKeep(missed.from, missed.to));
     for (int64_t begin = 0; begin < dim(); begin += kChunk) {
       const int64_t n = std::min(kChunk, dim() - begin);

@@ -18,8 +18,6 @@
 namespace keras_sparse {
 namespace deferred_rule_test {
 
-constexpr float kLeastFloat = std::numeric_limits<float>::min();
-
 std::unique_ptr<UpdateRule> Create(RuleOptions options, int64_t dim) {
   options.dim = dim;
   std::unique_ptr<UpdateRule> rule;
