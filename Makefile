@@ -219,11 +219,12 @@ test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python
 test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
 	$(BIN)/pytest $(HOSTS_TESTS)
 
-# For any Linux that is not older than this one: libraries of stores are in it. TensorFlow has its own.
+# For any Linux that is not older than this one. LevelDB is in it; TensorFlow has its own library, and
+# libpmem, which needs others under the LGPL, is for systems that have such memory.
 wheel: $(STAMPS)/native $(STAMPS)/wheel  ## Build a wheel for other machines, into dist/.
 	rm -rf $(BUILD)/wheel dist
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(BUILD)/wheel .
-	PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --exclude libtensorflow_framework.so.2 \
+	PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --exclude libtensorflow_framework.so.2 --exclude libpmem.so.1 \
 	  --wheel-dir dist $(BUILD)/wheel/*.whl > $(BUILD)/wheel/repair.log 2>&1 || { cat $(BUILD)/wheel/repair.log; exit 1; }
 	@ls dist
 
