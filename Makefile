@@ -23,14 +23,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # TensorFlow's start-up notes would bury the output of tests and demo.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-CPP_SOURCES = $(shell find ops tests/ops -name '*.cc' -o -name '*.h' 2>/dev/null)
-NATIVE_SOURCES := $(shell find ops -name '*.cc' -o -name '*.h' 2>/dev/null)
+CPP_SOURCES = $(shell find ops tests/ops -name '*.cc' -o -name '*.cu' -o -name '*.h' 2>/dev/null)
+NATIVE_SOURCES := $(shell find ops -name '*.cc' -o -name '*.cu' -o -name '*.h' 2>/dev/null)
 NOTEBOOKS = $(wildcard examples/*.ipynb)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test builds lint tidy format build-sanitized test-cpp test-sanitize \
+.PHONY: help setup demo test builds lint tidy format build-sanitized build-cuda test-cpp test-sanitize \
     test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
     clean FORCE
 
@@ -96,7 +96,7 @@ $(STAMPS)/build: $(STAMPS)/cmake
 # Editable: Python files are used where they lie, the native library and _build_info.py from where
 # pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
 # cannot hide the installed library, and an edited Python file needs no new installation.
-$(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
+$(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers $(STAMPS)/with-cuda CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
     tools/install_horovod.py $(wildcard cmake/*) $(NATIVE_SOURCES)
 	@echo "Compiling the native ops takes some minutes the first time, and pip says nothing meanwhile."
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
@@ -119,6 +119,14 @@ $(STAMPS)/store-headers: $(STAMPS)/stores FORCE
 	done > $@.new; true
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
+
+# Kernels take minutes to compile, for GPUs that most machines lack. On one with a GPU:
+# `make setup KERAS_SPARSE_CUDA=ON`.
+export KERAS_SPARSE_CUDA ?= OFF
+
+$(STAMPS)/with-cuda: FORCE | $(BIN)/python
+	@mkdir -p $(STAMPS)
+	@echo $(KERAS_SPARSE_CUDA) | cmp -s - $@ || echo $(KERAS_SPARSE_CUDA) > $@
 
 # For several processes: built once, then taken from the user's cache folder.
 $(STAMPS)/horovod: tools/install_horovod.py $(STAMPS)/build
@@ -178,6 +186,13 @@ build-sanitized: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest
 	  -DKERAS_SPARSE_SANITIZE=$(SANITIZE) --log-level=WARNING
 	$(BIN)/cmake --build $(SANITIZED) --target keras_sparse_core_test -j $(JOBS)
 
+# For one GPU, whose code differs from that of the others in what ptxas makes of it.
+build-cuda: $(STAMPS)/cmake $(STAMPS)/nvcc  ## Compile the kernels for GPUs by pip's nvcc (105 MB); needs no GPU.
+	$(BIN)/cmake -S . -B $(BUILD)/core-cuda -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DKERAS_SPARSE_CORE_ONLY=ON \
+	  -DKERAS_SPARSE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90 --log-level=WARNING
+	$(BIN)/cmake --build $(BUILD)/core-cuda --target keras_sparse_cuda_objects -j $(JOBS)
+
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(SANITIZED))
 
@@ -219,11 +234,12 @@ test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python
 test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
 	$(BIN)/pytest $(HOSTS_TESTS)
 
-# For any Linux that is not older than this one: libraries of stores are in it. TensorFlow has its own.
+# For any Linux that is not older than this one. LevelDB is in it; TensorFlow has its own library, and
+# libpmem, which needs others under the LGPL, is for systems that have such memory.
 wheel: $(STAMPS)/native $(STAMPS)/wheel  ## Build a wheel for other machines, into dist/.
 	rm -rf $(BUILD)/wheel dist
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(BUILD)/wheel .
-	PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --exclude libtensorflow_framework.so.2 \
+	PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --exclude libtensorflow_framework.so.2 --exclude libpmem.so.1 \
 	  --wheel-dir dist $(BUILD)/wheel/*.whl > $(BUILD)/wheel/repair.log 2>&1 || { cat $(BUILD)/wheel/repair.log; exit 1; }
 	@ls dist
 

@@ -11,6 +11,8 @@ _LINKS = (
     (re.compile(r"\]\(\.\./docs/"), "](../"),
     (re.compile(r"\]\((\w+)\.ipynb\)"), r"](\1.md)"),
 )
+# How pages lead to a notebook: as it lies in a checkout, from a folder of docs/.
+_TO_NOTEBOOK = re.compile(r"\]\(((?:\.\./)*)\.\./examples/(\w+)\.ipynb")
 _PICTURES = {"image/svg+xml": "svg", "image/png": "png"}  # the first that an output has is shown
 
 
@@ -24,6 +26,16 @@ def on_files(files, config):
         for name, content in {f"{path.stem}.md": page, path.name: text, **pictures}.items():
             files.append(File.generated(config, f"notebooks/{name}", content=content))
     return files
+
+
+def on_page_markdown(markdown, **kwargs):
+    """Is called by mkdocs for each page. Its links to notebooks lead to their pages.
+
+    Example:
+    >>> on_page_markdown("[A notebook](../../examples/groups.ipynb#many-tables)")
+    '[A notebook](../notebooks/groups.md#many-tables)'
+    """
+    return _TO_NOTEBOOK.sub(r"](\1notebooks/\2.md", markdown)
 
 
 def as_page(notebook, name):

@@ -18,6 +18,13 @@ _ABOUT = """Says which versions are installed, what the native library was built
 machine has. Put it into a report of a problem.
 """
 
+# What is said where there is none, if not that it is not installed.
+_WITHOUT = {
+    "horovod": "not installed; for several ranks: python -m keras_sparse install-horovod",
+    "built with cuda": "no, it is a build without CUDA",
+    "gpus": "none that TensorFlow sees",
+}
+
 
 def add_to(commands):
     """Adds the command `info`.
@@ -57,6 +64,8 @@ def collect():
         "horovod": _version("horovod"),
         "built for tensorflow": _build_info.TENSORFLOW_VERSION,
         "built for processors": _build_info.CPU_FLAGS or "as the compiler has it",
+        "built with cuda": _build_info.CUDA_VERSION or None,
+        "built for gpus": _compute_capabilities(_build_info.CUDA_ARCHITECTURES),
         "lower tiers": list(LOWER_TIERS),
         "storage types": [each.value for each in StorageType if _is_built(each)],
         "system": platform.platform(),
@@ -69,6 +78,11 @@ def collect():
 
 def _is_built(storage_type):
     return set(storage_type.tiers) <= {"DRAM", *LOWER_TIERS}
+
+
+def _compute_capabilities(architectures):
+    """A list of what CMake has as `"90-real;120"`."""
+    return re.findall(r"([^;]+?)(?:-real|-virtual)?(?:;|$)", architectures)
 
 
 def _version(package):
@@ -87,10 +101,8 @@ def _processor():
 def _text(name, value):
     if name == "memory":
         return bytes_text(value)
+    if not value and name in _WITHOUT:
+        return _WITHOUT[name]
     if value is None:
-        return "not installed" + (
-            "; for several ranks: python -m keras_sparse install-horovod"
-            if name == "horovod"
-            else ""
-        )
+        return "not installed"
     return ", ".join(value) or "none" if isinstance(value, list) else str(value)

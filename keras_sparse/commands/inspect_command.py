@@ -118,8 +118,13 @@ def _of_parts(parts):
 
 def _of_headers(headers):
     return [
-        {**_of_table(name, header), "records": header.num_rows, "are_all_rows": True}
-        for name, header in headers
+        {
+            **_of_table(place.name, header),
+            "place": place.group,
+            "records": header.num_rows,
+            "are_all_rows": True,
+        }
+        for place, header in headers
     ]
 
 

@@ -132,7 +132,7 @@ class DistributedEmbedding(RefuseTensorFlowFormats, TableLayer):
         self.supports_masking = any(layer.mask_zero for layer in self.templates.layers)
         self.own_tables: Any = None
         # For Keras to save the tables, each in a place of its own.
-        self.table_holders = [TableHolder(self.name) for _ in self.templates.layers]
+        self.table_holders = [TableHolder(self.name, name) for name in self.templates.names]
         if not self.dp_input:
             check_whole_batch_options(self)
         self.plan = self._make_plan()

@@ -4,6 +4,7 @@ from keras_sparse import checks
 from keras_sparse.amounts import parse_bytes
 from keras_sparse.native import library
 from keras_sparse.storage import foreign_paths
+from keras_sparse.storage.gpu_memory import check_gpu_memory
 from keras_sparse.storage.storage_type import StorageType
 
 _DEFAULT_SIZE = 1 << 30
@@ -66,10 +67,7 @@ class StorageOption:
     def _check_tiers(self):
         tiers = self.storage_type.tiers
         if tiers[0] == "HBM":
-            raise NotImplementedError(
-                "A first tier of GPU memory needs a build of keras_sparse for GPUs. Take the "
-                f"storage type without it. Received: storage_type='{self.storage_type}'"
-            )
+            check_gpu_memory(self.storage_type)
         for tier in self.lower_tiers:
             if tier in library.LOWER_TIERS:
                 continue

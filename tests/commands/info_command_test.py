@@ -1,5 +1,7 @@
 import json
+import re
 
+import pytest
 import tensorflow as tf
 
 import keras_sparse
@@ -32,8 +34,22 @@ def test_storage_types_are_those_that_can_be_made(tmp_path, capsys):
 
 
 def test_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
-    monkeypatch.setattr(info_command, "collect", lambda: {"horovod": None, "lower tiers": []})
+    missing = {"horovod": None, "built with cuda": None, "lower tiers": [], "gpus": 0}
+    monkeypatch.setattr(info_command, "collect", lambda: missing)
     assert main(["info"]) == 0
-    out = capsys.readouterr().out
+    out = re.sub(" {3,}", "  ", capsys.readouterr().out)
     assert "not installed; for several ranks: python -m keras_sparse install-horovod" in out
     assert "lower tiers  none" in out
+    assert "built with cuda  no, it is a build without CUDA" in out
+    assert "gpus  none that TensorFlow sees" in out
+
+
+@pytest.mark.parametrize(
+    ("version", "architectures", "found", "gpus"),
+    [("", "", None, []), ("13.0.88", "75-real;90a-real;120", "13.0.88", ["75", "90a", "120"])],
+)
+def test_says_which_gpus_it_was_built_for(version, architectures, found, gpus, monkeypatch):
+    monkeypatch.setattr(info_command._build_info, "CUDA_VERSION", version)
+    monkeypatch.setattr(info_command._build_info, "CUDA_ARCHITECTURES", architectures)
+    collected = info_command.collect()
+    assert (collected["built with cuda"], collected["built for gpus"]) == (found, gpus)

@@ -1,6 +1,7 @@
 import json
 import shutil
 
+import h5py
 import keras
 import pytest
 
@@ -71,6 +72,39 @@ def test_tables_of_a_weights_file(name, tmp_path, capsys):
     text = printed(tmp_path / name, capsys, "--verify")
     assert "below 3,000" in text
     assert "Every byte of 2 tables is as it was saved." in text
+
+
+def model_with_a_group():
+    tables = {name: keras_sparse.layers.Embedding(4, 2, "sum") for name in ("users", "items")}
+    ids = {name: keras.Input((2,), dtype="int64", name=name) for name in tables}
+    of_group = keras_sparse.layers.GroupEmbedding(tables, name="clicks")(ids)
+    alone = keras_sparse.layers.Embedding(3, 2, "sum", name="shops")(ids["users"])
+    return keras.Model(ids, keras.layers.Add()([*of_group.values(), alone]))
+
+
+@pytest.mark.parametrize("name", ["m.weights.h5", "m.keras", "m.weights.json"])
+def test_tables_of_a_file_go_by_their_names(name, tmp_path, capsys):
+    model = model_with_a_group()
+    if name == "m.weights.json":
+        model.save_weights(tmp_path / name, max_shard_size=0.001)
+    else:
+        (model.save if name == "m.keras" else model.save_weights)(tmp_path / name)
+    found = inspected(tmp_path / name, capsys)["tables"]
+    assert {each["name"]: each["place"] for each in found} == {
+        "shops": "/layers/embedding/vars",
+        "clicks/users": "/layers/group_embedding/table_holders/table_holder/vars",
+        "clicks/items": "/layers/group_embedding/table_holders/table_holder_1/vars",
+    }
+    assert "clicks/users " in printed(tmp_path / name, capsys)
+
+
+def test_a_file_without_names_has_places_instead(tmp_path, capsys):
+    path = tmp_path / "m.weights.h5"
+    model_with_a_group().save_weights(path)
+    with h5py.File(path, "a") as file:
+        file.visititems(lambda _, group: group.attrs.clear())
+    found = inspected(path, capsys)["tables"]
+    assert [each["name"] for each in found] == [each["place"] for each in found]
 
 
 def test_one_table_is_counted_as_one(tmp_path, capsys):

@@ -1,3 +1,5 @@
+import re
+import subprocess
 import sys
 
 import keras
@@ -47,3 +49,15 @@ def test_sources_without_native_ops_are_an_error_that_says_how_to_install_them(m
     monkeypatch.setitem(sys.modules, "keras_sparse.native._build_info", None)
     with pytest.raises(ImportError, match=r"installed with its native ops. Run `pip install \.`"):
         library._load()
+
+
+def test_functions_of_cuda_are_those_within_the_library():
+    # TensorFlow's library has others by the same names, which stand in for another version.
+    listed = subprocess.run(
+        ["nm", "--dynamic", "--undefined-only", library.library_path],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "TF_" in listed.stdout or "tensorflow" in listed.stdout
+    assert not re.findall(r" U (?:__)?cuda\w+", listed.stdout)

@@ -115,8 +115,8 @@ def test_refuses_what_it_cannot_be(arguments, error, words):
 
 
 @pytest.mark.parametrize("storage_type", WITH_HBM)
-def test_gpu_memory_needs_another_build(storage_type):
-    words = f"a build of keras_sparse for GPUs.* Received: storage_type='{storage_type}'$"
+def test_tables_in_gpu_memory_are_not_there_yet(storage_type):
+    words = f"not in this version of keras_sparse.* Received: storage_type='{storage_type}'$"
     for each in (storage_type, StorageType(storage_type)):
         with pytest.raises(NotImplementedError, match=words):
             StorageOption(each, "rows")

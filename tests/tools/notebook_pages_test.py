@@ -1,6 +1,9 @@
 import base64
 
+import pytest
+
 from notebook_pages import as_page
+from notebook_pages import on_page_markdown
 
 PNG = b"pretend that this is a picture"
 
@@ -52,3 +55,15 @@ def test_links_lead_to_pages():
 def test_code_with_fences_stays_whole():
     page, _ = as_page({"cells": [cell("markdown", "# A"), cell("code", 'x = """```"""')]}, "a")
     assert '````python\nx = """```"""\n````' in page
+
+
+@pytest.mark.parametrize(
+    ("link", "on_the_site"),
+    [
+        ("../examples/groups.ipynb", "notebooks/groups.md"),
+        ("../../examples/groups.ipynb#in-short", "../notebooks/groups.md#in-short"),
+        ("../install.md", "../install.md"),
+    ],
+)
+def test_links_of_pages_to_notebooks_lead_to_their_pages(link, on_the_site):
+    assert on_page_markdown(f"See [it]({link}).") == f"See [it]({on_the_site})."

@@ -117,6 +117,9 @@ class _Courier(ExchangeThread):
         )
         return False
 
+    def close(self):
+        library.lib.keras_sparse_close_rounds(courier=self.handle)
+
     def leave(self):
         _fail(self.handle, "this process ends")
 

@@ -41,8 +41,14 @@ class Watch(ExchangeThread):
         before = None
         try:
             exchange = NamedExchange(self.name)
-            while not self._ends.wait(self._seconds / 6):
-                of_ranks = self._gather(exchange, _waits(self._seconds))
+            while True:
+                is_closed = self._ends.wait(self._seconds / 6)
+                if not horovod().is_initialized():
+                    return
+                # A rank that is at its end waits for none, but others may wait in this for it.
+                of_ranks = self._gather(exchange, None if is_closed else _waits(self._seconds))
+                if all(each is None for each in of_ranks):
+                    return
                 # Twice the same: within a step a rank may wait in one call and compute for another.
                 if is_stall(of_ranks) and of_ranks == before:
                     self._end(of_ranks)
@@ -66,6 +72,9 @@ class Watch(ExchangeThread):
         time.sleep(1)  # for all ranks to have it, whose calls fail as soon as one shuts down
         shut_down()
 
+    def close(self):
+        self._ends.set()
+
     def leave(self):
         self._ends.set()
 
@@ -84,7 +93,8 @@ def is_stall(of_ranks):
     """Returns whether no rank can go on.
 
     Args:
-        of_ranks: List of a dict a rank, whose keys are the names of the calls that it waits in.
+        of_ranks: List with, of each rank, a dict whose keys are the names of the calls that it
+            waits in, or `None` if it is at its end.
     """
     return all(of_ranks) and not set.intersection(*map(set, of_ranks))
 

@@ -12,14 +12,15 @@ class TableHolder(keras.layers.Layer):
 
     Args:
         owner: String, name of the layer that holds this one.
+        name: String, of the table: Keras notes it in files.
 
     Attributes:
         table: `EmbeddingVariable`, `ShardedTable` (`distribute.tables.sharded_table`), or `None`
             until the owner, which tracks the variable, is built.
     """
 
-    def __init__(self, owner, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, owner, name):
+        super().__init__(name=name)
         self._owner = owner
         self._hold(None)
 

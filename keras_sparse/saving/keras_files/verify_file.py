@@ -1,5 +1,6 @@
 import contextlib
 import json
+from typing import NamedTuple
 
 import h5py
 
@@ -30,13 +31,25 @@ def read_headers(file):
         file: As of `verify_file`.
 
     Returns:
-        List of pairs: the place of a table in the file, a string, and its `TableHeader`.
+        List of pairs, a `TablePlace` and the `TableHeader` of the table there.
     """
     return _each_table(file, lambda header, table: header)
 
 
+class TablePlace(NamedTuple):
+    """Where a table is in a weights file.
+
+    Args:
+        group: String. The HDF5 group, which Keras names by classes and numbers.
+        name: String. The names of the layers that it is in, the last of which is the table's own.
+    """
+
+    group: str
+    name: str
+
+
 def _each_table(file, read):
-    """Returns a list of pairs, the place of a table and what `read(header, groups)` gives."""
+    """Returns a list of pairs, a `TablePlace` and what `read(header, groups)` gives."""
     if isinstance(file, h5py.File):
         return _each_in(file, read)
     with local_copy(checks.path(file, "filepath")) as local:
@@ -80,7 +93,7 @@ def _each_in(file, read):
         file.visititems(collect)
     except (RuntimeError, KeyError) as error:  # what h5py says of an object that it cannot read
         raise _not_whole(file.filename, error) from error
-    return [(group.name, _read_table([group], file.filename, read)) for group in groups]
+    return [_read_table([group], file.filename, read) for group in groups]
 
 
 def _each_in_shards(path, read):
@@ -94,7 +107,7 @@ def _each_in_shards(path, read):
             ]
             groups = [file[name] for file in opened if name in file]
             if any(_is_table(name, group) for group in groups):
-                tables.append((groups[0].name, _read_table(groups, path, read)))
+                tables.append(_read_table(groups, path, read))
     return tables
 
 
@@ -106,11 +119,23 @@ def _is_table(name, group):
 def _read_table(groups, filename, read):
     try:
         table = _Groups(groups)
-        return read(TableHeader.read(table), table)
+        place = TablePlace(groups[0].name, _name_of(groups[0]))
+        return place, read(TableHeader.read(table), table)
     except (ValueError, KeyError, RuntimeError, OSError) as error:
         if isinstance(error, OSError) and is_of_system(error):
             raise
         raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error
+
+
+def _name_of(group):
+    """Joins the names that Keras notes of layers; without any, as in old files, it is the group."""
+    names = []
+    layer = group.parent
+    while layer.name != "/":  # the model
+        name = layer["vars"].attrs.get("name") if "vars" in layer else None
+        names += [name] if isinstance(name, str) else []
+        layer = layer.parent
+    return "/".join(reversed(names)) or group.name
 
 
 class _Groups:

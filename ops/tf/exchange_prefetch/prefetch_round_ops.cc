@@ -1,6 +1,6 @@
 // What a courier does in a round, op by op: KerasSparseNextRound, an exchange,
 // KerasSparseServeRound, where rows are read one more exchange, and KerasSparseEndRound.
-// KerasSparseFailRounds ends it all.
+// KerasSparseCloseRounds ends them with those of the other ranks, KerasSparseFailRounds at once.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -176,6 +176,26 @@ class EndRoundOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseEndRound").Device(tf::DEVICE_CPU), EndRoundOp);
+
+REGISTER_OP("KerasSparseCloseRounds")
+    .Input("courier: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+// Ends the stage, as its last handle would: the courier goes on until those of all ranks have
+// ended.
+class CloseRoundsOp : public tf::OpKernel {
+ public:
+  explicit CloseRoundsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
+    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    courier->exchange().rounds.Close();
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCloseRounds").Device(tf::DEVICE_CPU), CloseRoundsOp);
 
 REGISTER_OP("KerasSparseFailRounds")
     .Attr("message: string")
