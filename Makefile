@@ -190,7 +190,8 @@ build-sanitized: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest
 build-cuda: $(STAMPS)/cmake $(STAMPS)/nvcc  ## Compile the kernels for GPUs by pip's nvcc (105 MB); needs no GPU.
 	$(BIN)/cmake -S . -B $(BUILD)/core-cuda -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DKERAS_SPARSE_CORE_ONLY=ON \
-	  -DKERAS_SPARSE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90 --log-level=WARNING
+	  -DKERAS_SPARSE_CUDA=ON -DKERAS_SPARSE_WARNINGS_AS_ERRORS=ON \
+	  -DCMAKE_CUDA_ARCHITECTURES=90 --log-level=WARNING
 	$(BIN)/cmake --build $(BUILD)/core-cuda --target keras_sparse_cuda_objects -j $(JOBS)
 
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.

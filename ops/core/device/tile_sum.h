@@ -9,7 +9,7 @@
 
 namespace keras_sparse::cuda_impl {
 
-// What vector_math.h's Dot adds, in its order, for a tile of any width: the sums of a warp's lanes,
+// What Dot of math/dot.h adds, in its order, for a tile of any width: the sums of a warp's lanes,
 // of which each lane here has several, and then half onto half. All lanes of the tile get it.
 //   term(column)  what is added for a column
 template <int kLanes, typename Term>

@@ -177,40 +177,6 @@ inline void Scale(float factor, int64_t dim, float* row) {
   for (int64_t i = 0; i < dim; ++i) row[i] *= factor;
 }
 
-<<<<<<< HEAD
-// The products of the first n of eight floats, n being any number, and zeros.
-inline Vector8 Products(const float* a, const float* b, int64_t n) {
-  if (n >= 8) return LoadVector(a) * LoadVector(b);
-  Vector8 products = {};
-  for (int64_t i = 0; i < n; ++i) products[i] = a[i] * b[i];
-  return products;
-}
-
-// The sum of the products, in an order that a warp of a GPU takes as easily: each of 32 lanes adds
-// the columns of its number modulo 32 to zero, one after the other. Then the lanes of the upper
-// half are added to those of the lower one, until one is left.
-inline float Dot(const float* a, const float* b, int64_t dim) {
-  constexpr int64_t kLanes = 32;
-  Vector8 lanes_0 = {}, lanes_8 = {}, lanes_16 = {}, lanes_24 = {};
-  for (; dim >= kLanes; dim -= kLanes, a += kLanes, b += kLanes) {
-    lanes_0 += LoadVector(a) * LoadVector(b);
-    lanes_8 += LoadVector(a + 8) * LoadVector(b + 8);
-    lanes_16 += LoadVector(a + 16) * LoadVector(b + 16);
-    lanes_24 += LoadVector(a + 24) * LoadVector(b + 24);
-  }
-  if (dim > 0) lanes_0 += Products(a, b, dim);
-  if (dim > 8) lanes_8 += Products(a + 8, b + 8, dim - 8);
-  if (dim > 16) lanes_16 += Products(a + 16, b + 16, dim - 16);
-  if (dim > 24) lanes_24 += Products(a + 24, b + 24, dim - 24);
-  const Vector8 eight = (lanes_0 + lanes_16) + (lanes_8 + lanes_24);
-  Vector4 halves[2];
-  std::memcpy(halves, &eight, sizeof(eight));
-  const Vector4 four = halves[0] + halves[1];
-  return (four[0] + four[2]) + (four[1] + four[3]);
-}
-
-=======
->>>>>>> kc
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -108,16 +107,13 @@ Status LaunchUpdate(const UpdateLaunch& launch, Device* device) {
 }
 
 // That of the element, one of several, which the rule has.
-template <typename... Elements>
+template <typename Element, typename... Others>
 Status LaunchUpdateOfAny(const UpdateLaunch& launch, Device* device) {
-  Status status;
-  const UpdateRule* rule = launch.rules[0];
-  const bool found = ((dynamic_cast<const ElementSource<Elements>*>(rule) != nullptr &&
-                       (status = LaunchUpdate<Elements>(launch, device), true)) ||
-                      ...);
-  assert(found);
-  (void)found;
-  return status;
+  if constexpr (sizeof...(Others) > 0) {
+    const bool has_it = dynamic_cast<const ElementSource<Element>*>(launch.rules[0]) != nullptr;
+    if (!has_it) return LaunchUpdateOfAny<Others...>(launch, device);
+  }
+  return LaunchUpdate<Element>(launch, device);
 }
 
 // In the file of a rule: under each name that it has.
