@@ -41,7 +41,8 @@ KERAS_SPARSE_HOST_DEVICE inline double Series(const double (&coefficients)[kSize
   return even + odd * x;
 }
 
-// log(2) in two parts, of which the first has zeros at its end: an exponent times it is exact.
+constexpr double kLog2 = 0.69314718055994531;
+// In two parts, of which the first has zeros at its end: an exponent times it is exact.
 constexpr double kLog2High = 0x1.62e42feep-1;
 constexpr double kLog2Low = 0x1.a39ef35793c76p-33;
 // Beside this number a double has no room for a fraction, and its last bits are those of the sum.
@@ -71,9 +72,11 @@ KERAS_SPARSE_HOST_DEVICE inline double PowerOfTwo(double rounded) {
 
 // The natural logarithm, within a unit in the last place; -infinity of zero, and NaN below it.
 KERAS_SPARSE_HOST_DEVICE inline double Log(double x) {
-  // log((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + ..., in which s is at most .172.
-  constexpr double kSeries[] = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
-                                2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
+  // log((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + ..., in which s is at most .172. That many numbers of
+  // their own leave the least error there.
+  constexpr double kSeries[] = {0.666666666666667,   0.39999999999898944, 0.2857142862620096,
+                                0.22222211101577205, 0.1818289133623783,  0.1533165379922582,
+                                0.14617229114009048};
   const bool is_tiny = x < kLeastDouble;
   const SplitNumber split = Split(is_tiny ? x * 0x1p54 : x);
   const double exponent = split.exponent - (is_tiny ? 54 : 0);
@@ -112,12 +115,13 @@ struct SplitPower {
   double rest;
 };
 KERAS_SPARSE_HOST_DEVICE inline SplitPower SplitExp(double x) {
-  // Of (e^r - 1 - r) / r^2.
-  constexpr double kSeries[] = {1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
-                                1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
-                                1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+  // (e^r - 1 - r) / r^2 = 1/2 + r/6 + ..., by numbers as above.
+  constexpr double kSeries[] = {
+      0.5000000000000001,    0.1666666666666667,     0.04166666666662412,    0.008333333333326134,
+      0.0013888888917215586, 0.00019841269874822307, 2.4801521293463862e-05, 2.755725539833871e-06,
+      2.762008948195459e-07, 2.5105217695684516e-08};
   // x = k log(2) + high - low, which together are at most half of log(2).
-  const double rounded = x * (1 / 0.69314718055994531) + kRounder;
+  const double rounded = x * (1 / kLog2) + kRounder;
   const double k = rounded - kRounder;
   const double high = x - k * kLog2High;
   const double low = k * kLog2Low;
@@ -160,9 +164,10 @@ KERAS_SPARSE_HOST_DEVICE inline float Pow(float x, float power) {
   // Where powers are far beyond floats, and still doubles. Not a constant for all powers: compilers
   // would make branches of what is known beyond one.
   const double farthest = 1000 / (static_cast<double>(power) + 1e-300);
-  double log2 = x > 0 ? Log2(x) : -farthest;
+  double log2 = Log2(x);
   log2 = log2 < -farthest ? -farthest : log2;
   log2 = log2 > farthest ? farthest : log2;
+  log2 = static_cast<double>(x) > 0 ? log2 : -farthest;
   const double exponent = static_cast<double>(power) * log2;
   const double rounded = exponent + kRounder;
   const double r = exponent - (rounded - kRounder);

@@ -19,7 +19,8 @@ class Lion : public ElementRule<LionElement> {
       : ElementRule(options, Untouched::kMove,
                     {{"momentum", Rounded(options.constants.at("beta_2"))}}),
         beta_1_(static_cast<float>(constant("beta_1"))),
-        beta_2_(Rounded(options.constants.at("beta_2"))) {}
+        beta_2_(Rounded(options.constants.at("beta_2"))),
+        log_beta_2_(Log(beta_2_)) {}
 
   int64_t history_bytes() const override { return DeferredRule::history_bytes() + rates_.bytes(); }
   void ForgetSteps() override {
@@ -85,7 +86,7 @@ class Lion : public ElementRule<LionElement> {
 
   // A smaller momentum is no float any more in the last of these steps.
   float LeastMomentum(int64_t steps) const {
-    const double shrunk = beta_1_ * Exp(static_cast<double>(steps - 1) * Log(beta_2_));
+    const double shrunk = beta_1_ * Exp(static_cast<double>(steps - 1) * log_beta_2_);
     return static_cast<float>(std::min<double>(kLeastFloat / shrunk, kGreatestFloat));
   }
 
@@ -98,7 +99,7 @@ class Lion : public ElementRule<LionElement> {
     // A momentum counts once more than it shrinks on its way to the least float. A beta of one
     // never lets it stop.
     const double least_steps = beta_2_ == 1 ? missed_steps : 1;
-    const double steps_a_halving = beta_2_ == 1 ? 0 : -Log(2) / Log(beta_2_);
+    const double steps_a_halving = beta_2_ == 1 ? 0 : -kLog2 / log_beta_2_;
     const double kept = 1 + Expm1(LogKeep(missed.from, missed.to));
     for (int64_t begin = 0; begin < dim(); begin += kChunk) {
       const int64_t n = std::min(kChunk, dim() - begin);
@@ -121,6 +122,7 @@ class Lion : public ElementRule<LionElement> {
 
   float beta_1_;
   double beta_2_;
+  double log_beta_2_;
   StepSums rates_;
 };
 
