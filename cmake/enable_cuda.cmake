@@ -114,7 +114,8 @@ enable_language(CUDA)
 # same names, of another version, to stand in for it.
 set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 find_library(cuda_LIBRARY cudart_static
-             HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} "${nvcc_folder}/../lib" REQUIRED)
+             HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} "${nvcc_folder}/../lib"
+             NO_CACHE REQUIRED)
 set(cuda_VERSION "${CMAKE_CUDA_COMPILER_VERSION}")
 set(cuda_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
 set(cuda_summary "${cuda_VERSION} (${CMAKE_CUDA_COMPILER}) for ${cuda_ARCHITECTURES}")

@@ -28,7 +28,7 @@ PARTS_OF_A_CLASS = {
 @functools.cache
 def sources():
     """The text of each source file by its path in the repository."""
-    suffixes = (".py", ".h", ".cc")
+    suffixes = (".py", ".h", ".cc", ".cu")
     paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
     texts = {p.relative_to(ROOT): p.read_text() for p in paths if p.suffix in suffixes}
     assert len(texts) > 500
