@@ -197,7 +197,8 @@ fuzz: $(STAMPS)/native $(STAMPS)/test  ## Give parsers files and requests change
 	$(MAKE) test-sanitize GTEST_FILTER='*Fuzz*'
 	$(BIN)/pytest tests/saving/fuzz_test.py
 
-# Starts several processes a test and waits for them for a limited time: not beside other tests.
+# Starts several processes a test and waits for them for a limited time: not beside other tests. Its
+# own two run at once, for ranks wait for each other, and leave cores idle.
 RANKS_TESTS := tests/distribute/ranked_test.py
 # Needs root, and a kernel with network namespaces.
 HOSTS_TESTS := tests/distribute/several_hosts_test.py
@@ -214,7 +215,7 @@ test-changed: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test $(STAMPS)/dev  #
 	$(BIN)/pytest --testmon -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
 
 test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
-	$(BIN)/pytest $(RANKS_TESTS)
+	$(BIN)/pytest -n $(JOBS) $(RANKS_TESTS)
 
 test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
 	$(BIN)/pytest $(HOSTS_TESTS)
