@@ -30,7 +30,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test builds lint tidy format build-sanitized test-cpp test-sanitize \
+.PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized test-cpp test-sanitize \
     test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
     clean FORCE
 
@@ -44,18 +44,25 @@ demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model o
 
 # The first is all that compiles for long, at once: downloads and single files leave a core idle.
 PASSED := $(BUILD)/passed
-PARTS := builds lint $(PASSED)/test-cpp $(PASSED)/test-sanitize test-python test-ranks test-wheel \
-    notebooks docs
+PARTS := timed/builds on-one-core timed/$(PASSED)/test-cpp timed/$(PASSED)/test-sanitize \
+    timed/test-python timed/test-ranks timed/notebooks
 TIMES := $(BUILD)/times.txt
 
 test:  ## Run what CI runs, and say how long each part took.
 	@mkdir -p $(BUILD) && rm -f $(TIMES)
 	@for part in $(PARTS); do \
-	  start=$$(date +%s); \
-	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); echo "failed: $$part"; exit 1; }; \
-	  printf '%5d s  %s\n' $$(($$(date +%s) - start)) $$(basename $$part) >> $(TIMES); \
+	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); exit 1; }; \
 	done
 	@cat $(TIMES)
+
+timed/%:
+	@start=$$(date +%s); \
+	$(MAKE) --no-print-directory $* || { echo "failed: $*" >> $(TIMES); exit 1; }; \
+	printf '%5d s  %s\n' $$(($$(date +%s) - start)) $(notdir $*) >> $(TIMES)
+
+# Each works on one core at a time; what they install they install one after another.
+on-one-core: $(STAMPS)/test $(STAMPS)/wheel $(STAMPS)/docs
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=recurse timed/lint timed/test-wheel timed/docs
 
 # What has passed runs again when a file of its own has changed: of C++ tests no Python file is one.
 $(PASSED)/%: $(CPP_SOURCES) CMakeLists.txt Makefile $(wildcard cmake/* tools/*) $(STAMPS)/store-headers
