@@ -30,8 +30,8 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test builds lint tidy format build-sanitized build-cuda test-cpp test-sanitize \
-    test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
+.PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized build-cuda \
+    build-gpu-test test-cpp test-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
     clean FORCE
 
 help:  ## Show this list.
@@ -44,18 +44,25 @@ demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model o
 
 # The first is all that compiles for long, at once: downloads and single files leave a core idle.
 PASSED := $(BUILD)/passed
-PARTS := builds lint $(PASSED)/test-cpp $(PASSED)/test-sanitize test-python test-ranks test-wheel \
-    notebooks docs
+PARTS := timed/builds on-one-core timed/$(PASSED)/test-cpp timed/$(PASSED)/test-sanitize \
+    timed/test-python timed/test-ranks timed/notebooks
 TIMES := $(BUILD)/times.txt
 
 test:  ## Run what CI runs, and say how long each part took.
 	@mkdir -p $(BUILD) && rm -f $(TIMES)
 	@for part in $(PARTS); do \
-	  start=$$(date +%s); \
-	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); echo "failed: $$part"; exit 1; }; \
-	  printf '%5d s  %s\n' $$(($$(date +%s) - start)) $$(basename $$part) >> $(TIMES); \
+	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); exit 1; }; \
 	done
 	@cat $(TIMES)
+
+timed/%:
+	@start=$$(date +%s); \
+	$(MAKE) --no-print-directory $* || { echo "failed: $*" >> $(TIMES); exit 1; }; \
+	printf '%5d s  %s\n' $$(($$(date +%s) - start)) $(notdir $*) >> $(TIMES)
+
+# Each works on one core at a time; what they install they install one after another.
+on-one-core: $(STAMPS)/test $(STAMPS)/wheel $(STAMPS)/docs
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=recurse timed/lint timed/test-wheel timed/docs
 
 # What has passed runs again when a file of its own has changed: of C++ tests no Python file is one.
 $(PASSED)/%: $(CPP_SOURCES) CMakeLists.txt Makefile $(wildcard cmake/* tools/*) $(STAMPS)/store-headers
@@ -63,7 +70,7 @@ $(PASSED)/%: $(CPP_SOURCES) CMakeLists.txt Makefile $(wildcard cmake/* tools/*) 
 	@mkdir -p $(@D) && touch $@
 
 builds:
-	$(MAKE) --no-print-directory -j 3 --output-sync=line setup build-sanitized $(STAMPS)/horovod
+	$(MAKE) --no-print-directory -j 3 --output-sync=line setup build-sanitized $(STAMPS)/horovod build-cuda
 
 # --- Installation ----------------------------------------------------------------------------
 
@@ -102,6 +109,9 @@ $(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers $(STAMPS)/with-cuda CM
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.KERAS_SPARSE_WARNINGS_AS_ERRORS=$(NATIVE_WARNINGS_AS_ERRORS)
 	@touch $@
+
+# While the package is compiled, and not while pip installs for it.
+$(STAMPS)/nvcc: | $(STAMPS)/build
 
 # What stores need of the system. Without it they are left out, and a table that asks for one says so.
 # `make demo SYSTEM_PACKAGES=no` installs nothing outside of .venv.
@@ -188,17 +198,36 @@ build-sanitized: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest
 
 # For one GPU, whose code differs from that of the others in what ptxas makes of it.
 build-cuda: $(STAMPS)/cmake $(STAMPS)/nvcc  ## Compile the kernels for GPUs by pip's nvcc (105 MB); needs no GPU.
-	$(BIN)/cmake -S . -B $(BUILD)/core-cuda -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	$(call configure_cuda)
+	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_cuda_objects -j $(JOBS)
+
+# A program of its own, to be carried to a machine with a GPU.
+build-gpu-test: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest $(STAMPS)/nvcc  ## Build the kernels' tests for an H100 or H200.
+	$(call configure_cuda,-DKERAS_SPARSE_BUILD_TESTS=ON)
+	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_gpu_test -j $(JOBS)
+
+test-gpu: build-gpu-test  ## Run the kernels' tests on the GPU of this machine.
+	@nvidia-smi > /dev/null 2>&1 || { \
+	  echo "make test-gpu needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds none."; \
+	  exit 1; }
+	$(CUDA_BUILD)/keras_sparse_gpu_test
+
+CUDA_BUILD := $(BUILD)/core-cuda
+CUDA_ARCHITECTURES ?= 90
+
+# $(call configure_cuda,OPTIONS)
+define configure_cuda
+	$(BIN)/cmake -S . -B $(CUDA_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DKERAS_SPARSE_CORE_ONLY=ON \
 	  -DKERAS_SPARSE_CUDA=ON -DKERAS_SPARSE_WARNINGS_AS_ERRORS=ON \
-	  -DCMAKE_CUDA_ARCHITECTURES=90 --log-level=WARNING
-	$(BIN)/cmake --build $(BUILD)/core-cuda --target keras_sparse_cuda_objects -j $(JOBS)
+	  -DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --log-level=WARNING $(1)
+endef
 
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(SANITIZED))
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
-CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*
+CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*
 
 stress: export KERAS_SPARSE_STRESS_SECONDS := 60
 stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).
@@ -213,7 +242,8 @@ fuzz: $(STAMPS)/native $(STAMPS)/test  ## Give parsers files and requests change
 	$(MAKE) test-sanitize GTEST_FILTER='*Fuzz*'
 	$(BIN)/pytest tests/saving/fuzz_test.py
 
-# Starts several processes a test and waits for them for a limited time: not beside other tests.
+# Starts several processes a test and waits for them for a limited time: not beside other tests. Its
+# own two run at once, for ranks wait for each other, and leave cores idle.
 RANKS_TESTS := tests/distribute/ranked_test.py
 # Needs root, and a kernel with network namespaces.
 HOSTS_TESTS := tests/distribute/several_hosts_test.py
@@ -230,7 +260,7 @@ test-changed: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test $(STAMPS)/dev  #
 	$(BIN)/pytest --testmon -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
 
 test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
-	$(BIN)/pytest $(RANKS_TESTS)
+	$(BIN)/pytest -n $(JOBS) $(RANKS_TESTS)
 
 test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
 	$(BIN)/pytest $(HOSTS_TESTS)

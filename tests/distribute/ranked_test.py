@@ -16,8 +16,6 @@ PARTS = [
     "error_prefix",
     "gradient_tape",
     "horovod",
-    "output_mode",
-    "row_limit",
     "shard",
     "shared_errors",
 ]
@@ -36,6 +34,8 @@ ON_3 = [
     "table_parts",
     "unused_table",
     "model_parallel_inputs",
+    "output_mode",
+    "row_limit",
 ]
 
 

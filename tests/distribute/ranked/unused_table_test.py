@@ -36,21 +36,21 @@ def make_tables(kind, place, **options):
     ]
 
 
-def train(optimizer, tables, lookup, batches):
+def train(optimizer, tables, lookup, wrap):
     """Trains on pooled rows, and two kernels of which the second one is not used either."""
     kernels = [keras.Variable(np.ones(WIDTH, np.float32)) for _ in range(2)]
     variables = [v for table in tables for v in table.trainable_variables] + kernels
     optimizer.build(variables)
 
-    @tf.function
+    @wrap
     def step(ids):
         with tf.GradientTape() as tape:
             rows = tf.add_n(lookup(ids)) * kernels[0]
             loss = tf.reduce_mean((tf.reduce_sum(rows, axis=1) - 1.0) ** 2)
         optimizer.apply(tape.gradient(loss, variables), variables)
 
-    for ids in batches:
-        step(ids)
+    for ids in BATCHES:
+        step(tf.constant(ids))
     return [kernel.numpy() for kernel in kernels]
 
 
@@ -67,7 +67,7 @@ def train_on_ranks(optimizer):
         inputs = [[ids] * len(each.own_inputs) for each, ids in zip(spread, given, strict=True)]
         return [each(ids)[0] for each, ids in zip(spread, inputs, strict=True)]
 
-    kernels = train(ksd.DistributedOptimizer(optimizer), spread, lookup, BATCHES)
+    kernels = train(ksd.DistributedOptimizer(optimizer), spread, lookup, tf.function)
     return kernels + [rows for each in spread for rows in each.get_weights(all_ranks=True)]
 
 
@@ -76,9 +76,12 @@ def train_alone(optimizer, kind):
     tables = [table for pair in pairs for table in pair]
     for table in tables:
         table.build(None)
-    kernels = train(
-        optimizer, tables, lambda ids: [tf.reduce_sum(used(ids), 1) for used, _ in pairs], BATCHES
-    )
+
+    def lookup(ids):
+        return [tf.reduce_sum(used(ids), 1) for used, _ in pairs]
+
+    # To trace a function takes longer than the steps.
+    kernels = train(optimizer, tables, lookup, wrap=lambda step: step)
     return kernels + [np.asarray(table.get_weights()[0]) for table in tables]
 
 

@@ -81,7 +81,7 @@ TEST_P(HashTierChanges, FollowRowsThatComeAndGoAndMove) {
     std::mt19937_64 random(5);
     const int64_t size = limit_bytes / 50 + 20;
     int64_t demoted = 0;
-    for (int step = 0; step < 80; ++step) {
+    for (int step = 0; step < 40; ++step) {
       const int64_t n = step % 5 == 0 ? size : size / 10;
       const std::vector<int64_t> keys = RandomIds(n, 0, 2 * size, random());
       tier.Update(keys, &executor);

@@ -157,7 +157,7 @@ TEST(FetchAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
     });
   }
   ThreadExecutor executor(2);
-  for (int64_t step = 1; step <= 400; ++step) {
+  for (int64_t step = 1; step <= 210; ++step) {
     const auto seed = static_cast<uint64_t>(step);
     const std::vector<int64_t> ids = RandomIds(60, -150, 150, seed);
     const std::vector<float> grads = RandomFloats(60 * 5, seed);

@@ -75,7 +75,7 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
 }
 
 inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {
-  CheckTieredTable(storage, rule, 60, [&rule](int64_t step) { return NumbersOf(rule, step); });
+  CheckTieredTable(storage, rule, 40, [&rule](int64_t step) { return NumbersOf(rule, step); });
 }
 
 }  // namespace keras_sparse

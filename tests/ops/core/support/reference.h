@@ -76,7 +76,9 @@ inline void ExpectNear(const std::vector<float>& values, const std::vector<doubl
                        double tolerance) {
   ASSERT_EQ(values.size(), expected.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    ASSERT_NEAR(values[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << "at " << i;
+    const double allowed = tolerance * (1 + std::abs(expected[i]));
+    if (std::abs(values[i] - expected[i]) <= allowed) continue;  // faster than GoogleTest's
+    ASSERT_NEAR(values[i], expected[i], allowed) << "at " << i;
   }
 }
 

@@ -77,7 +77,7 @@ TEST_P(ThreeTiers, LetNoRowGoWhenTheLastOneIsFull) {
   const auto table = OpenWithRule(options, SgdRule());
   const auto plain = OpenWithRule(Dynamic(64), SgdRule());
   Status status;
-  for (int64_t step = 0; step < 40; ++step) {
+  for (int64_t step = 0; step < 20; ++step) {
     const std::vector<int64_t> ids = RandomIds(1000, 0, 1 << 30, static_cast<uint64_t>(step));
     const std::vector<float> grads = RandomFloats(64000, static_cast<uint64_t>(step));
     const Status applied = Apply(table.get(), {0.1f}, ids, grads);
