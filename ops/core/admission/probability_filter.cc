@@ -57,10 +57,10 @@ class ProbabilityFilter : public AdmissionFilter {
   // A pure function of seed, key and step.
   bool Draws(int64_t key, uint64_t step) const {
     const auto bits = static_cast<uint64_t>(key);
-    const std::array<uint32_t, 4> random =
+    const PhiloxWords random =
         Philox({Low(step), High(step), Low(bits), High(bits)}, {Low(seed_), High(seed_) ^ kSalt});
     // 53 bits, in [0, 1).
-    const uint64_t draw = (static_cast<uint64_t>(random[0]) << 21) | (random[1] >> 11);
+    const uint64_t draw = (static_cast<uint64_t>(random.words[0]) << 21) | (random.words[1] >> 11);
     return static_cast<double>(draw) * 0x1p-53 < probability_;
   }
 

@@ -29,7 +29,15 @@ KERAS_SPARSE_HOST_DEVICE inline float Sqrt(float x) {
   return std::sqrt(x);
 #endif
 }
+KERAS_SPARSE_HOST_DEVICE inline double Sqrt(double x) {
+#ifdef __CUDA_ARCH__
+  return __dsqrt_rn(x);
+#else
+  return std::sqrt(x);
+#endif
+}
 KERAS_SPARSE_HOST_DEVICE inline float Abs(float x) { return fabsf(x); }
+KERAS_SPARSE_HOST_DEVICE inline double Abs(double x) { return fabs(x); }
 KERAS_SPARSE_HOST_DEVICE inline float Max(float a, float b) { return a < b ? b : a; }
 KERAS_SPARSE_HOST_DEVICE inline float Min(float a, float b) { return b < a ? b : a; }
 

@@ -3,27 +3,34 @@
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_PHILOX_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_PHILOX_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
+
+#include "ops/core/base/host_device.h"
 
 namespace keras_sparse {
 
-inline std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
-                                      std::array<uint32_t, 2> key) {
+// Not std::array, whose functions a GPU cannot call.
+struct PhiloxWords {
+  uint32_t words[4];
+};
+struct PhiloxKey {
+  uint32_t words[2];
+};
+
+KERAS_SPARSE_HOST_DEVICE inline PhiloxWords Philox(PhiloxWords counter, PhiloxKey key) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u;
   constexpr uint32_t kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u;
   constexpr uint32_t kWeyl1 = 0xBB67AE85u;
   for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter[0];
-    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter.words[0];
+    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter.words[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter.words[1] ^ key.words[0],
                static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<uint32_t>(product0 >> 32) ^ counter.words[3] ^ key.words[1],
                static_cast<uint32_t>(product0)};
-    key[0] += kWeyl0;
-    key[1] += kWeyl1;
+    key.words[0] += kWeyl0;
+    key.words[1] += kWeyl1;
   }
   return counter;
 }

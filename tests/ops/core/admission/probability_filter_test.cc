@@ -70,7 +70,7 @@ TEST(ProbabilityFilter, DrawsOtherNumbersThanInitialRows) {
   double same = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto bits = static_cast<uint64_t>(keys[i]);
-    const auto words =
+    const auto [words] =
         Philox({1, 0, static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)}, {1, 0});
     same += (words[0] < 0x80000000u) == admitted[i] ? 1 : 0;
   }

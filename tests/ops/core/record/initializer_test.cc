@@ -99,7 +99,7 @@ TEST(Initializer, ElementJIsMadeFromWordJOfThePhiloxStreamOfItsKey) {
   const int64_t key = -3;
   const std::vector<float> row = Row(*Make("uniform", 0, 1, seed), key, 7);
   for (uint32_t j = 0; j < 7; ++j) {
-    const auto words = Philox({j / 4, 0, 0xfffffffdu, 0xffffffffu}, {9, 5});
+    const auto [words] = Philox({j / 4, 0, 0xfffffffdu, 0xffffffffu}, {9, 5});
     EXPECT_EQ(row[j], static_cast<float>(words[j % 4] >> 8) / 16777216.0f);
   }
 }
@@ -222,8 +222,8 @@ TEST(Initializer, AKeyOfAPartMayBeAnyKey) {
 TEST(Initializer, APartMayBeginFarToTheRight) {
   const int64_t first = (int64_t{1} << 32) - 2;
   const std::vector<float> row = Row(*Make({"uniform", 0, 1, 7, first}), 3, 4);
-  const auto words = Philox({(uint32_t{1} << 30) - 1, 0, 3, 0}, {7, 0});
-  const auto next = Philox({uint32_t{1} << 30, 0, 3, 0}, {7, 0});
+  const auto [words] = Philox({(uint32_t{1} << 30) - 1, 0, 3, 0}, {7, 0});
+  const auto [next] = Philox({uint32_t{1} << 30, 0, 3, 0}, {7, 0});
   const std::vector<uint32_t> expected = {words[2], words[3], next[0], next[1]};
   for (size_t j = 0; j < 4; ++j) {
     EXPECT_EQ(row[j], static_cast<float>(expected[j] >> 8) / 16777216.0f);
