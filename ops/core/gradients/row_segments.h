@@ -9,8 +9,8 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/first_tier/hbm/id_checks.h"
 #include "ops/core/gradients/output_gradient.h"
+#include "ops/core/ids/id_checks.h"
 
 namespace keras_sparse::cuda_impl {
 

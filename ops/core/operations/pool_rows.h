@@ -8,10 +8,10 @@
 
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
-#include "ops/core/first_tier/hbm/id_checks.h"
-#include "ops/core/first_tier/hbm/records_view.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/ids/id_checks.h"
 #include "ops/core/math/strided_rows.h"
+#include "ops/core/record/records_view.h"
 
 namespace keras_sparse::cuda_impl {
 

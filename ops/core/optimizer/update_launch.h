@@ -10,10 +10,10 @@
 #include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
-#include "ops/core/first_tier/hbm/records_view.h"
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/record_layout.h"
+#include "ops/core/record/records_view.h"
 
 namespace keras_sparse::cuda_impl {
 

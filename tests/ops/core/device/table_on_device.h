@@ -10,10 +10,10 @@
 
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/first_tier/hbm/hbm_records.h"
-#include "ops/core/first_tier/hbm/id_checks.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/ids/id_checks.h"
 #include "ops/core/operations/pool_rows.h"
+#include "ops/core/record/hbm_records.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/core/table/table_locks.h"
 #include "tests/ops/core/device/device_testing.h"

@@ -1,6 +1,6 @@
 // The records of a table in a GPU's memory.
-#ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_HBM_RECORDS_H_
-#define KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_HBM_RECORDS_H_
+#ifndef KERAS_SPARSE_OPS_CORE_RECORD_HBM_RECORDS_H_
+#define KERAS_SPARSE_OPS_CORE_RECORD_HBM_RECORDS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/first_tier/hbm/records_view.h"
 #include "ops/core/record/record_layout.h"
+#include "ops/core/record/records_view.h"
 
 namespace keras_sparse {
 
@@ -47,4 +47,4 @@ class HbmRecords {
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_HBM_RECORDS_H_
+#endif  // KERAS_SPARSE_OPS_CORE_RECORD_HBM_RECORDS_H_

@@ -1,6 +1,6 @@
 // Records in a GPU's memory, as kernels reach them.
-#ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_RECORDS_VIEW_H_
-#define KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_RECORDS_VIEW_H_
+#ifndef KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_
+#define KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -25,4 +25,4 @@ struct RecordsView {
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_RECORDS_VIEW_H_
+#endif  // KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_

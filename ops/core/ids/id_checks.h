@@ -1,6 +1,6 @@
 // What kernels see of ids that a table in a GPU's memory has no row for.
-#ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_ID_CHECKS_H_
-#define KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_ID_CHECKS_H_
+#ifndef KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_
+#define KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -43,4 +43,4 @@ struct IdChecks {
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_OPS_CORE_FIRST_TIER_HBM_ID_CHECKS_H_
+#endif  // KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_

@@ -5,7 +5,7 @@
 
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"
-#include "ops/core/first_tier/hbm/hbm_records.h"
+#include "ops/core/record/hbm_records.h"
 
 namespace keras_sparse {
 namespace {
