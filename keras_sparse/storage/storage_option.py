@@ -4,7 +4,6 @@ from keras_sparse import checks
 from keras_sparse.amounts import parse_bytes
 from keras_sparse.native import library
 from keras_sparse.storage import foreign_paths
-from keras_sparse.storage.gpu_memory import check_gpu_memory
 from keras_sparse.storage.storage_type import StorageType
 
 _DEFAULT_SIZE = 1 << 30
@@ -67,7 +66,10 @@ class StorageOption:
     def _check_tiers(self):
         tiers = self.storage_type.tiers
         if tiers[0] == "HBM":
-            check_gpu_memory(self.storage_type)
+            raise NotImplementedError(
+                "Tables in GPU memory are not in this version of keras_sparse. Take the storage "
+                f"type without HBM. Received: storage_type='{self.storage_type}'"
+            )
         for tier in self.lower_tiers:
             if tier in library.LOWER_TIERS:
                 continue
