@@ -6,7 +6,8 @@
 // every lane is a thread of its own that only the kernel's barriers order: it finds the races that
 // a GPU has, those between blocks too. A GPU's memory is that of the process.
 //
-// Declared here; defined in tests/ops/core/device/emulator.cc, which only tests link.
+// Declared here; defined in tests/ops/core/device/emulator.cc and emulated_memory.cc, which only
+// tests link.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 

@@ -261,9 +261,6 @@ class Block {
   void* main_fiber_ = nullptr;
 };
 
-std::atomic<size_t> held{0};
-constexpr size_t kHeader = 256;  // of an allocation: its size
-
 }  // namespace
 
 Options& options() {
@@ -306,34 +303,3 @@ void RunBlocks(unsigned num_blocks, unsigned block, const std::function<void()>&
 }
 
 }  // namespace keras_sparse::emulated
-
-// As a GPU's: aligned to 256 bytes, of no defined content.
-cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t /*stream*/) {
-  using keras_sparse::emulated::held;
-  using keras_sparse::emulated::kHeader;
-  if (bytes > keras_sparse::emulated::options().memory - held) return cudaErrorMemoryAllocation;
-  void* block = nullptr;
-  if (posix_memalign(&block, kHeader, bytes + kHeader) != 0) return cudaErrorMemoryAllocation;
-  std::memcpy(block, &bytes, sizeof(bytes));
-  held += bytes;
-  *memory = static_cast<char*>(block) + kHeader;
-  std::memset(*memory, 0xCD, bytes);
-  return cudaSuccess;
-}
-
-cudaError_t cudaFreeAsync(void* memory, cudaStream_t /*stream*/) {
-  using keras_sparse::emulated::kHeader;
-  if (memory == nullptr) return cudaSuccess;
-  void* block = static_cast<char*>(memory) - kHeader;
-  size_t bytes;
-  std::memcpy(&bytes, block, sizeof(bytes));
-  keras_sparse::emulated::held -= bytes;
-  std::free(block);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *total = keras_sparse::emulated::options().memory;
-  *free = *total - keras_sparse::emulated::held;
-  return cudaSuccess;
-}

@@ -1,0 +1,40 @@
+// The memory of the emulated GPU: ops/core/device/emulated_device.h.
+#include <atomic>
+#include <cstdlib>
+
+#include "ops/core/device/emulated_device.h"
+
+namespace {
+
+std::atomic<size_t> held{0};
+constexpr size_t kHeader = 256;  // of an allocation: its size
+
+}  // namespace
+
+// As a GPU's: aligned to 256 bytes, of no defined content.
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t /*stream*/) {
+  if (bytes > keras_sparse::emulated::options().memory - held) return cudaErrorMemoryAllocation;
+  void* block = nullptr;
+  if (posix_memalign(&block, kHeader, bytes + kHeader) != 0) return cudaErrorMemoryAllocation;
+  std::memcpy(block, &bytes, sizeof(bytes));
+  held += bytes;
+  *memory = static_cast<char*>(block) + kHeader;
+  std::memset(*memory, 0xCD, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t /*stream*/) {
+  if (memory == nullptr) return cudaSuccess;
+  void* block = static_cast<char*>(memory) - kHeader;
+  size_t bytes;
+  std::memcpy(&bytes, block, sizeof(bytes));
+  held -= bytes;
+  std::free(block);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = keras_sparse::emulated::options().memory;
+  *free = *total - held;
+  return cudaSuccess;
+}
