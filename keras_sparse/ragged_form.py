@@ -1,5 +1,6 @@
 import tensorflow as tf
 
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.shape_inference import FloatIdsError
 from keras_sparse.shape_inference import is_placeholder
 
@@ -24,6 +25,7 @@ class RaggedForm:
         self.outputs = outputs
 
 
+@beside_tables
 def as_tensor(inputs):
     """Returns what may be lists as a tensor; lists of different lengths as a RaggedTensor."""
     if inputs is None:
@@ -101,6 +103,7 @@ def check_bags(shape, combiner):
         )
 
 
+@beside_tables
 def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
     """Brings inputs into ragged form.
 
@@ -238,8 +241,13 @@ def unflatten(rows, inputs, end=None):
         if sizes.count(None) <= 1 and 0 not in sizes:
             sizes = [-1 if size is None else size for size in sizes]
             return tf.reshape(rows, [*sizes, rows.shape[-1]])
-    rows_shape = tf.concat([tf.shape(inputs)[:end], [rows.shape[-1]]], axis=0)
+    rows_shape = _dynamic_shape(inputs, end, rows.shape[-1])
     return tf.ensure_shape(tf.reshape(rows, rows_shape), shape.concatenate(rows.shape[-1]))
+
+
+@beside_tables
+def _dynamic_shape(inputs, end, width):
+    return tf.concat([tf.shape(inputs)[:end], [width]], axis=0)
 
 
 def cast_rows(rows, dtype):

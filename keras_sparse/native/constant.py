@@ -2,7 +2,10 @@ import functools
 
 import tensorflow as tf
 
+from keras_sparse.beside_tables import beside_tables
 
+
+@beside_tables
 def constant(values, dtype):
     """Returns a tensor of a tuple of numbers, as `tf.constant` does.
 

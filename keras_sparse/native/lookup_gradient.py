@@ -9,6 +9,7 @@ import itertools
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.native import library
 from keras_sparse.native.constant import constant
 from keras_sparse.native.pooled_slices import PooledSlices
@@ -119,8 +120,13 @@ class _Lookup:
             output_dims=of_weighted(self.output_dims),
             output_grads=of_weighted(self._grads_of_tables(row_grads)),
             columns=[each[0] for each in of_weighted(self.columns) if each is not None],
-            versions=tf.gather(self.versions, self.weighted),
+            versions=_gather(self.versions, self.weighted),
         )
         for i, grad in zip(self.weighted, made, strict=True):
             grads[i] = grad
         return grads
+
+
+@beside_tables
+def _gather(versions, places):
+    return tf.gather(versions, places)

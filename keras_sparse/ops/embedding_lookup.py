@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.native.check_tables import check_table
 from keras_sparse.native.lookup import lookup
 from keras_sparse.ragged_form import flat
@@ -87,6 +88,7 @@ def ids_tensor(ids, name):
     return ids
 
 
+@beside_tables
 def flat_int64(ids, input_dim):
     """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
     return flat(to_int64(getattr(ids, "flat_values", ids), input_dim))

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.native.check_tables import check_table
 from keras_sparse.native.lookup import COMBINERS
 from keras_sparse.native.lookup import lookup
@@ -96,6 +97,7 @@ def check_bags(ids, weights, ids_name, weights_name):
         )
 
 
+@beside_tables
 def ragged_bags(ids, weights):
     """Returns checked 2-D ids and weights, sparse or ragged, as a lookup takes them.
 

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.native.check_tables import check_table
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
@@ -106,6 +107,7 @@ def _check_rank(ids):
         )
 
 
+@beside_tables
 def _as_matrix(bags):
     """Joins all axes but the last one of a SparseTensor."""
     if bags.shape.rank == 2:
@@ -123,6 +125,7 @@ def _unflatten(pooled, ids):
     return pooled if ids.shape.rank is None else tf.ensure_shape(pooled, [*ids.shape[:-1], dim])
 
 
+@beside_tables
 def _leave_out_invalid(ids, weights, dtype):
     # What was unsigned is not below 0, though its bits may be as an int64.
     kept = tf.ones_like(ids.values, tf.bool) if dtype.is_unsigned else ids.values >= 0
@@ -133,6 +136,7 @@ def _leave_out_invalid(ids, weights, dtype):
     return ids, None if weights is None else tf.ragged.boolean_mask(weights, kept)
 
 
+@beside_tables
 def _fill_empty_bags(ids, weights, default_id):
     is_empty = tf.cast(tf.equal(ids.row_lengths(), 0), tf.int64)
     defaults = tf.fill([tf.reduce_sum(is_empty)], tf.constant(default_id, tf.int64))

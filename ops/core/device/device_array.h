@@ -31,6 +31,7 @@ class DeviceArray {
   }
   static Status Copy(Device* device, const std::vector<T>& from, DeviceArray* array) {
     KERAS_SPARSE_RETURN_IF_ERROR(Allocate(device, static_cast<int64_t>(from.size()), array));
+    if (from.empty()) return Status::Ok();
     return device->CopyToDevice(from.data(), array->bytes(), array->data());
   }
 

@@ -136,7 +136,7 @@ __global__ void LongSegmentsKernel(SegmentsView view, int64_t dim, float* sums) 
   }
 }
 
-int BitsOf(int64_t number) {
+int NumBits(int64_t number) {
   int bits = 1;
   while (number >> bits != 0) ++bits;
   return bits;
@@ -184,7 +184,7 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
          made.view_, any_refused);
   Launch(BagsKernel, BlocksFor(*device, first_bags.back(), kBagLanes), kBlock, device->stream(),
          made.view_, bags.data(), made.bag_of_.data(), made.coefficients_.data());
-  KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, BitsOf(first_rows.back()),
+  KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, NumBits(first_rows.back()),
                                           device, made.rows_.data(), made.places_.data()));
   KERAS_SPARSE_RETURN_IF_ERROR(
       FindRuns(made.rows_.data(), num_ids, device, made.begins_.data(), made.num_segments_.data()));

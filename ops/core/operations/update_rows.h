@@ -24,7 +24,8 @@ struct UpdateRequest {
 // Gives the device the work of ApplyGradients on static tables, with its bits: the gradients of a
 // row are added in input order, and the row is updated once. If an id is refused, which stands in
 // its table's checks once the work is done, no table changes.
-// Unimplemented for a rule without a kernel; nothing is changed then.
+// Unimplemented for a rule without a kernel; nothing is changed then. ResourceExhausted, where the
+// GPU has no room for the work itself, may leave some of the tables updated.
 // REQUIRES: records are caught up; no table twice
 Status UpdateRows(const std::vector<UpdateRequest>& requests, Device* device);
 

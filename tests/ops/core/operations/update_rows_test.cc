@@ -175,6 +175,23 @@ TEST(UpdateRows, AddsManyGradientsOfARowInOrder) {
   });
 }
 
+// Numbers of 32 bits do not do for the rows of all of them together.
+TEST(UpdateRows, TakesMoreRowsThanItHasNumbersForAtOnce) {
+  const std::vector<int64_t> ids = EveryRow(60, 1);
+  const auto device = OpenDevice();
+  std::vector<std::unique_ptr<Twins>> all;
+  std::vector<UpdateRequest> requests;
+  for (uint64_t i = 0; i < 5; ++i) {
+    all.push_back(std::make_unique<Twins>(device.get(), Options(kRows, 4), AdagradRule(0.1)));
+    all.back()->Begin(ids, NoBags(ids), RandomFloats(240, i));
+    requests.push_back(all.back()->Request());
+    // Rows that no id names, and so no kernel touches.
+    requests.back().table.records.num_rows = (int64_t{1} << 32) - 2 - static_cast<int64_t>(i);
+  }
+  ASSERT_TRUE(IsOk(UpdateRows(requests, device.get())));
+  for (const auto& each : all) each->Finish();
+}
+
 TEST(UpdateRows, TakesNothingAtAll) {
   const auto device = OpenDevice();
   ASSERT_TRUE(IsOk(UpdateRows({}, device.get())));

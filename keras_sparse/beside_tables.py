@@ -1,0 +1,26 @@
+import functools
+
+import tensorflow as tf
+
+
+@functools.cache
+def _has_gpu():
+    # Those that the process may have: it does not begin to use them.
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def beside_tables(function):
+    """Decorates a function whose ops are to stand where the tables are: on the CPU.
+
+    TensorFlow puts what nothing ties to a device on a GPU, where there is one. Ids would go there
+    to be reshaped, and come back to be looked up, at every step.
+    """
+
+    @functools.wraps(function)
+    def on_cpu(*args, **kwargs):
+        if not _has_gpu():
+            return function(*args, **kwargs)
+        with tf.device("CPU"):
+            return function(*args, **kwargs)
+
+    return on_cpu
