@@ -94,13 +94,14 @@ if(NOT trouble)
   include(CheckLanguage)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
-    set(trouble "${nvcc} compiles nothing with ${CMAKE_CXX_COMPILER} (CMakeConfigureLog.yaml says why)")
+    set(trouble
+        "${nvcc} compiles nothing with ${CMAKE_CXX_COMPILER} (CMakeConfigureLog.yaml says why)")
   endif()
 endif()
 if(trouble AND KERAS_SPARSE_CUDA STREQUAL "ON")
   message(FATAL_ERROR
-          "KERAS_SPARSE_CUDA=ON needs nvcc ${oldest_cuda} or later, and ${trouble}. Install the CUDA toolkit, name "
-          "its compiler by the environment variable CUDACXX, or let pip bring one: "
+          "KERAS_SPARSE_CUDA=ON needs nvcc ${oldest_cuda} or later, and ${trouble}. Install the "
+          "CUDA toolkit, name its compiler by the environment variable CUDACXX, or let pip bring one: "
           "`KERAS_SPARSE_CUDA=ON pip install .` without --no-build-isolation, with it after "
           "`pip install \"cuda-toolkit[nvcc,cudart,cccl]==13.0.*\"`.")
 endif()
