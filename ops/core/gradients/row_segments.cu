@@ -96,7 +96,7 @@ __device__ void LoadGradients(const SegmentsView& view, const SegmentRequest& re
     const IdGradient gradient = GradientAt(view, request, at + id);
     to->floats[id][i % kLongColumns] =
         LoadAny<1>(request.gradient.grads.type, gradient.row, column).at[0];
-    to->coefficients[id] = gradient.coefficient;
+    if (i % kLongColumns == 0) to->coefficients[id] = gradient.coefficient;  // one lane an id
   }
 }
 

@@ -194,7 +194,9 @@ class Block {
     if (shared_ == nullptr) {
       shared_.reset(new char[bytes]);
       shared_bytes_ = bytes;
+      __tsan_release(&shared_bytes_);  // to have allocated it is no write of this lane's
     }
+    __tsan_acquire(&shared_bytes_);
     if (bytes != shared_bytes_) Fail("a kernel has one object of shared memory");
     return shared_.get();
   }
