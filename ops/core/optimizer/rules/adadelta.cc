@@ -21,7 +21,6 @@ class Adadelta : public ElementRule<AdadeltaElement> {
     return {learning_rate_, decay_, rho_, one_minus_rho_, epsilon_};
   }
 
- protected:
  private:
   float rho_;
   float one_minus_rho_;

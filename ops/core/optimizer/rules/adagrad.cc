@@ -17,7 +17,6 @@ class Adagrad : public ElementRule<AdagradElement> {
 
   AdagradElement element() const override { return {learning_rate_, decay_, epsilon_}; }
 
- protected:
  private:
   float epsilon_;
 };
