@@ -64,32 +64,33 @@ void HbmRecords::Copy(bool write, int64_t first, int64_t n, char* records) const
                     reinterpret_cast<uint32_t*>(records));
 }
 
-Status HbmRecords::Write(int64_t first, int64_t n, const void* records) {
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / record_bytes_);
+template <typename Piece>
+Status HbmRecords::ForEachPiece(int64_t n, const Piece& piece) const {
+  const int64_t most = std::max<int64_t>(1, kPieceBytes / record_bytes_);
   DeviceArray<char> packed;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<char>::Allocate(device_, std::min(piece, n) * record_bytes_, &packed));
-  for (int64_t done = 0; done < n; done += piece) {
-    const int64_t rows = std::min(piece, n - done);
-    const char* from = static_cast<const char*>(records) + done * record_bytes_;
-    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToDevice(from, rows * record_bytes_, packed.data()));
-    Copy(true, first + done, rows, packed.data());
+      DeviceArray<char>::Allocate(device_, std::min(most, n) * record_bytes_, &packed));
+  for (int64_t done = 0; done < n; done += most) {
+    KERAS_SPARSE_RETURN_IF_ERROR(piece(done, std::min(most, n - done), packed.data()));
   }
   return Status::Ok();
 }
 
+Status HbmRecords::Write(int64_t first, int64_t n, const void* records) {
+  return ForEachPiece(n, [&](int64_t done, int64_t rows, char* packed) {
+    const char* from = static_cast<const char*>(records) + done * record_bytes_;
+    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToDevice(from, rows * record_bytes_, packed));
+    Copy(true, first + done, rows, packed);
+    return Status::Ok();
+  });
+}
+
 Status HbmRecords::Read(int64_t first, int64_t n, void* records) const {
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / record_bytes_);
-  DeviceArray<char> packed;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<char>::Allocate(device_, std::min(piece, n) * record_bytes_, &packed));
-  for (int64_t done = 0; done < n; done += piece) {
-    const int64_t rows = std::min(piece, n - done);
+  return ForEachPiece(n, [&](int64_t done, int64_t rows, char* packed) {
+    Copy(false, first + done, rows, packed);
     char* to = static_cast<char*>(records) + done * record_bytes_;
-    Copy(false, first + done, rows, packed.data());
-    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(packed.data(), rows * record_bytes_, to));
-  }
-  return Status::Ok();
+    return device_->CopyToHost(packed, rows * record_bytes_, to);
+  });
 }
 
 }  // namespace keras_sparse

@@ -39,6 +39,11 @@ class HbmRecords {
   // Between the view and records side by side in the GPU's memory.
   void Copy(bool write, int64_t first, int64_t n, char* records) const;
 
+  // Calls piece(done, rows, packed) for n rows in turn, with the GPU's memory for that many records
+  // side by side.
+  template <typename Piece>
+  Status ForEachPiece(int64_t n, const Piece& piece) const;
+
   Device* device_ = nullptr;
   int64_t record_bytes_ = 0;
   DeviceArray<char> memory_;
