@@ -12,6 +12,22 @@
 
 namespace keras_sparse::cuda_impl {
 
+// The place of the last of n rising numbers that is not above `most`; 0 if all are.
+template <typename Number>
+__device__ inline int64_t LastAtMost(const Number* numbers, int64_t n, int64_t most) {
+  int64_t low = 0;
+  int64_t high = n - 1;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (static_cast<int64_t>(numbers[middle]) <= most) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
 // Which of several parts that lie one after the other something is in.
 struct Parts {
   const int64_t* firsts;  // (num_parts + 1), of each part among all; they rise from 0
@@ -21,17 +37,7 @@ struct Parts {
 
   // The last part that begins at `i` or before.
   __device__ int Find(int64_t i) const {
-    int low = 0;
-    int high = num_parts - 1;
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if (firsts[middle] <= i) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
+    return static_cast<int>(LastAtMost(firsts, int64_t{num_parts}, i));
   }
 };
 

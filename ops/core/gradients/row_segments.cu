@@ -37,11 +37,9 @@ __global__ void RowsKernel(SegmentsView view, uint32_t* rows) {
 __global__ void NameRefusedKernel(SegmentsView view, uint32_t* any_refused) {
   for (int64_t r = LaneOfKernel(); r < view.num_requests; r += LanesOfKernel()) {
     const SegmentRequest& request = view.requests[r];
-    const unsigned long long place = request.checks->refused_place;
     if (request.checks->refuses()) atomicOr(any_refused, 1u);
-    if (place >= static_cast<unsigned long long>(request.gradient.bags.num_ids)) continue;
-    const int64_t id = request.gradient.ids[place];
-    if (id < 0 || id >= request.num_rows) request.checks->refused_id = id;
+    request.checks->NameRefused(request.gradient.ids, request.gradient.bags.num_ids,
+                                request.num_rows);
   }
 }
 
@@ -68,17 +66,7 @@ __global__ void BagsKernel(SegmentsView view, const int64_t* first_bags, uint32_
 
 // The number of the last segment that begins before `place`.
 __device__ int64_t SegmentBefore(const SegmentsView& view, int64_t place) {
-  int64_t low = 0;
-  int64_t high = int64_t{*view.num_segments} - 1;
-  while (low < high) {
-    const int64_t middle = (low + high + 1) / 2;
-    if (view.begins[middle] < place) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return LastAtMost(view.begins, int64_t{*view.num_segments}, place - 1);
 }
 
 // Gradients that a block has loaded, for one warp to add up in their order.

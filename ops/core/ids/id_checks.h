@@ -29,6 +29,14 @@ struct IdChecks {
     return refused_place != kNone || refused_bag != kNone;
   }
 
+  // Keeps the id of a refused place, once all ids of an op have been seen, if it is one of these.
+  //   ids  (num_ids) of a table of so many rows
+  KERAS_SPARSE_HOST_DEVICE void NameRefused(const int64_t* ids, int64_t num_ids, int64_t num_rows) {
+    if (refused_place >= static_cast<unsigned long long>(num_ids)) return;
+    const int64_t id = ids[refused_place];
+    if (id < 0 || id >= num_rows) refused_id = id;
+  }
+
   // The error of what was refused; ok if nothing was.
   Status ToStatus(const std::string& table, int64_t input_dim) const {
     if (refused_bag != kNone) {

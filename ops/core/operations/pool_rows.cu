@@ -112,10 +112,8 @@ __global__ void PoolKernel(Requests<PoolRequest> requests) {
 __global__ void NameRefusedKernel(Requests<PoolRequest> requests) {
   for (int r = requests.parts.num_parts - 1; r >= 0; --r) {
     const PoolRequest& request = requests.requests[r];
-    const unsigned long long place = request.table.checks->refused_place;
-    if (place >= static_cast<unsigned long long>(request.bags.num_ids)) continue;
-    const int64_t id = request.ids[place];
-    if (id < 0 || id >= request.table.records.num_rows) request.table.checks->refused_id = id;
+    request.table.checks->NameRefused(request.ids, request.bags.num_ids,
+                                      request.table.records.num_rows);
   }
 }
 
