@@ -3,13 +3,17 @@
 #define KERAS_SPARSE_OPS_CORE_BASE_HOST_DEVICE_H_
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
-// Stands before a function that both call.
+// Stands before a function that both call, and before one of kernels alone in a header that CPU
+// code includes, too.
 #ifdef __CUDACC__
 #define KERAS_SPARSE_HOST_DEVICE __host__ __device__
+#define KERAS_SPARSE_DEVICE __device__
 #else
 #define KERAS_SPARSE_HOST_DEVICE
+#define KERAS_SPARSE_DEVICE
 #endif
 
 namespace keras_sparse {
@@ -40,6 +44,14 @@ KERAS_SPARSE_HOST_DEVICE inline float Abs(float x) { return fabsf(x); }
 KERAS_SPARSE_HOST_DEVICE inline double Abs(double x) { return fabs(x); }
 KERAS_SPARSE_HOST_DEVICE inline float Max(float a, float b) { return a < b ? b : a; }
 KERAS_SPARSE_HOST_DEVICE inline float Min(float a, float b) { return b < a ? b : a; }
+// REQUIRES: number > 0
+KERAS_SPARSE_HOST_DEVICE inline uint32_t HighestBit(uint32_t number) {
+#ifdef __CUDA_ARCH__
+  return 31 - static_cast<uint32_t>(__clz(static_cast<int>(number)));
+#else
+  return 31 - static_cast<uint32_t>(__builtin_clz(number));
+#endif
+}
 
 }  // namespace keras_sparse
 

@@ -34,6 +34,7 @@ struct Options {
   unsigned yield_every = 8;  // one atomic in so many gives way
   // Bytes that the GPU has; what a program holds and lets go of is counted.
   size_t memory = size_t{64} << 20;
+  int64_t allocations_left = INT64_MAX;  // none succeeds after these
 };
 Options& options();
 

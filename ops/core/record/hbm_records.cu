@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -21,47 +22,132 @@ int64_t StrideOf(int64_t record_bytes) {
   return (record_bytes + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
 }
 
+// Slabs of `block_bytes` at most, or of one row.
+SlabSizes SizesOf(int64_t stride, int64_t block_bytes) {
+  uint32_t last_shift = 0;
+  while (last_shift < 31 && stride << (last_shift + 1) <= block_bytes) ++last_shift;
+  return {std::min(last_shift, SlabSizes::kFirstShift), last_shift};
+}
+
+// Rows of a view, by their numbers or from the first one on.
+struct SomeRows {
+  const uint32_t* rows;  // or null
+  int64_t first;
+
+  __device__ uint32_t operator[](int64_t i) const {
+    return rows == nullptr ? static_cast<uint32_t>(first + i) : rows[i];
+  }
+};
+
 // A lane a word, so that neighbours read and write neighbours.
-__global__ void CopyKernel(bool write, RecordsView view, int64_t first, int64_t n, int64_t words,
-                           uint32_t* records) {
+__global__ void GatherKernel(RecordsView view, SomeRows rows, int64_t n, int64_t words,
+                             uint32_t* packed) {
   for (int64_t i = cuda_impl::LaneOfKernel(); i < n * words; i += cuda_impl::LanesOfKernel()) {
-    auto* word =
-        reinterpret_cast<uint32_t*>(view.Record(static_cast<uint32_t>(first + i / words))) +
-        i % words;
-    if (write) {
-      *word = records[i];
-    } else {
-      records[i] = *word;
-    }
+    const auto* record = reinterpret_cast<const uint32_t*>(view.Record(rows[i / words]));
+    packed[i] = record[i % words];
   }
 }
 
+__global__ void ScatterKernel(RecordsView view, SomeRows rows, int64_t n, int64_t words,
+                              const uint32_t* packed) {
+  for (int64_t i = cuda_impl::LaneOfKernel(); i < n * words; i += cuda_impl::LanesOfKernel()) {
+    auto* record = reinterpret_cast<uint32_t*>(view.Record(rows[i / words]));
+    record[i % words] = packed[i];
+  }
+}
+
+template <typename Kernel, typename Word>
+void LaunchCopy(Kernel kernel, const Device& device, const HbmRecords& records,
+                const SomeRows& rows, int64_t n, Word* packed) {
+  const int64_t words = records.record_bytes() / RecordLayout::kWordBytes;
+  cuda_impl::Launch(kernel, cuda_impl::BlocksFor(device, n * words), cuda_impl::kBlock,
+                    device.stream(), records.view(), rows, n, words, packed);
+}
+
+uint32_t* Words(char* packed) { return reinterpret_cast<uint32_t*>(packed); }
+const uint32_t* Words(const char* packed) { return reinterpret_cast<const uint32_t*>(packed); }
+
 }  // namespace
 
-Status HbmRecords::Allocate(Device* device, int64_t num_rows, const RecordLayout& layout,
-                            HbmRecords* records) {
-  const int64_t stride = StrideOf(layout.record_bytes());
-  if (num_rows >= int64_t{kNoHbmRow} || num_rows > std::numeric_limits<int64_t>::max() / stride) {
-    return InvalidArgument(
-        "a table in a GPU's memory holds fewer than 4294967295 rows on a rank; use more ranks, or "
-        "keep it in the CPU's memory. Received: " +
-        std::to_string(num_rows) + " rows of " + std::to_string(layout.record_bytes()) + " bytes");
-  }
+Status HbmRecords::Open(Device* device, int64_t record_bytes, int64_t most_rows,
+                        HbmRecords* records, int64_t block_bytes) {
   HbmRecords made;
   made.device_ = device;
-  made.record_bytes_ = layout.record_bytes();
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<char>::Allocate(device, num_rows * stride, &made.memory_));
-  made.view_ = {made.memory_.data(), stride, num_rows};
+  made.record_bytes_ = record_bytes;
+  made.most_rows_ = most_rows;
+  made.block_bytes_ = block_bytes;
+  made.view_.stride = StrideOf(record_bytes);
+  made.view_.sizes = SizesOf(made.view_.stride, block_bytes);
   *records = std::move(made);
   return Status::Ok();
 }
 
-void HbmRecords::Copy(bool write, int64_t first, int64_t n, char* records) const {
-  const int64_t words = record_bytes_ / RecordLayout::kWordBytes;
-  cuda_impl::Launch(CopyKernel, cuda_impl::BlocksFor(*device_, n * words), cuda_impl::kBlock,
-                    device_->stream(), write, view_, first, n, words,
-                    reinterpret_cast<uint32_t*>(records));
+Status HbmRecords::Allocate(Device* device, int64_t num_rows, const RecordLayout& layout,
+                            HbmRecords* records) {
+  HbmRecords made;
+  KERAS_SPARSE_RETURN_IF_ERROR(Open(device, layout.record_bytes(), num_rows, &made));
+  KERAS_SPARSE_RETURN_IF_ERROR(made.Grow(num_rows));
+  *records = std::move(made);
+  return Status::Ok();
+}
+
+Status HbmRecords::Grow(int64_t num_rows) {
+  if (num_rows <= view_.num_rows) return Status::Ok();
+  if (num_rows > kMostHbmRows || num_rows > std::numeric_limits<int64_t>::max() / view_.stride) {
+    return InvalidArgument(
+        "a table in a GPU's memory holds at most " + std::to_string(kMostHbmRows) +
+        " rows on a rank; use more ranks, or keep it in the CPU's memory. "
+        "Received: " +
+        std::to_string(num_rows) + " rows of " + std::to_string(record_bytes_) + " bytes");
+  }
+  int64_t rows = view_.num_rows;
+  std::vector<char*> slabs = slabs_;
+  std::vector<DeviceArray<char>> blocks;
+  while (rows < num_rows) {
+    KERAS_SPARSE_RETURN_IF_ERROR(AddBlock(num_rows, &rows, &slabs, &blocks));
+  }
+  // The one before is freed after all work that was given to the device.
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char*>::Copy(device_, slabs, &slabs_on_device_));
+  slabs_ = std::move(slabs);
+  blocks_.insert(blocks_.end(), std::make_move_iterator(blocks.begin()),
+                 std::make_move_iterator(blocks.end()));
+  view_.slabs = slabs_on_device_.data();
+  view_.num_rows = rows;
+  return Status::Ok();
+}
+
+Status HbmRecords::AddBlock(int64_t num_rows, int64_t* rows, std::vector<char*>* slabs,
+                            std::vector<DeviceArray<char>>* blocks) const {
+  std::vector<int64_t> begins;
+  int64_t end = 0;
+  while (*rows + end < num_rows) {
+    const auto slab = static_cast<uint32_t>(slabs->size() + begins.size());
+    const int64_t slab_rows =
+        std::min(int64_t{1} << view_.sizes.ShiftOfSlab(slab), most_rows_ - *rows - end);
+    if (!begins.empty() && (end + slab_rows) * view_.stride > block_bytes_) break;
+    begins.push_back(end * view_.stride);
+    end += slab_rows;
+  }
+  DeviceArray<char> block;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char>::Allocate(device_, end * view_.stride, &block));
+  for (const int64_t begin : begins) slabs->push_back(block.data() + begin);
+  blocks->push_back(std::move(block));
+  *rows += end;
+  return Status::Ok();
+}
+
+int64_t HbmRecords::bytes() const {
+  int64_t bytes = slabs_on_device_.bytes();
+  for (const DeviceArray<char>& block : blocks_) bytes += block.bytes();
+  return bytes;
+}
+
+void HbmRecords::Gather(const uint32_t* rows, int64_t n, char* packed) const {
+  LaunchCopy(GatherKernel, *device_, *this, {rows, 0}, n, Words(packed));
+}
+
+void HbmRecords::Scatter(const uint32_t* rows, int64_t n, const char* packed) {
+  LaunchCopy(ScatterKernel, *device_, *this, {rows, 0}, n, Words(packed));
 }
 
 template <typename Piece>
@@ -80,14 +166,15 @@ Status HbmRecords::Write(int64_t first, int64_t n, const void* records) {
   return ForEachPiece(n, [&](int64_t done, int64_t rows, char* packed) {
     const char* from = static_cast<const char*>(records) + done * record_bytes_;
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToDevice(from, rows * record_bytes_, packed));
-    Copy(true, first + done, rows, packed);
+    const char* there = packed;
+    LaunchCopy(ScatterKernel, *device_, *this, {nullptr, first + done}, rows, Words(there));
     return Status::Ok();
   });
 }
 
 Status HbmRecords::Read(int64_t first, int64_t n, void* records) const {
   return ForEachPiece(n, [&](int64_t done, int64_t rows, char* packed) {
-    Copy(false, first + done, rows, packed);
+    LaunchCopy(GatherKernel, *device_, *this, {nullptr, first + done}, rows, Words(packed));
     char* to = static_cast<char*>(records) + done * record_bytes_;
     return device_->CopyToHost(packed, rows * record_bytes_, to);
   });

@@ -6,20 +6,56 @@
 #include <cstdint>
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/index/hbm_row.h"
 
 namespace keras_sparse {
 
-// No row has this number.
-constexpr uint32_t kNoHbmRow = 0xFFFFFFFFu;
+// How many rows each slab has, by its number. As RecordSlabs has it, 32 slabs are of a size before
+// the size doubles, so that a small table stays small and few slabs make a large one; but from a
+// size on it does not double any more.
+struct SlabSizes {
+  static constexpr uint32_t kSlabBits = 5;    // 32 slabs of a size
+  static constexpr uint32_t kFirstShift = 6;  // the most for first_shift
 
+  uint32_t first_shift;  // the first slab has 1 << first_shift rows,
+  uint32_t last_shift;   // a large one 1 << last_shift
+
+  KERAS_SPARSE_HOST_DEVICE uint32_t ShiftOfSlab(uint32_t slab) const {
+    const uint32_t shift = first_shift + (slab >> kSlabBits);
+    return shift < last_shift ? shift : last_shift;
+  }
+
+  // The slab of a row, and its number there.
+  struct Place {
+    uint32_t slab;
+    uint32_t row;
+  };
+  // REQUIRES: row < kMostHbmRows
+  KERAS_SPARSE_HOST_DEVICE Place PlaceOf(uint32_t row) const {
+    // Rows are counted from the first one of whose number the highest bit tells the size of the
+    // slab and the bits after it which one of that size.
+    const uint32_t at = row + (1u << (kSlabBits + first_shift));
+    const uint32_t shift_by_octave = HighestBit(at) - kSlabBits;
+    const uint32_t shift = shift_by_octave < last_shift ? shift_by_octave : last_shift;
+    const uint32_t slab = ((shift - first_shift - 1) << kSlabBits) + (at >> shift);
+    return {slab, at & ((1u << shift) - 1)};
+  }
+};
+static_assert(kMostHbmRows + (int64_t{1} << (SlabSizes::kSlabBits + SlabSizes::kFirstShift)) <=
+                  int64_t{1} << 32,
+              "rows are counted in 32 bits");
+
+// Of memory that more slabs are added to: the records of a view stay where they are.
 struct RecordsView {
-  char* data;
-  int64_t stride;    // bytes from one record to the next
-  int64_t num_rows;  // below kNoHbmRow
+  char* const* slabs;  // in the GPU's memory
+  SlabSizes sizes;
+  int64_t stride;    // bytes from one record of a slab to the next
+  int64_t num_rows;  // that there is memory for; at most kMostHbmRows
 
   // REQUIRES: row < num_rows
-  KERAS_SPARSE_HOST_DEVICE float* Record(uint32_t row) const {
-    return reinterpret_cast<float*>(data + int64_t{row} * stride);
+  KERAS_SPARSE_DEVICE float* Record(uint32_t row) const {
+    const SlabSizes::Place place = sizes.PlaceOf(row);
+    return reinterpret_cast<float*>(slabs[place.slab] + int64_t{place.row} * stride);
   }
 };
 

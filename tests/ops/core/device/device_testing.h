@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -50,6 +51,26 @@ void InAnyOrder(const Body& body) {
   }
   emulated::options() = before;
 #endif
+}
+
+// Calls `change` with a GPU that has no room for any more allocation, for all but the first, the
+// first two and so on, until it succeeds. Each time it fails, `check` is called. Returns how often.
+inline int FailAtEachAllocation(const std::function<Status()>& change,
+                                const std::function<void()>& check) {
+  int num_failures = 0;
+#ifndef __CUDACC__
+  while (true) {
+    emulated::options().allocations_left = num_failures;
+    const Status status = change();
+    emulated::options().allocations_left = emulated::Options().allocations_left;
+    if (status.ok()) return num_failures;
+    EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "must fit the GPU's memory", status));
+    check();
+    ++num_failures;
+  }
+#endif
+  EXPECT_TRUE(IsOk(change()));
+  return num_failures;
 }
 
 }  // namespace keras_sparse

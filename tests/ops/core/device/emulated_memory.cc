@@ -13,7 +13,11 @@ constexpr size_t kHeader = 256;  // of an allocation: its size
 
 // As a GPU's: aligned to 256 bytes, of no defined content.
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t /*stream*/) {
-  if (bytes > keras_sparse::emulated::options().memory - held) return cudaErrorMemoryAllocation;
+  keras_sparse::emulated::Options& options = keras_sparse::emulated::options();
+  if (bytes > options.memory - held || options.allocations_left <= 0) {
+    return cudaErrorMemoryAllocation;
+  }
+  --options.allocations_left;
   void* block = nullptr;
   if (posix_memalign(&block, kHeader, bytes + kHeader) != 0) return cudaErrorMemoryAllocation;
   std::memcpy(block, &bytes, sizeof(bytes));

@@ -1,0 +1,18 @@
+// Numbers of rows in a GPU's memory.
+#ifndef KERAS_SPARSE_OPS_CORE_INDEX_HBM_ROW_H_
+#define KERAS_SPARSE_OPS_CORE_INDEX_HBM_ROW_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace keras_sparse {
+
+// No row has this number.
+constexpr uint32_t kNoHbmRow = 0xFFFFFFFFu;
+
+// Rows of a table: numbers a little above the last one fit 32 bits, too.
+constexpr int64_t kMostHbmRows = (int64_t{1} << 32) - 2048;
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_INDEX_HBM_ROW_H_
