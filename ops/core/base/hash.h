@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/core/base/host_device.h"
+
 namespace keras_sparse {
 
 // The finalizer of MurmurHash3 (Appleby, public domain): a bijection of 64-bit words, so two keys
 // never collide in all bits. High bits choose the shard; the place in it is
 // by `SecretHash`.
-inline uint64_t HashKey(int64_t key) {
+KERAS_SPARSE_HOST_DEVICE inline uint64_t HashKey(int64_t key) {
   uint64_t h = static_cast<uint64_t>(key);
   h ^= h >> 33;
   h *= 0xff51afd7ed558ccdULL;
@@ -37,7 +39,7 @@ inline uint32_t TopBits(uint64_t hash, int bits) {
 
 // Maps 32 hash bits onto [0, n) without a division (Lemire, "Fast random integer generation in an
 // interval", 2019).
-inline uint32_t ReduceHash(uint32_t hash, uint32_t n) {
+KERAS_SPARSE_HOST_DEVICE inline uint32_t ReduceHash(uint32_t hash, uint32_t n) {
   return static_cast<uint32_t>((static_cast<uint64_t>(hash) * n) >> 32);
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "ops/core/base/host_device.h"
+
 namespace keras_sparse {
 
 struct HashSecret {
@@ -19,11 +21,12 @@ extern const HashSecret kHashSecret;
 // depend on it.
 //
 // Both halves of a product, as in wyhash (Wang Yi, public domain).
-inline uint64_t SecretHash(uint64_t hash) {
+KERAS_SPARSE_HOST_DEVICE inline uint64_t SecretHash(uint64_t hash, const HashSecret& secret) {
   __extension__ using Product = unsigned __int128;
-  const Product product = static_cast<Product>(hash ^ kHashSecret.added) * kHashSecret.factor;
+  const Product product = static_cast<Product>(hash ^ secret.added) * secret.factor;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
+inline uint64_t SecretHash(uint64_t hash) { return SecretHash(hash, kHashSecret); }
 
 }  // namespace keras_sparse
 

@@ -58,14 +58,22 @@ struct Tile {
   // Among the tiles of a kernel, the number of this one and how many there are.
   __device__ static int64_t Number() { return LaneOfKernel() / kLanes; }
   __device__ static int64_t Count() { return LanesOfKernel() / kLanes; }
-  __device__ static unsigned Mask() {
-    constexpr unsigned kFirst = kLanes == kWarp ? ~0u : (1u << (kLanes % kWarp)) - 1;
-    return kFirst << (threadIdx.x & static_cast<unsigned>(kWarp - kLanes));
-  }
+  __device__ static unsigned Mask() { return kFirstTile << FirstLane(); }
   // The value that lane `from` has. To be called by all lanes of the tile.
   template <typename T>
   __device__ static T FromLane(T value, int from) {
     return __shfl_sync(Mask(), value, from, kLanes);
+  }
+  // The lanes for which it is true, by bit. To be called by all lanes of the tile.
+  __device__ static unsigned Ballot(bool is_true) {
+    return __ballot_sync(Mask(), is_true) >> FirstLane() & kFirstTile;
+  }
+
+ private:
+  static constexpr unsigned kFirstTile = kLanes == kWarp ? ~0u : (1u << (kLanes % kWarp)) - 1;
+  // Of the tile, in its warp.
+  __device__ static unsigned FirstLane() {
+    return threadIdx.x & static_cast<unsigned>(kWarp - kLanes);
   }
 };
 

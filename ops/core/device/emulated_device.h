@@ -76,6 +76,17 @@ T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
   return value;
 }
 
+inline unsigned __ballot_sync(unsigned mask, bool predicate) {
+  const uint64_t* seen = keras_sparse::emulated::Exchange(mask, predicate ? 1 : 0);
+  unsigned lanes = 0;
+  for (unsigned i = 0; i < 32; ++i) {
+    if ((mask >> i & 1) != 0 && seen[i] != 0) lanes |= 1u << i;
+  }
+  return lanes;
+}
+
+inline int __ffs(int number) { return __builtin_ffs(number); }
+
 template <typename T>
 T atomicMin(T* at, T value) {
   keras_sparse::emulated::MaybeYield();
@@ -94,6 +105,11 @@ template <typename T>
 T atomicOr(T* at, T value) {
   keras_sparse::emulated::MaybeYield();
   return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);
+}
+template <typename T>
+T atomicAnd(T* at, T value) {
+  keras_sparse::emulated::MaybeYield();
+  return __atomic_fetch_and(at, value, __ATOMIC_RELAXED);
 }
 
 // Of CUDA's runtime, what cuda_device.cu calls.
