@@ -17,7 +17,8 @@ cudaStream_t StreamOf(const Device& device) { return static_cast<cudaStream_t>(d
 // With memory from CUDA's pool, beside whatever else the process does with the GPU.
 class PoolDevice : public Device {
  public:
-  PoolDevice(cudaStream_t stream, int64_t num_blocks) : Device(stream, num_blocks) {}
+  PoolDevice(int ordinal, cudaStream_t stream, int64_t num_blocks)
+      : Device(ordinal, stream, num_blocks) {}
   ~PoolDevice() override { (void)cudaStreamDestroy(StreamOf(*this)); }
 
   Status Allocate(int64_t bytes, void** memory) override {
@@ -47,7 +48,7 @@ Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
                "be asked for its processors"));
   cudaStream_t stream = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaStreamCreate(&stream), "make a stream"));
-  *device = std::make_unique<PoolDevice>(stream,
+  *device = std::make_unique<PoolDevice>(ordinal, stream,
                                          int64_t{num_processors} * cuda_impl::kBlocksPerProcessor);
   return Status::Ok();
 }
@@ -75,5 +76,12 @@ Status Device::Wait() {
       ToStatus(cudaStreamSynchronize(StreamOf(*this)), "do what it was given"));
   return ToStatus(cudaGetLastError(), "start a kernel");
 }
+
+// Whoever waits for the device hears of what could not be started.
+DeviceScope::DeviceScope(const Device& device) {
+  (void)cudaGetDevice(&before_);
+  (void)cudaSetDevice(device.ordinal());
+}
+DeviceScope::~DeviceScope() { (void)cudaSetDevice(before_); }
 
 }  // namespace keras_sparse

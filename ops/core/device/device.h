@@ -13,7 +13,8 @@ namespace keras_sparse {
 // Memory of a GPU, and a stream of work on it that is done in the order in which it was given.
 // Work is given without waiting for it: memory that is freed is free for the work after it.
 //
-// Thread safety: one thread at a time gives work to a stream.
+// Thread safety: any thread may give work. What one thread gives is done in its order, and of what
+// several give one kernel or copy is done at a time.
 class Device {
  public:
   // The GPU of this number, from 0 on, with a stream of its own and memory from CUDA's pool.
@@ -22,6 +23,8 @@ class Device {
 
   virtual ~Device() = default;
 
+  // CUDA's number of the GPU.
+  int ordinal() const { return ordinal_; }
   // A cudaStream_t, which is a CUstream.
   void* stream() const { return stream_; }
   // Blocks of a kernel that keep the GPU busy, whatever there is to do.
@@ -41,11 +44,26 @@ class Device {
   Status Wait();
 
  protected:
-  Device(void* stream, int64_t num_blocks) : stream_(stream), num_blocks_(num_blocks) {}
+  Device(int ordinal, void* stream, int64_t num_blocks)
+      : ordinal_(ordinal), stream_(stream), num_blocks_(num_blocks) {}
 
  private:
+  const int ordinal_;
   void* const stream_;
   const int64_t num_blocks_;
+};
+
+// While it lives, kernels that its thread starts may be for this device: CUDA has a current one a
+// thread. The thread that opens a device needs none.
+class DeviceScope {
+ public:
+  explicit DeviceScope(const Device& device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = 0;
 };
 
 }  // namespace keras_sparse

@@ -51,6 +51,15 @@ const uint64_t* Exchange(unsigned mask, uint64_t value);
 // Of the block: the same for each of its lanes.
 void* SharedMemory(size_t bytes);
 
+// Alive while a kernel or a copy is done: one at a time, as all of it is given to one stream.
+class StreamTurn {
+ public:
+  StreamTurn();
+  ~StreamTurn();
+  StreamTurn(const StreamTurn&) = delete;
+  StreamTurn& operator=(const StreamTurn&) = delete;
+};
+
 void RunBlocks(unsigned num_blocks, unsigned block, const std::function<void()>& lane);
 
 }  // namespace keras_sparse::emulated
@@ -123,6 +132,10 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = 1;
   return cudaSuccess;
@@ -136,10 +149,12 @@ inline const char* cudaGetErrorString(cudaError_t error) {
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                                    cudaStream_t) {
+  const keras_sparse::emulated::StreamTurn turn;
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) {
+  const keras_sparse::emulated::StreamTurn turn;
   if (bytes > 0) std::memset(memory, byte, bytes);
   return cudaSuccess;
 }

@@ -12,21 +12,23 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kSectorBytes = 32;
+// Of a table of few rows.
+constexpr int64_t kFirstSlabBytes = int64_t{64} << 10;
 // Records on their way between the two memories at a time.
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
-int64_t StrideOf(int64_t record_bytes) {
-  for (int64_t bytes = 4; bytes < kSectorBytes; bytes *= 2) {
-    if (record_bytes <= bytes) return bytes;
-  }
-  return (record_bytes + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
+// As many rows of this stride as fit these bytes, a power of two of which this is the exponent; one
+// at least.
+uint32_t ShiftOf(int64_t stride, int64_t bytes, uint32_t most) {
+  uint32_t shift = 0;
+  while (shift < most && stride << (shift + 1) <= bytes) ++shift;
+  return shift;
 }
 
-// Slabs of `block_bytes` at most, or of one row.
 SlabSizes SizesOf(int64_t stride, int64_t block_bytes) {
-  uint32_t last_shift = 0;
-  while (last_shift < 31 && stride << (last_shift + 1) <= block_bytes) ++last_shift;
-  return {std::min(last_shift, SlabSizes::kFirstShift), last_shift};
+  constexpr uint32_t kMostShift = 31;
+  return {ShiftOf(stride, std::min(kFirstSlabBytes, block_bytes), SlabSizes::kMostFirstShift),
+          ShiftOf(stride, block_bytes, kMostShift)};
 }
 
 // Rows of a view, by their numbers or from the first one on.
@@ -69,23 +71,25 @@ const uint32_t* Words(const char* packed) { return reinterpret_cast<const uint32
 
 }  // namespace
 
-Status HbmRecords::Open(Device* device, int64_t record_bytes, int64_t most_rows,
-                        HbmRecords* records, int64_t block_bytes) {
-  HbmRecords made;
-  made.device_ = device;
-  made.record_bytes_ = record_bytes;
-  made.most_rows_ = most_rows;
-  made.block_bytes_ = block_bytes;
-  made.view_.stride = StrideOf(record_bytes);
-  made.view_.sizes = SizesOf(made.view_.stride, block_bytes);
-  *records = std::move(made);
-  return Status::Ok();
+int64_t HbmRecords::StrideOf(int64_t record_bytes) {
+  for (int64_t bytes = 4; bytes < kSectorBytes; bytes *= 2) {
+    if (record_bytes <= bytes) return bytes;
+  }
+  return (record_bytes + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
+}
+
+HbmRecords::HbmRecords(Device* device, int64_t record_bytes, int64_t most_rows, int64_t block_bytes)
+    : device_(device),
+      record_bytes_(record_bytes),
+      most_rows_(most_rows),
+      block_bytes_(block_bytes) {
+  view_.stride = StrideOf(record_bytes);
+  view_.sizes = SizesOf(view_.stride, block_bytes);
 }
 
 Status HbmRecords::Allocate(Device* device, int64_t num_rows, const RecordLayout& layout,
                             HbmRecords* records) {
-  HbmRecords made;
-  KERAS_SPARSE_RETURN_IF_ERROR(Open(device, layout.record_bytes(), num_rows, &made));
+  HbmRecords made(device, layout.record_bytes(), num_rows);
   KERAS_SPARSE_RETURN_IF_ERROR(made.Grow(num_rows));
   *records = std::move(made);
   return Status::Ok();

@@ -25,10 +25,14 @@ class HbmRecords {
   // The most bytes of a block of memory, unless one record has more.
   static constexpr int64_t kBlockBytes = int64_t{256} << 20;
 
-  // Of no rows, and of `most_rows` at most, which Grow then makes memory for exactly. The device
-  // must outlive them.
-  static Status Open(Device* device, int64_t record_bytes, int64_t most_rows, HbmRecords* records,
-                     int64_t block_bytes = kBlockBytes);
+  // Bytes of a record with what stands empty behind it.
+  static int64_t StrideOf(int64_t record_bytes);
+
+  // Of no rows, and of `most_rows` at most, for which Grow makes memory exactly. The device must
+  // outlive them.
+  HbmRecords(Device* device, int64_t record_bytes, int64_t most_rows,
+             int64_t block_bytes = kBlockBytes);
+  HbmRecords() = default;
   // So many rows and no more. Errors are those of Grow.
   static Status Allocate(Device* device, int64_t num_rows, const RecordLayout& layout,
                          HbmRecords* records);
@@ -44,8 +48,6 @@ class HbmRecords {
   // That there is memory for.
   int64_t num_rows() const { return view_.num_rows; }
   int64_t bytes() const;
-  // Of one record, with what stands empty behind it.
-  int64_t stride() const { return view_.stride; }
 
   // Gives the device the work to copy the records of n rows to or from an array where they stand
   // side by side.

@@ -14,8 +14,8 @@ namespace keras_sparse {
 // the size doubles, so that a small table stays small and few slabs make a large one; but from a
 // size on it does not double any more.
 struct SlabSizes {
-  static constexpr uint32_t kSlabBits = 5;    // 32 slabs of a size
-  static constexpr uint32_t kFirstShift = 6;  // the most for first_shift
+  static constexpr uint32_t kSlabBits = 5;  // 32 slabs of a size
+  static constexpr uint32_t kMostFirstShift = 6;
 
   uint32_t first_shift;  // the first slab has 1 << first_shift rows,
   uint32_t last_shift;   // a large one 1 << last_shift
@@ -41,7 +41,7 @@ struct SlabSizes {
     return {slab, at & ((1u << shift) - 1)};
   }
 };
-static_assert(kMostHbmRows + (int64_t{1} << (SlabSizes::kSlabBits + SlabSizes::kFirstShift)) <=
+static_assert(kMostHbmRows + (int64_t{1} << (SlabSizes::kSlabBits + SlabSizes::kMostFirstShift)) <=
                   int64_t{1} << 32,
               "rows are counted in 32 bits");
 

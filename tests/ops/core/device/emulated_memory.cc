@@ -1,18 +1,24 @@
-// The memory of the emulated GPU: ops/core/device/emulated_device.h.
+// The memory and the stream of the emulated GPU: ops/core/device/emulated_device.h.
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 
 #include "ops/core/device/emulated_device.h"
 
 namespace {
 
 std::atomic<size_t> held{0};
+std::mutex stream;
 constexpr size_t kHeader = 256;  // of an allocation: its size
 
 }  // namespace
 
+keras_sparse::emulated::StreamTurn::StreamTurn() { stream.lock(); }
+keras_sparse::emulated::StreamTurn::~StreamTurn() { stream.unlock(); }
+
 // As a GPU's: aligned to 256 bytes, of no defined content.
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t /*stream*/) {
+  const keras_sparse::emulated::StreamTurn turn;
   keras_sparse::emulated::Options& options = keras_sparse::emulated::options();
   if (bytes > options.memory - held || options.allocations_left <= 0) {
     return cudaErrorMemoryAllocation;

@@ -281,7 +281,8 @@ const uint64_t* Exchange(unsigned mask, uint64_t value) { return running->Exchan
 void* SharedMemory(size_t bytes) { return running->SharedMemory(bytes); }
 
 void RunBlocks(unsigned num_blocks, unsigned block, const std::function<void()>& lane) {
-  static std::atomic<uint64_t> num_launches{0};
+  const StreamTurn turn;
+  static uint64_t num_launches = 0;
   const uint64_t seed = options().seed * 0x9E3779B97F4A7C15ull + ++num_launches;
   Random random(seed);
   std::vector<unsigned> order(num_blocks);

@@ -16,13 +16,6 @@ namespace hbm_records_test {
 
 constexpr int64_t kUnlimited = kMostHbmRows;
 
-HbmRecords OpenRecords(Device* device, int64_t record_bytes, int64_t most_rows,
-                       int64_t block_bytes = HbmRecords::kBlockBytes) {
-  HbmRecords records;
-  EXPECT_TRUE(IsOk(HbmRecords::Open(device, record_bytes, most_rows, &records, block_bytes)));
-  return records;
-}
-
 // Records of words that are all different.
 std::vector<uint32_t> Words(int64_t n, int64_t record_bytes, uint32_t first) {
   std::vector<uint32_t> words(static_cast<size_t>(n * record_bytes / 4));
@@ -59,7 +52,7 @@ TEST(HbmRecords, KeepWhatTheyHoldAsTheyGrow) {
     for (const int64_t record_bytes : {4, 12, 36, 800}) {
       // Slabs of 2 rows and more, or of 1024 bytes at most.
       for (const int64_t block_bytes : {int64_t{1024}, HbmRecords::kBlockBytes}) {
-        HbmRecords records = OpenRecords(device.get(), record_bytes, kUnlimited, block_bytes);
+        HbmRecords records(device.get(), record_bytes, kUnlimited, block_bytes);
         std::vector<uint32_t> expected;
         for (const int64_t num_rows : {1, 3, 40, 700}) {
           const int64_t before = records.num_rows();
@@ -86,7 +79,7 @@ __global__ void ReadKernel(RecordsView view, uint32_t* firsts) {
 
 TEST(HbmRecords, StayWhereAViewHasThem) {
   const auto device = OpenDevice();
-  HbmRecords records = OpenRecords(device.get(), 4, kUnlimited, 1024);
+  HbmRecords records(device.get(), 4, kUnlimited, 1024);
   ASSERT_TRUE(IsOk(records.Grow(100)));
   const int64_t n = records.num_rows();
   const std::vector<uint32_t> words = Words(n, 4, 7);
@@ -101,7 +94,7 @@ TEST(HbmRecords, AreCopiedByTheirNumbers) {
   InAnyOrder([] {
     const auto device = OpenDevice();
     for (const int64_t record_bytes : {4, 20, 200}) {
-      HbmRecords records = OpenRecords(device.get(), record_bytes, kUnlimited, 2048);
+      HbmRecords records(device.get(), record_bytes, kUnlimited, 2048);
       ASSERT_TRUE(IsOk(records.Grow(900)));
       std::vector<uint32_t> all = Words(900, record_bytes, 1000000);
       ASSERT_TRUE(IsOk(records.Write(0, 900, all.data())));
@@ -137,7 +130,7 @@ TEST(HbmRecords, TakeNoMoreThanTheMostRowsNeed) {
   EXPECT_LT(fixed.bytes(), 1001 * 32 + 200);
   // A small table is small, and a large one has little to spare.
   for (const int64_t num_rows : {1, 2000, 100000}) {
-    HbmRecords records = OpenRecords(device.get(), 32, kUnlimited);
+    HbmRecords records(device.get(), 32, kUnlimited);
     for (int64_t n = 1; n < num_rows; n += n / 7 + 1) ASSERT_TRUE(IsOk(records.Grow(n)));
     ASSERT_TRUE(IsOk(records.Grow(num_rows)));
     EXPECT_LT(records.bytes(), (num_rows * 33 / 32 + 64) * 32 + 3000) << num_rows;
@@ -146,7 +139,7 @@ TEST(HbmRecords, TakeNoMoreThanTheMostRowsNeed) {
 
 TEST(HbmRecords, StayAsTheyAreIfTheyCannotGrow) {
   const auto device = OpenDevice();
-  HbmRecords records = OpenRecords(device.get(), 36, kUnlimited, 1 << 20);
+  HbmRecords records(device.get(), 36, kUnlimited, 1 << 20);
   ASSERT_TRUE(IsOk(records.Grow(100)));
   const int64_t num_rows = records.num_rows();
   const int64_t bytes = records.bytes();

@@ -1,0 +1,62 @@
+// A dynamic table in a GPU's memory: any int64 key, rows come and go.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_DYNAMIC_HBM_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_HBM_DYNAMIC_HBM_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/index/hbm_index.h"
+#include "ops/core/record/hbm_records.h"
+#include "ops/core/stores/hbm/hbm_store.h"
+
+namespace keras_sparse {
+
+// The index gives a key's row; beside the record of a row stands its key, so that a walk follows
+// the numbers of rows, which depend on nothing but the calls that were made.
+class DynamicHbmStore : public HbmStore {
+ public:
+  static Status Open(Device* device, int64_t record_bytes, int64_t capacity,
+                     std::unique_ptr<HbmStore>* store);
+
+  bool is_static() const override { return false; }
+  HbmIndexView index_view() const override;
+  int64_t num_rows() const override;
+  Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status Erase(const int64_t* keys, int64_t n) override;
+  // Gives all memory back but that of pieces.
+  Status Clear() override;
+  int64_t Room() const override;
+  Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+
+ private:
+  DynamicHbmStore(Device* device, int64_t record_bytes, int64_t capacity);
+
+  Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override
+      REQUIRES_SHARED(mutex_);
+  int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override
+      REQUIRES_SHARED(mutex_);
+  Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override
+      REQUIRES_SHARED(mutex_);
+  int64_t IndexBytes() const override REQUIRES_SHARED(mutex_);
+  int64_t IndexMemoryBytes() const override REQUIRES_SHARED(mutex_);
+
+  int64_t size() const REQUIRES_SHARED(mutex_) { return end_ - static_cast<int64_t>(free_.size()); }
+  // All that n more rows need.
+  Status Grow(int64_t n) REQUIRES(mutex_);
+  Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
+
+  const int64_t capacity_;
+  const int64_t most_rows_;  // within it
+  HbmIndex index_ GUARDED_BY(mutex_);
+  HbmRecords keys_ GUARDED_BY(mutex_);  // the key of each row
+  // Rows from here on were never taken, and these below it are free again.
+  int64_t end_ GUARDED_BY(mutex_) = 0;
+  std::vector<uint32_t> free_ GUARDED_BY(mutex_);
+  std::vector<bool> is_used_ GUARDED_BY(mutex_);  // (end_) at least
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_HBM_DYNAMIC_HBM_STORE_H_

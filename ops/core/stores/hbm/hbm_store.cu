@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "ops/core/base/hash.h"
+#include "ops/core/index/hash_index.h"
+#include "ops/core/stores/hbm/dynamic_hbm_store.h"
+#include "ops/core/stores/hbm/hbm_store.h"
+#include "ops/core/stores/hbm/static_hbm_store.h"
+
+namespace keras_sparse {
+
+Status HbmStore::Open(Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
+                      std::unique_ptr<HbmStore>* store) {
+  if (num_rows > 0) return StaticHbmStore::Open(device, num_rows, record_bytes, store);
+  return DynamicHbmStore::Open(device, record_bytes, capacity, store);
+}
+
+RecordsView HbmStore::records_view() const {
+  const SharedLock lock(mutex_);
+  return records_.view();
+}
+
+int64_t HbmStore::bytes() const {
+  const SharedLock lock(mutex_);
+  return records_.bytes() + IndexBytes() + transfer_->device_bytes();
+}
+
+int64_t HbmStore::memory_bytes() const {
+  const SharedLock lock(mutex_);
+  return IndexMemoryBytes() + transfer_->memory_bytes();
+}
+
+void HbmStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
+  const DeviceScope scope(*device_);
+  const SharedLock lock(mutex_);
+  std::vector<uint32_t> rows(static_cast<size_t>(n), kNoHbmRow);
+  (void)FindRows(keys, n, rows.data());
+  for (int64_t i = 0; i < n; ++i) found[i] = rows[static_cast<size_t>(i)] != kNoHbmRow;
+}
+
+Status HbmStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
+  const DeviceScope scope(*device_);
+  const SharedLock lock(mutex_);
+  std::vector<uint32_t> rows(static_cast<size_t>(n));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRows(keys, n, rows.data()));
+  std::vector<uint32_t> found_rows;
+  std::vector<char*> places;
+  for (int64_t i = 0; i < n; ++i) {
+    found[i] = rows[static_cast<size_t>(i)] != kNoHbmRow;
+    if (!found[i]) continue;
+    found_rows.push_back(rows[static_cast<size_t>(i)]);
+    places.push_back(to[i]);
+  }
+  return transfer_->Read(records_, found_rows.data(), static_cast<int64_t>(places.size()),
+                         [&](int64_t i) { return places[static_cast<size_t>(i)]; });
+}
+
+Status HbmStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                      std::vector<char>* records, int64_t* next) const {
+  const DeviceScope scope(*device_);
+  const SharedLock lock(mutex_);
+  std::vector<uint32_t> rows;
+  const int64_t next_row = NextRows(cursor, std::max<int64_t>(1, max_rows), &rows);
+  const auto n = static_cast<int64_t>(rows.size());
+  std::vector<int64_t> walked(rows.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(KeysOf(rows, walked.data()));
+  const size_t begin = records->size();
+  records->resize(begin + rows.size() * static_cast<size_t>(record_bytes_));
+  char* const to = records->data() + begin;
+  const Status status =
+      transfer_->Read(records_, rows.data(), n, [&](int64_t i) { return to + i * record_bytes_; });
+  if (!status.ok()) {
+    records->resize(begin);
+    return status;
+  }
+  keys->insert(keys->end(), walked.begin(), walked.end());
+  *next = next_row;
+  return Status::Ok();
+}
+
+std::vector<int64_t> HbmStore::LastPlaces(const int64_t* keys, int64_t n) {
+  HashIndex seen(0, n);
+  std::vector<int64_t> places;
+  for (int64_t i = n - 1; i >= 0; --i) {
+    const uint64_t hash = HashKey(keys[i]);
+    if (seen.Find(hash, keys[i]) != HashIndex::kNoRow) continue;
+    seen.Insert(hash, keys[i], 0);
+    places.push_back(i);
+  }
+  std::reverse(places.begin(), places.end());
+  return places;
+}
+
+}  // namespace keras_sparse

@@ -1,0 +1,87 @@
+// The rows of a table in a GPU's memory, as a store that the CPU reads and writes.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/base/mutex.h"
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/index/hbm_index.h"
+#include "ops/core/record/hbm_records.h"
+#include "ops/core/record/records_view.h"
+#include "ops/core/stores/hbm/hbm_transfer.h"
+#include "ops/core/stores/row_store.h"
+
+namespace keras_sparse {
+
+// A static table has a StaticHbmStore, a dynamic one a DynamicHbmStore. Steps use the rows in
+// place, by kernels that take the views; to all else it is a store as those of other tiers.
+//
+// A view is good for work that is given to the device before the next change of the store. Kernels
+// that change records are work of their own: the caller sees to it that no call overlaps which
+// would read them half changed.
+class HbmStore : public RowStore {
+ public:
+  // The device must outlive the store.
+  //   num_rows  of a static table, whose records have no defined content then; 0 for a dynamic one
+  //   capacity  bytes of records that a dynamic one holds at most
+  static Status Open(Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
+                     std::unique_ptr<HbmStore>* store);
+
+  const char* tier() const override { return "hbm"; }
+  int64_t record_bytes() const override { return record_bytes_; }
+  // On the GPU: of records, index and what else there is.
+  int64_t bytes() const override;
+  int64_t memory_bytes() const override;
+  // Of a GPU that fails, none.
+  void Contains(const int64_t* keys, int64_t n, bool* found) const override;
+  Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
+  Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+              std::vector<char>* records, int64_t* next) const override;
+
+  virtual bool is_static() const = 0;
+  RecordsView records_view() const;
+  // Of a dynamic one. In a static one the row of a key has its number.
+  virtual HbmIndexView index_view() const { return {}; }
+
+  // Gives keys rows, of no defined content, for a kernel to fill: FailedPrecondition of a static
+  // one, which has all its rows. Errors are those of Put; nothing has changed then.
+  //   keys  (n)
+  //   rows  their numbers: of those that were freed the last one first, then new ones
+  // REQUIRES: the keys are distinct and none is there
+  virtual Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) = 0;
+
+ protected:
+  HbmStore(Device* device, int64_t record_bytes) : device_(device), record_bytes_(record_bytes) {}
+
+  // The row of each key, or kNoHbmRow.
+  virtual Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const
+      REQUIRES_SHARED(mutex_) = 0;
+  // Some rows that are in use, from this number on, and where to go on: -1 after the last.
+  virtual int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const
+      REQUIRES_SHARED(mutex_) = 0;
+  // The keys of rows in use.
+  //   keys  (rows.size())
+  virtual Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const
+      REQUIRES_SHARED(mutex_) = 0;
+  // What there is beside the records.
+  virtual int64_t IndexBytes() const REQUIRES_SHARED(mutex_) { return 0; }
+  virtual int64_t IndexMemoryBytes() const REQUIRES_SHARED(mutex_) { return 0; }
+
+  // Where the last record of each distinct key stands, in this order.
+  static std::vector<int64_t> LastPlaces(const int64_t* keys, int64_t n);
+
+  Device* const device_;
+  const int64_t record_bytes_;
+  std::unique_ptr<HbmTransfer> transfer_;
+  mutable SharedMutex mutex_;
+  HbmRecords records_ GUARDED_BY(mutex_);
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_STORE_H_

@@ -1,0 +1,71 @@
+// What goes between the CPU's memory and a table in a GPU's.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_TRANSFER_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_TRANSFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ops/core/base/mutex.h"
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/device/device_array.h"
+#include "ops/core/index/hbm_index.h"
+#include "ops/core/record/hbm_records.h"
+
+namespace keras_sparse {
+
+// It goes in pieces, through memory of both sides that is kept for it: however much there is, no
+// more is needed, and a GPU that is full can still be read and have rows taken off it. Arrays are
+// the CPU's.
+//
+// Thread safety: every method may be called from any thread.
+class HbmTransfer {
+ public:
+  // The device must outlive it.
+  //   record_bytes  of the largest records
+  static Status Open(Device* device, int64_t record_bytes, std::unique_ptr<HbmTransfer>* transfer);
+
+  // In the memory of either.
+  int64_t device_bytes() const { return device_piece_.bytes(); }
+  int64_t memory_bytes() const { return device_piece_.bytes(); }
+
+  // Copies the record of rows[i] to place(i), and from place(i).
+  //   rows  (n); to write them, all different
+  Status Read(const HbmRecords& records, const uint32_t* rows, int64_t n,
+              const std::function<char*(int64_t)>& place) EXCLUDES(mutex_);
+  Status Write(const uint32_t* rows, int64_t n, const std::function<const char*(int64_t)>& place,
+               HbmRecords* records) EXCLUDES(mutex_);
+
+  // As those of HbmIndex. Once it has room for the keys, Insert needs no more memory.
+  Status Find(const HbmIndex& index, const int64_t* keys, int64_t n, uint32_t* rows)
+      EXCLUDES(mutex_);
+  Status Insert(const int64_t* keys, const uint32_t* rows, int64_t n, HbmIndex* index)
+      EXCLUDES(mutex_);
+  Status Erase(const int64_t* keys, int64_t n, uint32_t* rows, HbmIndex* index) EXCLUDES(mutex_);
+
+ private:
+  HbmTransfer(Device* device, size_t bytes) : device_(device), host_piece_(bytes) {}
+
+  // Of two arrays side by side in the GPU's piece: of wider elements, and of row numbers.
+  struct Piece {
+    int64_t first;  // of the elements that it has
+    int64_t n;
+    char* wide;      // (n, bytes)
+    uint32_t* rows;  // (n)
+  };
+  // Calls body(piece) for n elements of so many bytes in turn.
+  template <typename Body>
+  Status ForEachPiece(int64_t n, int64_t bytes, const Body& body) REQUIRES(mutex_);
+
+  Device* const device_;
+  Mutex mutex_;
+  DeviceArray<char> device_piece_;                   // its content is guarded
+  std::vector<char> host_piece_ GUARDED_BY(mutex_);  // of the same size
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_TRANSFER_H_

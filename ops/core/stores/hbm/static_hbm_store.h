@@ -1,0 +1,46 @@
+// A static table in a GPU's memory: row i stands at position i.
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_STATIC_HBM_STORE_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_HBM_STATIC_HBM_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/stores/hbm/hbm_store.h"
+
+namespace keras_sparse {
+
+// All rows are there always: Erase and Clear refuse to drop one, and Put to store another one.
+class StaticHbmStore : public HbmStore {
+ public:
+  // REQUIRES: num_rows > 0
+  static Status Open(Device* device, int64_t num_rows, int64_t record_bytes,
+                     std::unique_ptr<HbmStore>* store);
+
+  bool is_static() const override { return true; }
+  int64_t num_rows() const override { return num_rows_; }
+  Status Put(const int64_t* keys, int64_t n, const char* records) override;
+  Status Erase(const int64_t* keys, int64_t n) override;
+  Status Clear() override;
+  Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+
+ private:
+  StaticHbmStore(Device* device, int64_t num_rows, int64_t record_bytes)
+      : HbmStore(device, record_bytes), num_rows_(num_rows) {}
+
+  bool Has(int64_t key) const { return key >= 0 && key < num_rows_; }
+  // FailedPrecondition, for rows that cannot go or come.
+  Status KeepsItsRows(const std::string& received) const;
+
+  Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override;
+  int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override;
+  Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override;
+
+  const int64_t num_rows_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_HBM_STATIC_HBM_STORE_H_
