@@ -110,8 +110,10 @@ Status HbmRecords::Grow(int64_t num_rows) {
   while (rows < num_rows) {
     KERAS_SPARSE_RETURN_IF_ERROR(AddBlock(num_rows, &rows, &slabs, &blocks));
   }
+  DeviceArray<char*> slabs_on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char*>::Copy(device_, slabs, &slabs_on_device));
   // The one before is freed after all work that was given to the device.
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char*>::Copy(device_, slabs, &slabs_on_device_));
+  slabs_on_device_ = std::move(slabs_on_device);
   slabs_ = std::move(slabs);
   blocks_.insert(blocks_.end(), std::make_move_iterator(blocks.begin()),
                  std::make_move_iterator(blocks.end()));
