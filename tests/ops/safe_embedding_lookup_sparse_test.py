@@ -52,29 +52,28 @@ def check_equals_tensorflow(ids, weights, options, input_dim=7, wraps=(lambda f:
             np.testing.assert_allclose(dense(each), dense(wanted), rtol=1e-4, atol=1e-5)
 
 
-each_kind = pytest.mark.parametrize(
-    "ids", [IDS, IDS.to_sparse(), DEEP_IDS], ids=["ragged", "2-D", "3-D"]
-)
+KINDS = {"ragged": IDS, "2-D": IDS.to_sparse(), "3-D": DEEP_IDS}
 # With a sum, TensorFlow counts rows of weights of 0 and less.
 POOLED = [(None, None), (None, "sqrtn"), (POSITIVE, "sum"), (MIXED, "mean"), (MIXED, "sqrtn")]
+# Of `default_id` and `max_norm`.
+OTHERS = [(None, None), (4, 0.9), (None, 0.9), (4, None)]
+# Each kind of ids with each way to pool, and any two of the others' values with each of these.
+CASES = [
+    pytest.param(ids, *pooled, *OTHERS[(i + j) % len(OTHERS)], id=f"{kind}-{j}")
+    for i, (kind, ids) in enumerate(KINDS.items())
+    for j, pooled in enumerate(POOLED)
+]
 
 
-@each_kind
-@pytest.mark.parametrize("max_norm", [None, 0.9])
-@pytest.mark.parametrize("default_id", [None, 4])
-@pytest.mark.parametrize(("weights", "combiner"), POOLED)
-def test_equals_tensorflow_in_rows_and_gradients(weights, combiner, default_id, max_norm, ids):
+@pytest.mark.parametrize(("ids", "weights", "combiner", "default_id", "max_norm"), CASES)
+def test_equals_tensorflow_in_rows_and_gradients(ids, weights, combiner, default_id, max_norm):
     options = {"combiner": combiner, "default_id": default_id, "max_norm": max_norm}
     check_equals_tensorflow(ids, weights, options, None if default_id else 7, [lambda f: f])
 
 
-@each_kind
-@pytest.mark.parametrize(
-    ("pooled", "default_id", "max_norm"),
-    [*zip(POOLED, [None, 4, None, 4, 4], [None, 0.9, 0.9, None, 0.9], strict=True)],
-)
-def test_equals_tensorflow_in_a_function(pooled, default_id, max_norm, ids):
-    weights, combiner = pooled
+# Each kind and each way to pool at least once: to trace a function takes longer than all else.
+@pytest.mark.parametrize(("ids", "weights", "combiner", "default_id", "max_norm"), CASES[::2])
+def test_equals_tensorflow_in_a_function(ids, weights, combiner, default_id, max_norm):
     options = {"combiner": combiner, "default_id": default_id, "max_norm": max_norm}
     check_equals_tensorflow(ids, weights, options, None if default_id else 7, [tf.function])
 

@@ -135,8 +135,11 @@ def scaled(optimizer):
 
 @pytest.mark.parametrize(
     ("case", "name"),
-    # Nadam keeps a product of its own.
-    [*((case, "model.keras") for case in CLASSES), (RESUMED["Nadam"], "model.weights.h5")],
+    # Without and with slots, and those that keep numbers of their own.
+    [
+        *((RESUMED[name], "model.keras") for name in ("SGD", "Adagrad", "Adam", "AdamAsync")),
+        (RESUMED["Nadam"], "model.weights.h5"),
+    ],
     ids=lambda each: each if isinstance(each, str) else each.ours.__name__,
 )
 @pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
