@@ -6,7 +6,7 @@ import pytest
 from ranks import needs_horovod
 from ranks import run_ranks
 
-# Its tests hold for any number of ranks: pytest runs them here too, on one.
+# Its tests hold for any number of ranks: pytest runs them here too, on one, where that says more.
 RANKED = pathlib.Path(__file__).with_name("ranked")
 
 
