@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ranks import HOROVODRUN
 from ranks import needs_horovod
 from ranks import run_ranks
 
@@ -43,7 +44,7 @@ def start_ranks(num_ranks, folder, *arguments):
 
 @needs_horovod
 def test_one_failing_rank_ends_all_under_a_launcher():
-    status, printed = run_ranks(2, SCRIPT, "raise")
+    status, printed = run_ranks(2, SCRIPT, "raise", launcher=HOROVODRUN)
     assert status != 0
     assert "ValueError: the 50th batch cannot be read" in printed
     assert "[rank 1 of 2] This rank ends with the error above" in printed
@@ -62,9 +63,9 @@ def test_ranks_that_wait_in_different_calls_end_and_slow_ones_do_not(monkeypatch
 
 
 @pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="needs Horovod")
-@pytest.mark.parametrize("failure", ["raise", "kill"])
-def test_one_failing_rank_ends_all_by_itself(failure, tmp_path):
-    server, ranks = start_ranks(3, tmp_path, SCRIPT, failure)
+@pytest.mark.parametrize(("failure", "num_ranks"), [("raise", 3), ("kill", 2)])
+def test_one_failing_rank_ends_all_by_itself(failure, num_ranks, tmp_path):
+    server, ranks = start_ranks(num_ranks, tmp_path, SCRIPT, failure)
     try:
         statuses = [rank.wait(timeout=600) for rank in ranks]
     finally:
@@ -72,10 +73,15 @@ def test_one_failing_rank_ends_all_by_itself(failure, tmp_path):
             rank.kill()
         server.stop()
         server._httpd.server_close()  # which `stop` leaves out
-    printed = [(tmp_path / str(rank)).read_text() for rank in range(3)]
-    assert statuses == [1, 1 if failure == "raise" else -signal.SIGKILL, 1], printed
-    for rank in (0, 2):
-        assert f"[rank {rank} of 3] This rank ends because another rank has ended" in printed[rank]
+    printed = [(tmp_path / str(rank)).read_text() for rank in range(num_ranks)]
+    expected = [1] * num_ranks
+    expected[1] = 1 if failure == "raise" else -signal.SIGKILL
+    assert statuses == expected, printed
+    for rank in range(0, num_ranks, 2):
+        assert (
+            f"[rank {rank} of {num_ranks}] This rank ends because another rank has ended"
+            in printed[rank]
+        )
     if failure == "raise":
         assert "ValueError: the 50th batch cannot be read" in printed[1]
         assert "[rank 1 of 3] This rank ends with the error above" in printed[1]
