@@ -54,6 +54,28 @@ EDITS = (
         "add_subdirectory(third_party/gloo)\n",
         "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)\n",
     ),
+    # Another third goes into headers that each of many short files reads: several are compiled as
+    # one, but for two files that go with no other. Not where there are files for MPI or GPUs, too.
+    (
+        "third_party/gloo/gloo/CMakeLists.txt",
+        "set(GLOO_SRCS)\n",
+        "if(NOT USE_MPI)\n"
+        "  set(CMAKE_UNITY_BUILD ON)\n"
+        '  set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/allreduce_local.cc"\n'
+        "                              PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)\n"
+        "endif()\n"
+        "set(GLOO_SRCS)\n",
+    ),
+    (
+        "horovod/tensorflow/CMakeLists.txt",
+        "# Create library\n",
+        "if(NOT HAVE_MPI AND NOT HAVE_CUDA AND NOT HAVE_ROCM AND NOT HAVE_CCL)\n"
+        "  set(CMAKE_UNITY_BUILD ON)\n"
+        '  set_source_files_properties("${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc"\n'
+        "                              PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)\n"
+        "endif()\n"
+        "# Create library\n",
+    ),
     (
         "CMakeLists.txt",
         'string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO',
