@@ -160,7 +160,7 @@ lint: $(STAMPS)/build $(STAMPS)/test  ## Check style and types, and by clang-tid
 
 # $(call run_tidy,OPTIONS): half a second a source.
 define run_tidy
-	@$(BIN)/cmake -S . -B $(BUILD)/tidy -DKERAS_SPARSE_CORE_ONLY=ON --log-level=WARNING > /dev/null
+	@$(BIN)/cmake -S . -B $(BUILD)/tidy -DKERAS_SPARSE_CORE_ONLY=ON -DKERAS_SPARSE_EACH_ALONE=ON --log-level=WARNING > /dev/null
 	@$(BIN)/python tools/core_sources.py $(BUILD)/tidy $(1) > $(BUILD)/tidy/sources.txt
 	xargs --no-run-if-empty -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(BUILD)/tidy \
 	  < $(BUILD)/tidy/sources.txt

@@ -44,14 +44,14 @@ class Adam : public ElementRule<AdamElement> {
   float alpha_ = 0;
 };
 
-const std::vector<std::string> kConstants = {"beta_1", "beta_2", "epsilon"};
+const std::vector<std::string> kAdamConstants = {"beta_1", "beta_2", "epsilon"};
 
 const bool kRegistered =
-    UpdateRule::Register("adam", kConstants,
+    UpdateRule::Register("adam", kAdamConstants,
                          [](const RuleOptions& options) {
                            return std::unique_ptr<UpdateRule>(new Adam(options, Untouched::kMove));
                          }) &&
-    UpdateRule::Register("lazy_adam", kConstants, [](const RuleOptions& options) {
+    UpdateRule::Register("lazy_adam", kAdamConstants, [](const RuleOptions& options) {
       return std::unique_ptr<UpdateRule>(new Adam(options, Untouched::kStay));
     });
 

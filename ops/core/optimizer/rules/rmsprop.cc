@@ -78,12 +78,12 @@ std::unique_ptr<UpdateRule> MakeRmsProp(const RuleOptions& options, bool dense) 
                                               : MakeRmsPropOf<false>(options, dense);
 }
 
-const std::vector<std::string> kConstants = {"rho", "momentum", "epsilon", "centered"};
+const std::vector<std::string> kRmsPropConstants = {"rho", "momentum", "epsilon", "centered"};
 
 const bool kRegistered =
-    UpdateRule::Register("rmsprop", kConstants,
+    UpdateRule::Register("rmsprop", kRmsPropConstants,
                          [](const RuleOptions& options) { return MakeRmsProp(options, true); }) &&
-    UpdateRule::Register("lazy_rmsprop", kConstants,
+    UpdateRule::Register("lazy_rmsprop", kRmsPropConstants,
                          [](const RuleOptions& options) { return MakeRmsProp(options, false); });
 
 }  // namespace
