@@ -1,10 +1,6 @@
 #include "ops/core/optimizer/deferred_rule.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "ops/core/math/vector_functions.h"
-#include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
 namespace {
@@ -30,6 +26,29 @@ DeferredRule::DeferredRule(const RuleOptions& options, Untouched untouched,
                  RecordLayout(options.dim, SlotsOf(slots), DefersMoves(options, untouched))),
       untouched_(untouched) {
   for (const DecayingSlot& each : slots) slot_decays_.emplace_back(each.decay);
+  SetHistoryView();
+}
+
+void DeferredRule::TrackMoves(double mu, double nu, double epsilon) {
+  moves_ = std::make_unique<MissedMoves>(mu, nu, epsilon);
+  SetHistoryView();
+}
+
+void DeferredRule::TrackRates() {
+  rates_ = std::make_unique<StepSums>();
+  SetHistoryView();
+}
+
+void DeferredRule::SetHistoryView() {
+  HistoryView view;
+  view.step = step();
+  if (defers_moves()) view.last_word = layout().record_floats();
+  view.weight_decay = weight_decay();
+  view.log_keep = log_keep_.view();
+  if (rates_ != nullptr) view.rates = rates_->view();
+  if (moves_ != nullptr) view.moves = moves_->view();
+  view.slot_decays = slot_decays_.data();
+  history_view_ = view;
 }
 
 void DeferredRule::RememberStep() {
@@ -37,97 +56,29 @@ void DeferredRule::RememberStep() {
   const double decay = weight_decay() * static_cast<double>(learning_rate_);
   if (weight_decay() != 0) log_keep_.Append(Log1p(-decay));
   if (moves_ != nullptr) moves_->Append(move_weight(), move_offset(), 1 - decay);
+  if (rates_ != nullptr) rates_->Append(static_cast<double>(learning_rate_));
+  SetHistoryView();
 }
 
 int64_t DeferredRule::history_bytes() const {
   return UpdateRule::history_bytes() + log_keep_.bytes() +
-         (moves_ == nullptr ? 0 : moves_->bytes());
+         (moves_ == nullptr ? 0 : moves_->bytes()) + (rates_ == nullptr ? 0 : rates_->bytes());
 }
 
 void DeferredRule::ForgetSteps() {
   UpdateRule::ForgetSteps();
   log_keep_.Forget();
   if (moves_ != nullptr) moves_->Forget();
+  if (rates_ != nullptr) rates_->Forget();
+  SetHistoryView();
 }
 
 void DeferredRule::StartAt(int64_t step) {
   UpdateRule::StartAt(step);
   log_keep_.StartAt(step);
   if (moves_ != nullptr) moves_->StartAt(step);
-}
-
-DeferredRule::Missed DeferredRule::After(int64_t first, int64_t from) const {
-  Missed missed = {from, step(), 0, {}};
-  if (moves_ != nullptr && from - first < moves_->reach()) {
-    missed.moves = moves_->From(from);
-    const int64_t end = from + missed.moves.length;
-    if (end - first < moves_->reach()) {
-      missed.to = end;
-    } else if (weight_decay() != 0) {
-      missed.moves.Keep(static_cast<float>(Exp(LogKeep(end, step()))));
-    }
-  }
-  if (weight_decay() != 0) {
-    missed.decay = static_cast<float>(-Expm1(LogKeep(from, missed.to)));
-  }
-  return missed;
-}
-
-void DeferredRule::CatchUp(float* record) const {
-  const int64_t first = step() - MissedSteps(record);
-  for (int64_t from = first; from < step();) {
-    const Missed missed = After(first, from);
-    MoveRow(missed, record, record);
-    float* slot = record + dim();
-    for (size_t s = 0; s < slot_decays_.size(); ++s) {
-      const auto factor = static_cast<float>(slot_decays_[s](missed.to - from));
-      if (factor != 1) Scale(factor, dim(), slot);
-      slot += dim();
-    }
-    from = missed.to;
-  }
-  layout().SetLastStep(record, step());
-}
-
-void DeferredRule::Read(const float* record, float* row) const {
-  const int64_t first = step() - MissedSteps(record);
-  if (first == step()) {
-    CopyRow(record, dim(), row);
-    return;
-  }
-  const Missed missed = After(first, first);
-  if (missed.to == step()) {
-    MoveRow(missed, record, row);
-    return;
-  }
-  static thread_local std::vector<float> copy;
-  copy.assign(record, record + layout().record_words());
-  CatchUp(copy.data());
-  CopyRow(copy.data(), dim(), row);
-}
-
-void DeferredRule::MoveRow(const Missed& missed, const float* record, float* row) const {
-  const float decay = missed.decay;
-  for (int64_t j = 0; j < dim(); ++j) row[j] = record[j] - decay * record[j];
-}
-
-void DeferredRule::MoveBy(const Missed& missed, const float* record, const float* slot,
-                          float* row) const {
-  const float decay = missed.decay;
-  const float moves = missed.moves.total;
-  for (int64_t j = 0; j < dim(); ++j) row[j] = record[j] - (decay * record[j] + moves * slot[j]);
-}
-
-void DeferredRule::MoveByMomentum(const Missed& missed, const float* record, float epsilon,
-                                  float* row) const {
-  const float decay = missed.decay;
-  const MissedMoves::Piece moves = missed.moves;
-  const float* momentum = record + dim();
-  const float* velocity = record + 2 * dim();
-  for (int64_t j = 0; j < dim(); ++j) {
-    const float move = momentum[j] * moves.Over(std::sqrt(velocity[j]), epsilon);
-    row[j] = record[j] - (decay * record[j] + move);
-  }
+  if (rates_ != nullptr) rates_->StartAt(step);
+  SetHistoryView();
 }
 
 }  // namespace keras_sparse

@@ -17,6 +17,9 @@
 //
 // `mean_square()` is that of the row's gradient, SumOfSquares / dim: what has no use for it does
 // not call it.
+//
+// What steps without a gradient make of a row is said by an element's `moves()`: see
+// ops/core/optimizer/moves.h.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_ELEMENT_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_ELEMENT_H_
 

@@ -1,14 +1,19 @@
-// The loop over records on a CPU, for all rules.
+// The loops over records on a CPU, for all rules.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_ELEMENT_RULE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_ELEMENT_RULE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "ops/core/math/dot.h"
+#include "ops/core/math/vector_math.h"
 #include "ops/core/optimizer/deferred_rule.h"
 #include "ops/core/optimizer/element.h"
+#include "ops/core/optimizer/move_record.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
 
@@ -23,13 +28,30 @@ inline void UpdateColumns(const Element& element, const float* __restrict g, int
 //   Base  DeferredRule, or UpdateRule
 template <typename Element, typename Base = DeferredRule>
 class ElementRule : public Base, public ElementSource<Element> {
+ public:
+  void CatchUp(float* record) const final {
+    if constexpr (kDefers) {
+      const HistoryView& history = this->history_view();
+      const int64_t first = history.StepOf(record);
+      if (first != history.step) CatchUpFrom(history, first, record);
+    }
+  }
+  void Read(const float* record, float* row) const final {
+    if constexpr (kDefers) {
+      const HistoryView& history = this->history_view();
+      const int64_t first = history.StepOf(record);
+      if (first != history.step) return ReadFrom(history, first, record, row);
+    }
+    CopyRow(record, this->dim(), row);
+  }
+
  protected:
   using Base::Base;
 
   void UpdateRecords(float* const* records, const float* const* gradients, int64_t n) const final {
     const int64_t dim = this->dim();
     const Element element = this->element();
-    constexpr auto kSlots = std::make_index_sequence<Element::kSlots>();
+    constexpr auto kSlots = Slots();
     for (int64_t i = 0; i < n; ++i) {
       const float* g = gradients[i];
       if constexpr (Element::kRowSlots == 0) {
@@ -43,6 +65,27 @@ class ElementRule : public Base, public ElementSource<Element> {
   }
 
  private:
+  static constexpr bool kDefers = std::is_base_of_v<DeferredRule, Base>;
+  using Slots = std::make_index_sequence<Element::kSlots>;
+
+  auto moves() const { return MovesOf<Element>::From(this->element()); }
+
+  // A record that is as of step `first`, and misses those after it.
+  void CatchUpFrom(const HistoryView& history, int64_t first, float* record) const {
+    CatchUpRecord<Element::kSlots>(history, moves(), this->dim(), first, record);
+  }
+  void ReadFrom(const HistoryView& history, int64_t first, const float* record, float* row) const {
+    const Missed missed = history.After(first, first);
+    if (missed.to == history.step) {
+      MoveRow<Element::kSlots>(history, moves(), missed, this->dim(), record, row);
+      return;
+    }
+    static thread_local std::vector<float> copy;
+    copy.assign(record, record + this->layout().record_words());
+    CatchUpFrom(history, first, copy.data());
+    CopyRow(copy.data(), this->dim(), row);
+  }
+
   template <typename ColumnElement, size_t... kSlots>
   static void UpdateRecord(const ColumnElement& element, const float* g, int64_t dim, float* record,
                            std::index_sequence<kSlots...> /*slots*/) {

@@ -36,11 +36,6 @@ int64_t Reach(double mu, double nu, double epsilon) {
 
 }  // namespace
 
-void MissedMoves::Piece::Keep(float factor) {
-  total *= factor;
-  for (float& moment : moments) moment *= factor;
-}
-
 MissedMoves::MissedMoves(double mu, double nu, double epsilon)
     : nu_(nu), reach_(Reach(mu, nu, epsilon)), max_length_(std::min(reach_, kMaxLength)) {
   shift_[0] = mu / nu;

@@ -51,7 +51,10 @@ class MissedMoves {
              std::equal(moments, moments + 4, other.moments);
     }
     // Decays what has been moved so far.
-    void Keep(float factor);
+    KERAS_SPARSE_HOST_DEVICE void Keep(float factor) {
+      total *= factor;
+      for (float& moment : moments) moment *= factor;
+    }
     // f at a scale. `epsilon` is the unit of the offsets.
     KERAS_SPARSE_HOST_DEVICE float Over(float scale, float epsilon) const {
       const float c = center * epsilon;
@@ -61,6 +64,32 @@ class MissedMoves {
       return inverse * (total + u * u * tail);
     }
   };
+
+  // Pieces as a loop or a kernel reads them. Those of a MissedMoves are valid until it changes.
+  struct View {
+    // Of the gradient's step: pieces that still grow are live, from the youngest to the oldest; the
+    // others, in order, are frozen. What follows the last frozen one kept is like it.
+    const Piece* live = nullptr;
+    int64_t num_live = 0;
+    const Piece* frozen = nullptr;
+    int64_t num_frozen = 0;
+    int64_t num_steps = 0;
+    int64_t first_live = 0;
+    int64_t forgotten = 0;
+    int64_t reach = 0;
+
+    KERAS_SPARSE_HOST_DEVICE const Piece& From(int64_t from) const {
+      if (from >= first_live) return live[num_steps - from - 1];
+      const int64_t i = from - forgotten;
+      return frozen[i < num_frozen ? i : num_frozen - 1];
+    }
+  };
+  View view() const {
+    return {live_.data(),   static_cast<int64_t>(live_.size()),
+            frozen_.data(), static_cast<int64_t>(frozen_.size()),
+            num_steps_,     first_live_,
+            forgotten_,     reach_};
+  }
 
   // epsilon  the unit of the offsets: how far rows move on is judged by it
   // REQUIRES: 0 <= mu <= 1, 0 < nu <= 1; with a nu of 1 all offsets are 1
@@ -75,11 +104,7 @@ class MissedMoves {
   // The piece that begins after the first `from` steps. It ends at the last step, or earlier: then
   // the rest follows as the piece that begins there, unless it is out of reach.
   // REQUIRES: steps forgotten <= from < steps appended; reach() > 0
-  const Piece& From(int64_t from) const {
-    if (from >= first_live_) return live_[static_cast<size_t>(num_steps_ - from - 1)];
-    const auto i = static_cast<size_t>(from - forgotten_);
-    return frozen_[i < frozen_.size() ? i : frozen_.size() - 1];
-  }
+  const Piece& From(int64_t from) const { return view().From(from); }
 
   // Numbers the steps from here on.
   // REQUIRES: no step has been added
@@ -135,9 +160,7 @@ class MissedMoves {
   // costs nanoseconds, and millions of them can be taken again at once.
   bool is_steady_ = false;
 
-  // Of the gradient's step: pieces that still grow are live, from the youngest to the oldest; the
-  // others, in order, are frozen. While rates stay the same all frozen ones are equal, and what
-  // follows the last one kept is like it.
+  // While rates stay the same all frozen ones are equal, of which one is kept.
   int64_t first_live_ = 0;
   std::vector<Piece> live_;
   std::vector<Piece> next_live_;

@@ -6,17 +6,28 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/host_device.h"
+
 namespace keras_sparse {
 
 class StepSums {
  public:
+  // As a loop or a kernel reads them. Those of a StepSums are valid until it changes.
+  struct View {
+    const double* sums = nullptr;  // (size) of the first i steps that are not forgotten
+    int64_t size = 0;
+    int64_t forgotten = 0;
+
+    // Over the steps after `from` up to `to`.
+    // REQUIRES: no step after `from` is forgotten
+    KERAS_SPARSE_HOST_DEVICE double Between(int64_t from, int64_t to) const {
+      return sums[to - forgotten] - sums[from - forgotten];
+    }
+  };
+  View view() const { return {sums_.data(), static_cast<int64_t>(sums_.size()), forgotten_}; }
+
   void Append(double number) { sums_.push_back(sums_.back() + number); }
-  // Over the steps after `from` up to `to`.
-  // REQUIRES: no step after `from` is forgotten
-  double Between(int64_t from, int64_t to) const {
-    return sums_[static_cast<size_t>(to - forgotten_)] -
-           sums_[static_cast<size_t>(from - forgotten_)];
-  }
+  double Between(int64_t from, int64_t to) const { return view().Between(from, to); }
 
   // Numbers the steps from here on.
   // REQUIRES: no step has been added
@@ -31,7 +42,7 @@ class StepSums {
 
  private:
   int64_t forgotten_ = 0;
-  std::vector<double> sums_ = {0};  // of the first i steps that are not forgotten
+  std::vector<double> sums_ = {0};
 };
 
 }  // namespace keras_sparse

@@ -78,9 +78,9 @@ void UpdateRule::Update(float* const* records, const float* const* gradients, in
 }
 
 void UpdateRule::FinishStep() {
-  RememberStep();
   if (defers_moves()) log_.Append(numbers_);
   ++step_;
+  RememberStep();
 }
 
 RuleHistory UpdateRule::history() const {

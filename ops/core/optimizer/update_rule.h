@@ -111,7 +111,7 @@ class UpdateRule {
   virtual void SetNumbers(const float* /*numbers*/) {}
   virtual void UpdateRecords(float* const* records, const float* const* gradients,
                              int64_t n) const = 0;
-  // What a rule remembers of the step that ends.
+  // What a rule remembers of the step that has ended.
   virtual void RememberStep() {}
 
   int64_t dim() const { return layout_.dim(); }

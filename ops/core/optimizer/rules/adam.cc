@@ -33,10 +33,6 @@ class Adam : public ElementRule<AdamElement> {
 
   double move_weight() const override { return alpha_; }
 
-  void MoveRow(const Missed& missed, const float* record, float* row) const override {
-    MoveByMomentum(missed, record, epsilon_, row);
-  }
-
  private:
   float one_minus_beta_1_;
   float one_minus_beta_2_;

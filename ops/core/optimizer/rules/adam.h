@@ -8,6 +8,7 @@
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAM_H_
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
 
@@ -27,6 +28,8 @@ struct AdamElement {
     *velocity += (g * g - *velocity) * one_minus_beta_2;
     *row -= decay * *row + alpha * *momentum / (Sqrt(*velocity) + epsilon);
   }
+
+  KERAS_SPARSE_HOST_DEVICE ScaledMoves<true> moves() const { return {epsilon}; }
 };
 
 }  // namespace keras_sparse

@@ -31,17 +31,6 @@ class Adamax : public ElementRule<AdamaxElement> {
 
   double move_weight() const override { return alpha_; }
 
-  void MoveRow(const Missed& missed, const float* record, float* row) const override {
-    const float decay = missed.decay;
-    const MissedMoves::Piece moves = missed.moves;
-    const float epsilon = epsilon_;
-    const float* momentum = record + dim();
-    const float* norm = record + 2 * dim();
-    for (int64_t j = 0; j < dim(); ++j) {
-      row[j] = record[j] - (decay * record[j] + momentum[j] * moves.Over(norm[j], epsilon));
-    }
-  }
-
  private:
   float one_minus_beta_1_;
   float beta_2_;

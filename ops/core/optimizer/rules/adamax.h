@@ -7,6 +7,7 @@
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAMAX_H_
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
 
@@ -26,6 +27,8 @@ struct AdamaxElement {
     *norm = Max(beta_2 * *norm, Abs(g));
     *row -= decay * *row + alpha * *momentum / (*norm + epsilon);
   }
+
+  KERAS_SPARSE_HOST_DEVICE ScaledMoves<false> moves() const { return {epsilon}; }
 };
 
 }  // namespace keras_sparse

@@ -32,18 +32,6 @@ class Amsgrad : public ElementRule<AmsgradElement> {
 
   double move_weight() const override { return alpha_; }
 
-  void MoveRow(const Missed& missed, const float* record, float* row) const override {
-    const float decay = missed.decay;
-    const float moves = missed.moves.total;
-    const float epsilon = epsilon_;
-    const float* momentum = record + dim();
-    const float* velocity_hat = record + 3 * dim();
-    for (int64_t j = 0; j < dim(); ++j) {
-      row[j] = record[j] -
-               (decay * record[j] + moves * momentum[j] / (std::sqrt(velocity_hat[j]) + epsilon));
-    }
-  }
-
  private:
   float one_minus_beta_1_;
   float one_minus_beta_2_;

@@ -9,8 +9,28 @@
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_AMSGRAD_H_
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
+
+struct AmsgradColumns {
+  float decay;
+  float moves;
+  float epsilon;
+
+  KERAS_SPARSE_HOST_DEVICE float operator()(float row, float momentum, float /*velocity*/,
+                                            float velocity_hat) const {
+    return row - (decay * row + moves * momentum / (Sqrt(velocity_hat) + epsilon));
+  }
+};
+struct AmsgradMoves {
+  float epsilon;
+
+  KERAS_SPARSE_HOST_DEVICE AmsgradColumns Of(const HistoryView& /*history*/,
+                                             const Missed& missed) const {
+    return {missed.decay, missed.moves.total, epsilon};
+  }
+};
 
 struct AmsgradElement {
   static constexpr int kSlots = 3;
@@ -29,6 +49,8 @@ struct AmsgradElement {
     *velocity_hat = Max(*velocity_hat, *velocity);
     *row -= decay * *row + alpha * *momentum / (Sqrt(*velocity_hat) + epsilon);
   }
+
+  KERAS_SPARSE_HOST_DEVICE AmsgradMoves moves() const { return {epsilon}; }
 };
 
 }  // namespace keras_sparse

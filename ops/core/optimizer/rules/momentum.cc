@@ -24,10 +24,6 @@ class Momentum : public ElementRule<MomentumElement> {
  protected:
   double move_weight() const override { return nesterov_ ? -momentum_ : -1; }
 
-  void MoveRow(const Missed& missed, const float* record, float* row) const override {
-    MoveBy(missed, record, record + dim(), row);
-  }
-
  private:
   float momentum_;
   bool nesterov_;

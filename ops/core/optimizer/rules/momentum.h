@@ -5,8 +5,16 @@
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_MOMENTUM_H_
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
+
+struct MomentumMoves {
+  KERAS_SPARSE_HOST_DEVICE MomentumColumns Of(const HistoryView& /*history*/,
+                                              const Missed& missed) const {
+    return {missed.decay, missed.moves.total};
+  }
+};
 
 struct MomentumElement {
   static constexpr int kSlots = 1;
@@ -22,6 +30,8 @@ struct MomentumElement {
     const float move = nesterov ? momentum * *velocity - learning_rate * g : *velocity;
     *row -= decay * *row - move;
   }
+
+  KERAS_SPARSE_HOST_DEVICE MomentumMoves moves() const { return {}; }
 };
 
 }  // namespace keras_sparse

@@ -38,10 +38,6 @@ class Nadam : public ElementRule<NadamElement> {
   double move_weight() const override { return static_cast<double>(alpha_) * bias_; }
   double move_offset() const override { return bias_; }
 
-  void MoveRow(const Missed& missed, const float* record, float* row) const override {
-    MoveByMomentum(missed, record, epsilon_, row);
-  }
-
  private:
   float one_minus_beta_1_;
   float one_minus_beta_2_;

@@ -10,6 +10,7 @@
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_NADAM_H_
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
 
@@ -32,6 +33,8 @@ struct NadamElement {
     *row -=
         decay * *row + (alpha * *momentum + gamma * g) / (Sqrt(*velocity) * inverse_bias + epsilon);
   }
+
+  KERAS_SPARSE_HOST_DEVICE ScaledMoves<true> moves() const { return {epsilon}; }
 };
 
 }  // namespace keras_sparse

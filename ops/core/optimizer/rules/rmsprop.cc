@@ -22,14 +22,6 @@ class RmsProp : public DeferredRule {
  protected:
   double move_weight() const override { return 1; }
 
-  void MoveRow(const Missed& missed, const float* record, float* row) const override {
-    if (momentum_ > 0) {
-      MoveBy(missed, record, record + 2 * dim(), row);
-    } else {
-      DeferredRule::MoveRow(missed, record, row);
-    }
-  }
-
   float momentum_;
   float rho_;
   float one_minus_rho_;

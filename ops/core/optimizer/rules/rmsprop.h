@@ -8,9 +8,29 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
 
+#include <type_traits>
+
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/moves.h"
 
 namespace keras_sparse {
+
+// With momentum.
+struct RmsPropColumns {
+  MomentumColumns by_momentum;
+
+  template <typename... Rest>
+  KERAS_SPARSE_HOST_DEVICE float operator()(float row, float /*velocity*/, float momentum,
+                                            Rest... /*rest*/) const {
+    return by_momentum(row, momentum);
+  }
+};
+struct RmsPropMoves {
+  KERAS_SPARSE_HOST_DEVICE RmsPropColumns Of(const HistoryView& /*history*/,
+                                             const Missed& missed) const {
+    return {{missed.decay, missed.moves.total}};
+  }
+};
 
 // The slots are velocity, momentum and average_gradient, of which the last two may be missing.
 template <bool kMomentum, bool kCentered>
@@ -37,6 +57,10 @@ struct RmsPropElement {
     float move = learning_rate * g / Sqrt(variance + epsilon);
     if constexpr (kMomentum) move = *second = mu * *second + move;
     *row -= decay * *row + move;
+  }
+
+  KERAS_SPARSE_HOST_DEVICE std::conditional_t<kMomentum, RmsPropMoves, DecayMoves> moves() const {
+    return {};
   }
 };
 

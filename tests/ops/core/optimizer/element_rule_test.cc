@@ -82,7 +82,7 @@ TEST_P(EveryElement, GivesAKernelTheBitsOfTheRule) {
         SgdElement, MomentumElement, AdagradElement, AdagradDecayElement, RowWiseAdagradElement,
         AdamElement, AmsgradElement, AdamaxElement, NadamElement, AdadeltaElement,
         RmsPropElement<false, false>, RmsPropElement<false, true>, RmsPropElement<true, false>,
-        RmsPropElement<true, true>, LionElement, FtrlElement<false>, FtrlElement<true>>(
+        RmsPropElement<true, true>, LionElement<false>, LionElement<true>, FtrlElement<false>, FtrlElement<true>>(
         *rule, g.data(), record.data());
     ASSERT_EQ(num_elements, 1);
     rule->layout().SetLastStep(record.data(), step);

@@ -1,0 +1,73 @@
+// What a rule remembers of past steps as plain numbers, for CPU loops and GPU kernels alike.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_VIEW_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_VIEW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "ops/core/base/host_device.h"
+#include "ops/core/math/powers.h"
+#include "ops/core/math/vector_functions.h"
+#include "ops/core/optimizer/missed_moves.h"
+#include "ops/core/optimizer/step_sums.h"
+
+namespace keras_sparse {
+
+// Some of the steps that a record has missed, one after the other.
+struct Missed {
+  int64_t from;  // the steps after this one ...
+  int64_t to;    // ... up to this one
+  float decay;   // the part of the row that weight decay takes
+  // How momentum moves the row, if the rule tracks moves; its length is not theirs.
+  MissedMoves::Piece moves;
+};
+
+struct HistoryView {
+  int64_t step = 0;        // the last one that was finished
+  int64_t last_word = -1;  // of a record, that with its own; below 0 if records miss none
+  double weight_decay = 0;
+  StepSums::View log_keep;  // of what weight decay leaves of a row in a step, if there is any
+  StepSums::View rates;     // the learning rates, if the rule tracks them
+  MissedMoves::View moves;  // if the rule tracks them
+  const Powers* slot_decays = nullptr;  // (slots) the factors by which they shrink in a step
+
+  // The step that a record is as of. Steps wrap at 2^32 in a record.
+  KERAS_SPARSE_HOST_DEVICE int64_t StepOf(const float* record) const {
+    if (last_word < 0) return step;
+    uint32_t last;
+    memcpy(&last, record + last_word, sizeof(last));
+    return step - static_cast<uint32_t>(static_cast<uint32_t>(step) - last);
+  }
+  KERAS_SPARSE_HOST_DEVICE void SetCurrent(float* record) const {
+    if (last_word < 0) return;
+    const auto last = static_cast<uint32_t>(step);
+    memcpy(record + last_word, &last, sizeof(last));
+  }
+
+  // Of what weight decay leaves of a row over the steps after `from` up to `to`.
+  KERAS_SPARSE_HOST_DEVICE double LogKeep(int64_t from, int64_t to) const {
+    return weight_decay == 0 ? 0 : log_keep.Between(from, to);
+  }
+
+  // What comes after `from` for a record whose last gradient is as old as `first`.
+  // REQUIRES: from < step, and no step after `first` is forgotten
+  KERAS_SPARSE_HOST_DEVICE Missed After(int64_t first, int64_t from) const {
+    Missed missed = {from, step, 0, {}};
+    if (from - first < moves.reach) {
+      missed.moves = moves.From(from);
+      const int64_t end = from + missed.moves.length;
+      if (end - first < moves.reach) {
+        missed.to = end;
+      } else if (weight_decay != 0) {
+        missed.moves.Keep(static_cast<float>(Exp(LogKeep(end, step))));
+      }
+    }
+    if (weight_decay != 0) missed.decay = static_cast<float>(-Expm1(LogKeep(from, missed.to)));
+    return missed;
+  }
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_VIEW_H_

@@ -1,0 +1,102 @@
+// What steps without a gradient make of a row, for CPU loops and GPU kernels alike.
+//
+// An element (ops/core/optimizer/element.h) says it by `XMoves moves() const`; without that they do
+// what weight decay does alone. Moves are a plain struct, which is asked for each run of steps:
+//
+//     struct XMoves {
+//       XColumns Of(const HistoryView& history, const Missed& missed) const;
+//     };
+//     struct XColumns {
+//       // What one column of the row is after the steps. Slots are as of missed.from.
+//       float operator()(float row, float slot_0, float slot_1) const;
+//     };
+//
+// Columns that need more than that, though nearly none do, are found out by IsUsual. All columns of
+// a record with such a one are then moved in two steps, of each of which a compiler makes vectors:
+//
+//     bool IsUsual(float row, float slot_0) const;
+//     int64_t Find(float row, float slot_0) const;
+//     float Found(int64_t found, float row, float slot_0) const;  // that of operator() if it is
+//     usual
+//
+// Slots shrink after that: see HistoryView.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVES_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVES_H_
+
+#include <type_traits>
+#include <utility>
+
+#include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/history_view.h"
+#include "ops/core/optimizer/missed_moves.h"
+
+namespace keras_sparse {
+
+// By weight decay.
+struct DecayColumns {
+  float decay;
+
+  template <typename... Slots>
+  KERAS_SPARSE_HOST_DEVICE float operator()(float row, Slots... /*slots*/) const {
+    return row - decay * row;
+  }
+};
+struct DecayMoves {
+  KERAS_SPARSE_HOST_DEVICE DecayColumns Of(const HistoryView& /*history*/,
+                                           const Missed& missed) const {
+    return {missed.decay};
+  }
+};
+
+// By momentum times the missed moves.
+struct MomentumColumns {
+  float decay;
+  float moves;
+
+  KERAS_SPARSE_HOST_DEVICE float operator()(float row, float momentum) const {
+    return row - (decay * row + moves * momentum);
+  }
+};
+
+// By momentum over a scale that shrinks like it: the root of the slot behind it with kRoot, or that
+// slot.
+template <bool kRoot>
+struct ScaledColumns {
+  float decay;
+  float epsilon;
+  MissedMoves::Piece moves;
+
+  KERAS_SPARSE_HOST_DEVICE float operator()(float row, float momentum, float slot) const {
+    const float move = momentum * moves.Over(kRoot ? Sqrt(slot) : slot, epsilon);
+    return row - (decay * row + move);
+  }
+};
+template <bool kRoot>
+struct ScaledMoves {
+  float epsilon;
+
+  KERAS_SPARSE_HOST_DEVICE ScaledColumns<kRoot> Of(const HistoryView& /*history*/,
+                                                   const Missed& missed) const {
+    return {missed.decay, epsilon, missed.moves};
+  }
+};
+
+// The moves of an element.
+template <typename Element, typename = void>
+struct MovesOf {
+  KERAS_SPARSE_HOST_DEVICE static DecayMoves From(const Element& /*element*/) { return {}; }
+};
+template <typename Element>
+struct MovesOf<Element, std::void_t<decltype(std::declval<Element>().moves())>> {
+  KERAS_SPARSE_HOST_DEVICE static auto From(const Element& element) { return element.moves(); }
+};
+
+// Whether some columns are not usual.
+template <typename Columns, typename = void>
+constexpr bool kHasUnusual = false;
+template <typename Columns>
+constexpr bool kHasUnusual<Columns, std::void_t<decltype(&Columns::Found)>> = true;
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVES_H_
