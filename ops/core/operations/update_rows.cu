@@ -67,7 +67,7 @@ RecordSteps StepsOf(const UpdateRequest& request) {
 
 // A group whose segments have been found.
 struct Prepared {
-  UpdateLauncher launcher = nullptr;
+  RuleKernels kernels;
   DeviceArray<UpdateTable> tables;
   RowSegments segments;
   UpdateLaunch launch;
@@ -77,7 +77,8 @@ Status Prepare(const Group& group, Device* device, uint32_t* any_refused, Prepar
   std::vector<UpdateTable> tables;
   std::vector<SegmentRequest> segments;
   for (const UpdateRequest& each : group.requests) {
-    tables.push_back({each.table.records, StepsOf(each)});
+    KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device));
+    tables.push_back({each.table.records, StepsOf(each), each.history->view()});
     segments.push_back({each.gradient, each.table.records.num_rows, each.table.outside_is_zero,
                         each.table.checks});
     prepared->launch.rules.push_back(each.rule);
@@ -102,7 +103,7 @@ Status UpdateRows(const std::vector<UpdateRequest>& requests, Device* device) {
   std::vector<Prepared> prepared(groups.size());
   for (size_t g = 0; g < groups.size(); ++g) {
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FindUpdateLauncher(groups[g].requests[0].rule->name(), &prepared[g].launcher));
+        FindKernels(groups[g].requests[0].rule->name(), &prepared[g].kernels));
   }
   DeviceArray<uint32_t> any_refused;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &any_refused));
@@ -111,7 +112,7 @@ Status UpdateRows(const std::vector<UpdateRequest>& requests, Device* device) {
     KERAS_SPARSE_RETURN_IF_ERROR(Prepare(groups[g], device, any_refused.data(), &prepared[g]));
   }
   for (const Prepared& each : prepared) {
-    KERAS_SPARSE_RETURN_IF_ERROR(each.launcher(each.launch, device));
+    KERAS_SPARSE_RETURN_IF_ERROR(each.kernels.update(each.launch, device));
   }
   return Status::Ok();
 }

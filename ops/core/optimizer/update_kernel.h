@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,35 +16,43 @@
 #include "ops/core/device/tile_sum.h"
 #include "ops/core/gradients/segment_sum.h"
 #include "ops/core/optimizer/element.h"
+#include "ops/core/optimizer/history_view.h"
+#include "ops/core/optimizer/move_kernel.h"
+#include "ops/core/optimizer/moves.h"
 #include "ops/core/optimizer/update_launch.h"
 
 namespace keras_sparse::cuda_impl {
 
-// One column of a record, or kFloats neighbours.
+// Moves columns by the gradient of a step.
 template <int kFloats, typename ColumnElement, size_t... kSlots>
 __device__ void UpdateColumns(const ColumnElement& element, const Floats<kFloats>& gradient,
-                              int64_t dim, float* row, std::index_sequence<kSlots...> /*slots*/) {
-  float* const at[] = {row, row + static_cast<int64_t>(kSlots + 1) * dim...};
-  Floats<kFloats> floats[] = {Load<kFloats>(row), Load<kFloats>(at[kSlots + 1])...};
+                              ColumnFloats<kFloats, sizeof...(kSlots)>* columns,
+                              std::index_sequence<kSlots...> /*slots*/) {
+  Floats<kFloats>* parts = columns->parts;
   for (int f = 0; f < kFloats; ++f) {
-    element(gradient.at[f], &floats[0].at[f], &floats[kSlots + 1].at[f]...);
-  }
-  for (size_t i = 0; i <= sizeof...(kSlots); ++i) {
-    Store(FloatType::kFloat32, floats[i], at[i]);
+    element(gradient.at[f], &parts[0].at[f], &parts[kSlots + 1].at[f]...);
   }
 }
 
-// One record by a tile. Each gradient is summed as it is needed.
+// One record by a tile: the steps that it has missed, then that of its gradient. Each gradient is
+// summed as it is needed.
 template <typename Element, int kLanes, int kFloats>
 __device__ void UpdateRecord(const SegmentsView& view, int request, const Segment& segment,
-                             const Element& element, float* record) {
+                             const Element& element, const HistoryView& history, float* record) {
   using T = Tile<kLanes>;
+  constexpr auto kSlots = std::make_index_sequence<Element::kSlots>();
   const SegmentRequest& from = view.requests[request];
   const int64_t dim = from.gradient.dim;
+  const auto moves = MovesOf<Element>::From(element);
+  const int64_t first = FirstOf<kLanes>(history, record);
   const auto update_columns = [&](const auto& column_element) {
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim; column += kLanes * kFloats) {
-      UpdateColumns(column_element, SumSegment<kFloats>(view, from, segment, column), dim,
-                    record + column, std::make_index_sequence<Element::kSlots>());
+      const auto gradient = SumSegment<kFloats>(view, from, segment, column);
+      ColumnFloats<kFloats, Element::kSlots> columns;
+      columns.LoadFrom(record + column, dim);
+      CatchUpColumns<kFloats>(history, moves, first, &columns, kSlots);
+      UpdateColumns<kFloats>(column_element, gradient, &columns, kSlots);
+      columns.StoreTo(record + column, dim);
     }
   };
   if constexpr (Element::kRowSlots == 0) {
@@ -76,7 +85,7 @@ __global__ void UpdateKernel(SegmentsView view, const UpdateTable* tables, const
     if (r == view.num_requests) continue;
     const UpdateTable& table = tables[r];
     float* record = table.records.Record(static_cast<uint32_t>(segment.row - view.first_rows[r]));
-    UpdateRecord<Element, kLanes, kFloats>(view, r, segment, elements[r], record);
+    UpdateRecord<Element, kLanes, kFloats>(view, r, segment, elements[r], table.history, record);
     if (T::Lane() == 0) table.steps.Write(record);
   }
 }
@@ -90,36 +99,45 @@ Status LaunchUpdate(const UpdateLaunch& launch, Device* device) {
   }
   DeviceArray<Element> on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<Element>::Copy(device, elements, &on_device));
-  // Two widths of a tile, so that a rule has few kernels.
-  constexpr int kFew = 8;
-  const bool is_wide = LanesOf(launch.dim, launch.lane_floats) > kFew;
+  const bool is_wide = IsWide(launch.dim, launch.lane_floats);
   void (*kernel)(SegmentsView, const UpdateTable*, const Element*, const uint32_t*);
   if (launch.lane_floats == 1) {
-    kernel = is_wide ? UpdateKernel<Element, kWarp, 1> : UpdateKernel<Element, kFew, 1>;
+    kernel = is_wide ? UpdateKernel<Element, kWarp, 1> : UpdateKernel<Element, kFewLanes, 1>;
   } else {
     kernel = is_wide ? UpdateKernel<Element, kWarp, kMaxLaneFloats>
-                     : UpdateKernel<Element, kFew, kMaxLaneFloats>;
+                     : UpdateKernel<Element, kFewLanes, kMaxLaneFloats>;
   }
   // At most a segment an id: how many there are only the device knows.
-  Launch(kernel, BlocksFor(*device, launch.num_ids, is_wide ? kWarp : kFew), kBlock,
+  Launch(kernel, BlocksFor(*device, launch.num_ids, is_wide ? kWarp : kFewLanes), kBlock,
          device->stream(), launch.segments, launch.tables, on_device.data(), launch.any_refused);
   return Status::Ok();
 }
 
-// That of the element, one of several, which the rule has.
-template <typename Element, typename... Others>
-Status LaunchUpdateOfAny(const UpdateLaunch& launch, Device* device) {
+// Calls launch(element) for that of several elements which the rule has; the element is null.
+template <typename Element, typename... Others, typename LaunchOf>
+Status LaunchOfAny(const UpdateRule* rule, const LaunchOf& launch) {
   if constexpr (sizeof...(Others) > 0) {
-    const bool has_it = dynamic_cast<const ElementSource<Element>*>(launch.rules[0]) != nullptr;
-    if (!has_it) return LaunchUpdateOfAny<Others...>(launch, device);
+    const bool has_it = dynamic_cast<const ElementSource<Element>*>(rule) != nullptr;
+    if (!has_it) return LaunchOfAny<Others...>(rule, launch);
   }
-  return LaunchUpdate<Element>(launch, device);
+  return launch(static_cast<Element*>(nullptr));
 }
 
 // In the file of a rule: under each name that it has.
 template <typename... Elements>
-bool RegisterUpdate(const std::string& rule) {
-  return RegisterUpdateLauncher(rule, &LaunchUpdateOfAny<Elements...>);
+bool RegisterKernelsOf(const std::string& rule) {
+  RuleKernels kernels;
+  kernels.update = [](const UpdateLaunch& launch, Device* device) {
+    return LaunchOfAny<Elements...>(launch.rules[0], [&](auto* element) {
+      return LaunchUpdate<std::remove_pointer_t<decltype(element)>>(launch, device);
+    });
+  };
+  kernels.move = [](const MoveLaunch& launch, Device* device) {
+    return LaunchOfAny<Elements...>(launch.rule, [&](auto* element) {
+      return LaunchMove<std::remove_pointer_t<decltype(element)>>(launch, device);
+    });
+  };
+  return RegisterKernels(rule, kernels);
 }
 
 }  // namespace keras_sparse::cuda_impl

@@ -5,26 +5,26 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-std::map<std::string, UpdateLauncher>& Launchers() {
-  static auto* launchers = new std::map<std::string, UpdateLauncher>;
-  return *launchers;
+std::map<std::string, RuleKernels>& AllKernels() {
+  static auto* kernels = new std::map<std::string, RuleKernels>;
+  return *kernels;
 }
 
 }  // namespace
 
-bool RegisterUpdateLauncher(const std::string& rule, UpdateLauncher launcher) {
-  return Launchers().emplace(rule, launcher).second;
+bool RegisterKernels(const std::string& rule, const RuleKernels& kernels) {
+  return AllKernels().emplace(rule, kernels).second;
 }
 
-Status FindUpdateLauncher(const std::string& rule, UpdateLauncher* launcher) {
-  const auto found = Launchers().find(rule);
-  if (found == Launchers().end()) {
+Status FindKernels(const std::string& rule, RuleKernels* kernels) {
+  const auto found = AllKernels().find(rule);
+  if (found == AllKernels().end()) {
     return Status(StatusCode::kUnimplemented,
                   "a table in a GPU's memory needs a rule that has a kernel; keep it in the CPU's "
                   "memory. Received: rule='" +
                       rule + "'");
   }
-  *launcher = found->second;
+  *kernels = found->second;
   return Status::Ok();
 }
 

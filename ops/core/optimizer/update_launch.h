@@ -1,4 +1,4 @@
-// Which kernel updates the records of a rule.
+// Which kernels update and move the records of a rule.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_
 
@@ -10,7 +10,9 @@
 #include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
+#include "ops/core/device/device_floats.h"
 #include "ops/core/gradients/row_segments.h"
+#include "ops/core/optimizer/history_view.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/record/records_view.h"
@@ -34,6 +36,7 @@ struct RecordSteps {
 struct UpdateTable {
   RecordsView records;
   RecordSteps steps;
+  HistoryView history;  // on the device: records that miss steps are caught up first
 };
 
 // An update of tables whose rules are of one class, and whose rows of one dim.
@@ -47,12 +50,36 @@ struct UpdateLaunch {
   int lane_floats;  // neighbouring columns that a lane can take at once
 };
 
-using UpdateLauncher = Status (*)(const UpdateLaunch& launch, Device* device);
+// What is to be made up for. All memory is the device's.
+struct MoveWork {
+  RecordsView records;
+  const uint32_t* rows;  // (n) or null for the first n; a number beyond the records is left out
+  int64_t n;
+  float* moved;  // (n, dim) where rows go as they read now, or null to change the records
+  HistoryView history;
+  int64_t dim;
+};
 
-bool RegisterUpdateLauncher(const std::string& rule, UpdateLauncher launcher);
+struct MoveLaunch {
+  const UpdateRule* rule;
+  MoveWork work;
+};
+
+// Each gives the device the work.
+struct RuleKernels {
+  Status (*update)(const UpdateLaunch& launch, Device* device) = nullptr;
+  Status (*move)(const MoveLaunch& launch, Device* device) = nullptr;
+};
+
+bool RegisterKernels(const std::string& rule, const RuleKernels& kernels);
 
 // Unimplemented if a rule has none.
-Status FindUpdateLauncher(const std::string& rule, UpdateLauncher* launcher);
+Status FindKernels(const std::string& rule, RuleKernels* kernels);
+
+// Lanes of a record are a warp or, for few columns, so many: two widths, so that a rule has few
+// kernels.
+constexpr int kFewLanes = 8;
+inline bool IsWide(int64_t dim, int lane_floats) { return LanesOf(dim, lane_floats) > kFewLanes; }
 
 }  // namespace keras_sparse::cuda_impl
 

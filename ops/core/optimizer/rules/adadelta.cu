@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<AdadeltaElement>("adadelta");
+const bool kRegistered = RegisterKernelsOf<AdadeltaElement>("adadelta");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

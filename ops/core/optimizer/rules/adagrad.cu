@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<AdagradElement>("adagrad");
+const bool kRegistered = RegisterKernelsOf<AdagradElement>("adagrad");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

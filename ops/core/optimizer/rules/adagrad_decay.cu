@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<AdagradDecayElement>("adagrad_decay");
+const bool kRegistered = RegisterKernelsOf<AdagradDecayElement>("adagrad_decay");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

@@ -5,7 +5,7 @@ namespace keras_sparse::cuda_impl {
 namespace {
 
 const bool kRegistered =
-    RegisterUpdate<AdamElement>("adam") && RegisterUpdate<AdamElement>("lazy_adam");
+    RegisterKernelsOf<AdamElement>("adam") && RegisterKernelsOf<AdamElement>("lazy_adam");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<AdamaxElement>("adamax");
+const bool kRegistered = RegisterKernelsOf<AdamaxElement>("adamax");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<AmsgradElement>("amsgrad");
+const bool kRegistered = RegisterKernelsOf<AmsgradElement>("amsgrad");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<FtrlElement<true>, FtrlElement<false>>("ftrl");
+const bool kRegistered = RegisterKernelsOf<FtrlElement<true>, FtrlElement<false>>("ftrl");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

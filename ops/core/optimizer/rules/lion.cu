@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<LionElement<false>, LionElement<true>>("lion");
+const bool kRegistered = RegisterKernelsOf<LionElement<false>, LionElement<true>>("lion");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

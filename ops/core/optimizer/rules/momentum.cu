@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<MomentumElement>("momentum");
+const bool kRegistered = RegisterKernelsOf<MomentumElement>("momentum");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<NadamElement>("nadam");
+const bool kRegistered = RegisterKernelsOf<NadamElement>("nadam");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

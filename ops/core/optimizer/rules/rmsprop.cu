@@ -7,8 +7,8 @@ namespace keras_sparse::cuda_impl {
 namespace {
 
 bool Register(const std::string& rule) {
-  return RegisterUpdate<RmsPropElement<false, false>, RmsPropElement<false, true>,
-                        RmsPropElement<true, false>, RmsPropElement<true, true>>(rule);
+  return RegisterKernelsOf<RmsPropElement<false, false>, RmsPropElement<false, true>,
+                           RmsPropElement<true, false>, RmsPropElement<true, true>>(rule);
 }
 
 const bool kRegistered = Register("rmsprop") && Register("lazy_rmsprop");

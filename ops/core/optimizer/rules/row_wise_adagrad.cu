@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<RowWiseAdagradElement>("row_wise_adagrad");
+const bool kRegistered = RegisterKernelsOf<RowWiseAdagradElement>("row_wise_adagrad");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

@@ -4,7 +4,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-const bool kRegistered = RegisterUpdate<SgdElement>("sgd");
+const bool kRegistered = RegisterKernelsOf<SgdElement>("sgd");
 
 }  // namespace
 }  // namespace keras_sparse::cuda_impl

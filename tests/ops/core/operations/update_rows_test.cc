@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,10 +11,8 @@
 #include <vector>
 
 #include "ops/core/gradients/row_segments.h"
-#include "ops/core/operations/apply.h"
-#include "tests/ops/core/device/table_on_device.h"
+#include "tests/ops/core/device/table_twins.h"
 #include "tests/ops/core/support/all_rule_cases.h"
-#include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -25,63 +24,7 @@ using cuda_impl::UpdateRows;
 
 constexpr int64_t kRows = 24;
 
-// The same table twice, on the CPU and on a GPU, which take the same steps.
-class Twins {
- public:
-  Twins(Device* device, const TableOptions& options, RuleOptions rule)
-      : device_(device), table_(OpenWithRule(options, rule)), on_device_(device, *table_) {
-    rule.dim = options.output_dim;
-    EXPECT_TRUE(IsOk(UpdateRule::Create(rule, &rule_)));
-  }
-
-  // One step of both is to have this gradient, as `type` and with `gap` floats between its rows.
-  // Ids and bags must stay until it has been finished.
-  void Begin(const std::vector<int64_t>& ids, const Bags& bags, const std::vector<float>& grads,
-             const std::vector<float>& numbers = {0.1f}, FloatType type = FloatType::kFloat32,
-             int64_t gap = 0) {
-    const int64_t dim = table_->dim();
-    const int64_t stride = dim + gap;
-    host_grads_ = Placed(type, grads, dim, 0, stride);
-    device_grads_ = OnDevice(device_, host_grads_);
-    lists_ = std::make_unique<BagsOnDevice>(device_, ids, bags);
-    cpu_ = {table_.get(),
-            {ids.data(), bags, GradientRows(host_grads_.data(), stride, type), dim},
-            RuleGenerationOf(*table_),
-            numbers};
-    rule_->BeginStep(numbers);
-    ++num_steps_;
-  }
-  UpdateRequest Request() const {
-    const GradientRows grads(device_grads_.data(), cpu_.gradient.grads.stride,
-                             cpu_.gradient.grads.type);
-    return {on_device_.view(),
-            rule_.get(),
-            num_steps_,
-            {lists_->ids(), lists_->bags(), grads, table_->dim()}};
-  }
-  // The CPU's step; the GPU's has been done.
-  void Finish() {
-    ASSERT_TRUE(IsOk(ApplyGradients({cpu_}, Inline())));
-    rule_->FinishStep();
-    ASSERT_TRUE(on_device_.Records() == RecordsOf(*table_));  // bytes that nobody would read
-  }
-
-  const TableOnDevice& on_device() const { return on_device_; }
-  EmbeddingTable* table() { return table_.get(); }
-
- private:
-  Device* device_;
-  std::unique_ptr<EmbeddingTable> table_;
-  TableOnDevice on_device_;
-  std::unique_ptr<UpdateRule> rule_;
-  uint32_t num_steps_ = 0;
-  std::vector<char> host_grads_;
-  DeviceArray<char> device_grads_;
-  std::unique_ptr<BagsOnDevice> lists_;
-  ApplyRequest cpu_;
-};
-
-// Each row of a table once and more: a rule with dense semantics then has no moves to make.
+// Each row of a table once and more.
 std::vector<int64_t> EveryRow(int64_t n, uint64_t seed) {
   std::vector<int64_t> ids = RandomIds(n - kRows, 0, kRows - 1, seed);
   for (int64_t row = 0; row < kRows; ++row) ids.insert(ids.begin() + (row * 7) % (row + 1), row);
@@ -94,17 +37,19 @@ TEST(UpdateRows, GivesTheBitsOfTheCpuForEveryRule) {
     for (const int64_t dim : {12, 33, 5}) {
       // Tables of all rules in one op.
       std::vector<RuleCase> cases = AllRuleCases();
-      std::vector<std::unique_ptr<Twins>> all;
+      std::vector<std::unique_ptr<TableTwins>> all;
       for (const RuleCase& each : cases) {
-        all.push_back(std::make_unique<Twins>(device.get(), Options(kRows, dim), each.options));
+        all.push_back(
+            std::make_unique<TableTwins>(device.get(), Options(kRows, dim), each.options));
       }
-      for (int64_t step = 1; step <= 2; ++step) {
+      for (int64_t step = 1; step <= 3; ++step) {
         std::vector<UpdateRequest> requests;
         std::vector<std::vector<int64_t>> ids(all.size());
         for (size_t i = 0; i < all.size(); ++i) {
           const auto seed = static_cast<uint64_t>(step) + 10 * i;
-          ids[i] = EveryRow(60, seed);
-          all[i]->Begin(ids[i], NoBags(ids[i]), RandomFloats(60 * dim, seed),
+          // Most rows, so that the others miss a step or two.
+          ids[i] = RandomIds(40, 0, kRows - 1, seed);
+          all[i]->Begin(ids[i], NoBags(ids[i]), RandomFloats(40 * dim, seed),
                         cases[i].Numbers({step, 0.1}));
           requests.push_back(all[i]->Request());
         }
@@ -118,6 +63,45 @@ TEST(UpdateRows, GivesTheBitsOfTheCpuForEveryRule) {
   });
 }
 
+// Rules of each kind of moves, at rates that change and change their signs: rows are read and
+// updated after any number of steps.
+TEST(UpdateRows, MakesUpForMissedStepsWhereverTheyAreRead) {
+  std::vector<RuleCase> cases;
+  for (const RuleCase& each : AllRuleCases()) {
+    const bool decays = each.options.weight_decay != 0;
+    if (each.dense && (decays || each.slots.size() > 1 || each.options.rule == "lion"))
+      cases.push_back(each);
+  }
+  const auto device = OpenDevice();
+  std::vector<std::unique_ptr<TableTwins>> all;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const int64_t dim = i % 2 == 0 ? 5 : 4;
+    all.push_back(
+        std::make_unique<TableTwins>(device.get(), Options(kRows, dim), cases[i].options));
+  }
+  for (int64_t step = 1; step <= 200; ++step) {
+    const double rate = 0.05 * std::sin(static_cast<double>(step) / 20);
+    std::vector<UpdateRequest> requests;
+    std::vector<std::vector<int64_t>> ids(all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto seed = static_cast<uint64_t>(step) + 1000 * i;
+      // Half of the rows come rarely.
+      ids[i] = RandomIds(3, 0, step % 40 == 0 ? kRows - 1 : kRows / 2, seed);
+      all[i]->Begin(ids[i], NoBags(ids[i]), RandomFloats(3 * all[i]->table()->dim(), seed),
+                    cases[i].Numbers({step, rate}));
+      requests.push_back(all[i]->Request());
+    }
+    ASSERT_TRUE(IsOk(UpdateRows(requests, device.get())));
+    for (size_t i = 0; i < all.size(); ++i) {
+      SCOPED_TRACE(cases[i].name + " in step " + std::to_string(step));
+      all[i]->Finish();
+      if (step % 10 != 0) continue;
+      const std::vector<int64_t> read = RandomIds(6, 0, kRows - 1, static_cast<uint64_t>(step));
+      ASSERT_EQ(Bits(all[i]->Read(read)), Bits(Lookup(all[i]->table(), read)));
+    }
+  }
+}
+
 TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
   const std::vector<int64_t> splits = RandomSplits(50, 6, 3);
   const std::vector<int64_t> ids = RandomIds(splits.back(), 0, kRows - 1, 4);
@@ -125,13 +109,13 @@ TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
   InAnyOrder([&] {
     const auto device = OpenDevice();
     for (const int64_t dim : {1, 4, 6, 40, 132}) {
-      std::vector<std::unique_ptr<Twins>> all;
+      std::vector<std::unique_ptr<TableTwins>> all;
       std::vector<UpdateRequest> requests;
       for (const FloatType type : kFloatTypes) {
         for (const Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
           for (const int64_t gap : {0, 3, 8}) {
             all.push_back(
-                std::make_unique<Twins>(device.get(), Options(kRows, dim), AdagradRule(0.1)));
+                std::make_unique<TableTwins>(device.get(), Options(kRows, dim), AdagradRule(0.1)));
             const Bags bags =
                 gap == 3 ? BagsOf(combiner, splits) : BagsOf(combiner, splits, weights);
             all.back()->Begin(ids, bags, RandomFloats(50 * dim, 6), {0.1f}, type, gap);
@@ -151,7 +135,7 @@ TEST(UpdateRows, AddsManyGradientsOfARowInOrder) {
     const auto device = OpenDevice();
     for (const int64_t dim : {3, 40}) {
       for (const bool pools : {false, true}) {
-        std::vector<std::unique_ptr<Twins>> all;
+        std::vector<std::unique_ptr<TableTwins>> all;
         std::vector<UpdateRequest> requests;
         std::vector<std::vector<int64_t>> ids;
         std::vector<std::vector<int64_t>> splits;
@@ -163,7 +147,7 @@ TEST(UpdateRows, AddsManyGradientsOfARowInOrder) {
           splits.push_back({0, n / 2, n / 2, n});
         }
         for (size_t i = 0; i < ids.size(); ++i) {
-          all.push_back(std::make_unique<Twins>(device.get(), Options(kRows, dim), SgdRule()));
+          all.push_back(std::make_unique<TableTwins>(device.get(), Options(kRows, dim), SgdRule()));
           const Bags bags = pools ? BagsOf(Combiner::kMean, splits[i]) : NoBags(ids[i]);
           all.back()->Begin(ids[i], bags, RandomFloats(bags.num_bags * dim, 7));
           requests.push_back(all.back()->Request());
@@ -179,10 +163,10 @@ TEST(UpdateRows, AddsManyGradientsOfARowInOrder) {
 TEST(UpdateRows, TakesMoreRowsThanItHasNumbersForAtOnce) {
   const std::vector<int64_t> ids = EveryRow(60, 1);
   const auto device = OpenDevice();
-  std::vector<std::unique_ptr<Twins>> all;
+  std::vector<std::unique_ptr<TableTwins>> all;
   std::vector<UpdateRequest> requests;
   for (uint64_t i = 0; i < 5; ++i) {
-    all.push_back(std::make_unique<Twins>(device.get(), Options(kRows, 4), AdagradRule(0.1)));
+    all.push_back(std::make_unique<TableTwins>(device.get(), Options(kRows, 4), AdagradRule(0.1)));
     all.back()->Begin(ids, NoBags(ids), RandomFloats(240, i));
     requests.push_back(all.back()->Request());
     // Rows that no id names, and so no kernel touches.
@@ -195,8 +179,8 @@ TEST(UpdateRows, TakesMoreRowsThanItHasNumbersForAtOnce) {
 TEST(UpdateRows, TakesNothingAtAll) {
   const auto device = OpenDevice();
   ASSERT_TRUE(IsOk(UpdateRows({}, device.get())));
-  Twins no_ids(device.get(), Options(kRows, 4), SgdRule());
-  Twins no_rows(device.get(), Options(0, 4), SgdRule());
+  TableTwins no_ids(device.get(), Options(kRows, 4), SgdRule());
+  TableTwins no_rows(device.get(), Options(0, 4), SgdRule());
   no_ids.Begin({}, NoBags({}), {});
   const std::vector<int64_t> splits = {0, 0};
   no_rows.Begin({}, BagsOf(Combiner::kSum, splits), {1, 2, 3, 4});
@@ -213,7 +197,7 @@ TEST(UpdateRows, LeavesOutIdsThatReadAsZeros) {
   ids.insert(ids.end(), 600, kRows + 5);  // as many as a block would sum
   InAnyOrder([&] {
     const auto device = OpenDevice();
-    Twins twins(device.get(), options, AdagradRule(0.1));
+    TableTwins twins(device.get(), options, AdagradRule(0.1));
     twins.Begin(ids, NoBags(ids), RandomFloats(static_cast<int64_t>(ids.size()) * 8, 1));
     ASSERT_TRUE(IsOk(UpdateRows({twins.Request()}, device.get())));
     twins.Finish();
@@ -224,8 +208,8 @@ TEST(UpdateRows, LeavesOutIdsThatReadAsZeros) {
 TEST(UpdateRows, ChangesNothingIfAnyTableRefusesAnId) {
   InAnyOrder([&] {
     const auto device = OpenDevice();
-    Twins good(device.get(), Options(kRows, 8), AdagradRule(0.1));
-    Twins bad(device.get(), Options(kRows, 4), SgdRule());
+    TableTwins good(device.get(), Options(kRows, 8), AdagradRule(0.1));
+    TableTwins bad(device.get(), Options(kRows, 4), SgdRule());
     const std::string good_before = good.on_device().Records();
     const std::string bad_before = bad.on_device().Records();
     std::vector<int64_t> ids = EveryRow(100, 1);
@@ -245,7 +229,7 @@ TEST(UpdateRows, ChangesNothingIfAnyTableRefusesAnId) {
 
 TEST(UpdateRows, RefusesARuleWithoutAKernel) {
   const auto device = OpenDevice();
-  Twins twins(device.get(), Options(kRows, 4), SgdRule());
+  TableTwins twins(device.get(), Options(kRows, 4), SgdRule());
   twins.Begin({}, NoBags({}), {});
   UpdateRequest request = twins.Request();
   const auto none = UpdateRule::None(4);

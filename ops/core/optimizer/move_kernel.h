@@ -1,0 +1,122 @@
+// The moves of records in steps without a gradient, in a GPU's memory. Included by the rules' .cu
+// files, by way of update_kernel.h.
+#ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_KERNEL_H_
+#define KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_KERNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_floats.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/optimizer/element.h"
+#include "ops/core/optimizer/history_view.h"
+#include "ops/core/optimizer/moves.h"
+#include "ops/core/optimizer/update_launch.h"
+
+namespace keras_sparse::cuda_impl {
+
+// The row and the slots of a column, or of kFloats neighbours.
+template <int kFloats, size_t kSlots>
+struct ColumnFloats {
+  Floats<kFloats> parts[kSlots + 1];
+
+  //   row  in a record, from the column on
+  __device__ void LoadFrom(const float* row, int64_t dim) {
+    for (size_t i = 0; i <= kSlots; ++i) {
+      parts[i] = Load<kFloats>(row + static_cast<int64_t>(i) * dim);
+    }
+  }
+  __device__ void StoreTo(float* row, int64_t dim) const {
+    for (size_t i = 0; i <= kSlots; ++i) {
+      Store(FloatType::kFloat32, parts[i], row + static_cast<int64_t>(i) * dim);
+    }
+  }
+};
+
+template <typename Columns, typename... Slots>
+__device__ float MoveColumn(const Columns& columns, float row, Slots... slots) {
+  if constexpr (kHasUnusual<Columns>) {
+    if (!columns.IsUsual(row, slots...)) {
+      return columns.Found(columns.Find(row, slots...), row, slots...);
+    }
+  }
+  return columns(row, slots...);
+}
+
+// Makes the moves after step `first`, which a record is as of: CatchUpRecord for some columns.
+template <int kFloats, typename Moves, size_t... kSlots>
+__device__ void CatchUpColumns(const HistoryView& history, const Moves& moves, int64_t first,
+                               ColumnFloats<kFloats, sizeof...(kSlots)>* columns,
+                               std::index_sequence<kSlots...> /*slots*/) {
+  Floats<kFloats>* parts = columns->parts;
+  for (int64_t from = first; from < history.step;) {
+    const Missed missed = history.After(first, from);
+    const auto of_piece = moves.Of(history, missed);
+    for (int f = 0; f < kFloats; ++f) {
+      parts[0].at[f] = MoveColumn(of_piece, parts[0].at[f], parts[kSlots + 1].at[f]...);
+    }
+    for (size_t s = 0; s < sizeof...(kSlots); ++s) {
+      const auto factor = static_cast<float>(history.slot_decays[s](missed.to - from));
+      for (int f = 0; f < kFloats; ++f) parts[s + 1].at[f] *= factor;
+    }
+    from = missed.to;
+  }
+}
+
+// The step that a record is as of. Read by one lane, since one writes it afterwards.
+template <int kLanes>
+__device__ int64_t FirstOf(const HistoryView& history, const float* record) {
+  using T = Tile<kLanes>;
+  if (history.last_word < 0) return history.step;
+  return T::FromLane(T::Lane() == 0 ? history.StepOf(record) : 0, 0);
+}
+
+template <typename Element, int kLanes, int kFloats>
+__global__ void MoveKernel(MoveWork work, Element element) {
+  using T = Tile<kLanes>;
+  constexpr auto kSlots = std::make_index_sequence<Element::kSlots>();
+  const auto moves = MovesOf<Element>::From(element);
+  for (int64_t i = T::Number(); i < work.n; i += T::Count()) {
+    const int64_t row = work.rows == nullptr ? i : int64_t{work.rows[i]};
+    if (row >= work.records.num_rows) continue;
+    float* record = work.records.Record(static_cast<uint32_t>(row));
+    const int64_t first = FirstOf<kLanes>(work.history, record);
+    if (first == work.history.step && work.moved == nullptr) continue;
+    for (int64_t column = int64_t{T::Lane()} * kFloats; column < work.dim;
+         column += kLanes * kFloats) {
+      ColumnFloats<kFloats, Element::kSlots> columns;
+      columns.LoadFrom(record + column, work.dim);
+      CatchUpColumns<kFloats>(work.history, moves, first, &columns, kSlots);
+      if (work.moved == nullptr) {
+        columns.StoreTo(record + column, work.dim);
+      } else {
+        Store(FloatType::kFloat32, columns.parts[0], work.moved + i * work.dim + column);
+      }
+    }
+    if (work.moved == nullptr && T::Lane() == 0) work.history.SetCurrent(record);
+  }
+}
+
+template <typename Element>
+Status LaunchMove(const MoveLaunch& launch, Device* device) {
+  const Element element = dynamic_cast<const ElementSource<Element>*>(launch.rule)->element();
+  const MoveWork& work = launch.work;
+  const bool has_vectors = HasVectors(work.moved, work.dim, work.dim, FloatType::kFloat32);
+  const bool is_wide = IsWide(work.dim, has_vectors ? kMaxLaneFloats : 1);
+  void (*kernel)(MoveWork, Element);
+  if (has_vectors) {
+    kernel = is_wide ? MoveKernel<Element, kWarp, kMaxLaneFloats>
+                     : MoveKernel<Element, kFewLanes, kMaxLaneFloats>;
+  } else {
+    kernel = is_wide ? MoveKernel<Element, kWarp, 1> : MoveKernel<Element, kFewLanes, 1>;
+  }
+  Launch(kernel, BlocksFor(*device, work.n, is_wide ? kWarp : kFewLanes), kBlock, device->stream(),
+         work, element);
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_KERNEL_H_
