@@ -45,6 +45,11 @@ __device__ float MoveColumn(const Columns& columns, float row, Slots... slots) {
   return columns(row, slots...);
 }
 
+template <int kFloats>
+__device__ void Shrink(float factor, Floats<kFloats>* slot) {
+  for (int f = 0; f < kFloats; ++f) slot->at[f] *= factor;
+}
+
 // Makes the moves after step `first`, which a record is as of: CatchUpRecord for some columns.
 template <int kFloats, typename Moves, size_t... kSlots>
 __device__ void CatchUpColumns(const HistoryView& history, const Moves& moves, int64_t first,
@@ -57,10 +62,8 @@ __device__ void CatchUpColumns(const HistoryView& history, const Moves& moves, i
     for (int f = 0; f < kFloats; ++f) {
       parts[0].at[f] = MoveColumn(of_piece, parts[0].at[f], parts[kSlots + 1].at[f]...);
     }
-    for (size_t s = 0; s < sizeof...(kSlots); ++s) {
-      const auto factor = static_cast<float>(history.slot_decays[s](missed.to - from));
-      for (int f = 0; f < kFloats; ++f) parts[s + 1].at[f] *= factor;
-    }
+    (Shrink(static_cast<float>(history.slot_decays[kSlots](missed.to - from)), &parts[kSlots + 1]),
+     ...);
     from = missed.to;
   }
 }

@@ -78,12 +78,13 @@ TEST_P(EveryElement, GivesAKernelTheBitsOfTheRule) {
     float* records = expected.data();
     const float* gradients = g.data();
     rule->Update(&records, &gradients, 1);
-    const int num_elements = UpdateByOneOf<
-        SgdElement, MomentumElement, AdagradElement, AdagradDecayElement, RowWiseAdagradElement,
-        AdamElement, AmsgradElement, AdamaxElement, NadamElement, AdadeltaElement,
-        RmsPropElement<false, false>, RmsPropElement<false, true>, RmsPropElement<true, false>,
-        RmsPropElement<true, true>, LionElement<false>, LionElement<true>, FtrlElement<false>, FtrlElement<true>>(
-        *rule, g.data(), record.data());
+    const int num_elements =
+        UpdateByOneOf<SgdElement, MomentumElement, AdagradElement, AdagradDecayElement,
+                      RowWiseAdagradElement, AdamElement, AmsgradElement, AdamaxElement,
+                      NadamElement, AdadeltaElement, RmsPropElement<false, false>,
+                      RmsPropElement<false, true>, RmsPropElement<true, false>,
+                      RmsPropElement<true, true>, LionElement<false>, LionElement<true>,
+                      FtrlElement<false>, FtrlElement<true>>(*rule, g.data(), record.data());
     ASSERT_EQ(num_elements, 1);
     rule->layout().SetLastStep(record.data(), step);
     rule->FinishStep();
