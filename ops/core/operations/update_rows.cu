@@ -77,8 +77,8 @@ Status Prepare(const Group& group, Device* device, uint32_t* any_refused, Prepar
   std::vector<UpdateTable> tables;
   std::vector<SegmentRequest> segments;
   for (const UpdateRequest& each : group.requests) {
-    KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device));
-    tables.push_back({each.table.records, StepsOf(each), each.history->view()});
+    tables.push_back({each.table.records, StepsOf(each), {}});
+    KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device, &tables.back().history));
     segments.push_back({each.gradient, each.table.records.num_rows, each.table.outside_is_zero,
                         each.table.checks});
     prepared->launch.rules.push_back(each.rule);

@@ -24,7 +24,7 @@ Status GrowingCopy<T>::Follow(const T* from, int64_t size, int64_t beginning, De
   return Status::Ok();
 }
 
-Status HistoryOnDevice::FollowLiveMoves(const MissedMoves::View& moves, Device* device) {
+Status HistoryOnDevice::SendLiveMoves(const MissedMoves::View& moves, Device* device) {
   const MissedMoves::Piece* end = moves.live + moves.num_live;
   if (std::equal(moves.live, end, sent_live_.begin(), sent_live_.end())) return Status::Ok();
   if (moves.num_live > live_.size()) {
@@ -38,28 +38,44 @@ Status HistoryOnDevice::FollowLiveMoves(const MissedMoves::View& moves, Device* 
   return Status::Ok();
 }
 
-Status HistoryOnDevice::Follow(const UpdateRule& rule, Device* device) {
-  const auto* deferred = dynamic_cast<const DeferredRule*>(&rule);
-  if (deferred == nullptr || !rule.defers_moves()) return Status::Ok();
-  HistoryView view = deferred->history_view();
-  if (view.slot_decays != nullptr && slot_decays_.data() == nullptr) {
-    const auto num_slots = static_cast<std::ptrdiff_t>(rule.layout().slots().size());
+Status HistoryOnDevice::Send(const HistoryView& host, int64_t num_slots, Device* device) {
+  if (slot_decays_.size() != num_slots) {
     KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<Powers>::Copy(
-        device, {view.slot_decays, view.slot_decays + num_slots}, &slot_decays_));
+        device, {host.slot_decays, host.slot_decays + num_slots}, &slot_decays_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(
-      log_keep_.Follow(view.log_keep.sums, view.log_keep.size, view.log_keep.forgotten, device));
+      log_keep_.Follow(host.log_keep.sums, host.log_keep.size, host.log_keep.forgotten, device));
   KERAS_SPARSE_RETURN_IF_ERROR(
-      rates_.Follow(view.rates.sums, view.rates.size, view.rates.forgotten, device));
+      rates_.Follow(host.rates.sums, host.rates.size, host.rates.forgotten, device));
   KERAS_SPARSE_RETURN_IF_ERROR(
-      frozen_.Follow(view.moves.frozen, view.moves.num_frozen, view.moves.forgotten, device));
-  KERAS_SPARSE_RETURN_IF_ERROR(FollowLiveMoves(view.moves, device));
-  view.slot_decays = slot_decays_.data();
-  view.log_keep.sums = log_keep_.data();
-  view.rates.sums = rates_.data();
-  view.moves.frozen = frozen_.data();
-  view.moves.live = live_.data();
-  view_ = view;
+      frozen_.Follow(host.moves.frozen, host.moves.num_frozen, host.moves.forgotten, device));
+  KERAS_SPARSE_RETURN_IF_ERROR(SendLiveMoves(host.moves, device));
+  view_ = host;
+  view_.slot_decays = slot_decays_.data();
+  view_.log_keep.sums = log_keep_.data();
+  view_.rates.sums = rates_.data();
+  view_.moves.frozen = frozen_.data();
+  view_.moves.live = live_.data();
+  return Status::Ok();
+}
+
+// Of one rule, these numbers say what the arrays hold.
+bool HistoryOnDevice::IsCurrent(const HistoryView& host) const {
+  return host.step == view_.step && host.log_keep.size == view_.log_keep.size &&
+         host.log_keep.forgotten == view_.log_keep.forgotten &&
+         host.rates.size == view_.rates.size && host.rates.forgotten == view_.rates.forgotten &&
+         host.moves.num_steps == view_.moves.num_steps &&
+         host.moves.forgotten == view_.moves.forgotten;
+}
+
+Status HistoryOnDevice::Follow(const UpdateRule& rule, Device* device, HistoryView* view) {
+  const MutexLock lock(mutex_);
+  const auto* deferred = dynamic_cast<const DeferredRule*>(&rule);
+  if (deferred != nullptr && rule.defers_moves() && !IsCurrent(deferred->history_view())) {
+    const auto num_slots = static_cast<int64_t>(rule.layout().slots().size());
+    KERAS_SPARSE_RETURN_IF_ERROR(Send(deferred->history_view(), num_slots, device));
+  }
+  *view = view_;
   return Status::Ok();
 }
 

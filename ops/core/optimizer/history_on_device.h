@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
+#include "ops/core/base/thread_annotations.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/math/powers.h"
@@ -33,27 +35,28 @@ class GrowingCopy {
 // One a rule, for as long as the table has it: kernels then make up for missed steps. A step of a
 // rule adds some bytes for each, and those of its moves that still change: some KB at most.
 //
-// Thread safety: that of its device.
+// Thread safety: Follow may be called from any thread, as lookups do at once.
 class HistoryOnDevice {
  public:
-  // Makes it what the rule remembers now, in the order of the device's stream; nothing is sent that
-  // is there already. After ResourceExhausted it may be called again.
+  // Gives the device the work to make it what the rule remembers now; nothing is sent that is there
+  // already. After ResourceExhausted it may be called again.
+  //   view  for kernels of this device, until the rule changes
   // REQUIRES: the same rule as before
-  Status Follow(const UpdateRule& rule, Device* device);
-
-  // For kernels of the device, until the rule changes. Without Follow no record misses a step.
-  const HistoryView& view() const { return view_; }
+  Status Follow(const UpdateRule& rule, Device* device, HistoryView* view);
 
  private:
-  Status FollowLiveMoves(const MissedMoves::View& moves, Device* device);
+  bool IsCurrent(const HistoryView& host) const REQUIRES(mutex_);
+  Status Send(const HistoryView& host, int64_t num_slots, Device* device) REQUIRES(mutex_);
+  Status SendLiveMoves(const MissedMoves::View& moves, Device* device) REQUIRES(mutex_);
 
-  DeviceArray<Powers> slot_decays_;
-  GrowingCopy<double> log_keep_;
-  GrowingCopy<double> rates_;
-  GrowingCopy<MissedMoves::Piece> frozen_;
-  DeviceArray<MissedMoves::Piece> live_;
-  std::vector<MissedMoves::Piece> sent_live_;
-  HistoryView view_;
+  Mutex mutex_;
+  DeviceArray<Powers> slot_decays_ GUARDED_BY(mutex_);
+  GrowingCopy<double> log_keep_ GUARDED_BY(mutex_);
+  GrowingCopy<double> rates_ GUARDED_BY(mutex_);
+  GrowingCopy<MissedMoves::Piece> frozen_ GUARDED_BY(mutex_);
+  DeviceArray<MissedMoves::Piece> live_ GUARDED_BY(mutex_);
+  std::vector<MissedMoves::Piece> sent_live_ GUARDED_BY(mutex_);
+  HistoryView view_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse::cuda_impl

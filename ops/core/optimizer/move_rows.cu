@@ -7,8 +7,7 @@ namespace {
 Status Move(const UpdateRule& rule, HistoryOnDevice* history, MoveWork work, Device* device) {
   RuleKernels kernels;
   KERAS_SPARSE_RETURN_IF_ERROR(FindKernels(rule.name(), &kernels));
-  KERAS_SPARSE_RETURN_IF_ERROR(history->Follow(rule, device));
-  work.history = history->view();
+  KERAS_SPARSE_RETURN_IF_ERROR(history->Follow(rule, device, &work.history));
   work.dim = rule.layout().dim();
   return kernels.move({&rule, work}, device);
 }

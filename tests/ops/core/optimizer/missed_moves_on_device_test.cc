@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ops/core/optimizer/history_on_device.h"
@@ -153,19 +154,16 @@ const std::vector<int64_t> kAges = {0,   1,   2,   3,   7,    30,   99,  100,
 class MissedMovesOnDevice : public ::testing::TestWithParam<RuleCase> {};
 
 TEST_P(MissedMovesOnDevice, AreThoseOfTheCpu) {
-  static const std::vector<int64_t> kDims = {1, 3, 4, 33, 128};
   const auto device = OpenDevice();
-  for (const int64_t dim : kDims) {
+  for (const int64_t dim : {1, 3, 4, 33, 128}) {
     SCOPED_TRACE(dim);
     const auto rule = Create(GetParam().options, dim);
     TakeSteps(GetParam(), kAges.back(), rule.get());
-    InAnyOrder([&] {
-      HistoryOnDevice history;
-      Records records(device.get(), *rule, kAges, static_cast<uint64_t>(dim));
-      records.CheckReads(*rule, &history);
-      records.CheckCatchesUp(*rule, &history);
-      records.CheckReads(*rule, &history);
-    });
+    HistoryOnDevice history;
+    Records records(device.get(), *rule, kAges, static_cast<uint64_t>(dim));
+    records.CheckReads(*rule, &history);
+    records.CheckCatchesUp(*rule, &history);
+    records.CheckReads(*rule, &history);
   }
 }
 
@@ -216,12 +214,54 @@ TEST(HistoryOnDevice, MayBeSentAgainWhereTheGpuHadNoRoom) {
   const size_t before = emulated::options().memory;
   HistoryOnDevice history;
   emulated::options().memory = 16000;
-  const Status status = history.Follow(*rule, device.get());
+  HistoryView view;
+  const Status status = history.Follow(*rule, device.get(), &view);
   emulated::options().memory = before;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "bytes more", status));
   records.CheckReads(*rule, &history);
   records.CheckCatchesUp(*rule, &history);
 #endif
+}
+
+// As lookups do, none of which changes the rule.
+TEST(HistoryOnDevice, IsSentOnceToThreadsThatAskAtOnce) {
+  const RuleCase adam = AdamCase("adam", "adam");
+  const auto rule = Create(adam.options, 4);
+  const auto device = OpenDevice();
+  HistoryOnDevice history;
+  for (int64_t step = 1; step <= 5; ++step) {
+    TakeSteps(adam, 40, rule.get());
+    std::vector<HistoryView> views(4);
+    std::vector<std::thread> threads;
+    for (HistoryView& view : views) {
+      threads.emplace_back([&] { EXPECT_TRUE(IsOk(history.Follow(*rule, device.get(), &view))); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const HistoryView& view : views) {
+      EXPECT_EQ(view.step, rule->step());
+      EXPECT_EQ(view.moves.live, views[0].moves.live);
+    }
+    Records records(device.get(), *rule, {0, 1, 30}, 1);
+    records.CheckReads(*rule, &history);
+  }
+}
+
+TEST(MoveRows, GivesTheSameInAnyOrder) {
+  const std::vector<int64_t> ages = {0, 1, 7, 30, 100, 130};
+  for (RuleCase each : {AdamCase("adam", "adam"), LionCase("lion", 0.9, 0.99)}) {
+    each.options.weight_decay = 0.05;
+    for (const int64_t dim : {5, 40}) {
+      const auto rule = Create(each.options, dim);
+      TakeSteps(each, ages.back(), rule.get());
+      InAnyOrder([&] {
+        const auto device = OpenDevice();
+        HistoryOnDevice history;
+        Records records(device.get(), *rule, ages, 1);
+        records.CheckReads(*rule, &history);
+        records.CheckCatchesUp(*rule, &history);
+      });
+    }
+  }
 }
 
 TEST(MoveRows, RefusesARuleWithoutAKernel) {
