@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "ops/core/device/device.h"
@@ -17,8 +18,7 @@ cudaStream_t StreamOf(const Device& device) { return static_cast<cudaStream_t>(d
 // With memory from CUDA's pool, beside whatever else the process does with the GPU.
 class PoolDevice : public Device {
  public:
-  PoolDevice(int ordinal, cudaStream_t stream, int64_t num_blocks)
-      : Device(ordinal, stream, num_blocks) {}
+  PoolDevice(cudaStream_t stream, int ordinal) : Device(stream, ordinal) {}
   ~PoolDevice() override { (void)cudaStreamDestroy(StreamOf(*this)); }
 
   Status Allocate(int64_t bytes, void** memory) override {
@@ -28,11 +28,7 @@ class PoolDevice : public Device {
     size_t free = 0;
     size_t total = 0;
     (void)cudaMemGetInfo(&free, &total);
-    return ResourceExhausted(
-        "a table must fit the GPU's memory; give it lower tiers and a smaller size of its first. "
-        "Received: " +
-        std::to_string(bytes) + " bytes more, of which " + std::to_string(free) + " of " +
-        std::to_string(total) + " are free (" + cudaGetErrorString(error) + ")");
+    return NoRoom(bytes, static_cast<int64_t>(free), static_cast<int64_t>(total), "of the GPU");
   }
 
   void Free(void* memory) override { (void)cudaFreeAsync(memory, StreamOf(*this)); }
@@ -42,15 +38,19 @@ class PoolDevice : public Device {
 
 Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
   KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaSetDevice(ordinal), "be used"));
-  int num_processors = 0;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      ToStatus(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, ordinal),
-               "be asked for its processors"));
   cudaStream_t stream = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaStreamCreate(&stream), "make a stream"));
-  *device = std::make_unique<PoolDevice>(ordinal, stream,
-                                         int64_t{num_processors} * cuda_impl::kBlocksPerProcessor);
+  *device = std::make_unique<PoolDevice>(stream, ordinal);
   return Status::Ok();
+}
+
+int64_t Device::num_blocks() const {
+  if (num_blocks_ == 0) {
+    int num_processors = 0;
+    (void)cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, ordinal_);
+    num_blocks_ = std::max(1, num_processors) * int64_t{cuda_impl::kBlocksPerProcessor};
+  }
+  return num_blocks_;
 }
 
 Status Device::CopyToDevice(const void* from, int64_t bytes, void* to) {

@@ -2,9 +2,11 @@
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "ops/core/base/status.h"
 
@@ -28,7 +30,7 @@ class Device {
   // A cudaStream_t, which is a CUstream.
   void* stream() const { return stream_; }
   // Blocks of a kernel that keep the GPU busy, whatever there is to do.
-  int64_t num_blocks() const { return num_blocks_; }
+  int64_t num_blocks() const;
 
   // At least 256 bytes of alignment; no defined content.
   // ResourceExhausted, with what was asked for, if there is no room.
@@ -44,13 +46,23 @@ class Device {
   Status Wait();
 
  protected:
-  Device(int ordinal, void* stream, int64_t num_blocks)
-      : ordinal_(ordinal), stream_(stream), num_blocks_(num_blocks) {}
+  //   ordinal  of the GPU, as CUDA counts them in this process
+  Device(void* stream, int ordinal) : stream_(stream), ordinal_(ordinal) {}
+
+  // The error of an allocation of which `free` bytes of `total` were there.
+  //   what  the total is of
+  static Status NoRoom(int64_t bytes, int64_t free, int64_t total, const std::string& what) {
+    return ResourceExhausted(
+        "a table must fit the GPU's memory; give it lower tiers and a smaller size of its first. "
+        "Received: " +
+        std::to_string(bytes) + " bytes more, where " + std::to_string(free) + " of " +
+        std::to_string(total) + " bytes " + what + " are free");
+  }
 
  private:
-  const int ordinal_;
   void* const stream_;
-  const int64_t num_blocks_;
+  const int ordinal_;
+  mutable std::atomic<int64_t> num_blocks_{0};  // once it has been asked for
 };
 
 // While it lives, kernels that its thread starts may be for this device: CUDA has a current one a

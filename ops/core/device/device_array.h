@@ -60,7 +60,7 @@ class DeviceArray {
  private:
   DeviceArray(Device* device, int64_t size) : device_(device), size_(size) {}
   void Free() {
-    if (data_ != nullptr) device_->Free(data_);
+    if (data_ != nullptr) device_->Free(static_cast<void*>(data_));
     data_ = nullptr;
   }
 

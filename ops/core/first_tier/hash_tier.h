@@ -52,6 +52,10 @@ class HashTier : public FirstTier {
     return WalkRows(true, cursor, max_rows, keys, records);
   }
 
+ protected:
+  const RecordLayout& layout() const { return layout_; }
+  void DropAll() { MakeShards(); }
+
  private:
   // On its own cache lines, so that threads at work on neighbours do not slow each other.
   struct alignas(kCacheLineBytes) Shard {

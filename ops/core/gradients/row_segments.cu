@@ -3,6 +3,7 @@
 #include "ops/core/device/device_sort.h"
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/gradients/segment_sum.h"
+#include "ops/core/index/hbm_row.h"
 
 namespace keras_sparse::cuda_impl {
 namespace {
@@ -19,27 +20,9 @@ __global__ void RowsKernel(SegmentsView view, uint32_t* rows) {
   const Parts ids = {view.first_ids, view.num_requests};
   for (int64_t i = LaneOfKernel(); i < ids.size(); i += LanesOfKernel()) {
     const int r = ids.Find(i);
-    const SegmentRequest& request = view.requests[r];
-    const int64_t place = i - view.first_ids[r];
-    const int64_t id = request.gradient.ids[place];
-    if (id >= 0 && id < request.num_rows) {
-      rows[i] = static_cast<uint32_t>(view.first_rows[r] + id);
-      continue;
-    }
-    rows[i] = static_cast<uint32_t>(view.first_rows[view.num_requests]);
-    if (!request.outside_is_zero) {
-      atomicMin(&request.checks->refused_place, static_cast<unsigned long long>(place));
-    }
-  }
-}
-
-// The id of a refused place, once all lanes have seen theirs.
-__global__ void NameRefusedKernel(SegmentsView view, uint32_t* any_refused) {
-  for (int64_t r = LaneOfKernel(); r < view.num_requests; r += LanesOfKernel()) {
-    const SegmentRequest& request = view.requests[r];
-    if (request.checks->refuses()) atomicOr(any_refused, 1u);
-    request.checks->NameRefused(request.gradient.ids, request.gradient.bags.num_ids,
-                                request.num_rows);
+    const uint32_t row = view.requests[r].found[i - view.first_ids[r]];
+    rows[i] = static_cast<uint32_t>(row == kNoHbmRow ? view.first_rows[view.num_requests]
+                                                     : view.first_rows[r] + row);
   }
 }
 
@@ -133,7 +116,7 @@ int NumBits(int64_t number) {
 }  // namespace
 
 Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* device,
-                         uint32_t* any_refused, RowSegments* segments) {
+                         RowSegments* segments) {
   std::vector<int64_t> first_rows = {0};
   std::vector<int64_t> first_ids = {0};
   std::vector<int64_t> first_bags = {0};
@@ -168,8 +151,6 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
                 made.long_sums_.data()};
   Launch(RowsKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_,
          unsorted.data());
-  Launch(NameRefusedKernel, BlocksFor(*device, made.requests_.size()), kBlock, device->stream(),
-         made.view_, any_refused);
   Launch(BagsKernel, BlocksFor(*device, first_bags.back(), kBagLanes), kBlock, device->stream(),
          made.view_, bags.data(), made.bag_of_.data(), made.coefficients_.data());
   KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, NumBits(first_rows.back()),

@@ -10,21 +10,19 @@
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/gradients/output_gradient.h"
-#include "ops/core/ids/id_checks.h"
 
 namespace keras_sparse::cuda_impl {
 
-// The gradient of a lookup in a static table, where the row of an id has its number.
+// The gradient of a lookup.
 struct SegmentRequest {
   OutputGradient gradient;  // all of it in the GPU's memory; grads with their stride
-  int64_t num_rows;
-  bool outside_is_zero;  // an id outside has no row to move, instead of being refused
-  IdChecks* checks;
+  const uint32_t* found;    // (gradient.bags.num_ids) the row of each id, kNoHbmRow for none
+  int64_t num_rows;         // of the table
 };
 
 // As kernels see them. The rows of all requests are numbered one after the other, and so are their
-// ids: a segment is one row with its ids, in the order in which they came. Ids outside of their
-// table make one more segment at the end, of row `num_rows`.
+// ids: a segment is one row with its ids, in the order in which they came. Ids without a row make
+// one more segment at the end, of row `num_rows`.
 struct SegmentsView {
   const SegmentRequest* requests;  // (num_requests)
   const int64_t* first_rows;       // (num_requests + 1)
@@ -50,12 +48,10 @@ class RowSegments {
   // The most ids of all requests, and one more than the most rows.
   static constexpr int64_t kMost = (int64_t{1} << 32) - 1;
 
-  // The work to find them. What is refused stands in the checks of its table, and makes
-  // `any_refused` other than zero: the whole op is to change nothing then.
-  //   any_refused  (1), not written else
+  // The work to find them.
   // REQUIRES: one dim; no more ids, and fewer rows, than kMost
   static Status Make(const std::vector<SegmentRequest>& requests, Device* device,
-                     uint32_t* any_refused, RowSegments* segments);
+                     RowSegments* segments);
 
   const SegmentsView& view() const { return view_; }
   int64_t num_ids() const { return rows_.size(); }

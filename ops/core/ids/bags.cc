@@ -19,11 +19,16 @@ Status ParseCombiner(const std::string& name, Combiner* combiner) {
   return Status::Ok();
 }
 
-Status Bags::Check() const {
+Status Bags::CheckSizes() const {
   if (num_ids >= (int64_t{1} << 32) || num_bags >= (int64_t{1} << 32)) {
     return InvalidArgument("an op takes fewer than 2^32 ids and bags a table. Received: " +
                            std::to_string(num_ids) + " ids, " + std::to_string(num_bags) + " bags");
   }
+  return Status::Ok();
+}
+
+Status Bags::Check() const {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckSizes());
   if (combiner == Combiner::kNone) return Status::Ok();
   bool rises = row_splits[0] == 0 && row_splits[num_bags] == num_ids;
   for (int64_t b = 0; b < num_bags; ++b) rises &= row_splits[b] <= row_splits[b + 1];

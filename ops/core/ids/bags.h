@@ -31,6 +31,8 @@ struct Bags {
   // InvalidArgument unless the splits rise from 0 to num_ids and num_ids and num_bags are
   // below 2^32.
   Status Check() const;
+  // The same without a look at the splits, which may be in a GPU's memory.
+  Status CheckSizes() const;
 
   // What a pooled sum of bag b is multiplied with.
   KERAS_SPARSE_HOST_DEVICE float Scale(int64_t bag) const {

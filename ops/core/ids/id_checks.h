@@ -22,8 +22,9 @@ struct IdChecks {
   int64_t refused_id = 0;
   // Of an op whose row_splits do not rise from 0 to the number of ids, the first bag that shows it.
   unsigned long long refused_bag = kNone;
-  // Ids outside a table that reads such as zeros.
+  // Ids outside a table that reads such as zeros, and ids that a dynamic one has no row for.
   unsigned long long num_outside = 0;
+  unsigned long long num_missing = 0;
 
   KERAS_SPARSE_HOST_DEVICE bool refuses() const {
     return refused_place != kNone || refused_bag != kNone;

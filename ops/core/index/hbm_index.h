@@ -29,7 +29,7 @@ struct alignas(128) HbmBucket {
   uint32_t words[32];  // the first is the mask: slots in use, by bit, and kOverflowed
 
   KERAS_SPARSE_DEVICE uint64_t Key(uint32_t slot) const {
-    const uint32_t* key = words + kFirstKeyWord + 2 * slot;
+    const uint32_t* key = words + kFirstKeyWord + size_t{2} * slot;
     return key[0] | uint64_t{key[1]} << 32;
   }
   KERAS_SPARSE_DEVICE uint32_t Row(uint32_t slot) const { return words[kFirstRowWord + slot]; }

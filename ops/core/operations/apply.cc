@@ -8,8 +8,10 @@
 #include "ops/core/gradients/gradient_source.h"
 #include "ops/core/gradients/partition_gradients.h"
 #include "ops/core/ids/id_partition.h"
+#include "ops/core/operations/apply_steps.h"
 #include "ops/core/operations/check_ids.h"
 #include "ops/core/operations/check_room.h"
+#include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/fetched_records.h"
 #include "ops/core/operations/row_writer.h"
@@ -20,7 +22,6 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerPart = 250000;
-constexpr int64_t kNanosecondsPerFinish = 10000;
 
 // One step of the tables of an op.
 class GradientApplier {
@@ -40,7 +41,6 @@ class GradientApplier {
   };
   class PartitionUpdate;
 
-  Status Check() const;
   // For the rows that the step makes. All tables have room for theirs, or none is changed.
   Status MakeRoom() const;
   Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
@@ -182,31 +182,6 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   }
 }
 
-Status GradientApplier::Check() const {
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    const TableState& state = locks_[r];
-    const std::string& name = state.options.name;
-    if (state.rule_state.generation() == 0) {
-      return FailedPrecondition("table '" + name +
-                                "' must be given an update rule before it is updated: build an "
-                                "optimizer of keras_sparse on it");
-    }
-    if (requests_[r].rule_generation != state.rule_state.generation()) {
-      return FailedPrecondition("table '" + name +
-                                "' must keep the slots of the optimizer that updates it, but "
-                                "another one was built on it since and gave it slots of its own. "
-                                "Use that one, or make a new optimizer. Received: an update for an "
-                                "earlier layout than that of rule '" +
-                                state.rule().name() + "'");
-    }
-    const Status numbers = state.rule().CheckNumbers(requests_[r].numbers);
-    if (!numbers.ok()) {
-      return Status(numbers.code(), "table '" + name + "': " + numbers.message());
-    }
-  }
-  return Status::Ok();
-}
-
 Status GradientApplier::MakeRoom() const {
   std::vector<EvictionCandidates> leaving(requests_.size());
   for (size_t r = 0; r < requests_.size(); ++r) {
@@ -221,35 +196,21 @@ Status GradientApplier::MakeRoom() const {
 }
 
 Status GradientApplier::Run() {
-  KERAS_SPARSE_RETURN_IF_ERROR(Check());
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
   std::vector<TableIds> table_ids;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const OutputGradient& gradient = requests_[r].gradient;
     table_ids.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    locks_[r].rule_state.EndRestoring();
-    KERAS_SPARSE_RETURN_IF_ERROR(locks_[r].BeginChange(executor_));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    TableState& state = locks_[r];
-    state.rule_state.BeginStep(requests_[r].numbers);
-    state.tiers.first_tier().BeginUpdate();
-    state.gate.BeginStep();
-    ++state.version;
-  }
+  BeginSteps(requests_, locks_);
   const Status updated = UpdateRows(fetched);
-  executor_->ParallelFor(static_cast<int64_t>(requests_.size()), kNanosecondsPerFinish,
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t r = begin; r < end; ++r) {
-                             locks_[static_cast<size_t>(r)].rule_state.FinishStep();
-                           }
-                         });
+  FinishSteps(requests_, locks_, executor_);
   Status status = updated;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const Status erased = fetched[r].EraseBelow(&locks_[r].tiers);
@@ -298,18 +259,13 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
 }  // namespace
 
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
-  std::vector<EmbeddingTable*> tables;
+  if (AreOnDevice(requests)) return DeviceOperations::Get().apply_gradients(requests, executor);
   std::vector<OutputGradient> gradients;
   for (const ApplyRequest& request : requests) {
     KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.Check());
-    tables.push_back(request.table);
     gradients.push_back(request.gradient);
   }
-  const WriteLocks locks(tables);
-  if (locks.has_repeats()) {
-    return InvalidArgument(
-        "a step must name each table once; merge the gradients of a table first");
-  }
+  const WriteLocks locks(TablesOf(requests));
   const std::vector<GradientSource> sources = GradientSource::Make(gradients, executor);
   return GradientApplier(requests, locks, sources, executor).Run();
 }

@@ -8,7 +8,8 @@ namespace {
 Status Clear(TableState* state, Executor* executor) {
   ++state->version;
   state->gate.Clear();
-  return state->tiers.Clear(state->gate.initializer(), state->rule().step(), executor);
+  return state->tiers.Clear(state->layout(), state->gate.initializer(), state->rule().step(),
+                            executor);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
 #include "ops/core/operations/check_ids.h"
+#include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/lookup_tables.h"
 #include "ops/core/operations/row_reader.h"
 #include "ops/core/table/table_locks.h"
 
@@ -138,28 +140,6 @@ bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState&
   return !reader.refused();
 }
 
-Status SeeVersion(const LookupRequest& request, const TableState& state) {
-  if (request.version != nullptr) *request.version = state.version;
-  if (request.num_updates != nullptr) *request.num_updates = state.rule_state.num_steps();
-  return Status::Ok();
-}
-
-Status SeeVersion(const WeightsGradientRequest& request, const TableState& state) {
-  if (request.version == state.version) return Status::Ok();
-  return FailedPrecondition(
-      "the gradient of weights needs the rows as they were looked up. Take "
-      "it before the table is updated. Received: table '" +
-      state.options.name + "', which has changed since the lookup");
-}
-
-template <typename Request>
-std::vector<const EmbeddingTable*> TablesOf(const std::vector<Request>& requests) {
-  std::vector<const EmbeddingTable*> tables;
-  tables.reserve(requests.size());
-  for (const Request& request : requests) tables.push_back(request.table);
-  return tables;
-}
-
 // The frame of both: locks, checks, lower tiers, then runs of all requests on the executor.
 template <typename Request, typename DoRun>
 Status ForEachRun(const std::vector<Request>& requests, Executor* executor, const DoRun& do_run) {
@@ -225,6 +205,7 @@ int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
 }
 
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor) {
+  if (AreOnDevice(requests)) return DeviceOperations::Get().lookup_rows(requests);
   return ForEachRun(requests, executor,
                     [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
                         const LookupRequest& request, const TableState& state,
@@ -242,6 +223,7 @@ void ReadVersions(const std::vector<LookupRequest>& requests) {
 
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,
                              Executor* executor) {
+  if (AreOnDevice(requests)) return DeviceOperations::Get().lookup_weights_gradient(requests);
   return ForEachRun(requests, executor, WeightsGradientRun);
 }
 

@@ -33,32 +33,32 @@ __device__ bool IsSound(const Bags& bags, int64_t bag, const Span& ids) {
   return begins && ends && ids.begin >= 0 && ids.begin <= ids.end && ids.end <= bags.num_ids;
 }
 
-// The row of an id, or null if it is outside. That is reported once, by one lane.
-__device__ const float* FindRow(const PoolTable& table, const int64_t* ids, int64_t at,
-                                bool reports) {
-  const int64_t id = ids[at];
-  if (id >= 0 && id < table.records.num_rows) {
-    return table.records.Record(static_cast<uint32_t>(id));
+// Of the row of the id at a place, what stands from one column on. An id that has none reads as its
+// table says.
+template <int kFloats>
+__device__ Floats<kFloats> ReadRow(const IdRows& read, int64_t at, int64_t column) {
+  const uint32_t row = read.found[at];
+  if (row != kNoHbmRow) {
+    return Load<kFloats>(read.moved == nullptr ? read.table.records.Record(row) + column
+                                               : read.moved + at * read.table.dim + column);
   }
-  if (reports && table.outside_is_zero) atomicAdd(&table.checks->num_outside, 1ull);
-  if (reports && !table.outside_is_zero) {
-    atomicMin(&table.checks->refused_place, static_cast<unsigned long long>(at));
+  Floats<kFloats> floats = {};
+  if (read.table.is_dynamic) {
+    read.table.default_rows.Fill(read.ids[at], column, kFloats, floats.at);
   }
-  return nullptr;
+  return floats;
 }
 
 // What a lane has of a bag, from one column on.
 template <int kFloats>
-__device__ Floats<kFloats> SumBag(const PoolRequest& request, const Span& ids, int64_t column,
-                                  bool reports) {
+__device__ Floats<kFloats> SumBag(const PoolRequest& request, const Span& ids, int64_t column) {
   const float* weights = request.bags.weights;
   Floats<kFloats> sum = {};
   for (int64_t at = ids.begin; at < ids.end; at += kRowsInFlight) {
     Floats<kFloats> rows[kRowsInFlight] = {};
     for (int k = 0; k < kRowsInFlight; ++k) {
       if (at + k >= ids.end) continue;
-      const float* row = FindRow(request.table, request.ids, at + k, reports);
-      if (row != nullptr) rows[k] = Load<kFloats>(row + column);
+      rows[k] = ReadRow<kFloats>(request.read, at + k, column);
     }
     for (int k = 0; k < kRowsInFlight; ++k) {
       if (at + k >= ids.end) continue;
@@ -77,22 +77,21 @@ __device__ void PoolBag(const PoolRequest& request, int64_t bag) {
   const int lane = Tile<kLanes>::Lane();
   if (!IsSound(bags, bag, ids)) {
     if (lane == 0) {
-      atomicMin(&request.table.checks->refused_bag, static_cast<unsigned long long>(bag));
+      atomicMin(&request.read.table.checks->refused_bag, static_cast<unsigned long long>(bag));
     }
     return;
   }
   const bool pools = bags.combiner != Combiner::kNone;
   const float scale = bags.Scale(bag);
   const int64_t bytes = FloatBytes(request.rows.type);
-  for (int64_t column = int64_t{lane} * kFloats; column < request.table.dim;
+  for (int64_t column = int64_t{lane} * kFloats; column < request.read.table.dim;
        column += kLanes * kFloats) {
     Floats<kFloats> floats = {};
     if (pools) {
-      floats = SumBag<kFloats>(request, ids, column, column == 0);
+      floats = SumBag<kFloats>(request, ids, column);
       for (int f = 0; f < kFloats; ++f) floats.at[f] *= scale;
     } else {
-      const float* row = FindRow(request.table, request.ids, bag, column == 0);
-      if (row != nullptr) floats = Load<kFloats>(row + column);
+      floats = ReadRow<kFloats>(request.read, bag, column);
     }
     Store(request.rows.type, floats, static_cast<char*>(request.rows.Row(bag)) + column * bytes);
   }
@@ -107,16 +106,6 @@ __global__ void PoolKernel(Requests<PoolRequest> requests) {
   }
 }
 
-// The id of a refused place, once all lanes have seen theirs. By one lane: a table may be asked
-// twice, and of both the first counts.
-__global__ void NameRefusedKernel(Requests<PoolRequest> requests) {
-  for (int r = requests.parts.num_parts - 1; r >= 0; --r) {
-    const PoolRequest& request = requests.requests[r];
-    request.table.checks->NameRefused(request.ids, request.bags.num_ids,
-                                      request.table.records.num_rows);
-  }
-}
-
 __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
   using T = Tile<kDotLanes>;
   const Parts& parts = requests.parts;
@@ -126,10 +115,9 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
     const int64_t bag = i - parts.firsts[r];
     const Span ids = IdsOf(request.bags, bag);
     for (int64_t at = ids.begin; at < ids.end; ++at) {
-      const float* row = FindRow(request.table, request.ids, at, false);
-      const float dot = TileSum<kDotLanes>(request.table.dim, [&](int64_t column) {
+      const float dot = TileSum<kDotLanes>(request.read.table.dim, [&](int64_t column) {
         const GradientRows& grads = request.output_grads;
-        return (row == nullptr ? 0 : row[column]) *
+        return ReadRow<1>(request.read, at, column).at[0] *
                LoadAny<1>(grads.type, grads.Row(bag), column).at[0];
       });
       if (T::Lane() == 0) request.weight_grads[at] = dot;
@@ -170,7 +158,7 @@ Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
   // Those that a kernel does alike, together: lanes of a bag, and floats of a lane.
   std::map<std::pair<int, int>, std::vector<PoolRequest>> alike;
   for (PoolRequest request : requests) {
-    const int64_t dim = request.table.dim;
+    const int64_t dim = request.read.table.dim;
     request.rows = request.rows.Of(dim);
     const bool has_vectors =
         HasVectors(request.rows.data, request.rows.stride, dim, request.rows.type);
@@ -183,7 +171,6 @@ Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
     KERAS_SPARSE_RETURN_IF_ERROR(CopyRequests(device, group, &on_device));
     Launch(floats == 1 ? PoolKernelOf<1>(lanes) : PoolKernelOf<kMaxLaneFloats>(lanes),
            BlocksFor(*device, on_device.size(), lanes), kBlock, device->stream(), on_device.view());
-    Launch(NameRefusedKernel, 1, 1, device->stream(), on_device.view());
   }
   return Status::Ok();
 }
@@ -191,7 +178,7 @@ Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
 Status WeightsGradient(const std::vector<WeightsRequest>& requests, Device* device) {
   std::vector<WeightsRequest> with_strides = requests;
   for (WeightsRequest& each : with_strides) {
-    each.output_grads = each.output_grads.Of(each.table.dim);
+    each.output_grads = each.output_grads.Of(each.read.table.dim);
   }
   RequestsOnDevice<WeightsRequest> on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(CopyRequests(device, with_strides, &on_device));

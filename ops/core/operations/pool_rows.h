@@ -9,35 +9,34 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/ids/bags.h"
-#include "ops/core/ids/id_checks.h"
 #include "ops/core/math/strided_rows.h"
-#include "ops/core/record/records_view.h"
+#include "ops/core/operations/find_rows.h"
 
 namespace keras_sparse::cuda_impl {
 
-// A static table, where the row of an id has its number. All memory is the GPU's.
-struct PoolTable {
-  RecordsView records;
-  int64_t dim;
-  bool outside_is_zero;  // an id outside reads as zeros and is counted, instead of refused
-  IdChecks* checks;
+// What a lookup reads of a table: the rows of its ids.
+struct IdRows {
+  HbmTable table;
+  const int64_t* ids;     // (num_ids)
+  const uint32_t* found;  // (num_ids) the row of each id, as FindRows gives it
+  // (num_ids, dim) each row as it reads now, where that is not as it stands; else null. See
+  // ReadMovedRows.
+  const float* moved;
 };
 
 struct PoolRequest {
-  PoolTable table;
-  const int64_t* ids;  // (bags.num_ids)
+  IdRows read;
   Bags bags;
   OutputRows rows;  // (bags.num_bags, dim)
 };
 
 // Gives the device the work that LookupRows is, with its bits: the sum of a bag adds its rows in
-// their order. What it refuses stands in the tables' checks once the work is done; rows are
+// their order. Bags that it refuses stand in the tables' checks once the work is done; rows are
 // undefined then, and nothing outside of them is written.
 Status PoolRows(const std::vector<PoolRequest>& requests, Device* device);
 
 struct WeightsRequest {
-  PoolTable table;
-  const int64_t* ids;         // (bags.num_ids)
+  IdRows read;
   Bags bags;                  // with weights
   GradientRows output_grads;  // (bags.num_bags, dim)
   float* weight_grads;        // (bags.num_ids)

@@ -53,13 +53,15 @@ std::vector<TierStats> TierStatsOf(const EmbeddingTable& table) {
   const TierStack& stack = locks[0].tiers;
   const TableCounters& counters = locks[0].counters;
   stack.WaitForWrites();
+  const HbmStore* hbm_store = stack.hbm_store();
   std::vector<TierStats> tiers(1);
-  tiers[0].tier = "dram";
-  tiers[0].rows = stack.first_tier().num_rows();
-  tiers[0].bytes = stack.first_tier().bytes();
+  tiers[0].tier = hbm_store == nullptr ? "dram" : hbm_store->tier();
+  tiers[0].rows = hbm_store == nullptr ? stack.first_tier().num_rows() : hbm_store->num_rows();
+  tiers[0].bytes = stack.first_tier_bytes();
   tiers[0].hits = counters.hits - counters.lower_hits;
   tiers[0].misses = counters.lookups - counters.out_of_range_ids - tiers[0].hits;
-  for (const CountedStore* store : stack.counted_stores()) {
+  for (size_t i = hbm_store == nullptr ? 0 : 1; i < stack.counted_stores().size(); ++i) {
+    const CountedStore* store = stack.counted_stores()[i];
     const StoreCounts counts = store->counts();
     tiers.push_back(StatsOfStore(*store, counts));
     tiers[0].promotions += counts.erased_rows;

@@ -84,6 +84,7 @@ Status TableSnapshot::Export(const RawSelection& selection, int64_t cursor, int6
     return FailedPrecondition("table '" + state.options.name +
                               "' must have been saved before its changes can be told");
   }
+  if (cursor == 0) cursor = state.FirstCursor();
   if (TierOf(cursor) > 0) return ExportBelow(state, selection, cursor, max_rows, rows);
   const FirstTier& tier = state.tiers.first_tier();
   std::vector<int64_t> keys;

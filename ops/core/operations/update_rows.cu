@@ -73,19 +73,18 @@ struct Prepared {
   UpdateLaunch launch;
 };
 
-Status Prepare(const Group& group, Device* device, uint32_t* any_refused, Prepared* prepared) {
+Status Prepare(const Group& group, const uint32_t* any_refused, Device* device,
+               Prepared* prepared) {
   std::vector<UpdateTable> tables;
   std::vector<SegmentRequest> segments;
   for (const UpdateRequest& each : group.requests) {
     tables.push_back({each.table.records, StepsOf(each), {}});
     KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device, &tables.back().history));
-    segments.push_back({each.gradient, each.table.records.num_rows, each.table.outside_is_zero,
-                        each.table.checks});
+    segments.push_back({each.gradient, each.found, each.table.records.num_rows});
     prepared->launch.rules.push_back(each.rule);
   }
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<UpdateTable>::Copy(device, tables, &prepared->tables));
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      RowSegments::Make(segments, device, any_refused, &prepared->segments));
+  KERAS_SPARSE_RETURN_IF_ERROR(RowSegments::Make(segments, device, &prepared->segments));
   UpdateLaunch& launch = prepared->launch;
   launch.tables = prepared->tables.data();
   launch.segments = prepared->segments.view();
@@ -98,18 +97,17 @@ Status Prepare(const Group& group, Device* device, uint32_t* any_refused, Prepar
 
 }  // namespace
 
-Status UpdateRows(const std::vector<UpdateRequest>& requests, Device* device) {
+Status UpdateRows(const std::vector<UpdateRequest>& requests, const uint32_t* any_refused,
+                  Device* device) {
   const std::vector<Group> groups = GroupsOf(requests);
   std::vector<Prepared> prepared(groups.size());
   for (size_t g = 0; g < groups.size(); ++g) {
     KERAS_SPARSE_RETURN_IF_ERROR(
         FindKernels(groups[g].requests[0].rule->name(), &prepared[g].kernels));
   }
-  DeviceArray<uint32_t> any_refused;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &any_refused));
-  // All ids are seen before a record changes.
+  // All memory is there before a record changes.
   for (size_t g = 0; g < groups.size(); ++g) {
-    KERAS_SPARSE_RETURN_IF_ERROR(Prepare(groups[g], device, any_refused.data(), &prepared[g]));
+    KERAS_SPARSE_RETURN_IF_ERROR(Prepare(groups[g], any_refused, device, &prepared[g]));
   }
   for (const Prepared& each : prepared) {
     KERAS_SPARSE_RETURN_IF_ERROR(each.kernels.update(each.launch, device));

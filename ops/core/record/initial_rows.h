@@ -85,22 +85,71 @@ struct TruncatedNormalElement {
   }
 };
 
+// Which rows of a whole table a table holds: see InitializerOptions.
+struct InitialPart {
+  PhiloxKey seed = {};
+  uint64_t key_stride = 1;
+  uint64_t key_offset = 0;
+  int64_t first_column = 0;
+};
+
 template <typename Element>
-struct InitialRows {
-  PhiloxKey seed;
-  uint64_t key_stride;
-  uint64_t key_offset;
+struct RandomRows {
+  InitialPart part;
   Element element;
 
-  // Makes n elements of the row of `key` from the four words of one block, from word `first` on.
-  KERAS_SPARSE_HOST_DEVICE void FillFromBlock(int64_t key, int64_t block, int64_t first, int64_t n,
+  // Makes columns [begin, begin + n) of the row of `key`.
+  KERAS_SPARSE_HOST_DEVICE void Fill(int64_t key, int64_t begin, int64_t n, float* columns) const {
+    const uint64_t bits = static_cast<uint64_t>(key) * part.key_stride + part.key_offset;
+    int64_t block = (part.first_column + begin) / 4;
+    const int64_t within = (part.first_column + begin) % 4;
+    int64_t done = 0;
+    if (within != 0) {  // they begin inside of a block
+      done = n < 4 - within ? n : 4 - within;
+      FillFromBlock(bits, block++, within, done, columns);
+    }
+    for (; done < n; done += 4) {
+      FillFromBlock(bits, block++, 0, n - done < 4 ? n - done : 4, columns + done);
+    }
+  }
+
+ private:
+  // Makes n elements from the four words of one block, from word `first` on.
+  KERAS_SPARSE_HOST_DEVICE void FillFromBlock(uint64_t key, int64_t block, int64_t first, int64_t n,
                                               float* elements) const {
-    const uint64_t bits = static_cast<uint64_t>(key) * key_stride + key_offset;
-    const PhiloxWords random =
-        Philox({{static_cast<uint32_t>(block), 0, static_cast<uint32_t>(bits),
-                 static_cast<uint32_t>(bits >> 32)}},
-               seed);
+    const PhiloxWords random = Philox({{static_cast<uint32_t>(block), 0, static_cast<uint32_t>(key),
+                                        static_cast<uint32_t>(key >> 32)}},
+                                      part.seed);
     for (int64_t i = 0; i < n; ++i) elements[i] = element(random.words[first + i]);
+  }
+};
+
+enum class InitialKind { kConstant, kUniform, kNormal, kTruncatedNormal };
+
+// Those of a table, of whatever kind.
+struct InitialRows {
+  InitialKind kind = InitialKind::kConstant;
+  InitialPart part;
+  float a = 0;
+  float b = 0;
+  float last = 0;  // of kUniform: the float before b, seen from a
+
+  // Makes columns [begin, begin + n) of the row of `key`.
+  KERAS_SPARSE_HOST_DEVICE void Fill(int64_t key, int64_t begin, int64_t n, float* columns) const {
+    switch (kind) {
+      case InitialKind::kConstant:
+        for (int64_t i = 0; i < n; ++i) columns[i] = a;
+        break;
+      case InitialKind::kUniform:
+        RandomRows<UniformElement>{part, {a, b - a, last}}.Fill(key, begin, n, columns);
+        break;
+      case InitialKind::kNormal:
+        RandomRows<NormalElement>{part, {a, b}}.Fill(key, begin, n, columns);
+        break;
+      case InitialKind::kTruncatedNormal:
+        RandomRows<TruncatedNormalElement>{part, {a, b}}.Fill(key, begin, n, columns);
+        break;
+    }
   }
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ops/core/base/status.h"
+#include "ops/core/record/initial_rows.h"
 
 namespace keras_sparse {
 
@@ -40,10 +41,16 @@ class Initializer {
   static Status Create(const InitializerOptions& options,
                        std::unique_ptr<Initializer>* initializer);
 
-  virtual ~Initializer() = default;
-
   // row  (dim)
-  virtual void Fill(int64_t key, int64_t dim, float* row) const = 0;
+  void Fill(int64_t key, int64_t dim, float* row) const { rows_.Fill(key, 0, dim, row); }
+
+  // The same as plain numbers, for a GPU.
+  const InitialRows& rows() const { return rows_; }
+
+ private:
+  explicit Initializer(const InitialRows& rows) : rows_(rows) {}
+
+  InitialRows rows_;
 };
 
 }  // namespace keras_sparse

@@ -24,13 +24,20 @@ RuleHistory RuleState::history() const {
 }
 
 void RuleState::Set(std::unique_ptr<UpdateRule> rule) {
-  rule_ = std::move(rule);
+  SetRule(std::move(rule));
   ++generation_;
+}
+
+void RuleState::SetRule(std::unique_ptr<UpdateRule> rule) {
+  rule_ = std::move(rule);
+  history_on_device_ = std::make_unique<cuda_impl::HistoryOnDevice>();
 }
 
 Status RuleState::Restore(const RuleHistory& history) {
   if (generation_ > 0) {
-    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &rule_));
+    std::unique_ptr<UpdateRule> replayed;
+    KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &replayed));
+    SetRule(std::move(replayed));
   }
   num_steps_ = history.table_step;
   is_restoring_ = true;

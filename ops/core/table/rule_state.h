@@ -9,6 +9,7 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/optimizer/history_on_device.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/table/table_options.h"
@@ -22,7 +23,8 @@ namespace keras_sparse {
 class RuleState {
  public:
   explicit RuleState(const TableOptions& options)
-      : rule_(UpdateRule::None(options.output_dim, options.keeps_gradient_step)) {}
+      : rule_(UpdateRule::None(options.output_dim, options.keeps_gradient_step)),
+        history_on_device_(std::make_unique<cuda_impl::HistoryOnDevice>()) {}
 
   const UpdateRule& rule() const { return *rule_; }
   const RecordLayout& layout() const { return rule_->layout(); }
@@ -32,6 +34,8 @@ class RuleState {
   uint32_t num_steps() const { return num_steps_; }
   // Steps of the table since a row had a gradient.
   uint32_t AgeOf(const float* record) const { return num_steps_ - layout().GradientStep(record); }
+  // What a GPU has of the rule's history, if the table is in its memory.
+  cuda_impl::HistoryOnDevice* history_on_device() const { return history_on_device_.get(); }
   // What the rule was given in the steps that rows may have missed.
   RuleHistory history() const;
 
@@ -55,7 +59,10 @@ class RuleState {
  private:
   Status CatchUpStore(RowStore* store, Executor* executor) const;
 
+  void SetRule(std::unique_ptr<UpdateRule> rule);
+
   std::unique_ptr<UpdateRule> rule_;
+  std::unique_ptr<cuda_impl::HistoryOnDevice> history_on_device_;
   int64_t generation_ = 0;
   uint32_t num_steps_ = 0;
   bool is_restoring_ = false;

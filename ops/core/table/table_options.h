@@ -3,21 +3,25 @@
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "ops/core/device/device.h"
 #include "ops/core/record/initializer.h"
 
 namespace keras_sparse {
 
 // The tiers of a dynamic table.
 struct StorageOptions {
-  // Below memory, from the fastest to the slowest; see RowStore::Open. None for memory alone.
+  // Below the first, from the fastest to the slowest; see RowStore::Open. None for the first alone.
   std::vector<std::string> lower_tiers;
-  // Bytes a tier, memory first. Memory alone may have none, or INT64_MAX: no limit.
+  // Bytes a tier, from the first on. It alone may have none, or INT64_MAX: no limit.
   std::vector<int64_t> sizes;
   std::string path;  // a folder for the lower tiers' files
   std::string cache_strategy = "LRU";
+  // The GPU whose memory is the first tier; null if that is the CPU's.
+  std::shared_ptr<Device> device = nullptr;
 };
 
 struct TableOptions {

@@ -45,6 +45,11 @@ Status TableState::CheckRecords(const float* records, int64_t n, int64_t width) 
   return Status::Ok();
 }
 
+int64_t TableState::FirstCursor() const {
+  const bool is_on_gpu = tiers.hbm_store() != nullptr && tiers.first_tier().num_rows() == 0;
+  return MakeCursor(version, is_on_gpu ? 1 : 0, 0);
+}
+
 Status TableState::CheckCursor(int64_t cursor) const {
   if (cursor == 0 || (cursor >> kCursorVersionShift) == (version & kCursorVersionMask)) {
     return Status::Ok();

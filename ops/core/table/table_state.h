@@ -39,6 +39,8 @@ struct TableState {
   // InvalidArgument unless these can be records of the table; see ImportRows.
   //   records  (n, width)
   Status CheckRecords(const float* records, int64_t n, int64_t width) const;
+  // Where a walk begins: at the first tier, or in a GPU's memory, above which nothing stays.
+  int64_t FirstCursor() const;
   // FailedPrecondition if the table has changed since the walk of this cursor began.
   Status CheckCursor(int64_t cursor) const;
 

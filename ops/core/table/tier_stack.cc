@@ -10,6 +10,7 @@
 #include "ops/core/base/wait_timer.h"
 #include "ops/core/first_tier/array_tier.h"
 #include "ops/core/first_tier/hash_tier.h"
+#include "ops/core/first_tier/transit_tier.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/cascade_store.h"
@@ -29,6 +30,7 @@ constexpr int64_t kNanosecondsPerKey = 20;
 Status TierStack::Open(const RecordLayout& layout, const Initializer& initializer,
                        Executor* executor) {
   const StorageOptions& storage = options_.storage;
+  if (storage.device != nullptr) return OpenOnDevice(layout, initializer);
   const TierLimit limit = {first_tier_size(), storage.cache_strategy};
   if (storage.lower_tiers.empty()) {
     if (options_.is_dynamic()) return HashTier::Open(layout, TierLimit(), &first_tier_);
@@ -52,6 +54,19 @@ Status TierStack::Open(const RecordLayout& layout, const Initializer& initialize
   KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(layout, limit, &first_tier_));
   KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(FileSystem::Posix(), storage.path, &folder_));
   return OpenStores(layout.record_bytes(), &lower_tiers_, &counted_stores_);
+}
+
+Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& initializer) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
+  const StorageOptions& storage = options_.storage;
+  std::unique_ptr<HbmStore> store;
+  KERAS_SPARSE_RETURN_IF_ERROR(HbmStore::Open(storage.device.get(), options_.input_dim,
+                                              layout.record_bytes(), first_tier_size(), &store));
+  hbm_store_ = store.get();
+  first_tier_ = std::make_unique<TransitTier>(options_.input_dim, layout);
+  counted_stores_.push_back(new CountedStore(std::move(store)));
+  lower_tiers_.emplace_back(counted_stores_.back());
+  return hbm_store_->Initialize(initializer.rows(), layout, 0);
 }
 
 Status TierStack::OpenStores(int64_t record_bytes, RowStores* stores,
@@ -123,8 +138,12 @@ int64_t TierStack::bytes() const {
   return bytes;
 }
 
+int64_t TierStack::first_tier_bytes() const {
+  return hbm_store_ == nullptr ? first_tier_->bytes() : hbm_store_->bytes();
+}
+
 int64_t TierStack::peak_first_tier_bytes() const {
-  return std::max(peak_first_tier_bytes_, first_tier_->bytes());
+  return std::max(peak_first_tier_bytes_, first_tier_bytes());
 }
 
 void TierStack::SeeFirstTierBytes() { peak_first_tier_bytes_ = peak_first_tier_bytes(); }
@@ -219,9 +238,14 @@ Status TierStack::CheckStaticSize(const RecordLayout& layout) const {
 
 Status TierStack::Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step,
                            Executor* executor) {
-  if (!lower_tiers_.empty() && folder_ == nullptr) {
+  if (hbm_store_ == nullptr && !lower_tiers_.empty() && folder_ == nullptr) {
     return FailedPrecondition("the rule of table '" + options_.name +
                               "' must be set before a lower tier is added to it");
+  }
+  if (hbm_store_ != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Relayout(from, to, step));
+    change_log_.SetEverything();
+    return first_tier_->Relayout(to, step, executor);
   }
   RowStores stores;
   std::vector<CountedStore*> counted_stores;
@@ -323,14 +347,21 @@ Status TierStack::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_a
   return Status::Ok();
 }
 
-Status TierStack::Clear(const Initializer& initializer, int64_t step, Executor* executor) {
+Status TierStack::Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
+                        Executor* executor) {
   staged_->Clear();
   change_log_.SetEverything();
-  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
+  for (size_t i = hbm_store_ == nullptr ? 0 : 1; i < lower_tiers_.size(); ++i) {
+    KERAS_SPARSE_RETURN_IF_ERROR(lower_tiers_[i]->Clear());
+  }
+  if (hbm_store_ != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Initialize(initializer.rows(), layout, step));
+  }
   return first_tier_->Clear(initializer, step, executor);
 }
 
 void TierStack::TrackChanges() {
+  if (hbm_store_ != nullptr) return;  // it does not know which of its rows have changed
   first_tier_->TrackChanges();
   change_log_.Begin();
 }

@@ -15,6 +15,7 @@
 #include "ops/core/record/initializer.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/stores/counted_store.h"
+#include "ops/core/stores/hbm/hbm_store.h"
 #include "ops/core/stores/row_store.h"
 #include "ops/core/table/change_log.h"
 #include "ops/core/table/staged_records.h"
@@ -22,8 +23,9 @@
 
 namespace keras_sparse {
 
-// A key's row is in the first tier that has the key. What is below it under the same key, after an
-// erase that failed, is not the row, and must not come up.
+// A key's row is in the first tier that has the key. A table in a GPU's memory has a TransitTier
+// first, and then that memory, which is its first tier to the user. What is below it under the same
+// key, after an erase that failed, is not the row, and must not come up.
 //
 // Thread safety: const methods may overlap; any other call needs the stack alone.
 class TierStack {
@@ -40,13 +42,16 @@ class TierStack {
   // Unimplemented for a static table.
   Status AddLowerTier(std::unique_ptr<RowStore> store, int64_t record_bytes);
 
-  // Rows are used in the first tier. A static table has this one alone.
+  // Rows are used in the first tier, or in the memory of a GPU below it. A static table has this
+  // one alone.
   const FirstTier& first_tier() const { return *first_tier_; }
   FirstTier& first_tier() { return *first_tier_; }
   // From the fastest to the slowest. Those of the options are one store; counted_stores() has each
   // of them. Stores are thread-safe; who has the stack as const changes no row of theirs.
   const RowStores& lower_tiers() const { return lower_tiers_; }
   const std::vector<CountedStore*>& counted_stores() const { return counted_stores_; }
+  // The rows of a table in a GPU's memory, which are the first of the lower tiers; else null.
+  HbmStore* hbm_store() const { return hbm_store_; }
   // What has been read of the lower tiers and is still as it is there. Thread-safe by itself:
   // lookups add to it.
   StagedRecords& staged() const { return *staged_; }
@@ -57,7 +62,9 @@ class TierStack {
   int64_t num_rows() const;
   // Of everything that holds the rows.
   int64_t bytes() const;
-  // The most that the first tier has held, also within an update.
+  // Of the first tier, in a GPU's memory or not, and the most that it has held, also within an
+  // update.
+  int64_t first_tier_bytes() const;
   int64_t peak_first_tier_bytes() const;
 
   bool IsInFirstTier(int64_t key) const;
@@ -95,7 +102,9 @@ class TierStack {
   // error those of the first tier are still there, of the others some may have gone.
   Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
   // Back to no rows, or every row its initial one; see FirstTier::Clear.
-  Status Clear(const Initializer& initializer, int64_t step, Executor* executor);
+  //   layout  that the records have
+  Status Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
+               Executor* executor);
 
   // From now on changes count from here.
   void TrackChanges();
@@ -106,6 +115,8 @@ class TierStack {
 
  private:
   int64_t first_tier_size() const;
+  // Those of a table in a GPU's memory.
+  Status OpenOnDevice(const RecordLayout& layout, const Initializer& initializer);
   // Opens the lower tiers of the options for records of this size, as one store.
   Status OpenStores(int64_t record_bytes, RowStores* stores,
                     std::vector<CountedStore*>* counted_stores);
@@ -121,6 +132,7 @@ class TierStack {
   int64_t num_stores_opened_ = 0;
   RowStores lower_tiers_;
   std::vector<CountedStore*> counted_stores_;
+  HbmStore* hbm_store_ = nullptr;
   const std::shared_ptr<StagedRecords> staged_ = std::make_shared<StagedRecords>();
   ChangeLog change_log_;
   int64_t peak_first_tier_bytes_ = 0;

@@ -8,9 +8,12 @@ namespace keras_sparse {
 DynamicHbmStore::DynamicHbmStore(Device* device, int64_t record_bytes, int64_t capacity)
     : HbmStore(device, record_bytes),
       capacity_(capacity),
-      most_rows_(std::min(kMostHbmRows, capacity / HbmRecords::StrideOf(record_bytes))),
-      keys_(device, sizeof(int64_t), most_rows_) {
-  records_ = HbmRecords(device, record_bytes, most_rows_);
+      keys_(device, sizeof(int64_t), kMostHbmRows) {
+  records_ = HbmRecords(device, record_bytes, MostRows(record_bytes));
+}
+
+int64_t DynamicHbmStore::MostRows(int64_t record_bytes) const {
+  return std::min(kMostHbmRows, capacity_ / HbmRecords::StrideOf(record_bytes));
 }
 
 Status DynamicHbmStore::Open(Device* device, int64_t record_bytes, int64_t capacity,
@@ -35,7 +38,7 @@ int64_t DynamicHbmStore::num_rows() const {
 int64_t DynamicHbmStore::Room() const {
   if (capacity_ == INT64_MAX) return INT64_MAX;
   const SharedLock lock(mutex_);
-  return most_rows_ - size();
+  return MostRows(record_bytes_) - size();
 }
 
 int64_t DynamicHbmStore::IndexBytes() const { return index_.bytes() + keys_.bytes(); }
@@ -50,7 +53,7 @@ Status DynamicHbmStore::FindRows(const int64_t* keys, int64_t n, uint32_t* rows)
 
 Status DynamicHbmStore::Grow(int64_t n) {
   const int64_t end = std::max(end_, size() + n);
-  if (end > most_rows_ && capacity_ != INT64_MAX) {
+  if (end > MostRows(record_bytes_) && capacity_ != INT64_MAX) {
     return TierIsFull("the GPU's memory", capacity_, end * HbmRecords::StrideOf(record_bytes_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(records_.Grow(end));
@@ -126,8 +129,8 @@ Status DynamicHbmStore::Erase(const int64_t* keys, int64_t n) {
 Status DynamicHbmStore::Clear() {
   const MutexLock lock(mutex_);
   index_.Clear();
-  records_ = HbmRecords(device_, record_bytes_, most_rows_);
-  keys_ = HbmRecords(device_, sizeof(int64_t), most_rows_);
+  records_ = HbmRecords(device_, record_bytes_, MostRows(record_bytes_));
+  keys_ = HbmRecords(device_, sizeof(int64_t), kMostHbmRows);
   end_ = 0;
   free_ = {};
   is_used_ = {};

@@ -29,10 +29,15 @@ class DynamicHbmStore : public HbmStore {
   Status Clear() override;
   int64_t Room() const override;
   Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+  Status Initialize(const InitialRows& /*initial_rows*/, const RecordLayout& /*layout*/,
+                    int64_t /*step*/) override {
+    return Clear();
+  }
 
  private:
   DynamicHbmStore(Device* device, int64_t record_bytes, int64_t capacity);
 
+  int64_t MostRows(int64_t record_bytes) const override;
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override
       REQUIRES_SHARED(mutex_);
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override
@@ -48,7 +53,6 @@ class DynamicHbmStore : public HbmStore {
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
 
   const int64_t capacity_;
-  const int64_t most_rows_;  // within it
   HbmIndex index_ GUARDED_BY(mutex_);
   HbmRecords keys_ GUARDED_BY(mutex_);  // the key of each row
   // Rows from here on were never taken, and these below it are free again.

@@ -1,17 +1,50 @@
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "ops/core/base/hash.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/record/new_records.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
 #include "ops/core/stores/hbm/hbm_store.h"
 #include "ops/core/stores/hbm/static_hbm_store.h"
 
 namespace keras_sparse {
 
-Status HbmStore::Open(Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
-                      std::unique_ptr<HbmStore>* store) {
-  if (num_rows > 0) return StaticHbmStore::Open(device, num_rows, record_bytes, store);
-  return DynamicHbmStore::Open(device, record_bytes, capacity, store);
+namespace {
+
+const bool kRegistered =
+    HbmStore::SetOpener([](Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
+                           std::unique_ptr<HbmStore>* store) {
+      const DeviceScope scope(*device);
+      if (num_rows >= 0) return StaticHbmStore::Open(device, num_rows, record_bytes, store);
+      return DynamicHbmStore::Open(device, record_bytes, capacity, store);
+    });
+
+}  // namespace
+
+Status HbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  const int64_t num_rows = records_.num_rows();
+  const int64_t most_rows = MostRows(to.record_bytes());
+  if (num_rows > most_rows) {
+    return ResourceExhausted(
+        "`storage_size` must hold all rows with their slots; give the table "
+        "more. Received: room for " +
+        std::to_string(most_rows) + " rows of " + std::to_string(to.record_bytes()) +
+        " bytes, where there are " + std::to_string(num_rows));
+  }
+  std::unique_ptr<HbmTransfer> transfer;
+  HbmRecords records(device_, to.record_bytes(), most_rows);
+  KERAS_SPARSE_RETURN_IF_ERROR(HbmTransfer::Open(device_, to.record_bytes(), &transfer));
+  KERAS_SPARSE_RETURN_IF_ERROR(records.Grow(num_rows));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      cuda_impl::LayOutRecords(records_.view(), from, records.view(), num_rows, to, step, device_));
+  transfer_ = std::move(transfer);
+  records_ = std::move(records);
+  record_bytes_ = to.record_bytes();
+  return Status::Ok();
 }
 
 RecordsView HbmStore::records_view() const {

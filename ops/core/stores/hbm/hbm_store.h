@@ -12,6 +12,8 @@
 #include "ops/core/device/device.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/record/hbm_records.h"
+#include "ops/core/record/initial_rows.h"
+#include "ops/core/record/record_layout.h"
 #include "ops/core/record/records_view.h"
 #include "ops/core/stores/hbm/hbm_transfer.h"
 #include "ops/core/stores/row_store.h"
@@ -26,11 +28,16 @@ namespace keras_sparse {
 // would read them half changed.
 class HbmStore : public RowStore {
  public:
-  // The device must outlive the store.
-  //   num_rows  of a static table, whose records have no defined content then; 0 for a dynamic one
+  // The device must outlive the store. Unimplemented in a build without CUDA.
+  //   num_rows  of a static table, whose records have no defined content then; below 0 for a
+  //             dynamic one
   //   capacity  bytes of records that a dynamic one holds at most
   static Status Open(Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
                      std::unique_ptr<HbmStore>* store);
+  // What Open calls; hbm_store.cu sets it. What else a build without CUDA calls is virtual.
+  using Opener = Status (*)(Device* device, int64_t num_rows, int64_t record_bytes,
+                            int64_t capacity, std::unique_ptr<HbmStore>* store);
+  static bool SetOpener(Opener opener);
 
   const char* tier() const override { return "hbm"; }
   int64_t record_bytes() const override { return record_bytes_; }
@@ -42,6 +49,14 @@ class HbmStore : public RowStore {
   Status GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
+
+  // Back to no rows, or each its initial one, marked as last updated at `step`.
+  //   layout  of the records there are
+  virtual Status Initialize(const InitialRows& initial_rows, const RecordLayout& layout,
+                            int64_t step) = 0;
+  // Lays all records out anew; see RecordLayout::LayOut. Takes the room of both meanwhile; after an
+  // error nothing has changed.
+  virtual Status Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step);
 
   virtual bool is_static() const = 0;
   RecordsView records_view() const;
@@ -68,6 +83,8 @@ class HbmStore : public RowStore {
   //   keys  (rows.size())
   virtual Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const
       REQUIRES_SHARED(mutex_) = 0;
+  // How many rows there may be with records of this size.
+  virtual int64_t MostRows(int64_t record_bytes) const = 0;
   // What there is beside the records.
   virtual int64_t IndexBytes() const REQUIRES_SHARED(mutex_) { return 0; }
   virtual int64_t IndexMemoryBytes() const REQUIRES_SHARED(mutex_) { return 0; }
@@ -76,7 +93,7 @@ class HbmStore : public RowStore {
   static std::vector<int64_t> LastPlaces(const int64_t* keys, int64_t n);
 
   Device* const device_;
-  const int64_t record_bytes_;
+  int64_t record_bytes_;
   std::unique_ptr<HbmTransfer> transfer_;
   mutable SharedMutex mutex_;
   HbmRecords records_ GUARDED_BY(mutex_);

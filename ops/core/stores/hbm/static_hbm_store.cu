@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/core/record/new_records.h"
 #include "ops/core/stores/hbm/static_hbm_store.h"
 
 namespace keras_sparse {
@@ -45,11 +46,14 @@ Status StaticHbmStore::KeepsItsRows(const std::string& received) const {
                             " rows; only a dynamic one drops or adds any. Received: " + received);
 }
 
-Status StaticHbmStore::Erase(const int64_t* keys, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (Has(keys[i])) return KeepsItsRows("key " + std::to_string(keys[i]) + " to erase");
-  }
-  return Status::Ok();
+Status StaticHbmStore::Erase(const int64_t* /*keys*/, int64_t /*n*/) { return Status::Ok(); }
+
+Status StaticHbmStore::Initialize(const InitialRows& initial_rows, const RecordLayout& layout,
+                                  int64_t step) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  return cuda_impl::InitializeRecords(records_.view(), nullptr, nullptr, num_rows_, initial_rows,
+                                      layout, step, device_);
 }
 
 Status StaticHbmStore::Clear() { return KeepsItsRows("a call to drop all"); }

@@ -12,10 +12,10 @@
 
 namespace keras_sparse {
 
-// All rows are there always: Erase and Clear refuse to drop one, and Put to store another one.
+// All rows are there always: Erase leaves them, Clear refuses to drop them, and Put to store
+// another one.
 class StaticHbmStore : public HbmStore {
  public:
-  // REQUIRES: num_rows > 0
   static Status Open(Device* device, int64_t num_rows, int64_t record_bytes,
                      std::unique_ptr<HbmStore>* store);
 
@@ -25,6 +25,8 @@ class StaticHbmStore : public HbmStore {
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
   Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+  Status Initialize(const InitialRows& initial_rows, const RecordLayout& layout,
+                    int64_t step) override;
 
  private:
   StaticHbmStore(Device* device, int64_t num_rows, int64_t record_bytes)
@@ -34,6 +36,7 @@ class StaticHbmStore : public HbmStore {
   // FailedPrecondition, for rows that cannot go or come.
   Status KeepsItsRows(const std::string& received) const;
 
+  int64_t MostRows(int64_t /*record_bytes*/) const override { return num_rows_; }
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override;
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override;
   Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override;

@@ -12,7 +12,7 @@
 #include "ops/core/device/device_array.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/ids/id_checks.h"
-#include "ops/core/operations/pool_rows.h"
+#include "ops/core/operations/find_rows.h"
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/core/table/table_locks.h"
@@ -51,8 +51,8 @@ class TableOnDevice {
     record_bytes_ = locks[0].layout().record_bytes();
   }
 
-  cuda_impl::PoolTable view() const {
-    return {records_.view(), dim_, outside_is_zero_, checks_.data()};
+  cuda_impl::HbmTable view() const {
+    return {records_.view(), dim_, false, {}, outside_is_zero_, {}, checks_.data()};
   }
   std::string Records() const {
     std::string bytes(static_cast<size_t>(records_.num_rows() * record_bytes_), '\0');
@@ -67,6 +67,25 @@ class TableOnDevice {
   bool outside_is_zero_;
   HbmRecords records_;
   DeviceArray<IdChecks> checks_;
+};
+
+// The rows of ids, as FindRows gives them.
+class RowsOnDevice {
+ public:
+  RowsOnDevice(Device* device, const cuda_impl::HbmTable& table, const int64_t* ids,
+               int64_t num_ids)
+      : rows_(OnDevice(device, std::vector<uint32_t>(static_cast<size_t>(num_ids), 77))),
+        any_refused_(OnDevice<uint32_t>(device, {0})) {
+    EXPECT_TRUE(IsOk(
+        cuda_impl::FindRows({{table, ids, num_ids, rows_.data()}}, any_refused_.data(), device)));
+  }
+
+  const uint32_t* rows() const { return rows_.data(); }
+  bool any_refused() const { return Values(any_refused_)[0] != 0; }
+
+ private:
+  DeviceArray<uint32_t> rows_;
+  DeviceArray<uint32_t> any_refused_;
 };
 
 // Ids and their bags.

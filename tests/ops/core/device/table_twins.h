@@ -36,6 +36,8 @@ class TableTwins {
     host_grads_ = Placed(type, grads, dim, 0, stride);
     device_grads_ = OnDevice(device_, host_grads_);
     lists_ = std::make_unique<BagsOnDevice>(device_, ids, bags);
+    found_ =
+        std::make_unique<RowsOnDevice>(device_, on_device_.view(), lists_->ids(), bags.num_ids);
     cpu_ = {table_.get(),
             {ids.data(), bags, GradientRows(host_grads_.data(), stride, type), dim},
             RuleGenerationOf(*table_),
@@ -50,8 +52,11 @@ class TableTwins {
             rule_.get(),
             &history_,
             num_steps_,
-            {lists_->ids(), lists_->bags(), grads, table_->dim()}};
+            {lists_->ids(), lists_->bags(), grads, table_->dim()},
+            found_->rows()};
   }
+  // Whether the table refuses an id of the gradient.
+  bool any_refused() const { return found_->any_refused(); }
   // The CPU's step; the GPU's has been done.
   void Finish() {
     ASSERT_TRUE(IsOk(ApplyGradients({cpu_}, Inline())));
@@ -84,8 +89,16 @@ class TableTwins {
   std::vector<char> host_grads_;
   DeviceArray<char> device_grads_;
   std::unique_ptr<BagsOnDevice> lists_;
+  std::unique_ptr<RowsOnDevice> found_;
   ApplyRequest cpu_;
 };
+
+// UpdateRows, of which FindRows has refused something or not.
+inline Status Update(const std::vector<cuda_impl::UpdateRequest>& requests, Device* device,
+                     uint32_t refused = 0) {
+  const auto any_refused = OnDevice<uint32_t>(device, {refused});
+  return cuda_impl::UpdateRows(requests, any_refused.data(), device);
+}
 
 }  // namespace keras_sparse
 

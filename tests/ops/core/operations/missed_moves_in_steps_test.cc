@@ -45,7 +45,7 @@ TEST(MissedMovesInSteps, AreMadeAsOnTheCpu) {
                     cases[i].Numbers({step, rate}));
       requests.push_back(all[i]->Request());
     }
-    ASSERT_TRUE(IsOk(cuda_impl::UpdateRows(requests, device.get())));
+    ASSERT_TRUE(IsOk(Update(requests, device.get())));
     for (size_t i = 0; i < all.size(); ++i) {
       SCOPED_TRACE(cases[i].name + " in step " + std::to_string(step));
       all[i]->Finish();

@@ -32,7 +32,9 @@ struct Case {
         rows(OnDevice<char>(device, cpu)),
         on_device(device, *table),
         lists(device, ids, bags),
-        request{on_device.view(), lists.ids(), lists.bags(),
+        found(device, on_device.view(), lists.ids(), bags.num_ids),
+        request{{on_device.view(), lists.ids(), found.rows(), nullptr},
+                lists.bags(),
                 OutputRows(rows.data(), stride, type).From(first)} {
     const OutputRows output = OutputRows(cpu.data(), stride, type).From(first);
     EXPECT_TRUE(IsOk(LookupRows({{table, ids.data(), bags, output}}, Inline())));
@@ -42,6 +44,7 @@ struct Case {
   DeviceArray<char> rows;
   TableOnDevice on_device;
   BagsOnDevice lists;
+  RowsOnDevice found;
   PoolRequest request;
 };
 
@@ -137,27 +140,6 @@ TEST(PoolRows, ReadsIdsOutsideAsZerosAndCountsThem) {
   });
 }
 
-TEST(PoolRows, NamesTheFirstIdThatItRefuses) {
-  const auto table = Open(Options(kRows, 8));
-  std::vector<int64_t> ids = RandomIds(1000, 0, kRows - 1, 1);
-  const std::vector<float> expected = Lookup(table.get(), ids);
-  for (const size_t place : {900, 333, 334}) ids[place] = -static_cast<int64_t>(place);
-  InAnyOrder([&] {
-    const auto device = OpenDevice();
-    const TableOnDevice on_device(device.get(), *table);
-    const BagsOnDevice lists(device.get(), ids, NoBags(ids));
-    const auto rows = OnDevice(device.get(), std::vector<float>(8000));
-    ASSERT_TRUE(
-        IsOk(PoolRows({{on_device.view(), lists.ids(), lists.bags(), rows.data()}}, device.get())));
-    const IdChecks checks = on_device.Checks();
-    EXPECT_TRUE(checks.refuses());
-    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
-                          "id must be in [0, 40) for table 'items'; out_of_range=\"zero\" reads "
-                          "others as zeros. Received: ids[333] = -333",
-                          checks.ToStatus("items", kRows)));
-  });
-}
-
 // Splits that point outside would have kernels read and write there.
 TEST(PoolRows, RefusesSplitsThatDoNotRise) {
   const auto table = Open(Options(kRows, 4));
@@ -170,9 +152,11 @@ TEST(PoolRows, RefusesSplitsThatDoNotRise) {
     bags.num_ids = 4;
     const TableOnDevice on_device(device.get(), *table);
     const BagsOnDevice lists(device.get(), ids, bags);
+    const RowsOnDevice found(device.get(), on_device.view(), lists.ids(), 4);
     const auto rows = OnDevice(device.get(), std::vector<float>(100));
-    ASSERT_TRUE(
-        IsOk(PoolRows({{on_device.view(), lists.ids(), lists.bags(), rows.data()}}, device.get())));
+    ASSERT_TRUE(IsOk(PoolRows(
+        {{{on_device.view(), lists.ids(), found.rows(), nullptr}, lists.bags(), rows.data()}},
+        device.get())));
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
                           "`row_splits` must rise from 0 to the number of ids, for table 'items'",
                           on_device.Checks().ToStatus("items", kRows)));
@@ -198,10 +182,13 @@ TEST(WeightsGradient, GivesTheBitsOfTheCpu) {
             {{table.get(), ids.data(), bags, grads.data(), expected.data(), 0}}, Inline())));
         const TableOnDevice on_device(device.get(), *table);
         const BagsOnDevice lists(device.get(), ids, bags);
+        const RowsOnDevice found(device.get(), on_device.view(), lists.ids(), bags.num_ids);
         const auto output_grads = OnDevice(device.get(), grads);
         const auto weight_grads = OnDevice(device.get(), std::vector<float>(ids.size(), 7));
-        ASSERT_TRUE(IsOk(WeightsGradient({{on_device.view(), lists.ids(), lists.bags(),
-                                           output_grads.data(), weight_grads.data()}},
+        ASSERT_TRUE(IsOk(WeightsGradient({{{on_device.view(), lists.ids(), found.rows(), nullptr},
+                                           lists.bags(),
+                                           output_grads.data(),
+                                           weight_grads.data()}},
                                          device.get())));
         EXPECT_EQ(Bits(Values(weight_grads)), Bits(expected)) << "dim " << dim;
       }

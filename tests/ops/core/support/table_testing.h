@@ -20,6 +20,7 @@
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
 #include "ops/core/table/embedding_table.h"
+#include "tests/ops/core/device/device_lookups.h"
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
@@ -97,7 +98,9 @@ inline std::vector<float> Pool(EmbeddingTable* table, const std::vector<int64_t>
   // NaN, so that a value nobody wrote is found.
   std::vector<float> rows(static_cast<size_t>(bags.num_bags * table->dim()),
                           std::numeric_limits<float>::quiet_NaN());
-  EXPECT_TRUE(IsOk(LookupRows({{table, ids.data(), bags, rows.data()}}, executor)));
+  const bool is_on_device = table->options().storage.device != nullptr;
+  EXPECT_TRUE(IsOk(is_on_device ? LookupOnDevice(table, ids, bags, &rows, executor)
+                                : LookupRows({{table, ids.data(), bags, rows.data()}}, executor)));
   return rows;
 }
 
@@ -118,7 +121,9 @@ inline ApplyRequest Request(EmbeddingTable* table, const std::vector<int64_t>& i
 inline Status Apply(EmbeddingTable* table, const std::vector<float>& numbers,
                     const std::vector<int64_t>& ids, const std::vector<float>& grads,
                     Executor* executor = Inline()) {
-  return ApplyGradients({Request(table, ids, NoBags(ids), grads, numbers)}, executor);
+  const ApplyRequest request = Request(table, ids, NoBags(ids), grads, numbers);
+  const bool is_on_device = table->options().storage.device != nullptr;
+  return (is_on_device ? ApplyOnDevice : ApplyGradients)({request}, executor);
 }
 
 // Steps without a gradient.

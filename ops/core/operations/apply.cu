@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <utility>
+
+#include "ops/core/device/device_array.h"
+#include "ops/core/operations/apply.h"
+#include "ops/core/operations/apply_steps.h"
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/device_operations.h"
+#include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/found_rows.h"
+#include "ops/core/operations/update_rows.h"
+#include "ops/core/record/new_records.h"
+#include "ops/core/table/eviction_candidates.h"
+#include "ops/core/table/table_locks.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+// One step of the tables of an op, all in the memory of one GPU.
+class DeviceApplier {
+ public:
+  DeviceApplier(const std::vector<ApplyRequest>& requests, const WriteLocks& locks, Device* device,
+                Executor* executor)
+      : requests_(requests),
+        locks_(locks),
+        executor_(executor),
+        device_(device),
+        missing_(requests.size()) {}
+
+  Status Run();
+
+ private:
+  int64_t SumOfVersions() const;
+  Status FindAll(FoundRows* found) const;
+  // The ids that have no row in a dynamic table, into missing_.
+  Status ReadMissing(const FoundRows& found, const std::vector<IdChecks>& checks);
+  // As GradientApplier::MakeRoom.
+  Status MakeRoom();
+  // Gives the missing ids rows, but for those that the table's filter does not admit.
+  Status CreateRows(size_t r);
+  Status InitializeRows(size_t r, const std::vector<int64_t>& keys,
+                        const std::vector<uint32_t>& rows);
+  Status UpdateAll(const FoundRows& found) const;
+  // Both.
+  Status CreateAndUpdate(FoundRows* found);
+
+  const std::vector<ApplyRequest>& requests_;
+  const WriteLocks& locks_;
+  Executor* executor_;
+  Device* device_;
+  // Of each request, distinct, in the order in which they first came.
+  std::vector<std::vector<int64_t>> missing_;
+};
+
+int64_t DeviceApplier::SumOfVersions() const {
+  int64_t sum = 0;
+  for (size_t r = 0; r < requests_.size(); ++r) sum += locks_[r].version;
+  return sum;
+}
+
+Status DeviceApplier::FindAll(FoundRows* found) const {
+  std::vector<DeviceIds> lists;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const OutputGradient& gradient = requests_[r].gradient;
+    lists.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
+  }
+  return FoundRows::Find(lists, device_, found);
+}
+
+Status DeviceApplier::ReadMissing(const FoundRows& found, const std::vector<IdChecks>& checks) {
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    if (checks[r].num_missing == 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(r, &missing_[r]));
+  }
+  return Status::Ok();
+}
+
+Status DeviceApplier::MakeRoom() {
+  std::vector<EvictionCandidates> leaving(requests_.size());
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const TableState& state = locks_[r];
+    const auto num_missing = static_cast<int64_t>(missing_[r].size());
+    if (num_missing <= state.limit.max_rows - state.tiers.num_rows()) continue;
+    const OutputGradient& gradient = requests_[r].gradient;
+    std::vector<int64_t> ids(static_cast<size_t>(gradient.bags.num_ids));
+    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
+        gradient.ids, static_cast<int64_t>(ids.size() * sizeof(int64_t)), ids.data()));
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        FindRoom(state, ids.data(), gradient.bags.num_ids, executor_, &leaving[r]));
+  }
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
+  }
+  return Status::Ok();
+}
+
+Status DeviceApplier::CreateRows(size_t r) {
+  TableState& state = locks_[r];
+  std::vector<int64_t>& keys = missing_[r];
+  if (AdmissionFilter* filter = state.gate.filter(); filter != nullptr) {
+    const auto waits = [filter](int64_t key) { return !filter->Admit(key); };
+    const auto admitted_end = std::stable_partition(keys.begin(), keys.end(),
+                                                    [&waits](int64_t key) { return !waits(key); });
+    state.counters.filtered_ids += keys.end() - admitted_end;
+    keys.erase(admitted_end, keys.end());
+  }
+  if (keys.empty()) return Status::Ok();
+  // Rows have the numbers of the order of their keys, whatever the order of ids.
+  std::sort(keys.begin(), keys.end());
+  std::vector<uint32_t> rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      state.tiers.hbm_store()->Create(keys.data(), static_cast<int64_t>(keys.size()), &rows));
+  KERAS_SPARSE_RETURN_IF_ERROR(InitializeRows(r, keys, rows));
+  for (const int64_t key : keys) state.gate.Forget(key);
+  state.counters.created_rows += static_cast<int64_t>(keys.size());
+  return Status::Ok();
+}
+
+Status DeviceApplier::InitializeRows(size_t r, const std::vector<int64_t>& keys,
+                                     const std::vector<uint32_t>& rows) {
+  const TableState& state = locks_[r];
+  DeviceArray<int64_t> device_keys;
+  DeviceArray<uint32_t> device_rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device_, keys, &device_keys));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device_, rows, &device_rows));
+  return InitializeRecords(state.tiers.hbm_store()->records_view(), device_keys.data(),
+                           device_rows.data(), device_keys.size(), state.gate.initializer().rows(),
+                           state.layout(), state.rule().step(), device_);
+}
+
+Status DeviceApplier::UpdateAll(const FoundRows& found) const {
+  std::vector<UpdateRequest> updates;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const TableState& state = locks_[r];
+    updates.push_back({found.table(r), &state.rule(), state.rule_state.history_on_device(),
+                       state.rule_state.num_steps(), requests_[r].gradient, found.rows(r)});
+  }
+  return UpdateRows(updates, found.any_refused(), device_);
+}
+
+Status DeviceApplier::CreateAndUpdate(FoundRows* found) {
+  bool any_created = false;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(CreateRows(r));
+    any_created = any_created || !missing_[r].empty();
+  }
+  if (any_created) KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
+  return UpdateAll(*found);
+}
+
+Status DeviceApplier::Run() {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
+  FoundRows found;
+  std::vector<IdChecks> checks;
+  const int64_t version = SumOfVersions();
+  KERAS_SPARSE_RETURN_IF_ERROR(FindAll(&found));
+  KERAS_SPARSE_RETURN_IF_ERROR(found.Check(&checks));
+  KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));
+  if (SumOfVersions() != version) {  // rows may have moved
+    KERAS_SPARSE_RETURN_IF_ERROR(FindAll(&found));
+    KERAS_SPARSE_RETURN_IF_ERROR(found.Check(&checks));
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found, checks));
+  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
+  BeginSteps(requests_, locks_);
+  const Status status = CreateAndUpdate(&found);
+  FinishSteps(requests_, locks_, executor_);
+  for (size_t r = 0; r < requests_.size(); ++r) locks_[r].FinishChange(executor_);
+  return status;
+}
+
+Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
+  for (const ApplyRequest& request : requests) {
+    KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.CheckSizes());
+  }
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
+  const DeviceScope scope(*device);
+  const WriteLocks locks(TablesOf(requests));
+  return DeviceApplier(requests, locks, device, executor).Run();
+}
+
+const bool kRegistered = [] {
+  DeviceOperations::Get().apply_gradients = ApplyGradients;
+  return true;
+}();
+
+}  // namespace
+}  // namespace keras_sparse::cuda_impl

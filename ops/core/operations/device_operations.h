@@ -1,0 +1,48 @@
+// What a training step does to tables in a GPU's memory.
+#ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_
+#define KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_
+
+#include <vector>
+
+#include "ops/core/base/executor.h"
+#include "ops/core/base/per_process.h"
+#include "ops/core/base/status.h"
+#include "ops/core/operations/apply.h"
+#include "ops/core/operations/lookup.h"
+
+namespace keras_sparse {
+
+// Each is that of its name in lookup.h and apply.h, which calls it where tables are in a GPU's
+// memory: all of an op then are in that of one GPU, as is what it reads and writes for them. The
+// .cu files fill it in; in a build without CUDA there is no such table.
+struct DeviceOperations {
+  Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
+  Status (*lookup_weights_gradient)(const std::vector<WeightsGradientRequest>& requests) = nullptr;
+  Status (*apply_gradients)(const std::vector<ApplyRequest>& requests,
+                            Executor* executor) = nullptr;
+
+  static DeviceOperations& Get();
+};
+
+// Whether the tables of an op are in a GPU's memory.
+template <typename Request>
+bool AreOnDevice(const std::vector<Request>& requests) {
+  return !requests.empty() && requests[0].table->options().storage.device != nullptr;
+}
+
+// The device of such an op. InvalidArgument if it has tables elsewhere.
+template <typename Request>
+Status DeviceOf(const std::vector<Request>& requests, Device** device) {
+  *device = requests[0].table->options().storage.device.get();
+  for (const Request& request : requests) {
+    if (request.table->options().storage.device.get() == *device) continue;
+    return InvalidArgument("the tables of an op must all be in the memory of one GPU. Received: '" +
+                           requests[0].table->name() + "', which is there, and '" +
+                           request.table->name() + "', which is not");
+  }
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_

@@ -1,0 +1,56 @@
+// The rows of an op's ids in a GPU's memory, and what has been seen of the ids.
+#ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_FOUND_ROWS_H_
+#define KERAS_SPARSE_OPS_CORE_OPERATIONS_FOUND_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/device/device_array.h"
+#include "ops/core/ids/id_checks.h"
+#include "ops/core/operations/find_rows.h"
+#include "ops/core/table/table_state.h"
+
+namespace keras_sparse::cuda_impl {
+
+// The ids of an op that are for one table.
+struct DeviceIds {
+  const TableState* state;
+  const int64_t* ids;  // (num_ids) in the GPU's memory
+  int64_t num_ids;
+};
+
+class FoundRows {
+ public:
+  // Gives the device the work to find the rows of all ids. ResourceExhausted if rows of a table wait
+  // for room in its memory.
+  // REQUIRES: all tables are in this device's memory
+  static Status Find(const std::vector<DeviceIds>& lists, Device* device, FoundRows* found);
+
+  // Of one of the lists.
+  const HbmTable& table(size_t list) const { return requests_[list].table; }
+  const uint32_t* rows(size_t list) const { return requests_[list].rows; }
+
+  // What kernels have seen so far. Waits for the device. The error is that of the first list that
+  // has one.
+  Status Check(std::vector<IdChecks>* checks) const;
+
+  // The distinct ids of a list that have no row, in the order in which they first came.
+  Status ReadMissing(size_t list, std::vector<int64_t>* ids) const;
+
+  const uint32_t* any_refused() const { return any_refused_.data(); }
+
+ private:
+  Device* device_ = nullptr;
+  std::vector<DeviceIds> lists_;
+  std::vector<FindRequest> requests_;
+  DeviceArray<uint32_t> rows_;
+  DeviceArray<IdChecks> checks_;
+  DeviceArray<uint32_t> any_refused_;
+};
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_OPERATIONS_FOUND_ROWS_H_

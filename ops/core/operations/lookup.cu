@@ -1,0 +1,112 @@
+#include "ops/core/operations/device_operations.h"
+#include "ops/core/operations/found_rows.h"
+#include "ops/core/operations/lookup.h"
+#include "ops/core/operations/lookup_tables.h"
+#include "ops/core/operations/pool_rows.h"
+#include "ops/core/optimizer/move_rows.h"
+#include "ops/core/table/table_locks.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+template <typename Request>
+std::vector<DeviceIds> ListsOf(const std::vector<Request>& requests, const ReadLocks& locks) {
+  std::vector<DeviceIds> lists;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    lists.push_back({&locks[r], requests[r].ids, requests[r].bags.num_ids});
+  }
+  return lists;
+}
+
+void CountLookups(const std::vector<DeviceIds>& lists, const std::vector<IdChecks>& checks) {
+  for (size_t i = 0; i < lists.size(); ++i) {
+    ReadCounts counts;
+    counts.out_of_range = static_cast<int64_t>(checks[i].num_outside);
+    counts.hits =
+        lists[i].num_ids - counts.out_of_range - static_cast<int64_t>(checks[i].num_missing);
+    lists[i].state->counters.AddLookups(lists[i].num_ids, counts);
+  }
+}
+
+// What the requests read, with the memory for rows that a rule moves.
+class Reads {
+ public:
+  template <typename Request>
+  Status Find(const std::vector<Request>& requests, const ReadLocks& locks, Device* device) {
+    lists_ = ListsOf(requests, locks);
+    KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists_, device, &found_));
+    moved_.resize(lists_.size());
+    for (size_t r = 0; r < lists_.size(); ++r) {
+      KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(requests[r], locks[r]));
+      const TableState& state = *lists_[r].state;
+      if (!state.rule().moves_rows()) continue;
+      const HbmTable& table = found_.table(r);
+      const int64_t n = lists_[r].num_ids;
+      KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Allocate(device, n * table.dim, &moved_[r]));
+      KERAS_SPARSE_RETURN_IF_ERROR(ReadMovedRows(state.rule(), state.rule_state.history_on_device(),
+                                                 table.records, found_.rows(r), n, moved_[r].data(),
+                                                 device));
+    }
+    return Status::Ok();
+  }
+
+  IdRows Of(size_t r) const {
+    return {found_.table(r), lists_[r].ids, found_.rows(r), moved_[r].data()};
+  }
+  // As FoundRows::Check.
+  //   counts  whether as lookups of their tables
+  Status Check(bool counts) const {
+    std::vector<IdChecks> checks;
+    KERAS_SPARSE_RETURN_IF_ERROR(found_.Check(&checks));
+    if (counts) CountLookups(lists_, checks);
+    return Status::Ok();
+  }
+
+ private:
+  std::vector<DeviceIds> lists_;
+  FoundRows found_;
+  std::vector<DeviceArray<float>> moved_;
+};
+
+Status LookupRows(const std::vector<LookupRequest>& requests) {
+  for (const LookupRequest& each : requests) {
+    KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
+  }
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
+  const DeviceScope scope(*device);
+  const ReadLocks locks(TablesOf(requests));
+  Reads reads;
+  KERAS_SPARSE_RETURN_IF_ERROR(reads.Find(requests, locks, device));
+  std::vector<PoolRequest> pooled;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    pooled.push_back({reads.Of(r), requests[r].bags, requests[r].rows});
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(PoolRows(pooled, device));
+  return reads.Check(true);
+}
+
+Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests) {
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
+  const DeviceScope scope(*device);
+  const ReadLocks locks(TablesOf(requests));
+  Reads reads;
+  KERAS_SPARSE_RETURN_IF_ERROR(reads.Find(requests, locks, device));
+  std::vector<WeightsRequest> weights;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    weights.push_back(
+        {reads.Of(r), requests[r].bags, requests[r].output_grads, requests[r].weight_grads});
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(WeightsGradient(weights, device));
+  return reads.Check(false);  // the forward pass has counted these ids
+}
+
+const bool kRegistered = [] {
+  DeviceOperations::Get().lookup_rows = LookupRows;
+  DeviceOperations::Get().lookup_weights_gradient = LookupWeightsGradient;
+  return true;
+}();
+
+}  // namespace
+}  // namespace keras_sparse::cuda_impl

@@ -1,0 +1,106 @@
+#include <vector>
+
+#include "ops/core/device/device_array.h"
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/record/new_records.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+// So many words of a record are one lane's: one block of random numbers.
+constexpr int64_t kLaneWords = 4;
+
+struct NewRecords {
+  RecordsView records;
+  int64_t n;
+  int64_t dim;
+  int64_t words;        // of a record
+  const float* behind;  // (words - dim) what every record has behind its row
+
+  __device__ int64_t lanes() const { return (words + kLaneWords - 1) / kLaneWords; }
+
+  // Fills the words from `begin` on that one lane fills.
+  //   fill_row(begin, n, to)  makes columns of the row
+  template <typename FillRow>
+  __device__ void Fill(int64_t begin, float* record, const FillRow& fill_row) const {
+    const int64_t end = begin + kLaneWords < words ? begin + kLaneWords : words;
+    const int64_t row_end = end < dim ? end : dim;
+    if (begin < row_end) fill_row(begin, row_end - begin, record + begin);
+    for (int64_t word = begin < dim ? dim : begin; word < end; ++word) {
+      record[word] = behind[word - dim];
+    }
+  }
+};
+
+__global__ void InitializeKernel(NewRecords all, const int64_t* keys, const uint32_t* rows,
+                                 InitialRows initial_rows) {
+  for (int64_t i = LaneOfKernel(); i < all.n * all.lanes(); i += LanesOfKernel()) {
+    const int64_t which = i / all.lanes();
+    const auto row = rows == nullptr ? static_cast<uint32_t>(which) : rows[which];
+    const int64_t key = keys == nullptr ? which : keys[which];
+    all.Fill(i % all.lanes() * kLaneWords, all.records.Record(row),
+             [&](int64_t begin, int64_t n, float* to) { initial_rows.Fill(key, begin, n, to); });
+  }
+}
+
+//   step_word  where the gradient's step stands in the records there are; below 0 for nowhere
+__global__ void LayOutKernel(NewRecords all, RecordsView from, int64_t step_word) {
+  for (int64_t i = LaneOfKernel(); i < all.n * all.lanes(); i += LanesOfKernel()) {
+    const auto row = static_cast<uint32_t>(i / all.lanes());
+    const int64_t first = i % all.lanes() * kLaneWords;
+    const float* old = from.Record(row);
+    float* record = all.records.Record(row);
+    all.Fill(first, record, [&](int64_t begin, int64_t n, float* to) {
+      for (int64_t j = 0; j < n; ++j) to[j] = old[begin + j];
+    });
+    const bool has_last_word = first + kLaneWords >= all.words;
+    if (step_word >= 0 && has_last_word) {
+      // Words, which are no floats.
+      reinterpret_cast<uint32_t*>(record)[all.words - 1] =
+          reinterpret_cast<const uint32_t*>(old)[step_word];
+    }
+  }
+}
+
+// Of a layout, with what stands behind the rows in `behind`.
+Status Prepare(const RecordsView& records, int64_t n, const RecordLayout& layout, int64_t step,
+               Device* device, DeviceArray<float>* behind, NewRecords* all) {
+  std::vector<float> record(static_cast<size_t>(layout.record_words()));
+  layout.InitializeSlots(record.data(), step);
+  record.erase(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(layout.dim()));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, record, behind));
+  *all = {records, n, layout.dim(), layout.record_words(), behind->data()};
+  return Status::Ok();
+}
+
+int64_t NumLanes(const RecordLayout& layout, int64_t n) {
+  return n * ((layout.record_words() + kLaneWords - 1) / kLaneWords);
+}
+
+}  // namespace
+
+Status InitializeRecords(const RecordsView& records, const int64_t* keys, const uint32_t* rows,
+                         int64_t n, const InitialRows& initial_rows, const RecordLayout& layout,
+                         int64_t step, Device* device) {
+  DeviceArray<float> behind;
+  NewRecords all;
+  KERAS_SPARSE_RETURN_IF_ERROR(Prepare(records, n, layout, step, device, &behind, &all));
+  Launch(InitializeKernel, BlocksFor(*device, NumLanes(layout, n)), kBlock, device->stream(), all,
+         keys, rows, initial_rows);
+  return Status::Ok();
+}
+
+Status LayOutRecords(const RecordsView& from, const RecordLayout& from_layout,
+                     const RecordsView& records, int64_t n, const RecordLayout& layout,
+                     int64_t step, Device* device) {
+  DeviceArray<float> behind;
+  NewRecords all;
+  KERAS_SPARSE_RETURN_IF_ERROR(Prepare(records, n, layout, step, device, &behind, &all));
+  const int64_t step_word = layout.keeps_gradient_step() ? from_layout.record_words() - 1 : -1;
+  Launch(LayOutKernel, BlocksFor(*device, NumLanes(layout, n)), kBlock, device->stream(), all, from,
+         step_word);
+  return Status::Ok();
+}
+
+}  // namespace keras_sparse::cuda_impl

@@ -1,0 +1,254 @@
+// Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/clear_rows.h"
+#include "ops/core/operations/import_rows.h"
+#include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/support/all_rule_cases.h"
+#include "tests/ops/core/support/check_tiered_table.h"
+#include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/table_access.h"
+
+namespace keras_sparse {
+namespace hbm_table_test {
+
+constexpr int64_t kDim = 7;
+
+StorageOptions OnGpu() {
+  StorageOptions storage;
+  storage.device = OpenDevice();
+  return storage;
+}
+
+// A table on a GPU and the same one in memory.
+struct Pair {
+  Pair(TableOptions options, const RuleOptions& rule) : plain(OpenWithRule(options, rule)) {
+    options.storage.device = OpenDevice();
+    on_gpu = OpenWithRule(options, rule);
+  }
+  std::vector<EmbeddingTable*> both() const { return {plain.get(), on_gpu.get()}; }
+
+  void ExpectSameRows(const std::vector<int64_t>& ids) const {
+    EXPECT_EQ(Bits(Lookup(on_gpu.get(), ids)), Bits(Lookup(plain.get(), ids)));
+  }
+  void ExpectSame() const {
+    EXPECT_EQ(ExportAll(*on_gpu), ExportAll(*plain));
+    EXPECT_EQ(StatsOf(*on_gpu).out_of_range_ids, StatsOf(*plain).out_of_range_ids);
+    EXPECT_EQ(StatsOf(*on_gpu).hits, StatsOf(*plain).hits);
+    EXPECT_EQ(StatsOf(*on_gpu).filtered_ids, StatsOf(*plain).filtered_ids);
+    EXPECT_EQ(StatsOf(*on_gpu).created_rows, StatsOf(*plain).created_rows);
+  }
+
+  std::unique_ptr<EmbeddingTable> plain;
+  std::unique_ptr<EmbeddingTable> on_gpu;
+};
+
+TEST(HbmTable, IsTheDynamicTableInMemory) {
+  for (const RuleCase& rule : AllRuleCases()) {
+    if (rule.name != "sgd" && rule.options.rule != "adagrad" && rule.name != "adam") continue;
+    SCOPED_TRACE(rule.name);
+    CheckTieredTable(OnGpu(), rule.options, 20,
+                     [&rule](int64_t step) { return rule.Numbers({step, 0.1}); });
+  }
+}
+
+TEST(HbmTable, IsTheStaticTableInMemoryForEveryRule) {
+  constexpr int64_t kRows = 60;
+  for (const RuleCase& rule : AllRuleCases()) {
+    SCOPED_TRACE(rule.name);
+    TableOptions options = Options(kRows, kDim);
+    options.out_of_range_is_zero = true;
+    const Pair tables(options, rule.options);
+    for (int64_t step = 1; step <= 4; ++step) {
+      const auto seed = static_cast<uint64_t>(step);
+      const std::vector<int64_t> ids = RandomIds(40, -5, kRows + 5, seed);
+      for (EmbeddingTable* table : tables.both()) {
+        ASSERT_TRUE(
+            IsOk(Apply(table, rule.Numbers({step, 0.1}), ids, RandomFloats(40 * kDim, seed))));
+      }
+      tables.ExpectSameRows(RandomIds(30, -5, kRows + 5, seed + 1));
+    }
+    tables.ExpectSame();
+    for (EmbeddingTable* table : tables.both()) {
+      ASSERT_TRUE(IsOk(ImportRows(table, std::vector<int64_t>{3, 59, 3}.data(), 3,
+                                  RandomFloats(3 * kDim, 1).data(), kDim, Inline())));
+    }
+    tables.ExpectSame();
+    for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(ClearRows(table, Inline())));
+    tables.ExpectSame();
+  }
+}
+
+TEST(HbmTable, RefusesAnIdBeforeAnythingChanges) {
+  const Pair tables(Options(10, kDim), AdamRule());
+  const std::vector<int64_t> ids = {3, 10, -1};
+  for (EmbeddingTable* table : tables.both()) {
+    const int64_t version = VersionOf(*table);
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 10",
+                          Apply(table, {0.1f, 0.1f}, ids, RandomFloats(3 * kDim, 1))));
+    EXPECT_EQ(VersionOf(*table), version);
+  }
+  std::vector<float> rows(3 * kDim);
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 10",
+                        LookupOnDevice(tables.on_gpu.get(), ids, NoBags(ids), &rows, Inline())));
+  for (EmbeddingTable* table : tables.both()) {
+    ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
+  }
+  tables.ExpectSame();
+}
+
+TEST(HbmTable, HasAStaticTableOfNoRows) {
+  TableOptions options = Options(0, kDim);
+  options.out_of_range_is_zero = true;
+  const Pair tables(options, SgdRule());
+  for (EmbeddingTable* table : tables.both()) {
+    ASSERT_TRUE(IsOk(Apply(table, {1}, {0, -1}, RandomFloats(2 * kDim, 1))));
+  }
+  tables.ExpectSameRows({0, 5});
+  tables.ExpectSame();
+}
+
+TEST(HbmTable, AsksItsFilterForNewKeys) {
+  for (const FilterOptions& filter : {Counter(2), Probability(0.5), Cbf(2, 100, 0.01, 8)}) {
+    const Pair tables(Dynamic(kDim), AdagradRule(0.1));
+    for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(SetFilter(table, filter)));
+    for (uint64_t step = 1; step <= 6; ++step) {
+      const std::vector<int64_t> ids = RandomIds(50, -40, 40, step);
+      for (EmbeddingTable* table : tables.both()) {
+        ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, RandomFloats(50 * kDim, step))));
+      }
+      tables.ExpectSameRows(ids);
+    }
+    tables.ExpectSame();
+  }
+}
+
+TEST(HbmTable, KeepsToItsLimitOfRows) {
+  const Pair tables(Dynamic(kDim), SgdRule());
+  for (EmbeddingTable* table : tables.both()) {
+    ASSERT_TRUE(IsOk(SetRowLimit(table, 50, MakePolicy(WeightBelow(2)))));
+  }
+  int64_t num_refused = 0;
+  for (uint64_t step = 1; step <= 12; ++step) {
+    const std::vector<int64_t> ids = RandomIds(20, 0, 60 + 5 * static_cast<int64_t>(step), step);
+    const std::vector<float> grads = RandomFloats(20 * kDim, step);
+    const Status plain = Subtract(tables.plain.get(), ids, grads);
+    const Status on_gpu = Subtract(tables.on_gpu.get(), ids, grads);
+    EXPECT_EQ(on_gpu.code(), plain.code()) << "step " << step;
+    num_refused += plain.ok() ? 0 : 1;
+    EXPECT_LE(NumRowsOf(*tables.on_gpu), 50);
+  }
+  EXPECT_GT(num_refused, 0);
+  EXPECT_GT(StatsOf(*tables.on_gpu).evicted_rows, 0);
+  tables.ExpectSame();
+}
+
+TEST(HbmTable, RefusesRowsBeyondItsSizeBeforeItMakesAny) {
+  TableOptions options = Dynamic(kDim);
+  options.storage = OnGpu();
+  options.storage.sizes = {100 * 64};
+  const auto table = OpenWithRule(options, AdagradRule(0.1));
+  std::vector<int64_t> ids;
+  for (int64_t key = 0; key < 300; ++key) ids.push_back(key);
+  const std::vector<float> grads = RandomFloats(300 * kDim, 1);
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
+                        "Received:", Apply(table.get(), {0.1f}, ids, grads)));
+  EXPECT_EQ(NumRowsOf(*table), 0);
+  ids.resize(50);
+  EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(50 * kDim, 1))));
+  EXPECT_EQ(NumRowsOf(*table), 50);
+}
+
+TEST(HbmTable, TakesTablesOfOneGpuInAnOp) {
+  const Pair tables(Dynamic(kDim), SgdRule());
+  const std::vector<int64_t> ids = {1};
+  std::vector<float> rows(kDim);
+  std::vector<LookupRequest> requests;
+  for (EmbeddingTable* table : {tables.on_gpu.get(), tables.plain.get()}) {
+    requests.push_back({table, ids.data(), NoBags(ids), rows.data()});
+  }
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                        "the tables of an op must all be in the memory of one GPU",
+                        LookupRows(requests, Inline())));
+}
+
+#ifndef __CUDACC__
+TEST(HbmTable, LosesNothingWhereTheGpuIsFull) {
+  const emulated::Options before = emulated::options();
+  const Pair tables(Dynamic(kDim), AdagradRule(0.1));
+  std::vector<int64_t> ids = RandomIds(3000, 0, 100000, 1);
+  const std::vector<float> grads = RandomFloats(3000 * kDim, 1);
+  for (EmbeddingTable* table : tables.both()) {
+    ASSERT_TRUE(IsOk(Apply(table, {0.1f}, {1, 2, 3}, RandomFloats(3 * kDim, 1))));
+  }
+  emulated::options().memory = size_t{1300} << 10;
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "a table must fit the GPU's memory",
+                        Apply(tables.on_gpu.get(), {0.1f}, ids, grads)));
+  emulated::options() = before;
+  tables.ExpectSameRows({1, 2, 3, 4});
+  // The step counts, as it does in memory; rows that it made have not moved.
+  for (EmbeddingTable* table : tables.both()) {
+    ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
+  }
+  tables.ExpectSameRows(ids);
+}
+
+TEST(HbmTable, ReadsNoRowWhileOthersWaitForRoom) {
+  const emulated::Options before = emulated::options();
+  const Pair tables(Dynamic(kDim), SgdRule());
+  std::vector<int64_t> keys;
+  for (int64_t key = 0; key < 3000; ++key) keys.push_back(key);
+  emulated::options().memory = size_t{1100} << 10;
+  for (EmbeddingTable* table : tables.both()) {
+    ASSERT_TRUE(IsOk(
+        ImportRows(table, keys.data(), 3000, RandomFloats(3000 * kDim, 1).data(), kDim, Inline())));
+  }
+  std::vector<float> rows(kDim);
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "3000 rows that wait for room",
+                        LookupOnDevice(tables.on_gpu.get(), {1}, NoBags({1}), &rows, Inline())));
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "Received:",
+                        Subtract(tables.on_gpu.get(), {1}, std::vector<float>(kDim, 1))));
+  EXPECT_EQ(ExportAll(*tables.on_gpu), ExportAll(*tables.plain));
+  emulated::options() = before;
+  ASSERT_TRUE(IsOk(EraseRows(tables.on_gpu.get(), keys.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(EraseRows(tables.plain.get(), keys.data(), 1, Inline())));
+  tables.ExpectSameRows({0, 1, 2999, 5000});
+  EXPECT_EQ(ExportAll(*tables.on_gpu), ExportAll(*tables.plain));
+}
+#endif
+
+// Whole updates are seen, or nothing of them.
+TEST(HbmTable, IsReadByManyThreadsWhileItIsUpdated) {
+  TableOptions options = Dynamic(kDim);
+  options.initializer = {};
+  options.storage = OnGpu();
+  const auto table = OpenWithRule(options, SgdRule());
+  const std::vector<int64_t> ids = {5, -5, 1 << 20, 7};
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      while (!is_over) {
+        const std::vector<float> rows = Lookup(table.get(), ids);
+        for (const float each : rows) ASSERT_EQ(each, rows[0]);
+      }
+    });
+  }
+  for (int step = 0; step < 20; ++step) {
+    ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, -1))));
+  }
+  is_over = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(Lookup(table.get(), ids), std::vector<float>(ids.size() * kDim, 20));
+}
+
+}  // namespace hbm_table_test
+}  // namespace keras_sparse
