@@ -30,7 +30,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized build-cuda \
+.PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized build-cuda emulated-ops \
     build-gpu-test test-cpp test-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
     clean FORCE
 
@@ -196,6 +196,11 @@ build-sanitized: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest
 	  -DKERAS_SPARSE_SANITIZE=$(SANITIZE) --log-level=WARNING
 	$(BIN)/cmake --build $(SANITIZED) --target keras_sparse_core_test -j $(JOBS)
 
+# The package's ops with a GPU that the CPU emulates: see tests/gpu.
+emulated-ops: $(STAMPS)/native $(STAMPS)/gtest
+	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
+	$(BIN)/cmake --build $(wildcard $(BUILD)/py3-none-*) --target keras_sparse_emulated_ops -j $(JOBS)
+
 # For one GPU, whose code differs from that of the others in what ptxas makes of it.
 build-cuda: $(STAMPS)/cmake $(STAMPS)/nvcc  ## Compile the kernels for GPUs by pip's nvcc (105 MB); needs no GPU.
 	$(call configure_cuda)
@@ -227,7 +232,7 @@ test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(SANITIZED))
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
-CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HistoryOnDevice*:MoveRows*
+CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*
 
 stress: export KERAS_SPARSE_STRESS_SECONDS := 60
 stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).
@@ -249,7 +254,7 @@ RANKS_TESTS := tests/distribute/ranked_test.py
 HOSTS_TESTS := tests/distribute/several_hosts_test.py
 ALONE := --ignore $(RANKS_TESTS) --ignore $(HOSTS_TESTS)
 
-test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests.
+test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test emulated-ops  ## Run the Python tests.
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
 
 # Which test runs which function is known from the last run of each, but not across ranks and other

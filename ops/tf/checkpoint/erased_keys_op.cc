@@ -36,5 +36,8 @@ class ErasedKeysOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseErasedKeys").Device(tf::DEVICE_CPU), ErasedKeysOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseErasedKeys").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("keys"),
+    ErasedKeysOp);
 
 }  // namespace keras_sparse

@@ -61,5 +61,14 @@ class ExportHistoryOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseExportHistory").Device(tf::DEVICE_CPU), ExportHistoryOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseExportHistory")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("steps")
+                            .HostMemory("first_steps")
+                            .HostMemory("table_steps")
+                            .HostMemory("run_lengths")
+                            .HostMemory("numbers"),
+                        ExportHistoryOp);
 
 }  // namespace keras_sparse

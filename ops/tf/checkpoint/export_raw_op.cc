@@ -64,5 +64,14 @@ class ExportRawOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseExportRaw").Device(tf::DEVICE_CPU), ExportRawOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseExportRaw")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("cursor")
+                            .HostMemory("max_rows")
+                            .HostMemory("keys")
+                            .HostMemory("records")
+                            .HostMemory("next_cursor"),
+                        ExportRawOp);
 
 }  // namespace keras_sparse

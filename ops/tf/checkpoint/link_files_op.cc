@@ -60,5 +60,13 @@ class LinkFilesOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLinkFiles").Device(tf::DEVICE_CPU), LinkFilesOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLinkFiles")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("path_prefix")
+                            .HostMemory("paths")
+                            .HostMemory("num_entries")
+                            .HostMemory("alive"),
+                        LinkFilesOp);
 
 }  // namespace keras_sparse

@@ -33,5 +33,10 @@ class MarkSavedOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseMarkSaved").Device(tf::DEVICE_CPU), MarkSavedOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseMarkSaved")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("versions"),
+                        MarkSavedOp);
 
 }  // namespace keras_sparse

@@ -36,5 +36,14 @@ class RestoreOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseRestore").Device(tf::DEVICE_CPU), RestoreOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseRestore")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("step")
+                            .HostMemory("first_step")
+                            .HostMemory("table_step")
+                            .HostMemory("run_lengths")
+                            .HostMemory("numbers"),
+                        RestoreOp);
 
 }  // namespace keras_sparse

@@ -39,5 +39,11 @@ class SnapshotVersionsOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseSnapshotVersions").Device(tf::DEVICE_CPU),
                         SnapshotVersionsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseSnapshotVersions")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("versions")
+                            .HostMemory("is_everything_changed"),
+                        SnapshotVersionsOp);
 
 }  // namespace keras_sparse

@@ -46,5 +46,10 @@ class StagingStatsOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseStagingStats").Device(tf::DEVICE_CPU), StagingStatsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStagingStats")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("stats"),
+                        StagingStatsOp);
 
 }  // namespace keras_sparse

@@ -71,5 +71,8 @@ class ApplyOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseApply").Device(tf::DEVICE_CPU), ApplyOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseApply").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("numbers"),
+    ApplyOp);
 
 }  // namespace keras_sparse

@@ -46,6 +46,12 @@ class CheckRoomOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckRoom").Device(tf::DEVICE_CPU), CheckRoomOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckRoom")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("ids")
+                            .HostMemory("refusal"),
+                        CheckRoomOp);
 
 REGISTER_OP("KerasSparseRefuseStep")
     .Input("refusal: string")

@@ -5,6 +5,7 @@
 #include "ops/core/operations/lookup.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/lookup_outputs.h"
+#include "ops/tf/binding/tf_device.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/staging/prefetched_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -101,7 +102,7 @@ class LookupOp : public tf::OpKernel {
       return;
     }
     std::vector<tf::Tensor> outputs;
-    OP_REQUIRES_OK(ctx, AllocateRows(&requests, &outputs));
+    OP_REQUIRES_OK(ctx, AllocateRows(&requests, &outputs, IsOnGpu(ctx) ? ctx : nullptr));
     SetOutputs(ctx, outputs);
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));
@@ -118,5 +119,11 @@ class LookupOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("anchors")
+                            .HostMemory("versions"),
+                        LookupOp);
 
 }  // namespace keras_sparse

@@ -72,5 +72,10 @@ class LookupWeightsGradOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupWeightsGrad").Device(tf::DEVICE_CPU),
                         LookupWeightsGradOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupWeightsGrad")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("versions"),
+                        LookupWeightsGradOp);
 
 }  // namespace keras_sparse

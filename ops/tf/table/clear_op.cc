@@ -28,5 +28,7 @@ class ClearOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseClear").Device(tf::DEVICE_CPU), ClearOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseClear").Device(tf::DEVICE_GPU).HostMemory("handles"),
+                        ClearOp);
 
 }  // namespace keras_sparse

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/initializer_attributes.h"
+#include "ops/tf/binding/tf_device.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -27,7 +28,10 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("seeds: list(int)")
     .Attr("initializer_parts: list(int)")
     .Attr("out_of_range: list(string)")
-    // Two entries a table, empty where there are fewer lower tiers; with memory three sizes.
+    // Whether each table's first tier is the memory of the GPU that the op is on. Empty for none.
+    .Attr("are_on_gpu: list(bool) = []")
+    // Two entries a table, empty where there are fewer lower tiers; with the first tier three
+    // sizes.
     .Attr("lower_tiers: list(string)")
     .Attr("storage_sizes: list(int)")
     .Attr("cache_strategies: list(string)")
@@ -56,6 +60,9 @@ class CreateTablesOp : public tf::OpKernel {
       TableOptions options = options_[i];
       options.name = ctx->input(0).flat<tf::tstring>()(element);
       options.storage.path = ctx->input(1).flat<tf::tstring>()(element);
+      if (i < are_on_gpu_.size() && are_on_gpu_[i]) {
+        OP_REQUIRES_OK(ctx, OpenTfDevice(ctx, &options.storage.device));
+      }
       auto bound = std::make_shared<BoundTable>();
       OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options, &executor, &bound->table)));
       tf::Tensor* handle = nullptr;
@@ -77,6 +84,7 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("are_on_gpu", &are_on_gpu_));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
     std::vector<InitializerOptions> initializers;
     TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
@@ -133,8 +141,15 @@ class CreateTablesOp : public tf::OpKernel {
   }
 
   std::vector<TableOptions> options_;
+  std::vector<bool> are_on_gpu_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateTables").Device(tf::DEVICE_CPU), CreateTablesOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateTables")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("names")
+                            .HostMemory("storage_paths")
+                            .HostMemory("handles"),
+                        CreateTablesOp);
 
 }  // namespace keras_sparse

@@ -23,5 +23,7 @@ class DropOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseDrop").Device(tf::DEVICE_CPU), DropOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseDrop").Device(tf::DEVICE_GPU).HostMemory("handle"),
+                        DropOp);
 
 }  // namespace keras_sparse

@@ -32,5 +32,8 @@ class EraseRowsOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseEraseRows").Device(tf::DEVICE_CPU), EraseRowsOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseEraseRows").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("keys"),
+    EraseRowsOp);
 
 }  // namespace keras_sparse

@@ -73,5 +73,13 @@ class EvictOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict").Device(tf::DEVICE_CPU), EvictOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("constants")
+                            .HostMemory("num_evicted")
+                            .HostMemory("keys")
+                            .HostMemory("records"),
+                        EvictOp);
 
 }  // namespace keras_sparse

@@ -64,5 +64,14 @@ class ExportFilterOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseExportFilter").Device(tf::DEVICE_CPU), ExportFilterOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseExportFilter")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("cursors")
+                            .HostMemory("max_entries")
+                            .HostMemory("keys")
+                            .HostMemory("counts")
+                            .HostMemory("next_cursors"),
+                        ExportFilterOp);
 
 }  // namespace keras_sparse

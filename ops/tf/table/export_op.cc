@@ -67,5 +67,15 @@ class ExportOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseExport").Device(tf::DEVICE_CPU), ExportOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseExport")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("cursors")
+                            .HostMemory("max_rows")
+                            .HostMemory("keys")
+                            .HostMemory("records")
+                            .HostMemory("ages")
+                            .HostMemory("next_cursors"),
+                        ExportOp);
 
 }  // namespace keras_sparse

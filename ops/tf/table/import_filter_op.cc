@@ -39,5 +39,11 @@ class ImportFilterOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseImportFilter").Device(tf::DEVICE_CPU), ImportFilterOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseImportFilter")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("keys")
+                            .HostMemory("counts"),
+                        ImportFilterOp);
 
 }  // namespace keras_sparse

@@ -50,5 +50,12 @@ class ImportOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseImport").Device(tf::DEVICE_CPU), ImportOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseImport")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("keys")
+                            .HostMemory("records")
+                            .HostMemory("ages"),
+                        ImportOp);
 
 }  // namespace keras_sparse

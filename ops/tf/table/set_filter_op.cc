@@ -55,5 +55,10 @@ class SetFilterOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseSetFilter").Device(tf::DEVICE_CPU), SetFilterOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseSetFilter")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("constants"),
+                        SetFilterOp);
 
 }  // namespace keras_sparse

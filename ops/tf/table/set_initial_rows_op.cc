@@ -38,5 +38,8 @@ class SetInitialRowsOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseSetInitialRows").Device(tf::DEVICE_CPU), SetInitialRowsOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseSetInitialRows").Device(tf::DEVICE_GPU).HostMemory("handles"),
+    SetInitialRowsOp);
 
 }  // namespace keras_sparse

@@ -51,5 +51,10 @@ class SetRowLimitOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRowLimit").Device(tf::DEVICE_CPU), SetRowLimitOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRowLimit")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("constants"),
+                        SetRowLimitOp);
 
 }  // namespace keras_sparse

@@ -77,5 +77,14 @@ class SetRuleOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRule").Device(tf::DEVICE_CPU), SetRuleOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRule")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("constants")
+                            .HostMemory("weight_decays")
+                            .HostMemory("generations")
+                            .HostMemory("record_floats")
+                            .HostMemory("slot_names"),
+                        SetRuleOp);
 
 }  // namespace keras_sparse

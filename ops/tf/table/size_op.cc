@@ -30,5 +30,8 @@ class SizeOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseSize").Device(tf::DEVICE_CPU), SizeOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseSize").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("sizes"),
+    SizeOp);
 
 }  // namespace keras_sparse

@@ -51,5 +51,8 @@ class StatsOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseStats").Device(tf::DEVICE_CPU), StatsOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseStats").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("stats"),
+    StatsOp);
 
 }  // namespace keras_sparse

@@ -57,5 +57,11 @@ class TierStatsOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseTierStats").Device(tf::DEVICE_CPU), TierStatsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseTierStats")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("tiers")
+                            .HostMemory("stats"),
+                        TierStatsOp);
 
 }  // namespace keras_sparse

@@ -1,0 +1,69 @@
+#include "ops/tf/binding/tf_device.h"
+
+#include <map>
+#include <string>
+
+#include "ops/core/base/mutex.h"
+#include "ops/tf/binding/binding.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/device_base.h"
+#include "xla/stream_executor/stream.h"
+#include "xla/stream_executor/stream_executor.h"
+
+namespace keras_sparse {
+namespace {
+
+class TfDevice : public Device {
+ public:
+  TfDevice(void* stream, int ordinal, tf::Allocator* allocator)
+      : Device(stream, ordinal), allocator_(allocator) {}
+
+  Status Allocate(int64_t bytes, void** memory) override {
+    tf::AllocationAttributes attributes;
+    attributes.retry_on_failure = false;  // no other op is going to free what a table keeps
+    *memory = allocator_->AllocateRaw(tf::Allocator::kAllocatorAlignment,
+                                      static_cast<size_t>(bytes), attributes);
+    if (*memory != nullptr) return Status::Ok();
+    int64_t limit = 0;
+    int64_t free = 0;
+    if (const auto stats = allocator_->GetStats(); stats.has_value()) {
+      limit = stats->bytes_limit.value_or(0);
+      free = limit - stats->bytes_in_use;
+    }
+    return NoRoom(bytes, free, limit, "of what TensorFlow may have of the GPU");
+  }
+
+  void Free(void* memory) override { allocator_->DeallocateRaw(memory); }
+
+ private:
+  tf::Allocator* const allocator_;
+};
+
+}  // namespace
+
+bool IsOnGpu(tf::OpKernelContext* ctx) {
+  const auto* info = ctx->device()->tensorflow_accelerator_device_info();
+  return info != nullptr && info->stream != nullptr;
+}
+
+absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* device) {
+  if (!IsOnGpu(ctx)) {
+    return ToTf(FailedPrecondition("a table in a GPU's memory must be made on a GPU. Received: " +
+                                   ctx->device()->name()));
+  }
+  stream_executor::Stream* stream = ctx->device()->tensorflow_accelerator_device_info()->stream;
+  // One a GPU, and never let go: memory that an op takes for one table may be that of another.
+  static auto* mutex = new Mutex();
+  static auto* devices = new std::map<stream_executor::Stream*, std::shared_ptr<Device>>();
+  const MutexLock lock(*mutex);
+  std::shared_ptr<Device>& of_gpu = (*devices)[stream];
+  if (of_gpu == nullptr) {
+    of_gpu = std::make_shared<TfDevice>(stream->platform_specific_handle().stream,
+                                        stream->parent()->device_ordinal(),
+                                        ctx->device()->GetAllocator(tf::AllocatorAttributes()));
+  }
+  *device = of_gpu;
+  return absl::OkStatus();
+}
+
+}  // namespace keras_sparse
