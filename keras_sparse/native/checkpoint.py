@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.device_groups import on_each_device
 
 
 def snapshot_versions(variables):
@@ -23,7 +25,11 @@ def snapshot_versions(variables):
         version changes with the rows; a table that was never marked as saved, or was cleared since,
         counts as changed in all its rows.
     """
-    return library.lib.keras_sparse_snapshot_versions(handles=handles_of(variables))
+    check_tables(variables)
+    return on_each_device(
+        lambda tables: library.lib.keras_sparse_snapshot_versions(handles=handles_of(tables)),
+        variables,
+    )
 
 
 def export_raw(variable, cursor, max_rows, only_changed=False, only_unlinked=False):
@@ -94,9 +100,17 @@ def mark_saved(variables, versions):
         versions: int64 tensor of shape `(num_tables,)`: of the tables that were saved.
 
     Raises:
-        tf.errors.FailedPreconditionError: A table is not as it was saved. Nothing is done then.
+        tf.errors.FailedPreconditionError: A table is not as it was saved. Nothing is done then for
+            the tables of its device.
     """
-    return library.lib.keras_sparse_mark_saved(handles=handles_of(variables), versions=versions)
+    check_tables(variables)
+    return on_each_device(
+        lambda tables, of_tables: library.lib.keras_sparse_mark_saved(
+            handles=handles_of(tables), versions=of_tables
+        ),
+        variables,
+        versions,
+    )
 
 
 _MESSAGE_BYTES = 4096

@@ -3,8 +3,11 @@
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.constant import constant
+from keras_sparse.native.device_groups import device_groups
+from keras_sparse.native.device_groups import on_each_device
 
 
 def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, columns=None):
@@ -128,7 +131,15 @@ def apply_gradients(
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
             its slots are another optimizer's.
     """
+    check_tables(variables)
     row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
+    lists = [ids, row_splits, weights, values, numbers, combiners]
+    if columns is not None:
+        lists.append([first for first, _ in columns])
+    return on_each_device(_apply, variables, *lists)
+
+
+def _apply(variables, ids, row_splits, weights, values, numbers, combiners, columns=()):
     return library.lib.keras_sparse_apply(
         handles=handles_of(variables),
         ids=ids,
@@ -138,7 +149,7 @@ def apply_gradients(
         numbers=numbers,
         rule_generations=[variable.rule_generation for variable in variables],
         combiners=combiners,
-        columns=[first for first, _ in columns or ()],
+        columns=columns,
     )
 
 
@@ -152,9 +163,15 @@ def check_room(variables, ids):
     Returns:
         Scalar string tensor: why the update would be refused, or nothing.
     """
-    if not variables:
-        return tf.constant("")
-    return library.lib.keras_sparse_check_room(handles=handles_of(variables), ids=ids)
+    check_tables(variables)
+    refusal = tf.constant("")
+    for group in device_groups(variables):
+        of_group = library.lib.keras_sparse_check_room(
+            handles=[variables[place].native for place in group],
+            ids=[ids[place] for place in group],
+        )
+        refusal = tf.where(refusal == "", of_group, refusal)
+    return refusal
 
 
 def refuse_step(refusal, num_refusals):

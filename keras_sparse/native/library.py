@@ -106,11 +106,12 @@ def _load():
     for name in _READ_ONLY_OPS:
         auto_control_deps_utils.register_read_only_resource_op(f"KerasSparse{name}")
         auto_control_deps_utils.register_read_only_resource_op(f"KerasSparse>{name}")
-    return library, tuple(_build_info.LOWER_TIERS.split(";")), path
+    return library, tuple(_build_info.LOWER_TIERS.split(";")), _build_info.CUDA_VERSION, path
 
 
-# The ops, and the names of the lower tiers that they were built with.
-lib, LOWER_TIERS, library_path = _load()
+# The ops, the names of the lower tiers that they were built with, and the version of CUDA, empty
+# without.
+lib, LOWER_TIERS, CUDA_VERSION, library_path = _load()
 
 
 def set_error_prefix(prefix):

@@ -4,6 +4,7 @@ from tensorflow.python.ops import resource_variable_ops
 from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
+from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.staging import collected_lookups
@@ -77,9 +78,10 @@ def lookup(
             raise ValueError("`variables` must not be empty where rows are joined")
         return []
     ids = [_check_ids(i) for i in ids]
-    weighted = [i for i, weight in enumerate(weights or ()) if weight is not None]
-    for i in weighted:
-        _check_weights(weights[i], ids[i])
+    are_weighted = [weight is not None for weight in weights or [None] * len(ids)]
+    for i, is_weighted in enumerate(are_weighted):
+        if is_weighted:
+            _check_weights(weights[i], ids[i])
     row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
     collected = collected_lookups()
     are_built = all(variable.native is not None for variable in variables)
@@ -90,8 +92,17 @@ def lookup(
     if collected is not None or not are_built:
         output_dims = [variable.output_dim for variable in variables]
         return zero_rows(output_dims, ids, row_splits, combiners, joined, dtype)
-    rows = _read(variables, ids, row_splits, weights, combiners, weighted, joined, dtype)
-    return rows[0] if joined else rows
+    inputs = (variables, ids, row_splits, weights, combiners, are_weighted)
+    groups = device_groups(variables)
+    if len(groups) == 1:
+        rows = _read(inputs, joined, dtype)
+        return rows[0] if joined else rows
+    rows = [None] * len(variables)
+    for group in groups:
+        of_group = [[a_list[i] for i in group] for a_list in inputs]
+        for i, each in zip(group, _read(of_group, False, dtype), strict=True):
+            rows[i] = each
+    return tf.concat(rows, axis=1) if joined else rows
 
 
 def _check_ids(ids):
@@ -136,10 +147,11 @@ def zero_rows(output_dims, ids, row_splits, combiners, joined, dtype):
     return [tf.zeros((count, dim), dtype) for count, dim in zip(counts, output_dims, strict=True)]
 
 
-def _read(variables, ids, row_splits, weights, combiners, weighted, joined, dtype):
-    """Reads by the native op; its gradient is in `lookup_gradient`. Lists have an entry a table,
-    but for what is returned if joined: it has one.
+def _read(inputs, joined, dtype):
+    """Reads by the native op, of tables on one device; its gradient is in `lookup_gradient`. Lists
+    have an entry a table, but for what is returned if joined: it has one.
     """
+    variables, ids, row_splits, weights, combiners, are_weighted = inputs
     trained = [i for i, variable in enumerate(variables) if variable.trainable]
     anchors = [variables[i].value for i in trained]
     for anchor in anchors:
@@ -157,6 +169,6 @@ def _read(variables, ids, row_splits, weights, combiners, weighted, joined, dtyp
         output_dims=[variable.output_dim for variable in variables],
         gradient_rows=[gradient_rows(variable) for variable in variables],
         trained=trained,
-        weighted=weighted,
+        weighted=[i for i, is_weighted in enumerate(are_weighted) if is_weighted],
     )
     return list(read.rows)

@@ -5,7 +5,9 @@ from typing import Any
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.device_groups import on_each_device
 
 # What is staged for a table and what became of it, as `staging_stats` gives it.
 STAGING_STATISTICS = (
@@ -99,6 +101,10 @@ def stage_lookups(stage, batch, lookups, reads_rows):
     parts: dict[str, list] = {
         name: [] for name in ("handles", "ids", "row_splits", "weights", "combiners")
     }
+    # Tables in a GPU's memory are looked up by their step.
+    lookups = [each for each in lookups if not any(v.is_on_gpu for v in each["variables"])]
+    if not lookups:
+        return None if tf.executing_eagerly() else tf.no_op()
     for arguments in lookups:
         parts["handles"] += [variable.native for variable in arguments["variables"]]
         for name in ("ids", "row_splits", "weights", "combiners"):
@@ -128,4 +134,7 @@ def staging_stats(variables):
         that the used ones took beyond that; updates that the rows of used lookups had missed, over
         all of them and at most.
     """
-    return library.lib.keras_sparse_staging_stats(handles=handles_of(variables))
+    check_tables(variables)
+    return on_each_device(
+        lambda tables: library.lib.keras_sparse_staging_stats(handles=handles_of(tables)), variables
+    )

@@ -1,7 +1,9 @@
 """Ops that tell what tables and their tiers have done."""
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.device_groups import on_each_device
 
 STATISTICS = (
     "rows",
@@ -34,7 +36,10 @@ def table_stats(variables):
         by an eviction policy; `peak_first_tier_bytes` is the most that the first tier has held,
         also within an update.
     """
-    return library.lib.keras_sparse_stats(handles=handles_of(variables))
+    check_tables(variables)
+    return on_each_device(
+        lambda tables: library.lib.keras_sparse_stats(handles=handles_of(tables)), variables
+    )
 
 
 TIER_STATISTICS = (

@@ -3,8 +3,11 @@
 import tensorflow as tf
 
 from keras_sparse.native import library
+from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.device_groups import on_each_device
 from keras_sparse.native.load_tier import load_tier
+from keras_sparse.native.table_device import table_device
 
 _MAX_LOWER_TIERS = 2
 
@@ -47,7 +50,7 @@ def create_tables(
         initial_rows: List of `keras_sparse.tables.initial_rows.InitialRows`.
         out_of_range: List of `"error"` or `"zero"`: what a static table does with an id outside
             `[0, input_dim)`.
-        storages: List of `keras_sparse.StorageOption`.
+        storages: List of `keras_sparse.StorageOption`: all with the first tier on a GPU, or none.
         keeps_ages: List of booleans: whether a dynamic table remembers when each row had its last
             gradient. Defaults to `None`: no table does.
         folders: List of strings: where the lower tiers of each table are; empty for nowhere. They
@@ -59,7 +62,8 @@ def create_tables(
     """
     for tier in {tier for storage in storages for tier in storage.lower_tiers}:
         load_tier(tier)
-    with tf.init_scope():
+    are_on_gpu = [storage.is_on_gpu for storage in storages]
+    with tf.init_scope(), tf.device(table_device(any(are_on_gpu))):
         return library.lib.keras_sparse_create_tables(
             names=names,
             input_dims=[-1 if dim is None else dim for dim in input_dims],
@@ -78,6 +82,7 @@ def create_tables(
             ],
             storage_paths=folders or [storage.storage_path or "" for storage in storages],
             cache_strategies=[storage.cache_strategy for storage in storages],
+            are_on_gpu=are_on_gpu,
             keeps_gradient_steps=[False] * len(names) if keeps_ages is None else keeps_ages,
             N=len(names),
         )
@@ -183,7 +188,10 @@ def clear_tables(variables):
     Args:
         variables: List of `EmbeddingVariable`.
     """
-    return library.lib.keras_sparse_clear(handles=handles_of(variables))
+    check_tables(variables)
+    return on_each_device(
+        lambda tables: library.lib.keras_sparse_clear(handles=handles_of(tables)), variables
+    )
 
 
 def table_sizes(variables):
@@ -196,4 +204,7 @@ def table_sizes(variables):
         int64 tensor of shape `(num_tables,)`: `input_dim` of a static table, the rows held by a
         dynamic one.
     """
-    return library.lib.keras_sparse_size(handles=handles_of(variables))
+    check_tables(variables)
+    return on_each_device(
+        lambda tables: library.lib.keras_sparse_size(handles=handles_of(tables)), variables
+    )

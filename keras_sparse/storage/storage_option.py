@@ -3,6 +3,7 @@ import keras
 from keras_sparse import checks
 from keras_sparse.amounts import parse_bytes
 from keras_sparse.native import library
+from keras_sparse.native.table_device import check_gpu
 from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
 
@@ -52,7 +53,7 @@ class StorageOption:
         self, storage_type="DRAM", storage_path=None, storage_size=None, cache_strategy="LRU"
     ):
         names = tuple(str(each) for each in StorageType)
-        if storage_type not in names:  # the error names those that this build may have
+        if storage_type not in names and not library.CUDA_VERSION:  # those that this build may have
             names = tuple(name for name in names if not name.startswith("HBM"))
         remedy = "To keep cold rows on an SSD take 'DRAM_SSDHASH'"
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
@@ -65,11 +66,14 @@ class StorageOption:
 
     def _check_tiers(self):
         tiers = self.storage_type.tiers
-        if tiers[0] == "HBM":
-            raise NotImplementedError(
-                "Tables in GPU memory are not in this version of keras_sparse. Take the storage "
-                f"type without HBM. Received: storage_type='{self.storage_type}'"
-            )
+        if self.is_on_gpu:
+            check_gpu(self.storage_type)
+            if self.lower_tiers:
+                raise NotImplementedError(
+                    "Tables in GPU memory have no lower tiers in this version of keras_sparse. "
+                    "Take 'HBM', or the storage type without HBM. Received: "
+                    f"storage_type='{self.storage_type}'"
+                )
         for tier in self.lower_tiers:
             if tier in library.LOWER_TIERS:
                 continue
@@ -89,6 +93,11 @@ class StorageOption:
                 f"`storage_size` must have at most one size a tier, of {tiers}. Received: "
                 f"storage_size={self.storage_size}"
             )
+
+    @property
+    def is_on_gpu(self):
+        """True if rows are used in a GPU's memory."""
+        return self.storage_type.tiers[0] == "HBM"
 
     @property
     def lower_tiers(self):

@@ -167,6 +167,11 @@ class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
         return self.value.device
 
     @property
+    def is_on_gpu(self):
+        """True if rows are used in a GPU's memory."""
+        return self.storage.is_on_gpu
+
+    @property
     def is_dynamic(self):
         """True if the table takes any key, rather than the ids of a fixed range."""
         return self.input_dim is None

@@ -28,14 +28,29 @@ def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
         `LocalTables`.
 
     Raises:
+        NotImplementedError: A table that ranks share is in the memory of a GPU.
         RuntimeError: On all ranks, if they did not make the same plan.
     """
+    refuse_shared_tables_on_gpu(plan, layers)
     seeds = _agree(plan, [resolve_seed(each.embeddings_initializer, each.seed) for each in layers])
     by_table = {
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
     }
     return LocalTables(plan, layers, by_table, dp_input, wire_dtype)
+
+
+def refuse_shared_tables_on_gpu(plan, layers):
+    """Raises if a table that several ranks have parts of is in the memory of a GPU."""
+    for placement, table, layer in zip(plan.placements, plan.tables, layers, strict=True):
+        is_shared = plan.num_ranks > 1 and placement.kind != "data_parallel"
+        if is_shared and layer.storage is not None and layer.storage.is_on_gpu:
+            raise NotImplementedError(
+                "Tables that ranks share must be in memory, or in memory and below it; tables in "
+                "GPU memory are for one rank, or for small tables that each rank has whole. Give "
+                f"'{table.name}' a `storage` without HBM. Received: "
+                f"storage_type='{layer.storage.storage_type}' on {plan.num_ranks} ranks"
+            )
 
 
 def _agree(plan, seeds):
