@@ -21,6 +21,7 @@ import pytest
 
 import keras_sparse
 from keras_sparse.__main__ import main
+from keras_sparse.native import library
 
 ROOT = pathlib.Path(__file__).parents[2]
 BLOCK = re.compile(
@@ -30,6 +31,8 @@ PAGES = [
     str(page.relative_to(ROOT))
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if re.search(r"^```(python|bash)", page.read_text(), re.MULTILINE)
+    # That one is run by tests/gpu.
+    and (page.stem != "gpu-memory" or library.CUDA_VERSION)
 ]
 OURS = "python -m keras_sparse "
 # How other commands begin, and what runs those.
@@ -39,6 +42,7 @@ RUN_ELSEWHERE = {
     "git clone": "CI",
     "horovodrun --gloo -np 2 -H alpha:1,beta:1": "make test-hosts",
     "horovodrun --gloo -np 2 python train.py": "tests/docs/ranks_on_pages_test.py",
+    "KERAS_SPARSE_CUDA=ON pip install": "tests/cmake",
     "make ": "CI",
     "pip install": "CI",
     "python -m keras_sparse install-horovod": "tests/commands",

@@ -10,35 +10,8 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 
-# Libraries that TensorFlow loads, by our sources of them; of the others it calls nothing.
-SOURCES = {
-    "libcuda.so.1": "fake_driver.c",
-    "libcudart.so.12": "fake_runtime.c",
-    "libnvidia-ml.so.1": "fake_management.c",
-}
-EMPTY = (
-    "libcublas.so.12",
-    "libcublasLt.so.12",
-    "libcudnn.so.9",
-    "libcufft.so.11",
-    "libcusolver.so.11",
-    "libcusparse.so.12",
-)
-
 # Of layers, what is done on a GPU: rows, and their gradients, get the shape of outputs.
 OF_ROWS = re.compile(r"(Reshape(_\d+)?(/shape)?|Shape|Identity)$")
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    """A folder of libraries."""
-    folder = tmp_path_factory.mktemp("driver")
-    compiler = os.environ.get("CC", "cc")
-    for library in (*SOURCES, *EMPTY):
-        source = HERE / SOURCES[library] if library in SOURCES else "/dev/null"
-        command = [compiler, "-w", "-shared", "-fPIC", "-o", folder / library, "-x", "c", source]
-        subprocess.run(command, check=True)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -115,11 +115,20 @@ def test_refuses_what_it_cannot_be(arguments, error, words):
 
 
 @pytest.mark.parametrize("storage_type", WITH_HBM)
-def test_tables_in_gpu_memory_are_not_there_yet(storage_type):
-    words = f"not in this version of keras_sparse.* Received: storage_type='{storage_type}'$"
+@pytest.mark.parametrize(
+    ("cuda_version", "words"),
+    [
+        ("", "a build of keras_sparse with CUDA.*KERAS_SPARSE_CUDA=ON pip install"),
+        ("13.0", "a GPU that TensorFlow can use.*where TensorFlow sees no GPU$"),
+    ],
+)
+def test_says_what_tables_in_gpu_memory_lack(storage_type, cuda_version, words, monkeypatch):
+    monkeypatch.setattr("keras_sparse.native.library.CUDA_VERSION", cuda_version)
+    monkeypatch.setattr("tensorflow.config.get_visible_devices", lambda kind: [])
     for each in (storage_type, StorageType(storage_type)):
-        with pytest.raises(NotImplementedError, match=words):
+        with pytest.raises(NotImplementedError, match=words) as raised:
             StorageOption(each, "rows")
+        assert f"Received: storage_type='{storage_type}'" in str(raised.value)
 
 
 def test_a_path_may_begin_with_the_home_folder(monkeypatch):

@@ -1,0 +1,113 @@
+"""Models with tables in memory and in the memory of a GPU. Run by emulated_tables_test.py."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse import ops
+
+
+def make_model(storages):
+    keras.utils.set_random_seed(3)
+    tables = [
+        keras_sparse.layers.Embedding(input_dim, 4, combiner=combiner, storage=storage, seed=i)
+        for i, (input_dim, combiner, storage) in enumerate(
+            zip((None, 50, None, 50), ("sum", "mean", "sum", "sqrtn"), storages, strict=True)
+        )
+    ]
+    group = keras_sparse.layers.GroupEmbedding(tables, output_mode="concat")
+    inputs = [keras.Input((3,), dtype="int64") for _ in tables]
+    model = keras.Model(inputs, keras.layers.Dense(1)(group(inputs)))
+    model.compile(keras_sparse.optimizers.Adam(0.05), "mse")
+    return model
+
+
+def storages(*types):
+    return [keras_sparse.StorageOption(each) for each in types]
+
+
+IN_BOTH = ("HBM", "DRAM", "DRAM", "HBM")
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 50, (64, 3)) for _ in range(4)], rng.random(64)
+
+
+def test_a_model_trains_as_one_in_memory(data, tmp_path):
+    inputs, labels = data
+    losses, weights = [], []
+    for types in (IN_BOTH, ("DRAM",) * 4, ("HBM",) * 4):
+        model = make_model(storages(*types))
+        losses.append(model.fit(inputs, labels, batch_size=16, epochs=2, verbose=0).history["loss"])
+        weights.append([each.numpy() for each in model.trainable_variables[-2:]])
+        keras_sparse.saving.save_checkpoint(model, tmp_path / "-".join(types))
+    assert losses[0] == losses[1] == losses[2]
+    for each in weights[1:]:
+        for ours, expected in zip(each, weights[0], strict=True):
+            np.testing.assert_array_equal(ours, expected)
+    # A checkpoint says nothing of where its tables were.
+    predictions = []
+    for types in (IN_BOTH, ("HBM",) * 4):
+        model = make_model(storages("DRAM", "HBM", "HBM", "DRAM"))
+        keras_sparse.saving.load_checkpoint(model, tmp_path / "-".join(types))
+        predictions.append(model.predict(inputs, verbose=0))
+    np.testing.assert_array_equal(*predictions)
+
+
+def test_ops_take_tables_of_both():
+    on_gpu, in_memory = (
+        keras_sparse.EmbeddingVariable(None, 2, seed=1, storage=storage)
+        for storage in storages("HBM", "DRAM")
+    )
+    assert (on_gpu.is_on_gpu, in_memory.is_on_gpu) == (True, False)
+    tables = [in_memory, on_gpu, keras_sparse.EmbeddingVariable(7, 2, storage=on_gpu.storage)]
+    optimizer = keras_sparse.optimizers.SGD(0.1)
+    optimizer.build(tables)
+    grads = [
+        tf.IndexedSlices(tf.ones((n, 2)), tf.range(n, dtype=tf.int64), (2**62, 2))
+        for n in (3, 5, 6)
+    ]
+    optimizer.apply(grads, tables)
+    assert ops.table_sizes(tables).numpy().tolist() == [3, 5, 7]
+    assert ops.table_stats(tables).numpy()[:, 0].tolist() == [3, 5, 7]
+    ids = [tf.constant([0, 1], tf.int64)] * 3
+    rows = ops.lookup(tables, ids)
+    np.testing.assert_array_equal(rows[0], rows[1])
+    joined = ops.lookup(tables, ids, joined=True)
+    np.testing.assert_array_equal(joined, np.concatenate(rows, axis=1))
+    ops.clear_tables(tables)
+    assert ops.table_sizes(tables).numpy().tolist() == [0, 0, 7]
+
+
+def test_a_dataset_looks_rows_up():
+    table = keras_sparse.EmbeddingVariable(20, 3, storage=keras_sparse.StorageOption("HBM"))
+    ids = np.arange(20).reshape(5, 4)
+    dataset = tf.data.Dataset.from_tensor_slices(ids).map(lambda each: ops.lookup([table], [each]))
+    rows = np.concatenate([each[0].numpy() for each in dataset])
+    np.testing.assert_array_equal(rows, ops.lookup([table], [ids.ravel()])[0])
+
+
+def test_prefetched_lookups_are_those_of_their_steps(data):
+    inputs, labels = data
+    dataset = tf.data.Dataset.from_tensor_slices((tuple(inputs), labels)).batch(16)
+    losses = []
+    for prefetches in (False, True):
+        model = make_model(storages(*IN_BOTH))
+        batches = keras_sparse.data.prefetch_lookups(dataset, model) if prefetches else dataset
+        losses.append(model.fit(batches, epochs=2, verbose=0, shuffle=False).history["loss"])
+    assert losses[0] == losses[1]
+
+
+def test_errors_name_what_they_are_about():
+    table = keras_sparse.EmbeddingVariable(
+        5, 2, storage=keras_sparse.StorageOption("HBM"), name="films"
+    )
+    words = r"id must be in \[0, 5\) for table 'films'.*Received: ids\[1\] = 9"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        ops.lookup([table], [tf.constant([1, 9], tf.int64)])
+    with pytest.raises(NotImplementedError, match="no lower tiers in this version"):
+        keras_sparse.StorageOption("HBM_DRAM")

@@ -1,0 +1,29 @@
+"""Tables in the memory of a GPU, which the CPU emulates, for any tests: `pytest -p emulated_gpu`.
+
+The GPU of `fake_driver.c` has the process' memory, and TensorFlow's own kernels do nothing there.
+Ours do, for the native ops are those of the build for tests, whose kernels run on the CPU.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+
+
+def _take_ops_of(build_info):
+    """Lets the package find its library beside another module of what it was built for."""
+    spec = importlib.util.spec_from_file_location("keras_sparse.native._build_info", build_info)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _put_tables_on_the_gpu():
+    """What has no storage of its own is in the GPU's memory."""
+    option = importlib.import_module("keras_sparse.storage.storage_option").StorageOption
+    option.__init__.__defaults__ = ("HBM", *option.__init__.__defaults__[1:])
+
+
+# Before tests are collected, which imports the package and computes their cases.
+_take_ops_of(os.environ["EMULATED_BUILD_INFO"])
+_put_tables_on_the_gpu()
+importlib.import_module("tensorflow").device("CPU").__enter__()
