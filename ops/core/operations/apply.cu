@@ -107,12 +107,17 @@ Status DeviceApplier::CreateRows(size_t r) {
   if (keys.empty()) return Status::Ok();
   // Rows have the numbers of the order of their keys, whatever the order of ids.
   std::sort(keys.begin(), keys.end());
+  HbmStore* store = state.tiers.hbm_store();
+  const auto n = static_cast<int64_t>(keys.size());
   std::vector<uint32_t> rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      state.tiers.hbm_store()->Create(keys.data(), static_cast<int64_t>(keys.size()), &rows));
-  KERAS_SPARSE_RETURN_IF_ERROR(InitializeRows(r, keys, rows));
+  KERAS_SPARSE_RETURN_IF_ERROR(store->Create(keys.data(), n, &rows));
+  const Status filled = InitializeRows(r, keys, rows);
+  if (!filled.ok()) {
+    (void)store->Erase(keys.data(), n);  // no row without content stays behind
+    return filled;
+  }
   for (const int64_t key : keys) state.gate.Forget(key);
-  state.counters.created_rows += static_cast<int64_t>(keys.size());
+  state.counters.created_rows += n;
   return Status::Ok();
 }
 

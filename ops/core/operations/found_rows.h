@@ -24,9 +24,8 @@ struct DeviceIds {
 
 class FoundRows {
  public:
-  // Gives the device the work to find the rows of all ids. ResourceExhausted if rows of a table wait
-  // for room in its memory.
-  // REQUIRES: all tables are in this device's memory
+  // Gives the device the work to find the rows of all ids. ResourceExhausted if rows of a table
+  // wait for room in its memory. REQUIRES: all tables are in this device's memory
   static Status Find(const std::vector<DeviceIds>& lists, Device* device, FoundRows* found);
 
   // Of one of the lists.
