@@ -68,38 +68,41 @@ class Reads {
   std::vector<DeviceArray<float>> moved_;
 };
 
-Status LookupRows(const std::vector<LookupRequest>& requests) {
-  for (const LookupRequest& each : requests) {
-    KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
-  }
+// The frame of both: checks, locks, what is read, and then work(reads, device).
+//   counts  whether as lookups of their tables
+template <typename Request, typename Work>
+Status Read(const std::vector<Request>& requests, bool counts, const Work& work) {
+  for (const Request& each : requests) KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
   Device* device = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
   const DeviceScope scope(*device);
   const ReadLocks locks(TablesOf(requests));
   Reads reads;
   KERAS_SPARSE_RETURN_IF_ERROR(reads.Find(requests, locks, device));
-  std::vector<PoolRequest> pooled;
-  for (size_t r = 0; r < requests.size(); ++r) {
-    pooled.push_back({reads.Of(r), requests[r].bags, requests[r].rows});
-  }
-  KERAS_SPARSE_RETURN_IF_ERROR(PoolRows(pooled, device));
-  return reads.Check(true);
+  KERAS_SPARSE_RETURN_IF_ERROR(work(reads, device));
+  return reads.Check(counts);
+}
+
+Status LookupRows(const std::vector<LookupRequest>& requests) {
+  return Read(requests, true, [&](const Reads& reads, Device* device) {
+    std::vector<PoolRequest> pooled;
+    for (size_t r = 0; r < requests.size(); ++r) {
+      pooled.push_back({reads.Of(r), requests[r].bags, requests[r].rows});
+    }
+    return PoolRows(pooled, device);
+  });
 }
 
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests) {
-  Device* device = nullptr;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
-  const DeviceScope scope(*device);
-  const ReadLocks locks(TablesOf(requests));
-  Reads reads;
-  KERAS_SPARSE_RETURN_IF_ERROR(reads.Find(requests, locks, device));
-  std::vector<WeightsRequest> weights;
-  for (size_t r = 0; r < requests.size(); ++r) {
-    weights.push_back(
-        {reads.Of(r), requests[r].bags, requests[r].output_grads, requests[r].weight_grads});
-  }
-  KERAS_SPARSE_RETURN_IF_ERROR(WeightsGradient(weights, device));
-  return reads.Check(false);  // the forward pass has counted these ids
+  // The forward pass has counted these ids.
+  return Read(requests, false, [&](const Reads& reads, Device* device) {
+    std::vector<WeightsRequest> weights;
+    for (size_t r = 0; r < requests.size(); ++r) {
+      weights.push_back(
+          {reads.Of(r), requests[r].bags, requests[r].output_grads, requests[r].weight_grads});
+    }
+    return WeightsGradient(weights, device);
+  });
 }
 
 const bool kRegistered = [] {
