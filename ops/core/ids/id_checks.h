@@ -38,13 +38,17 @@ struct IdChecks {
     if (id < 0 || id >= num_rows) refused_id = id;
   }
 
+  // The error of bags that were refused; ok if none was.
+  //   of  whose they are, for the message
+  Status BagsStatus(const std::string& of = "") const {
+    if (refused_bag == kNone) return Status::Ok();
+    return InvalidArgument("`row_splits` must rise from 0 to the number of ids" + of +
+                           ". Received: a bag that does not, at row_splits[" +
+                           std::to_string(refused_bag) + "]");
+  }
   // The error of what was refused; ok if nothing was.
   Status ToStatus(const std::string& table, int64_t input_dim) const {
-    if (refused_bag != kNone) {
-      return InvalidArgument("`row_splits` must rise from 0 to the number of ids, for table '" +
-                             table + "'. Received: a bag that does not, at row_splits[" +
-                             std::to_string(refused_bag) + "]");
-    }
+    KERAS_SPARSE_RETURN_IF_ERROR(BagsStatus(", for table '" + table + "'"));
     if (refused_place == kNone) return Status::Ok();
     return OutOfRange(table, input_dim, static_cast<int64_t>(refused_place), refused_id);
   }

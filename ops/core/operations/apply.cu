@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ops/core/device/device_array.h"
+#include "ops/core/ids/check_bags.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/apply_steps.h"
 #include "ops/core/operations/check_room.h"
@@ -64,7 +65,12 @@ Status DeviceApplier::FindAll(FoundRows* found) const {
     const OutputGradient& gradient = requests_[r].gradient;
     lists.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
-  return FoundRows::Find(lists, device_, found);
+  KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists, device_, found));
+  std::vector<BagsToCheck> bags;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    bags.push_back({requests_[r].gradient.bags, found->table(r).checks});
+  }
+  return CheckBags(bags, device_);
 }
 
 Status DeviceApplier::ReadMissing(const FoundRows& found, const std::vector<IdChecks>& checks) {

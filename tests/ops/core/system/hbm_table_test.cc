@@ -105,6 +105,22 @@ TEST(HbmTable, RefusesAnIdBeforeAnythingChanges) {
   tables.ExpectSame();
 }
 
+TEST(HbmTable, RefusesSplitsThatDoNotRiseBeforeAnythingChanges) {
+  for (const TableOptions& options : {Options(20, kDim), Dynamic(kDim)}) {
+    const Pair tables(options, SgdRule());
+    const std::vector<int64_t> ids = {1, 2, 3};
+    ASSERT_TRUE(IsOk(Subtract(tables.on_gpu.get(), ids, RandomFloats(3 * kDim, 1))));
+    const auto before = ExportAll(*tables.on_gpu);
+    const std::vector<int64_t> splits = {0, 2, 1, 3};
+    const std::vector<float> grads = RandomFloats(3 * kDim, 2);
+    EXPECT_TRUE(FailsWith(
+        StatusCode::kInvalidArgument, "does not, at row_splits[1]",
+        ApplyOnDevice({Request(tables.on_gpu.get(), ids, BagsOf(Combiner::kSum, splits), grads)},
+                      Inline())));
+    EXPECT_EQ(ExportAll(*tables.on_gpu), before);
+  }
+}
+
 TEST(HbmTable, HasAStaticTableOfNoRows) {
   TableOptions options = Options(0, kDim);
   options.out_of_range_is_zero = true;
