@@ -10,100 +10,198 @@ namespace {
 
 // Lanes that write what is to be known of a bag's ids.
 constexpr int kBagLanes = 8;
-// A block sums this many columns of a long segment, and loads so many of its gradients at a time.
-constexpr int kLongColumns = 32;
-constexpr int kLongIds = 64;
-constexpr int kLongBlock = 256;
+// A block sums this many columns of a long segment, and loads so many of its gradients at a time:
+// by these lanes, with two warps beside them.
+constexpr int kLongColumns = 16;
+constexpr int kLongIds = 256;
+constexpr int kLoaders = 256;
+constexpr int kLongBlock = kLoaders + 2 * kWarp;
+
+// Where the parts of requests begin, on the device, and which is whose.
+struct RequestParts {
+  Parts ids;
+  Parts bags;
+};
 
 // The row of each id among those of all requests.
-__global__ void RowsKernel(SegmentsView view, uint32_t* rows) {
-  const Parts ids = {view.first_ids, view.num_requests};
-  for (int64_t i = LaneOfKernel(); i < ids.size(); i += LanesOfKernel()) {
-    const int r = ids.Find(i);
-    const uint32_t row = view.requests[r].found[i - view.first_ids[r]];
+__global__ void RowsKernel(SegmentsView view, RequestParts parts, uint32_t* rows) {
+  for (int64_t i = LaneOfKernel(); i < view.num_ids; i += LanesOfKernel()) {
+    const int r = parts.ids.Find(i);
+    const uint32_t row = view.requests[r].found[i - parts.ids.firsts[r]];
     rows[i] = static_cast<uint32_t>(row == kNoHbmRow ? view.first_rows[view.num_requests]
                                                      : view.first_rows[r] + row);
   }
 }
 
-// What GradientSource::FillBags does. The splits are those of a lookup, which has checked them.
-__global__ void BagsKernel(SegmentsView view, const int64_t* first_bags, uint32_t* bag_of,
+// What GradientSource::FillBags does, for requests with bags. The splits are those of a lookup,
+// which has checked them.
+//   coefficients  (num_ids) or null
+__global__ void BagsKernel(SegmentsView view, RequestParts parts, uint32_t* bag_of,
                            float* coefficients) {
   using T = Tile<kBagLanes>;
-  const Parts bags_of_all = {first_bags, view.num_requests};
-  for (int64_t i = T::Number(); i < bags_of_all.size(); i += T::Count()) {
-    const int r = bags_of_all.Find(i);
+  for (int64_t i = T::Number(); i < parts.bags.size(); i += T::Count()) {
+    const int r = parts.bags.Find(i);
     const Bags& bags = view.requests[r].gradient.bags;
-    const int64_t bag = i - first_bags[r];
-    const bool pools = bags.combiner != Combiner::kNone;
-    const int64_t begin = pools ? bags.row_splits[bag] : bag;
-    const int64_t end = pools ? bags.row_splits[bag + 1] : bag + 1;
+    const int64_t bag = i - parts.bags.firsts[r];
     const float scale = bags.Scale(bag);
-    for (int64_t at = begin + T::Lane(); at < end; at += kBagLanes) {
-      bag_of[view.first_ids[r] + at] = static_cast<uint32_t>(bag);
-      coefficients[view.first_ids[r] + at] =
+    for (int64_t at = bags.row_splits[bag] + T::Lane(); at < bags.row_splits[bag + 1];
+         at += kBagLanes) {
+      bag_of[parts.ids.firsts[r] + at] = static_cast<uint32_t>(bag);
+      if (coefficients == nullptr) continue;
+      coefficients[parts.ids.firsts[r] + at] =
           bags.weights == nullptr ? scale : scale * bags.weights[at];
     }
   }
 }
 
-// The number of the last segment that begins before `place`.
-__device__ int64_t SegmentBefore(const SegmentsView& view, int64_t place) {
-  return LastAtMost(view.begins, int64_t{*view.num_segments}, place - 1);
-}
-
-// Gradients that a block has loaded, for one warp to add up in their order.
-struct LoadedGradients {
-  float floats[kLongIds][kLongColumns];
-  float coefficients[kLongIds];
-};
-
-__device__ void LoadGradients(const SegmentsView& view, const SegmentRequest& request, int64_t at,
-                              int64_t end, int64_t first_column, LoadedGradients* to) {
-  for (int i = static_cast<int>(threadIdx.x); i < kLongIds * kLongColumns; i += kLongBlock) {
-    const int id = i / kLongColumns;
-    const int64_t column = first_column + i % kLongColumns;
-    if (at + id >= end || column >= request.gradient.dim) continue;
-    const IdGradient gradient = GradientAt(view, request, at + id);
-    to->floats[id][i % kLongColumns] =
-        LoadAny<1>(request.gradient.grads.type, gradient.row, column).at[0];
-    if (i % kLongColumns == 0) to->coefficients[id] = gradient.coefficient;  // one lane an id
+// What BagsKernel wrote, in the order of rows. Ids without bags are their own.
+__global__ void OrderKernel(SegmentsView view, RequestParts parts, const uint32_t* places,
+                            const uint32_t* bag_of, const float* coefficient_of, uint32_t* bags,
+                            float* coefficients) {
+  for (int64_t i = LaneOfKernel(); i < view.num_ids; i += LanesOfKernel()) {
+    const uint32_t place = places[i];
+    const int r = parts.ids.Find(place);
+    const bool has_bags = view.requests[r].gradient.bags.combiner != Combiner::kNone;
+    bags[i] = has_bags ? bag_of[place] : static_cast<uint32_t>(place - parts.ids.firsts[r]);
+    if (coefficients != nullptr) coefficients[i] = has_bags ? coefficient_of[place] : 1;
   }
 }
 
-// Sums kLongColumns columns of a long segment, by a block.
-__device__ void SumLong(const SegmentsView& view, const SegmentRequest& request,
-                        const Segment& segment, int64_t first_column, float* to) {
-  LoadedGradients& loaded = SharedOfBlock<LoadedGradients>();
-  const bool counts_once = CountsOnce(request.gradient.bags);
-  const int64_t column = first_column + threadIdx.x;
-  const bool sums = threadIdx.x < kLongColumns && column < request.gradient.dim;
-  Floats<1> sum = {};
-  for (int64_t at = segment.begin; at < segment.end; at += kLongIds) {
-    LoadGradients(view, request, at, segment.end, first_column, &loaded);
-    __syncthreads();
-    for (int k = 0; sums && k < kLongIds && at + k < segment.end; ++k) {
-      AddGradient(counts_once, at + k == segment.begin, {loaded.floats[k][threadIdx.x]},
-                  loaded.coefficients[k], &sum);
+// The segments of more than kLongSegment ids, in any order.
+__global__ void FindLongKernel(SegmentsView view, uint32_t* segments, uint32_t* num_segments) {
+  for (int64_t i = LaneOfKernel(); i < int64_t{*view.num_segments}; i += LanesOfKernel()) {
+    const Segment segment = SegmentAt(view, i);
+    if (segment.end - segment.begin <= kLongSegment) continue;
+    if (RequestOf(view, segment.row) == view.num_requests) continue;
+    segments[atomicAdd(num_segments, 1u)] = static_cast<uint32_t>(i);
+  }
+}
+
+// Gradients of a long segment on their way into its sum, by chunk: each has the place that the one
+// before the last had.
+struct LongChunks {
+  uint32_t bags[2][kLongIds];
+  float coefficients[2][kLongIds];
+  float gradients[2][kLongIds][kLongColumns];
+};
+
+// Some columns of a long segment.
+struct LongPiece {
+  const SegmentRequest& request;
+  Segment segment;
+  int64_t first_column;
+
+  __device__ int64_t num_chunks() const {
+    return (segment.end - segment.begin + kLongIds - 1) / kLongIds;
+  }
+  __device__ int64_t FirstOf(int64_t chunk) const { return segment.begin + chunk * kLongIds; }
+  // Ids of a chunk; 0 if there is none of the number.
+  __device__ int SizeOf(int64_t chunk) const {
+    if (chunk < 0 || chunk >= num_chunks()) return 0;
+    const int64_t left = segment.end - FirstOf(chunk);
+    return static_cast<int>(left < kLongIds ? left : kLongIds);
+  }
+  __device__ bool HasColumn(int column) const {
+    return column < kLongColumns && first_column + column < request.gradient.dim;
+  }
+  __device__ bool counts_once() const { return CountsOnce(request.gradient.bags); }
+};
+
+// By a warp: where the gradients of a chunk are, all at once.
+__device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int64_t chunk,
+                          LongChunks* chunks) {
+  constexpr int kLoads = kLongIds / kWarp;
+  const int64_t half = chunk & 1;
+  const int size = piece.SizeOf(chunk);
+  uint32_t bags[kLoads] = {};
+  float coefficients[kLoads] = {};
+  for (int k = 0; k < kLoads; ++k) {
+    const int i = k * kWarp + Tile<kWarp>::Lane();
+    if (i >= size) continue;
+    bags[k] = view.bags[piece.FirstOf(chunk) + i];
+    if (!piece.counts_once()) coefficients[k] = view.coefficients[piece.FirstOf(chunk) + i];
+  }
+  for (int k = 0; k < kLoads; ++k) {
+    const int i = k * kWarp + Tile<kWarp>::Lane();
+    if (i >= size) continue;
+    chunks->bags[half][i] = bags[k];
+    if (!piece.counts_once()) chunks->coefficients[half][i] = coefficients[k];
+  }
+}
+
+// By kLoaders lanes: brings the gradients of a chunk that was found, all at once.
+template <bool kAreFloats>
+__device__ void LoadChunk(const LongPiece& piece, int64_t chunk, int lane, LongChunks* chunks) {
+  constexpr int kStep = kLoaders / kLongColumns;
+  constexpr int kLoads = kLongIds / kStep;
+  const int64_t half = chunk & 1;
+  const int column = lane % kLongColumns;
+  const int first_id = lane / kLongColumns;
+  if (!piece.HasColumn(column)) return;
+  const GradientRows& grads = piece.request.gradient.grads;
+  const int size = piece.SizeOf(chunk);
+  float loaded[kLoads] = {};
+  for (int k = 0; k < kLoads; ++k) {
+    const int id = first_id + k * kStep;
+    if (id >= size) continue;
+    loaded[k] =
+        LoadOf<kAreFloats, 1>(grads, chunks->bags[half][id], piece.first_column + column).at[0];
+  }
+  for (int k = 0; k < kLoads; ++k) {
+    const int id = first_id + k * kStep;
+    if (id >= size) continue;
+    chunks->gradients[half][id][column] =
+        piece.counts_once() ? loaded[k] : chunks->coefficients[half][id] * loaded[k];
+  }
+}
+
+// By a warp: adds a chunk's gradients in their order, a lane a column.
+__device__ void AddChunk(const LongPiece& piece, int64_t chunk, const LongChunks& chunks,
+                         float* sum) {
+  constexpr int kLoads = 16;
+  const int lane = Tile<kWarp>::Lane();
+  if (!piece.HasColumn(lane)) return;
+  const int size = piece.SizeOf(chunk);
+  for (int first = 0; first < size; first += kLoads) {
+    float gradients[kLoads] = {};
+    for (int k = 0; k < kLoads; ++k) gradients[k] = chunks.gradients[chunk & 1][first + k][lane];
+    for (int k = 0; k < kLoads; ++k) {
+      if (first + k < size) *sum += gradients[k];
+    }
+  }
+}
+
+// Sums kLongColumns columns of a long segment, by a block: one warp adds up a chunk of gradients in
+// their order, while others load the next one, and one finds those of the one after it.
+__device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float* to) {
+  LongChunks& chunks = SharedOfBlock<LongChunks>();
+  const int lane = static_cast<int>(threadIdx.x);
+  const bool are_floats = piece.request.gradient.grads.are_floats();
+  float sum = EmptySum<1>(piece.counts_once()).at[0];
+  for (int64_t chunk = -2; chunk < piece.num_chunks(); ++chunk) {
+    if (lane < kLoaders) {
+      are_floats ? LoadChunk<true>(piece, chunk + 1, lane, &chunks)
+                 : LoadChunk<false>(piece, chunk + 1, lane, &chunks);
+    } else if (lane < kLoaders + kWarp) {
+      FindChunk(view, piece, chunk + 2, &chunks);
+    } else {
+      AddChunk(piece, chunk, chunks, &sum);
     }
     __syncthreads();
   }
-  if (sums) to[column] = sum.at[0];
+  if (lane < kLoaders + kWarp || !piece.HasColumn(Tile<kWarp>::Lane())) return;
+  to[piece.first_column + Tile<kWarp>::Lane()] = sum;
 }
 
 // Of kLongSegment ids and more, at most one segment that is longer begins among them: the last.
-__global__ void LongSegmentsKernel(SegmentsView view, int64_t dim, float* sums) {
-  const int64_t num_ids = view.first_ids[view.num_requests];
-  const int64_t num_places = num_ids / kLongSegment + 1;
+__global__ void LongSegmentsKernel(SegmentsView view, const uint32_t* segments,
+                                   const uint32_t* num_segments, int64_t dim, float* sums) {
   const int64_t pieces = (dim + kLongColumns - 1) / kLongColumns;
-  for (int64_t i = blockIdx.x; i < num_places * pieces; i += gridDim.x) {
-    const int64_t place = i / pieces;
-    const Segment segment = SegmentAt(view, SegmentBefore(view, (place + 1) * kLongSegment));
-    if (segment.begin / kLongSegment != place) continue;
-    if (segment.end - segment.begin <= kLongSegment) continue;
-    const int request = RequestOf(view, segment.row);
-    if (request == view.num_requests) continue;
-    SumLong(view, view.requests[request], segment, i % pieces * kLongColumns, sums + place * dim);
+  for (int64_t i = blockIdx.x; i < int64_t{*num_segments} * pieces; i += gridDim.x) {
+    const Segment segment = SegmentAt(view, segments[i / pieces]);
+    const SegmentRequest& request = view.requests[RequestOf(view, segment.row)];
+    SumLong(view, {request, segment, i % pieces * kLongColumns},
+            sums + segment.begin / kLongSegment * dim);
   }
 }
 
@@ -120,46 +218,73 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   std::vector<int64_t> first_rows = {0};
   std::vector<int64_t> first_ids = {0};
   std::vector<int64_t> first_bags = {0};
+  bool all_count_once = true;
   for (const SegmentRequest& each : requests) {
+    const Bags& bags = each.gradient.bags;
     first_rows.push_back(first_rows.back() + each.num_rows);
-    first_ids.push_back(first_ids.back() + each.gradient.bags.num_ids);
-    first_bags.push_back(first_bags.back() + each.gradient.bags.num_bags);
+    first_ids.push_back(first_ids.back() + bags.num_ids);
+    const bool has_bags = bags.combiner != Combiner::kNone;
+    first_bags.push_back(first_bags.back() + (has_bags ? bags.num_bags : 0));
+    all_count_once = all_count_once && CountsOnce(bags);
   }
   const int64_t num_ids = first_ids.back();
+  const int64_t num_coefficients = all_count_once ? 0 : num_ids;
   const int64_t dim = requests.empty() ? 0 : requests[0].gradient.dim;
+  const int num_requests = static_cast<int>(requests.size());
   RowSegments made;
+  DeviceArray<int64_t> ids;
   DeviceArray<int64_t> bags;
   DeviceArray<uint32_t> unsorted;
+  DeviceArray<uint32_t> places;
+  DeviceArray<uint32_t> bag_of;
+  DeviceArray<float> coefficient_of;
+  DeviceArray<uint32_t> long_segments;
+  DeviceArray<uint32_t> num_long;
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<SegmentRequest>::Copy(device, requests, &made.requests_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_rows, &made.first_rows_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_ids, &made.first_ids_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_ids, &ids));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_bags, &bags));
   for (DeviceArray<uint32_t>* each :
-       {&unsorted, &made.rows_, &made.places_, &made.begins_, &made.bag_of_}) {
+       {&unsorted, &places, &bag_of, &made.rows_, &made.begins_, &made.bags_}) {
     KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, num_ids, each));
   }
+  for (DeviceArray<float>* each : {&coefficient_of, &made.coefficients_}) {
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Allocate(device, num_coefficients, each));
+  }
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, 1, &made.num_segments_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Allocate(device, num_ids, &made.coefficients_));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      DeviceArray<uint32_t>::Allocate(device, num_ids / kLongSegment, &long_segments));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &num_long));
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<float>::Allocate(device, (num_ids / kLongSegment + 1) * dim, &made.long_sums_));
-  made.view_ = {made.requests_.data(),  made.first_rows_.data(),
-                made.first_ids_.data(), static_cast<int>(requests.size()),
-                made.rows_.data(),      made.places_.data(),
-                made.begins_.data(),    made.num_segments_.data(),
-                made.bag_of_.data(),    made.coefficients_.data(),
+  made.view_ = {made.requests_.data(),
+                made.first_rows_.data(),
+                num_requests,
+                num_ids,
+                made.rows_.data(),
+                made.begins_.data(),
+                made.num_segments_.data(),
+                made.bags_.data(),
+                made.coefficients_.data(),
                 made.long_sums_.data()};
-  Launch(RowsKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_,
+  const RequestParts parts = {{ids.data(), num_requests}, {bags.data(), num_requests}};
+  Launch(RowsKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_, parts,
          unsorted.data());
   Launch(BagsKernel, BlocksFor(*device, first_bags.back(), kBagLanes), kBlock, device->stream(),
-         made.view_, bags.data(), made.bag_of_.data(), made.coefficients_.data());
+         made.view_, parts, bag_of.data(), coefficient_of.data());
   KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, NumBits(first_rows.back()),
-                                          device, made.rows_.data(), made.places_.data()));
+                                          device, made.rows_.data(), places.data()));
+  Launch(OrderKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_, parts,
+         places.data(), bag_of.data(), coefficient_of.data(), made.bags_.data(),
+         made.coefficients_.data());
   KERAS_SPARSE_RETURN_IF_ERROR(
       FindRuns(made.rows_.data(), num_ids, device, made.begins_.data(), made.num_segments_.data()));
   if (num_ids > kLongSegment) {
-    Launch(LongSegmentsKernel, device->num_blocks(), kLongBlock, device->stream(), made.view_, dim,
-           made.long_sums_.data());
+    Launch(FindLongKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_,
+           long_segments.data(), num_long.data());
+    Launch(LongSegmentsKernel, device->num_blocks(), kLongBlock, device->stream(), made.view_,
+           long_segments.data(), num_long.data(), dim, made.long_sums_.data());
   }
   *segments = std::move(made);
   return Status::Ok();

@@ -20,21 +20,21 @@ struct SegmentRequest {
   int64_t num_rows;         // of the table
 };
 
-// As kernels see them. The rows of all requests are numbered one after the other, and so are their
-// ids: a segment is one row with its ids, in the order in which they came. Ids without a row make
-// one more segment at the end, of row `num_rows`.
+// As kernels see them. The rows of all requests are numbered one after the other: a segment is one
+// row with its ids, in the order in which they came. Ids without a row make one more segment at the
+// end, of row `num_rows`.
 struct SegmentsView {
   const SegmentRequest* requests;  // (num_requests)
   const int64_t* first_rows;       // (num_requests + 1)
-  const int64_t* first_ids;        // (num_requests + 1)
   int num_requests;
+  int64_t num_ids;
   const uint32_t* rows;          // (num_ids) of each id, sorted
-  const uint32_t* places;        // (num_ids) of each id, in the same order
   const uint32_t* begins;        // (num_segments) where each begins in `rows`
   const uint32_t* num_segments;  // (1)
-  // Of the gradient of an id: its bag, and what that is multiplied with. See GradientSource.
-  const uint32_t* bag_of;     // (num_ids)
-  const float* coefficients;  // (num_ids)
+  // Of the gradient of an id, in the order of `rows`: its bag in its request, and what that is
+  // multiplied with. See GradientSource.
+  const uint32_t* bags;       // (num_ids)
+  const float* coefficients;  // (num_ids) or null, if no request has any but ones
   // (num_ids / kLongSegment + 1, dim): the sums of the segments of more than kLongSegment ids, each
   // at the place begin / kLongSegment, which no other one has.
   const float* long_sums;
@@ -59,12 +59,10 @@ class RowSegments {
  private:
   DeviceArray<SegmentRequest> requests_;
   DeviceArray<int64_t> first_rows_;
-  DeviceArray<int64_t> first_ids_;
   DeviceArray<uint32_t> rows_;
-  DeviceArray<uint32_t> places_;
   DeviceArray<uint32_t> begins_;
   DeviceArray<uint32_t> num_segments_;
-  DeviceArray<uint32_t> bag_of_;
+  DeviceArray<uint32_t> bags_;
   DeviceArray<float> coefficients_;
   DeviceArray<float> long_sums_;
   SegmentsView view_ = {};

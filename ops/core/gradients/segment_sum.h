@@ -15,15 +15,14 @@ namespace keras_sparse::cuda_impl {
 // One segment: the ids of one row.
 struct Segment {
   uint32_t row;   // among those of all requests
-  int64_t begin;  // of its ids, in `rows` and `places`
+  int64_t begin;  // of its ids, in `rows`
   int64_t end;
 };
 
 __device__ inline Segment SegmentAt(const SegmentsView& view, int64_t number) {
   const int64_t num_segments = *view.num_segments;
   const int64_t begin = view.begins[number];
-  const int64_t end =
-      number + 1 < num_segments ? view.begins[number + 1] : view.first_ids[view.num_requests];
+  const int64_t end = number + 1 < num_segments ? int64_t{view.begins[number + 1]} : view.num_ids;
   return {view.rows[begin], begin, end};
 }
 
@@ -33,67 +32,72 @@ __device__ inline int RequestOf(const SegmentsView& view, uint32_t row) {
   return Parts{view.first_rows, view.num_requests}.Find(row);
 }
 
-// The gradient of one id, and what it is multiplied with.
-struct IdGradient {
-  const void* row;
-  float coefficient;
-};
-
-__device__ inline IdGradient GradientAt(const SegmentsView& view, const SegmentRequest& request,
-                                        int64_t at) {
-  const uint32_t place = view.places[at];
-  return {request.gradient.grads.Row(view.bag_of[place]), view.coefficients[place]};
-}
-
-// Adds to a sum as GradientSource::Sum does: where each id counts once in its bag the first one is
-// taken as it is, which keeps the sign of a zero.
-template <int kFloats>
-__device__ inline void AddGradient(bool counts_once, bool is_first, const Floats<kFloats>& gradient,
-                                   float coefficient, Floats<kFloats>* sum) {
-  for (int f = 0; f < kFloats; ++f) {
-    if (!counts_once) {
-      sum->at[f] += coefficient * gradient.at[f];
-    } else if (is_first) {
-      sum->at[f] = gradient.at[f];
-    } else {
-      sum->at[f] += gradient.at[f];
-    }
-  }
-}
-
 // Whether the gradient of a bag is that of each of its ids.
-__device__ inline bool CountsOnce(const Bags& bags) {
+KERAS_SPARSE_HOST_DEVICE inline bool CountsOnce(const Bags& bags) {
   return bags.combiner == Combiner::kNone ||
          (bags.combiner == Combiner::kSum && bags.weights == nullptr);
+}
+
+// The gradient of a bag, from one column on.
+template <bool kAreFloats, int kFloats>
+__device__ Floats<kFloats> LoadOf(const GradientRows& grads, int64_t bag, int64_t column) {
+  const void* row = grads.Row(bag);
+  if constexpr (kAreFloats) return Load<kFloats>(static_cast<const float*>(row) + column);
+  return LoadAny<kFloats>(grads.type, row, column);
+}
+
+// What a sum begins with, as GradientSource::empty_sum: to -0 a number is added as it is.
+template <int kFloats>
+__device__ Floats<kFloats> EmptySum(bool counts_once) {
+  Floats<kFloats> sum;
+  for (int f = 0; f < kFloats; ++f) sum.at[f] = counts_once ? -0.0f : 0.0f;
+  return sum;
+}
+
+// What a sum adds for the id at a place of `rows`.
+//   kAreFloats  what grads.type says, which loads that are to overlap must not wait to learn
+template <bool kAreFloats, int kFloats>
+__device__ Floats<kFloats> GradientAt(const SegmentsView& view, const GradientRows& grads,
+                                      bool counts_once, int64_t at, int64_t column) {
+  auto gradient = LoadOf<kAreFloats, kFloats>(grads, view.bags[at], column);
+  if (counts_once) return gradient;
+  for (int f = 0; f < kFloats; ++f) gradient.at[f] = view.coefficients[at] * gradient.at[f];
+  return gradient;
+}
+
+// The sum of a segment of a few gradients.
+template <bool kAreFloats, int kFloats>
+__device__ Floats<kFloats> SumShort(const SegmentsView& view, const SegmentRequest& request,
+                                    const Segment& segment, int64_t column) {
+  constexpr int kInFlight = 4;
+  const GradientRows& grads = request.gradient.grads;
+  const bool counts_once = CountsOnce(request.gradient.bags);
+  auto sum = EmptySum<kFloats>(counts_once);
+  for (int64_t at = segment.begin; at < segment.end; at += kInFlight) {
+    Floats<kFloats> gradients[kInFlight] = {};
+    for (int k = 0; k < kInFlight; ++k) {
+      if (at + k >= segment.end) continue;
+      gradients[k] = GradientAt<kAreFloats, kFloats>(view, grads, counts_once, at + k, column);
+    }
+    for (int k = 0; k < kInFlight; ++k) {
+      if (at + k >= segment.end) continue;
+      for (int f = 0; f < kFloats; ++f) sum.at[f] += gradients[k].at[f];
+    }
+  }
+  return sum;
 }
 
 // The sum of a segment's gradients, from one column on.
 template <int kFloats>
 __device__ Floats<kFloats> SumSegment(const SegmentsView& view, const SegmentRequest& request,
                                       const Segment& segment, int64_t column) {
-  constexpr int kInFlight = 4;
   if (segment.end - segment.begin > kLongSegment) {
     const int64_t place = segment.begin / kLongSegment;
     return Load<kFloats>(view.long_sums + place * request.gradient.dim + column);
   }
-  const GradientRows& grads = request.gradient.grads;
-  const bool counts_once = CountsOnce(request.gradient.bags);
-  Floats<kFloats> sum = {};
-  for (int64_t at = segment.begin; at < segment.end; at += kInFlight) {
-    Floats<kFloats> rows[kInFlight] = {};
-    float coefficients[kInFlight] = {};
-    for (int k = 0; k < kInFlight; ++k) {
-      if (at + k >= segment.end) continue;
-      const IdGradient gradient = GradientAt(view, request, at + k);
-      rows[k] = LoadAny<kFloats>(grads.type, gradient.row, column);
-      coefficients[k] = gradient.coefficient;
-    }
-    for (int k = 0; k < kInFlight; ++k) {
-      if (at + k >= segment.end) continue;
-      AddGradient(counts_once, at + k == segment.begin, rows[k], coefficients[k], &sum);
-    }
-  }
-  return sum;
+  return request.gradient.grads.are_floats()
+             ? SumShort<true, kFloats>(view, request, segment, column)
+             : SumShort<false, kFloats>(view, request, segment, column);
 }
 
 }  // namespace keras_sparse::cuda_impl

@@ -17,47 +17,68 @@ __device__ uint32_t StaticRow(const HbmTable& table, int64_t id, int64_t place) 
   return kNoHbmRow;
 }
 
-__global__ void FindRowsKernel(Requests<FindRequest> requests) {
+__global__ void StaticRowsKernel(Requests<FindRequest> requests) {
+  const Parts& parts = requests.parts;
+  for (int64_t i = LaneOfKernel(); i < parts.size(); i += LanesOfKernel()) {
+    const int r = parts.Find(i);
+    const FindRequest& request = requests.requests[r];
+    const int64_t place = i - parts.firsts[r];
+    request.rows[place] = StaticRow(request.table, request.ids[place], place);
+  }
+}
+
+__global__ void DynamicRowsKernel(Requests<FindRequest> requests) {
   using T = Tile<HbmIndexView::kLanes>;
   const Parts& parts = requests.parts;
   for (int64_t i = T::Number(); i < parts.size(); i += T::Count()) {
     const int r = parts.Find(i);
     const FindRequest& request = requests.requests[r];
     const int64_t place = i - parts.firsts[r];
-    const int64_t id = request.ids[place];
-    if (request.table.is_dynamic) {
-      const uint32_t row = request.table.index.FindByTile(id);
-      if (T::Lane() != 0) continue;
-      if (row == kNoHbmRow) atomicAdd(&request.table.checks->num_missing, 1ull);
-      request.rows[place] = row;
-    } else if (T::Lane() == 0) {
-      request.rows[place] = StaticRow(request.table, id, place);
-    }
+    const uint32_t row = request.table.index.FindByTile(request.ids[place]);
+    if (T::Lane() != 0) continue;
+    if (row == kNoHbmRow) atomicAdd(&request.table.checks->num_missing, 1ull);
+    request.rows[place] = row;
   }
 }
 
-// The id of a refused place, once all lanes have seen theirs. By one lane: a table may be asked
-// twice, and of both the first counts.
+// The ids of refused places, once all lanes have seen theirs.
 __global__ void NameRefusedKernel(Requests<FindRequest> requests, uint32_t* any_refused) {
-  for (int r = requests.parts.num_parts - 1; r >= 0; --r) {
+  for (int64_t r = LaneOfKernel(); r < requests.parts.num_parts; r += LanesOfKernel()) {
     const FindRequest& request = requests.requests[r];
-    if (request.table.checks->refuses()) *any_refused = 1;
+    if (!request.table.checks->refuses()) continue;
+    atomicOr(any_refused, 1u);
     request.table.checks->NameRefused(request.ids, request.num_ids, request.table.records.num_rows);
   }
+}
+
+// Those for tables of a kind.
+Status FindRowsOf(const std::vector<FindRequest>& requests, bool are_dynamic, uint32_t* any_refused,
+                  Device* device) {
+  std::vector<FindRequest> of_kind;
+  std::vector<int64_t> num_ids;
+  for (const FindRequest& each : requests) {
+    if (each.table.is_dynamic != are_dynamic) continue;
+    of_kind.push_back(each);
+    num_ids.push_back(each.num_ids);
+  }
+  if (of_kind.empty()) return Status::Ok();
+  RequestsOnDevice<FindRequest> on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      RequestsOnDevice<FindRequest>::Copy(device, of_kind, num_ids, &on_device));
+  Launch(are_dynamic ? DynamicRowsKernel : StaticRowsKernel,
+         BlocksFor(*device, on_device.size(), are_dynamic ? HbmIndexView::kLanes : 1), kBlock,
+         device->stream(), on_device.view());
+  if (!are_dynamic) {  // no id is outside of a dynamic table
+    Launch(NameRefusedKernel, 1, kBlock, device->stream(), on_device.view(), any_refused);
+  }
+  return Status::Ok();
 }
 
 }  // namespace
 
 Status FindRows(const std::vector<FindRequest>& requests, uint32_t* any_refused, Device* device) {
-  std::vector<int64_t> num_ids;
-  for (const FindRequest& each : requests) num_ids.push_back(each.num_ids);
-  RequestsOnDevice<FindRequest> on_device;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      RequestsOnDevice<FindRequest>::Copy(device, requests, num_ids, &on_device));
-  Launch(FindRowsKernel, BlocksFor(*device, on_device.size(), HbmIndexView::kLanes), kBlock,
-         device->stream(), on_device.view());
-  Launch(NameRefusedKernel, 1, 1, device->stream(), on_device.view(), any_refused);
-  return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRowsOf(requests, false, any_refused, device));
+  return FindRowsOf(requests, true, any_refused, device);
 }
 
 }  // namespace keras_sparse::cuda_impl

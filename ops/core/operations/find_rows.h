@@ -24,7 +24,7 @@ struct HbmTable {
   HbmIndexView index;
   bool outside_is_zero;  // an id outside a static table reads as zeros, instead of being refused
   InitialRows default_rows;  // what an id without a row reads as, in a dynamic one
-  IdChecks* checks;
+  IdChecks* checks;          // of this request alone
 };
 
 struct FindRequest {

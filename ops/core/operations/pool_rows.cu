@@ -1,10 +1,11 @@
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_floats.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/device/tile_sum.h"
+#include "ops/core/ids/check_bags.h"
 #include "ops/core/operations/pool_rows.h"
 
 namespace keras_sparse::cuda_impl {
@@ -15,51 +16,53 @@ constexpr int kRowsInFlight = 4;
 // Lanes that multiply a row and a gradient.
 constexpr int kDotLanes = 8;
 
-// The ids of a bag.
-struct Span {
-  int64_t begin;
-  int64_t end;
-};
-
-__device__ Span IdsOf(const Bags& bags, int64_t bag) {
-  if (bags.combiner == Combiner::kNone) return {bag, bag + 1};
-  return {bags.row_splits[bag], bags.row_splits[bag + 1]};
-}
-
-// Whether the splits at a bag are as Bags::Check asks, seen from there.
-__device__ bool IsSound(const Bags& bags, int64_t bag, const Span& ids) {
-  const bool begins = bag > 0 || ids.begin == 0;
-  const bool ends = bag + 1 < bags.num_bags || ids.end == bags.num_ids;
-  return begins && ends && ids.begin >= 0 && ids.begin <= ids.end && ids.end <= bags.num_ids;
+template <int kFloats>
+__device__ void StoreColumns(const OutputRows& rows, int64_t row, int64_t column,
+                             const Floats<kFloats>& floats) {
+  Store(rows.type, floats, static_cast<char*>(rows.Row(row)) + column * FloatBytes(rows.type));
 }
 
 // Of the row of the id at a place, what stands from one column on. An id that has none reads as its
-// table says.
-template <int kFloats>
-__device__ Floats<kFloats> ReadRow(const IdRows& read, int64_t at, int64_t column) {
-  const uint32_t row = read.found[at];
+// table says. Initial rows take registers, which kernels of static tables have for more lanes.
+template <bool kIsDynamic, int kFloats>
+__device__ Floats<kFloats> ReadRow(const IdRows& read, uint32_t row, int64_t at, int64_t column) {
   if (row != kNoHbmRow) {
     return Load<kFloats>(read.moved == nullptr ? read.table.records.Record(row) + column
                                                : read.moved + at * read.table.dim + column);
   }
   Floats<kFloats> floats = {};
-  if (read.table.is_dynamic) {
+  if constexpr (kIsDynamic) {
     read.table.default_rows.Fill(read.ids[at], column, kFloats, floats.at);
   }
   return floats;
 }
 
+// The rows of the next ids, as far as there are any.
+struct NextRows {
+  uint32_t rows[kRowsInFlight] = {};
+
+  __device__ void LoadFrom(const uint32_t* found, int64_t at, int64_t end) {
+    for (int k = 0; k < kRowsInFlight; ++k) {
+      if (at + k < end) rows[k] = found[at + k];
+    }
+  }
+};
+
 // What a lane has of a bag, from one column on.
-template <int kFloats>
-__device__ Floats<kFloats> SumBag(const PoolRequest& request, const Span& ids, int64_t column) {
+template <bool kIsDynamic, int kFloats>
+__device__ Floats<kFloats> SumBag(const PoolRequest& request, const BagIds& ids, int64_t column) {
+  const IdRows& read = request.read;
   const float* weights = request.bags.weights;
   Floats<kFloats> sum = {};
+  NextRows next;
+  next.LoadFrom(read.found, ids.begin, ids.end);
   for (int64_t at = ids.begin; at < ids.end; at += kRowsInFlight) {
     Floats<kFloats> rows[kRowsInFlight] = {};
     for (int k = 0; k < kRowsInFlight; ++k) {
-      if (at + k >= ids.end) continue;
-      rows[k] = ReadRow<kFloats>(request.read, at + k, column);
+      if (at + k < ids.end)
+        rows[k] = ReadRow<kIsDynamic, kFloats>(read, next.rows[k], at + k, column);
     }
+    next.LoadFrom(read.found, at + kRowsInFlight, ids.end);
     for (int k = 0; k < kRowsInFlight; ++k) {
       if (at + k >= ids.end) continue;
       for (int f = 0; f < kFloats; ++f) {
@@ -70,39 +73,64 @@ __device__ Floats<kFloats> SumBag(const PoolRequest& request, const Span& ids, i
   return sum;
 }
 
-template <int kLanes, int kFloats>
+template <bool kIsDynamic, int kLanes, int kFloats>
 __device__ void PoolBag(const PoolRequest& request, int64_t bag) {
   const Bags& bags = request.bags;
-  const Span ids = IdsOf(bags, bag);
+  const BagIds ids = {bags.row_splits[bag], bags.row_splits[bag + 1]};
   const int lane = Tile<kLanes>::Lane();
-  if (!IsSound(bags, bag, ids)) {
+  if (!ids.AreSound(bags, bag)) {
     if (lane == 0) {
       atomicMin(&request.read.table.checks->refused_bag, static_cast<unsigned long long>(bag));
     }
     return;
   }
-  const bool pools = bags.combiner != Combiner::kNone;
   const float scale = bags.Scale(bag);
-  const int64_t bytes = FloatBytes(request.rows.type);
   for (int64_t column = int64_t{lane} * kFloats; column < request.read.table.dim;
        column += kLanes * kFloats) {
-    Floats<kFloats> floats = {};
-    if (pools) {
-      floats = SumBag<kFloats>(request, ids, column);
-      for (int f = 0; f < kFloats; ++f) floats.at[f] *= scale;
-    } else {
-      floats = ReadRow<kFloats>(request.read, bag, column);
-    }
-    Store(request.rows.type, floats, static_cast<char*>(request.rows.Row(bag)) + column * bytes);
+    Floats<kFloats> floats = SumBag<kIsDynamic, kFloats>(request, ids, column);
+    for (int f = 0; f < kFloats; ++f) floats.at[f] *= scale;
+    StoreColumns(request.rows, bag, column, floats);
   }
 }
 
-template <int kLanes, int kFloats>
+// Ids without bags, as many as are in flight at once.
+template <bool kIsDynamic, int kLanes, int kFloats>
+__device__ void CopyRows(const PoolRequest& request, int64_t first) {
+  const IdRows& read = request.read;
+  const int64_t end = request.bags.num_ids;
+  NextRows next;
+  next.LoadFrom(read.found, first, end);
+  for (int64_t column = int64_t{Tile<kLanes>::Lane()} * kFloats; column < read.table.dim;
+       column += kLanes * kFloats) {
+    Floats<kFloats> rows[kRowsInFlight] = {};
+    for (int k = 0; k < kRowsInFlight; ++k) {
+      if (first + k < end)
+        rows[k] = ReadRow<kIsDynamic, kFloats>(read, next.rows[k], first + k, column);
+    }
+    for (int k = 0; k < kRowsInFlight; ++k) {
+      if (first + k < end) StoreColumns(request.rows, first + k, column, rows[k]);
+    }
+  }
+}
+
+// What a tile does at a time of a request: a bag, or kRowsInFlight ids without bags.
+int64_t NumPieces(const Bags& bags) {
+  if (bags.combiner != Combiner::kNone) return bags.num_bags;
+  return (bags.num_ids + kRowsInFlight - 1) / kRowsInFlight;
+}
+
+template <bool kIsDynamic, int kLanes, int kFloats>
 __global__ void PoolKernel(Requests<PoolRequest> requests) {
   const Parts& parts = requests.parts;
   for (int64_t i = Tile<kLanes>::Number(); i < parts.size(); i += Tile<kLanes>::Count()) {
     const int r = parts.Find(i);
-    PoolBag<kLanes, kFloats>(requests.requests[r], i - parts.firsts[r]);
+    const PoolRequest& request = requests.requests[r];
+    const int64_t piece = i - parts.firsts[r];
+    if (request.bags.combiner == Combiner::kNone) {
+      CopyRows<kIsDynamic, kLanes, kFloats>(request, piece * kRowsInFlight);
+    } else {
+      PoolBag<kIsDynamic, kLanes, kFloats>(request, piece);
+    }
   }
 }
 
@@ -113,11 +141,14 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
     const int r = parts.Find(i);
     const WeightsRequest& request = requests.requests[r];
     const int64_t bag = i - parts.firsts[r];
-    const Span ids = IdsOf(request.bags, bag);
+    const bool pools = request.bags.combiner != Combiner::kNone;
+    const BagIds ids = pools
+                           ? BagIds{request.bags.row_splits[bag], request.bags.row_splits[bag + 1]}
+                           : BagIds{bag, bag + 1};
     for (int64_t at = ids.begin; at < ids.end; ++at) {
       const float dot = TileSum<kDotLanes>(request.read.table.dim, [&](int64_t column) {
         const GradientRows& grads = request.output_grads;
-        return ReadRow<1>(request.read, at, column).at[0] *
+        return ReadRow<true, 1>(request.read, request.read.found[at], at, column).at[0] *
                LoadAny<1>(grads.type, grads.Row(bag), column).at[0];
       });
       if (T::Lane() == 0) request.weight_grads[at] = dot;
@@ -126,62 +157,77 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
   }
 }
 
-template <typename Request>
-Status CopyRequests(Device* device, const std::vector<Request>& requests,
-                    RequestsOnDevice<Request>* to) {
-  std::vector<int64_t> num_bags;
-  for (const Request& each : requests) num_bags.push_back(each.bags.num_bags);
-  return RequestsOnDevice<Request>::Copy(device, requests, num_bags, to);
+// Requests that a kernel does alike.
+struct Kind {
+  bool is_dynamic;
+  int lanes;   // of a bag
+  int floats;  // of a lane
+
+  bool operator<(const Kind& other) const {
+    return std::tie(is_dynamic, lanes, floats) <
+           std::tie(other.is_dynamic, other.lanes, other.floats);
+  }
+};
+
+Kind KindOf(const PoolRequest& request) {
+  const int64_t dim = request.read.table.dim;
+  const bool has_vectors =
+      HasVectors(request.rows.data, request.rows.stride, dim, request.rows.type);
+  const bool is_dynamic = request.read.table.is_dynamic;
+  if (!has_vectors) return {is_dynamic, kWarp, 1};
+  return {is_dynamic, LanesOf(dim, kMaxLaneFloats), kMaxLaneFloats};
 }
 
-template <int kFloats>
-auto PoolKernelOf(int lanes) {
-  switch (lanes) {
+template <bool kIsDynamic>
+auto PoolKernelOf(const Kind& kind) {
+  if (kind.floats == 1) return PoolKernel<kIsDynamic, kWarp, 1>;
+  switch (kind.lanes) {
     case 1:
-      return PoolKernel<1, kFloats>;
+      return PoolKernel<kIsDynamic, 1, kMaxLaneFloats>;
     case 2:
-      return PoolKernel<2, kFloats>;
+      return PoolKernel<kIsDynamic, 2, kMaxLaneFloats>;
     case 4:
-      return PoolKernel<4, kFloats>;
+      return PoolKernel<kIsDynamic, 4, kMaxLaneFloats>;
     case 8:
-      return PoolKernel<8, kFloats>;
+      return PoolKernel<kIsDynamic, 8, kMaxLaneFloats>;
     case 16:
-      return PoolKernel<16, kFloats>;
+      return PoolKernel<kIsDynamic, 16, kMaxLaneFloats>;
     default:
-      return PoolKernel<kWarp, kFloats>;
+      return PoolKernel<kIsDynamic, kWarp, kMaxLaneFloats>;
   }
 }
 
 }  // namespace
 
 Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
-  // Those that a kernel does alike, together: lanes of a bag, and floats of a lane.
-  std::map<std::pair<int, int>, std::vector<PoolRequest>> alike;
+  std::map<Kind, std::vector<PoolRequest>> alike;
   for (PoolRequest request : requests) {
-    const int64_t dim = request.read.table.dim;
-    request.rows = request.rows.Of(dim);
-    const bool has_vectors =
-        HasVectors(request.rows.data, request.rows.stride, dim, request.rows.type);
-    const int floats = has_vectors ? kMaxLaneFloats : 1;
-    alike[{LanesOf(dim, floats), floats}].push_back(request);
+    request.rows = request.rows.Of(request.read.table.dim);
+    alike[KindOf(request)].push_back(request);
   }
   for (const auto& [kind, group] : alike) {
-    const auto [lanes, floats] = kind;
+    std::vector<int64_t> num_pieces;
+    for (const PoolRequest& each : group) num_pieces.push_back(NumPieces(each.bags));
     RequestsOnDevice<PoolRequest> on_device;
-    KERAS_SPARSE_RETURN_IF_ERROR(CopyRequests(device, group, &on_device));
-    Launch(floats == 1 ? PoolKernelOf<1>(lanes) : PoolKernelOf<kMaxLaneFloats>(lanes),
-           BlocksFor(*device, on_device.size(), lanes), kBlock, device->stream(), on_device.view());
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        RequestsOnDevice<PoolRequest>::Copy(device, group, num_pieces, &on_device));
+    Launch(kind.is_dynamic ? PoolKernelOf<true>(kind) : PoolKernelOf<false>(kind),
+           BlocksFor(*device, on_device.size(), kind.lanes), kBlock, device->stream(),
+           on_device.view());
   }
   return Status::Ok();
 }
 
 Status WeightsGradient(const std::vector<WeightsRequest>& requests, Device* device) {
   std::vector<WeightsRequest> with_strides = requests;
+  std::vector<int64_t> num_bags;
   for (WeightsRequest& each : with_strides) {
     each.output_grads = each.output_grads.Of(each.read.table.dim);
+    num_bags.push_back(each.bags.num_bags);
   }
   RequestsOnDevice<WeightsRequest> on_device;
-  KERAS_SPARSE_RETURN_IF_ERROR(CopyRequests(device, with_strides, &on_device));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      RequestsOnDevice<WeightsRequest>::Copy(device, with_strides, num_bags, &on_device));
   Launch(WeightsGradientKernel, BlocksFor(*device, on_device.size(), kDotLanes), kBlock,
          device->stream(), on_device.view());
   return Status::Ok();

@@ -107,7 +107,7 @@ Status LaunchMove(const MoveLaunch& launch, Device* device) {
   const Element element = dynamic_cast<const ElementSource<Element>*>(launch.rule)->element();
   const MoveWork& work = launch.work;
   const bool has_vectors = HasVectors(work.moved, work.dim, work.dim, FloatType::kFloat32);
-  const bool is_wide = IsWide(work.dim, has_vectors ? kMaxLaneFloats : 1);
+  const bool is_wide = LanesOfRecord(work.dim, has_vectors ? kMaxLaneFloats : 1) > kFewLanes;
   void (*kernel)(MoveWork, Element);
   if (has_vectors) {
     kernel = is_wide ? MoveKernel<Element, kWarp, kMaxLaneFloats>

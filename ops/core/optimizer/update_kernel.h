@@ -47,9 +47,9 @@ __device__ void UpdateRecord(const SegmentsView& view, int request, const Segmen
   const int64_t first = FirstOf<kLanes>(history, record);
   const auto update_columns = [&](const auto& column_element) {
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim; column += kLanes * kFloats) {
-      const auto gradient = SumSegment<kFloats>(view, from, segment, column);
       ColumnFloats<kFloats, Element::kSlots> columns;
-      columns.LoadFrom(record + column, dim);
+      columns.LoadFrom(record + column, dim);  // on its way while gradients are added
+      const auto gradient = SumSegment<kFloats>(view, from, segment, column);
       CatchUpColumns<kFloats>(history, moves, first, &columns, kSlots);
       UpdateColumns<kFloats>(column_element, gradient, &columns, kSlots);
       columns.StoreTo(record + column, dim);
@@ -99,17 +99,19 @@ Status LaunchUpdate(const UpdateLaunch& launch, Device* device) {
   }
   DeviceArray<Element> on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<Element>::Copy(device, elements, &on_device));
-  const bool is_wide = IsWide(launch.dim, launch.lane_floats);
+  const int lanes = LanesOfRecord(launch.dim, launch.lane_floats);
   void (*kernel)(SegmentsView, const UpdateTable*, const Element*, const uint32_t*);
   if (launch.lane_floats == 1) {
-    kernel = is_wide ? UpdateKernel<Element, kWarp, 1> : UpdateKernel<Element, kFewLanes, 1>;
+    kernel = lanes == kWarp ? UpdateKernel<Element, kWarp, 1> : UpdateKernel<Element, kFewLanes, 1>;
+  } else if (lanes == kWarp) {
+    kernel = UpdateKernel<Element, kWarp, kMaxLaneFloats>;
   } else {
-    kernel = is_wide ? UpdateKernel<Element, kWarp, kMaxLaneFloats>
-                     : UpdateKernel<Element, kFewLanes, kMaxLaneFloats>;
+    kernel = lanes == kHalfWarp ? UpdateKernel<Element, kHalfWarp, kMaxLaneFloats>
+                                : UpdateKernel<Element, kFewLanes, kMaxLaneFloats>;
   }
   // At most a segment an id: how many there are only the device knows.
-  Launch(kernel, BlocksFor(*device, launch.num_ids, is_wide ? kWarp : kFewLanes), kBlock,
-         device->stream(), launch.segments, launch.tables, on_device.data(), launch.any_refused);
+  Launch(kernel, BlocksFor(*device, launch.num_ids, lanes), kBlock, device->stream(),
+         launch.segments, launch.tables, on_device.data(), launch.any_refused);
   return Status::Ok();
 }
 

@@ -76,10 +76,14 @@ bool RegisterKernels(const std::string& rule, const RuleKernels& kernels);
 // Unimplemented if a rule has none.
 Status FindKernels(const std::string& rule, RuleKernels* kernels);
 
-// Lanes of a record are a warp or, for few columns, so many: two widths, so that a rule has few
-// kernels.
+// Lanes of a record: few widths, so that a rule has few kernels.
 constexpr int kFewLanes = 8;
-inline bool IsWide(int64_t dim, int lane_floats) { return LanesOf(dim, lane_floats) > kFewLanes; }
+constexpr int kHalfWarp = kWarp / 2;
+inline int LanesOfRecord(int64_t dim, int lane_floats) {
+  const int lanes = LanesOf(dim, lane_floats);
+  if (lanes <= kFewLanes) return kFewLanes;
+  return lanes == kHalfWarp && lane_floats > 1 ? kHalfWarp : kWarp;
+}
 
 }  // namespace keras_sparse::cuda_impl
 

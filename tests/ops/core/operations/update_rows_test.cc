@@ -67,7 +67,7 @@ TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
   const std::vector<float> weights = RandomFloats(splits.back(), 5);
   InAnyOrder([&] {
     const auto device = OpenDevice();
-    for (const int64_t dim : {1, 4, 6, 40, 132}) {
+    for (const int64_t dim : {1, 4, 6, 40, 64, 132}) {
       std::vector<std::unique_ptr<TableTwins>> all;
       std::vector<UpdateRequest> requests;
       for (const FloatType type : kFloatTypes) {
