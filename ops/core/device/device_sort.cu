@@ -45,16 +45,16 @@ __global__ void CountKernel(uint32_t* places, int64_t n) {
   }
 }
 
-__global__ void MarkBeginsKernel(const uint32_t* sorted, int64_t n, uint8_t* begins_run) {
+template <typename Number>
+__global__ void MarkBeginsKernel(const Number* sorted, int64_t n, uint8_t* begins_run) {
   for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
     begins_run[i] = i == 0 || sorted[i] != sorted[i - 1];
   }
 }
 
-}  // namespace
-
-Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* device,
-                  uint32_t* sorted, uint32_t* places) {
+template <typename Number>
+Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* device,
+                      Number* sorted, uint32_t* places) {
   if (n == 0) return Status::Ok();
   DeviceArray<uint32_t> in_order;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, n, &in_order));
@@ -66,7 +66,8 @@ Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* devi
                                            static_cast<cudaStream_t>(device->stream()));
   });
 #else
-  const uint32_t bits = num_bits == 32 ? ~0u : (1u << num_bits) - 1;
+  const int all_bits = 8 * static_cast<int>(sizeof(Number));
+  const Number bits = num_bits == all_bits ? ~Number{0} : (Number{1} << num_bits) - 1;
   std::copy_n(in_order.data(), n, places);
   std::stable_sort(places, places + n, [=](uint32_t a, uint32_t b) {
     return (numbers[a] & bits) < (numbers[b] & bits);
@@ -76,12 +77,13 @@ Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* devi
 #endif
 }
 
-Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* begins,
-                uint32_t* num_runs) {
+template <typename Number>
+Status RunsOf(const Number* sorted, int64_t n, Device* device, uint32_t* begins,
+              uint32_t* num_runs) {
   if (n == 0) return device->Fill(num_runs, 0, sizeof(*num_runs));
   DeviceArray<uint8_t> begins_run;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Allocate(device, n, &begins_run));
-  Launch(MarkBeginsKernel, BlocksFor(*device, n), kBlock, device->stream(), sorted, n,
+  Launch(MarkBeginsKernel<Number>, BlocksFor(*device, n), kBlock, device->stream(), sorted, n,
          begins_run.data());
 #ifdef __CUDACC__
   return CallCub(device, [&](void* memory, size_t& bytes) {
@@ -96,6 +98,28 @@ Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* beg
   }
   return Status::Ok();
 #endif
+}
+
+}  // namespace
+
+Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* device,
+                  uint32_t* sorted, uint32_t* places) {
+  return SortWithPlaces(numbers, n, num_bits, device, sorted, places);
+}
+
+Status StableSort(const int64_t* keys, int64_t n, Device* device, int64_t* sorted,
+                  uint32_t* places) {
+  return SortWithPlaces(keys, n, 64, device, sorted, places);
+}
+
+Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* begins,
+                uint32_t* num_runs) {
+  return RunsOf(sorted, n, device, begins, num_runs);
+}
+
+Status FindRuns(const int64_t* sorted, int64_t n, Device* device, uint32_t* begins,
+                uint32_t* num_runs) {
+  return RunsOf(sorted, n, device, begins, num_runs);
 }
 
 }  // namespace keras_sparse::cuda_impl

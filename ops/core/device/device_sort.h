@@ -16,10 +16,16 @@ namespace keras_sparse::cuda_impl {
 Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* device,
                   uint32_t* sorted, uint32_t* places);
 
+// The same for any keys.
+Status StableSort(const int64_t* keys, int64_t n, Device* device, int64_t* sorted,
+                  uint32_t* places);
+
 // Where each run of equal numbers begins.
 //   begins    (n) of which num_runs are written
 //   num_runs  (1)
 Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* begins,
+                uint32_t* num_runs);
+Status FindRuns(const int64_t* sorted, int64_t n, Device* device, uint32_t* begins,
                 uint32_t* num_runs);
 
 }  // namespace keras_sparse::cuda_impl

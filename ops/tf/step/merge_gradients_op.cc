@@ -1,9 +1,10 @@
 // KerasSparseMergeGradients: output gradients of lookups -> one gradient sum a distinct id.
+#include "ops/tf/step/merge_gradients_op.h"
+
 #include <memory>
 #include <vector>
 
 #include "ops/core/gradients/gradient_merger.h"
-#include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/output_allocator.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -42,45 +43,32 @@ REGISTER_OP("KerasSparseMergeGradients")
       return absl::OkStatus();
     });
 
-class MergeGradientsOp : public tf::OpKernel {
- public:
-  explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("widths", &widths_));
-  }
+namespace {
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    BagInputs inputs;
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
-    std::vector<OutputGradient> gradients;
-    OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, widths_, &gradients));
-    const auto num_tables = static_cast<int>(gradients.size());
+class MergeGradientsOnCpuOp : public MergeGradientsOp {
+ public:
+  using MergeGradientsOp::MergeGradientsOp;
+
+ protected:
+  absl::Status Merge(const std::vector<OutputGradient>& gradients,
+                     tf::OpKernelContext* ctx) override {
     TfExecutor executor(ctx);
     std::unique_ptr<GradientMerger> merger;
-    OP_REQUIRES_OK(ctx, ToTf(GradientMerger::Create(gradients, &executor, &merger)));
-
-    tf::OpOutputList unique_ids;
-    OP_REQUIRES_OK(ctx, ctx->output_list("unique_ids", &unique_ids));
+    TF_RETURN_IF_ERROR(ToTf(GradientMerger::Create(gradients, &executor, &merger)));
     std::vector<GradientMerger::Result> results;
-    for (int i = 0; i < num_tables; ++i) {
-      const auto t = static_cast<size_t>(i);
-      const int64_t n = merger->num_unique(t);
-      tf::Tensor* ids_out = nullptr;
-      float* values = nullptr;
-      OP_REQUIRES_OK(ctx, unique_ids.allocate(i, {n}, &ids_out));
-      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, num_tables + i, {n, gradients[t].dim}, &values));
-      results.push_back({ids_out->flat<int64_t>().data(), values});
-    }
+    TF_RETURN_IF_ERROR(MakeResults(
+        gradients, [&](size_t g) { return merger->num_unique(g); },
+        [ctx](int output, const tf::TensorShape& shape, float** data) {
+          return AllocateFloats(ctx, output, shape, data);
+        },
+        ctx, &results));
     merger->Write(results, &executor);
+    return absl::OkStatus();
   }
-
- private:
-  std::vector<Combiner> combiners_;
-  std::vector<int64_t> columns_;
-  std::vector<int64_t> widths_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseMergeGradients").Device(tf::DEVICE_CPU), MergeGradientsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseMergeGradients").Device(tf::DEVICE_CPU),
+                        MergeGradientsOnCpuOp);
 
+}  // namespace
 }  // namespace keras_sparse

@@ -1,0 +1,49 @@
+// Merging on a GPU: one gradient sum a distinct id.
+#ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_
+#define KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/device/device.h"
+#include "ops/core/device/device_array.h"
+#include "ops/core/gradients/gradient_merger.h"
+#include "ops/core/gradients/output_gradient.h"
+
+namespace keras_sparse::cuda_impl {
+
+// What GradientMerger does, with its sums, for gradients in a GPU's memory. Distinct ids come in
+// their order.
+class DeviceMerger {
+ public:
+  // Finds the distinct ids, and waits for the device to say how many there are. InvalidArgument for
+  // row_splits that do not rise. What gradients point to must outlive the merger.
+  static Status Create(const std::vector<OutputGradient>& gradients, Device* device,
+                       DeviceMerger* merger);
+
+  int64_t num_unique(size_t gradient) const { return num_unique_[gradient]; }
+
+  // Gives the device the work to write the results, all in its memory.
+  Status Write(const std::vector<GradientMerger::Result>& results) const;
+
+ private:
+  // The ids of a gradient, in order.
+  struct SortedIds {
+    DeviceArray<int64_t> ids;
+    DeviceArray<uint32_t> begins;   // of runs of equal ones
+    DeviceArray<uint32_t> numbers;  // of each id as it came: its run's
+  };
+
+  static Status Sort(const OutputGradient& gradient, Device* device, uint32_t* num_runs,
+                     SortedIds* sorted);
+
+  Device* device_ = nullptr;
+  std::vector<OutputGradient> gradients_;
+  std::vector<SortedIds> sorted_;
+  std::vector<uint32_t> num_unique_;
+};
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_

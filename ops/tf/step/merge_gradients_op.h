@@ -1,0 +1,65 @@
+// KerasSparseMergeGradients, for CPU and GPU.
+#ifndef KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
+#define KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/core/gradients/gradient_merger.h"
+#include "ops/tf/binding/binding.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace keras_sparse {
+
+class MergeGradientsOp : public tf::OpKernel {
+ public:
+  explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("widths", &widths_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    BagInputs inputs;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
+    std::vector<OutputGradient> gradients;
+    OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, widths_, &gradients));
+    OP_REQUIRES_OK(ctx, Merge(gradients, ctx));
+  }
+
+ protected:
+  // Finds the distinct ids and writes the outputs, which it makes by MakeResults.
+  virtual absl::Status Merge(const std::vector<OutputGradient>& gradients,
+                             tf::OpKernelContext* ctx) = 0;
+
+  // The outputs, where `num_unique(g)` says how many ids each has.
+  //   allocate  (output, shape, &data) makes one of floats
+  template <typename NumUnique, typename AllocateFloats>
+  static absl::Status MakeResults(const std::vector<OutputGradient>& gradients,
+                                  const NumUnique& num_unique, const AllocateFloats& allocate,
+                                  tf::OpKernelContext* ctx,
+                                  std::vector<GradientMerger::Result>* results) {
+    tf::OpOutputList unique_ids;
+    TF_RETURN_IF_ERROR(ctx->output_list("unique_ids", &unique_ids));
+    for (size_t g = 0; g < gradients.size(); ++g) {
+      const int64_t n = num_unique(g);
+      const int output = static_cast<int>(g);
+      tf::Tensor* ids = nullptr;
+      float* values = nullptr;
+      TF_RETURN_IF_ERROR(unique_ids.allocate(output, {n}, &ids));
+      TF_RETURN_IF_ERROR(allocate(static_cast<int>(gradients.size()) + output,
+                                  tf::TensorShape({n, gradients[g].dim}), &values));
+      results->push_back({ids->flat<int64_t>().data(), values});
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+  std::vector<int64_t> columns_;
+  std::vector<int64_t> widths_;
+};
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
