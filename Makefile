@@ -31,7 +31,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized build-cuda emulated-ops \
-    build-gpu-test test-cpp test-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
+    build-gpu-test test-cpp test-gpu bench-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
     clean FORCE
 
 help:  ## Show this list.
@@ -103,7 +103,8 @@ $(STAMPS)/build: $(STAMPS)/cmake
 # Editable: Python files are used where they lie, the native library and _build_info.py from where
 # pip put them. An import hook joins the two whatever folder Python is started in, so the checkout
 # cannot hide the installed library, and an edited Python file needs no new installation.
-$(STAMPS)/native: $(STAMPS)/build $(STAMPS)/store-headers $(STAMPS)/with-cuda CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
+$(STAMPS)/native: $(STAMPS)/build $(if $(filter ON,$(KERAS_SPARSE_CUDA)),$(STAMPS)/nvcc) \
+    $(STAMPS)/store-headers $(STAMPS)/with-cuda CMakeLists.txt pyproject.toml keras_sparse/__init__.py \
     tools/install_horovod.py $(wildcard cmake/*) $(NATIVE_SOURCES)
 	@echo "Compiling the native ops takes some minutes the first time, and pip says nothing meanwhile."
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
@@ -211,11 +212,24 @@ build-gpu-test: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest $(STAMPS)/nvcc 
 	$(call configure_cuda,-DKERAS_SPARSE_BUILD_TESTS=ON)
 	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_gpu_test -j $(JOBS)
 
-test-gpu: build-gpu-test  ## Run the kernels' tests on the GPU of this machine.
-	@nvidia-smi > /dev/null 2>&1 || { \
-	  echo "make test-gpu needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds none."; \
-	  exit 1; }
+test-gpu: $(STAMPS)/gpu $(STAMPS)/test build-gpu-test  ## Run the tests of kernels, and of tables in GPU memory, on this machine's GPU.
+	$(call need_gpu)
 	$(CUDA_BUILD)/keras_sparse_gpu_test
+	$(MAKE) --no-print-directory setup KERAS_SPARSE_CUDA=ON
+	$(BIN)/python tests/gpu/run_on_gpu.py
+
+bench-gpu: $(STAMPS)/gpu build-gpu-test  ## Time kernels and steps on this machine's GPU, beside what peers are installed.
+	$(call need_gpu)
+	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_gpu_bench -j $(JOBS)
+	$(MAKE) --no-print-directory setup KERAS_SPARSE_CUDA=ON
+	$(BIN)/python -m benchmarks.gpu.kernels $(CUDA_BUILD)/keras_sparse_gpu_bench --json $(BUILD)/gpu-kernels.json
+	$(BIN)/python -m benchmarks.gpu.steps --json $(BUILD)/gpu-steps.json
+
+define need_gpu
+	@nvidia-smi > /dev/null 2>&1 || { \
+	  echo "make $@ needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds none."; \
+	  exit 1; }
+endef
 
 CUDA_BUILD := $(BUILD)/core-cuda
 CUDA_ARCHITECTURES ?= 90

@@ -9,20 +9,6 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-# Those of a process, which has the package with other ops. Nearly all others pass so, too: not
-# those that wait for staged lookups, of which these tables have none.
-FILES = (
-    "gpu/both_memories.py",
-    "native/lookup_test.py",
-    "native/apply_gradients_test.py",
-    "native/lookup_gradient_test.py",
-    "native/saved_rule_test.py",
-    "optimizers/sparse_optimizer_test.py",
-    "tables/embedding_variable_test.py",
-    "tables/embedding_variable_part_test.py",
-    "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
-)
-
 
 @pytest.fixture(scope="session")
 def build_info():
@@ -37,14 +23,12 @@ def test_tables_in_gpu_memory_are_those_in_memory(build_info, driver, tmp_path):
         os.environ,
         EMULATED_BUILD_INFO=str(build_info),
         LD_LIBRARY_PATH=str(driver),
-        PYTHONPATH=str(pathlib.Path(__file__).parent),
     )
     # It is none of several workers.
     environment = {name: each for name, each in environment.items() if "PYTEST" not in name}
-    files = [f"{ROOT}/tests/{name}" for name in FILES]
-    options = ["-q", "-p", "emulated_gpu", "-p", "no:cacheprovider", "--basetemp", tmp_path / "run"]
+    command = [sys.executable, "tests/gpu/run_on_gpu.py", "-q", "--basetemp", tmp_path / "run"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *files],
+        command,
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -1,7 +1,8 @@
-"""Tables in the memory of a GPU, which the CPU emulates, for any tests: `pytest -p emulated_gpu`.
+"""Tables in the memory of a GPU, for any tests: `pytest -p tables_on_gpu`.
 
-The GPU of `fake_driver.c` has the process' memory, and TensorFlow's own kernels do nothing there.
-Ours do, for the native ops are those of the build for tests, whose kernels run on the CPU.
+With EMULATED_BUILD_INFO the GPU is that of `fake_driver.c`, which has the process' memory and on
+which TensorFlow's own kernels do nothing. Ours do, for the native ops are those of the build for
+tests, whose kernels run on the CPU.
 """
 
 import importlib
@@ -24,6 +25,7 @@ def _put_tables_on_the_gpu():
 
 
 # Before tests are collected, which imports the package and computes their cases.
-_take_ops_of(os.environ["EMULATED_BUILD_INFO"])
+if "EMULATED_BUILD_INFO" in os.environ:
+    _take_ops_of(os.environ["EMULATED_BUILD_INFO"])
+    importlib.import_module("tensorflow").device("CPU").__enter__()
 _put_tables_on_the_gpu()
-importlib.import_module("tensorflow").device("CPU").__enter__()

@@ -1,0 +1,32 @@
+"""Runs tests of tables in memory with tables in a GPU's memory (see tables_on_gpu.py).
+
+python tests/gpu/run_on_gpu.py    on the GPU of this machine, or the emulated one
+"""
+
+import pathlib
+import sys
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parents[1]
+
+# Of one process. Nearly all others pass so, too: not those that wait for staged lookups, of which
+# these tables have none.
+FILES = (
+    "gpu/both_memories.py",
+    "native/lookup_test.py",
+    "native/apply_gradients_test.py",
+    "native/lookup_gradient_test.py",
+    "native/pooled_slices_test.py",
+    "native/saved_rule_test.py",
+    "optimizers/sparse_optimizer_test.py",
+    "tables/embedding_variable_test.py",
+    "tables/embedding_variable_part_test.py",
+    "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
+)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(TESTS / "gpu"))
+    files = [f"{TESTS}/{name}" for name in FILES]
+    sys.exit(pytest.main(["-p", "tables_on_gpu", "-p", "no:cacheprovider", *sys.argv[1:], *files]))
