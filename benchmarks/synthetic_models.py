@@ -8,7 +8,8 @@ The models are those of `benchmarks/synthetic/models.py`, from 4 GiB of tables (
 (jumbo); options are named as the original's. Ids follow its power law: the first rows of a table
 are the most used ones. A step is that of the whole model in one `tf.function`: lookup of all
 tables, dense layers, gradients, update. `--scale` makes tables shorter. With `--storage` of two
-tiers the large tables take any key and keep most rows on a disk. `--dry_run` makes no tables and
+tiers the large tables take any key and keep most rows on a disk, with HBM all are in the memory of
+a GPU. `--dry_run` makes no tables and
 predicts, for several numbers of ranks, steps and memory: of the tables alone, dense layers are not
 in it. `--api ours keras dense` lets these take turns in one process: our tables, those of Keras,
 and none, where rows are given and only their gradient is made.
@@ -28,6 +29,7 @@ from benchmarks.timing import environment_of
 
 TITLE = "Synthetic models of distributed-embeddings, a training step"
 RANKS = (8, 16, 32, 64, 128)
+STORAGES = ("DRAM", "HBM", "DRAM_SSDHASH", "DRAM_LEVELDB")
 
 
 def parser():
@@ -40,7 +42,7 @@ def parser():
     add("--optimizer", default="adagrad", choices=("sgd", "adagrad", "adam"))
     add("--alpha", type=float, default=1.05, help="of the power law; 0: all ids alike (1.05)")
     add("--api", nargs="+", default=["ours"], choices=("ours", "keras", "dense"))
-    add("--storage", default="DRAM", choices=("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB"))
+    add("--storage", default="DRAM", choices=STORAGES)
     add("--storage_path", help="a folder on the disk for rows")
     add("--first_tier", default="4GiB", help="memory for rows of a rank, with a disk (4GiB)")
     add(
@@ -92,10 +94,10 @@ def check(options):
             f"Received: ranks={options.ranks}"
         )
     options.ranks = list(options.ranks or RANKS)
-    if options.storage != "DRAM" and (options.dry_run or "keras" in options.api):
+    if "_" in options.storage and (options.dry_run or "keras" in options.api):
         raise ValueError(
-            "`--storage` must be DRAM with --dry_run and with --api keras, whose tables are in "
-            f"memory: leave it out. Received: storage='{options.storage}'"
+            "`--storage` must be DRAM or HBM with --dry_run and with --api keras, whose tables are "
+            f"in memory: leave it out. Received: storage='{options.storage}'"
         )
 
 

@@ -29,12 +29,13 @@ OPTIMIZERS = {
 }
 
 
-def make_layers(workload):
+def make_layers(workload, storage="DRAM"):
     layers = [
         keras_sparse.layers.Embedding(
             None if workload.dynamic else workload.input_dim,
             workload.output_dim,
             combiner=workload.combiner,
+            storage=keras_sparse.StorageOption(storage),
             name=f"table_{i}",
         )
         for i in range(workload.num_tables)
@@ -67,8 +68,8 @@ def build(workload, column, in_one_call=False):
     return finish(workload, column, variables, lookup, in_one_call)
 
 
-def build_grouped(workload, column, in_one_call=False):
-    variables = [layer.embeddings for layer in make_layers(workload)]
+def build_grouped(workload, column, in_one_call=False, storage="DRAM"):
+    variables = [layer.embeddings for layer in make_layers(workload, storage)]
     combiners = [workload.combiner] * len(variables)
 
     def lookup(ids, splits):

@@ -95,11 +95,12 @@ def make_functions(workload, column, tables, to_ids):
     return lookup, step
 
 
-def build(workload, column):
+def build(workload, column, in_one_call=False):
     shape = (workload.input_dim, workload.output_dim)
     tables = [Table(*shape, column) for _ in range(workload.num_tables)]
 
     def to_ids(keys):
         return keys % workload.input_dim if workload.dynamic else keys
 
-    return bind(workload, column, *make_functions(workload, column, tables, to_ids))
+    lookup, step = make_functions(workload, column, tables, to_ids)
+    return bind(workload, column, lookup, step, in_one_call=in_one_call)

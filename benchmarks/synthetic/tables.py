@@ -116,7 +116,8 @@ def disk_bytes(model, options, num_slots):
 def place_of(table, model, options, num_slots):
     """Returns `input_dim` and `storage`: lower tiers are for tables that take any key."""
     if not is_tiered(table, model, options):
-        return {"input_dim": table.rows}
+        first = keras_sparse.StorageOption(options.storage.split("_")[0])
+        return {"input_dim": table.rows, "storage": first}
     part = table.rows * table.width / model.num_elements
     sizes = [math.ceil(part * options.first_tier), last_tier_bytes(table, num_slots)]
     storage = keras_sparse.StorageOption(options.storage, options.storage_path, sizes)
@@ -125,12 +126,12 @@ def place_of(table, model, options, num_slots):
 
 def is_tiered(table, model, options):
     part = table.rows * table.width / model.num_elements
-    return options.storage != "DRAM" and part >= SMALL_PART
+    return "_" in options.storage and part >= SMALL_PART
 
 
 def needed_bytes(api, model, options, num_slots):
-    """Returns about what a rank needs of memory for its tables."""
-    if api == "dense":
+    """Returns about what a rank needs of the CPU's memory for its tables."""
+    if api == "dense" or options.storage == "HBM":
         return 0
     copies = 4 * (1 + num_slots)
     largest = max(table.rows * table.width for table in model.tables)

@@ -1,0 +1,356 @@
+// Times what the kernels of tables take on a GPU: a line of JSON each. See kernels.py, which says
+// what the names are and how many bytes each has to move.
+//
+//   keras_sparse_gpu_bench NUM_ROWS ORDER=FILE...
+//     NUM_ROWS  of each table
+//     FILE      ids below NUM_ROWS, int64 as they are in memory
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ops/core/base/executor.h"
+#include "ops/core/device/device_array.h"
+#include "ops/core/gradients/row_segments.h"
+#include "ops/core/index/hbm_index.h"
+#include "ops/core/operations/apply.h"
+#include "ops/core/operations/found_rows.h"
+#include "ops/core/operations/lookup.h"
+#include "ops/core/operations/pool_rows.h"
+#include "ops/core/operations/set_rule.h"
+#include "ops/core/operations/update_rows.h"
+#include "ops/core/table/embedding_table.h"
+#include "ops/core/table/table_locks.h"
+
+namespace keras_sparse {
+namespace {
+
+constexpr int64_t kBagIds = 16;
+constexpr int kCalls = 10;  // timed as one
+constexpr int kRounds = 5;
+
+void Check(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.message().c_str());
+  std::exit(1);
+}
+void Check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+
+double MsSince(std::chrono::steady_clock::time_point begin) {
+  const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - begin;
+  return ms.count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Milliseconds that the GPU takes for a call, the median of some rounds.
+template <typename Call>
+double GpuMs(const Device& device, const Call& call) {
+  const auto stream = static_cast<cudaStream_t>(device.stream());
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  Check(cudaEventCreate(&begin));
+  Check(cudaEventCreate(&end));
+  std::vector<double> times;
+  for (int round = -1; round < kRounds; ++round) {  // the first warms up
+    Check(cudaEventRecord(begin, stream));
+    for (int i = 0; i < kCalls; ++i) call();
+    Check(cudaEventRecord(end, stream));
+    Check(cudaEventSynchronize(end));
+    float ms = 0;
+    Check(cudaEventElapsedTime(&ms, begin, end));
+    if (round >= 0) times.push_back(ms / kCalls);
+  }
+  Check(cudaEventDestroy(begin));
+  Check(cudaEventDestroy(end));
+  return Median(times);
+}
+
+// Milliseconds from a call to the end of its work, the median of some.
+template <typename Call>
+double WallMs(Device* device, const Call& call) {
+  std::vector<double> times;
+  for (int i = -2; i < kCalls; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    Check(device->Wait());
+    if (i >= 0) times.push_back(MsSince(begin));
+  }
+  return Median(times);
+}
+
+struct Ids {
+  std::string order;
+  std::vector<int64_t> host;
+  DeviceArray<int64_t> ids;
+  DeviceArray<int64_t> splits;  // of bags of kBagIds
+
+  int64_t size() const { return ids.size(); }
+  Bags None() const { return {Combiner::kNone, size(), size()}; }
+  Bags Sums() const { return {Combiner::kSum, size(), size() / kBagIds, splits.data()}; }
+};
+
+void Say(const std::string& name, const std::string& order, int64_t dim, int64_t n, double ms) {
+  std::printf("{\"name\": \"%s\", \"ids\": \"%s\", \"dim\": %" PRId64 ", \"n\": %" PRId64
+              ", \"ms\": %.5f}\n",
+              name.c_str(), order.c_str(), dim, n, ms);
+  std::fflush(stdout);
+}
+
+class Bench {
+ public:
+  Bench(int64_t num_rows, const std::vector<std::string>& files) : num_rows_(num_rows) {
+    std::unique_ptr<Device> device;
+    Check(Device::Open(0, &device));
+    device_ = std::move(device);
+    for (const std::string& each : files) Read(each);
+  }
+
+  void Run() {
+    TimeCopies();
+    for (const int64_t dim : {16, 32, 64, 128}) {
+      TimeTable("static", dim, RuleOf("adagrad"));
+    }
+    for (const char* rule : {"sgd", "row_wise_adagrad", "lazy_adam", "adam"}) {
+      TimeTable("static", 64, RuleOf(rule));
+    }
+    for (const int64_t dim : {64, 128}) TimeTable("dynamic", dim, RuleOf("adagrad"));
+    TimeIndex();
+  }
+
+ private:
+  static RuleOptions RuleOf(const std::string& name) {
+    if (name == "sgd") return {name, 1, {}};
+    if (name.find("adam") != std::string::npos) {
+      return {name, 1, {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}}};
+    }
+    return {name, 1, {{"initial_accumulator", 0.1}, {"epsilon", 1e-7}}};
+  }
+
+  void Read(const std::string& argument) {
+    const size_t at = argument.find('=');
+    std::ifstream file(argument.substr(at + 1), std::ios::binary | std::ios::ate);
+    Ids read;
+    read.order = argument.substr(0, at);
+    read.host.resize(static_cast<size_t>(file.tellg()) / sizeof(int64_t));
+    file.seekg(0);
+    file.read(reinterpret_cast<char*>(read.host.data()),
+              static_cast<std::streamsize>(read.host.size() * sizeof(int64_t)));
+    Check(DeviceArray<int64_t>::Copy(device_.get(), read.host, &read.ids));
+    std::vector<int64_t> splits;
+    for (int64_t i = 0; i <= read.size(); i += kBagIds) splits.push_back(i);
+    Check(DeviceArray<int64_t>::Copy(device_.get(), splits, &read.splits));
+    ids_.push_back(std::move(read));
+  }
+
+  void TimeCopies() {
+    constexpr int64_t kBytes = int64_t{1} << 30;
+    DeviceArray<char> from;
+    DeviceArray<char> to;
+    Check(DeviceArray<char>::Allocate(device_.get(), kBytes, &from));
+    Check(DeviceArray<char>::Allocate(device_.get(), kBytes, &to));
+    void* pinned = nullptr;
+    Check(cudaMallocHost(&pinned, kBytes));
+    std::fill_n(static_cast<char*>(pinned), kBytes, '\1');
+    const auto stream = static_cast<cudaStream_t>(device_->stream());
+    const auto copy = [&](const void* source, void* target) {
+      return GpuMs(*device_, [&] {
+        Check(cudaMemcpyAsync(target, source, kBytes, cudaMemcpyDefault, stream));
+      });
+    };
+    Say("copy to the GPU", "", 0, kBytes, copy(pinned, from.data()));
+    Say("copy on the GPU", "", 0, kBytes, copy(from.data(), to.data()));
+    Say("copy from the GPU", "", 0, kBytes, copy(to.data(), pinned));
+    Check(cudaFreeHost(pinned));
+  }
+
+  std::unique_ptr<EmbeddingTable> Open(bool is_dynamic, int64_t dim, const RuleOptions& rule) {
+    TableOptions options;
+    options.name = "rows";
+    options.input_dim = is_dynamic ? -1 : num_rows_;
+    options.output_dim = dim;
+    options.initializer = {"uniform", -1, 1, 1};
+    options.storage.device = device_;
+    std::unique_ptr<EmbeddingTable> table;
+    Check(EmbeddingTable::Open(options, &executor_, &table));
+    const auto begin = std::chrono::steady_clock::now();
+    Check(SetRule(table.get(), rule, &executor_));
+    Check(device_->Wait());
+    Say("op: build for " + rule.rule, "", dim, is_dynamic ? 0 : num_rows_, MsSince(begin));
+    return table;
+  }
+
+  ApplyRequest Update(EmbeddingTable* table, const int64_t* ids, const Bags& bags,
+                      const float* grads) const {
+    return {table, {ids, bags, grads, table->dim()}, generation_, {0.01f}};
+  }
+
+  // All keys below num_rows_, a million at a time.
+  void CreateRows(EmbeddingTable* table, const float* grads, int64_t at_once) {
+    std::vector<double> times;
+    for (int64_t first = 0; first < num_rows_; first += at_once) {
+      std::vector<int64_t> keys(static_cast<size_t>(std::min(at_once, num_rows_ - first)));
+      std::iota(keys.begin(), keys.end(), first);
+      const auto n = static_cast<int64_t>(keys.size());
+      DeviceArray<int64_t> on_gpu;
+      Check(DeviceArray<int64_t>::Copy(device_.get(), keys, &on_gpu));
+      Check(device_->Wait());
+      const auto begin = std::chrono::steady_clock::now();
+      Check(ApplyGradients({Update(table, on_gpu.data(), {Combiner::kNone, n, n}, grads)},
+                           &executor_));
+      Check(device_->Wait());
+      if (n == at_once) times.push_back(MsSince(begin));
+    }
+    Say("op: update of new keys", "in order", table->dim(), at_once, Median(times));
+  }
+
+  void TimeTable(const std::string& kind, int64_t dim, const RuleOptions& rule) {
+    const auto table = Open(kind == "dynamic", dim, rule);
+    generation_ = RuleGenerationOf(*table);
+    const int64_t n = ids_[0].size();
+    DeviceArray<float> rows;
+    Check(DeviceArray<float>::Allocate(device_.get(), n * dim, &rows));
+    std::vector<float> values(static_cast<size_t>(n * dim));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = 1e-3f * static_cast<float>(static_cast<int64_t>(i * 2654435761u % 2001) - 1000);
+    }
+    DeviceArray<float> grads;
+    Check(DeviceArray<float>::Copy(device_.get(), values, &grads));
+    if (kind == "dynamic") CreateRows(table.get(), grads.data(), n);
+    // Its steps count on from one order of ids to the next, as those of its records do.
+    std::unique_ptr<UpdateRule> own;
+    RuleOptions of_dim = rule;
+    of_dim.dim = dim;
+    Check(UpdateRule::Create(of_dim, &own));
+    cuda_impl::HistoryOnDevice history;
+    for (const Ids& ids : ids_) {
+      TimeKernels(kind, table.get(), ids, rows.data(), grads.data(), own.get(), &history);
+      if (rule.rule == "adagrad") TimeOps(kind, table.get(), ids, rows.data(), grads.data());
+    }
+  }
+
+  void TimeKernels(const std::string& kind, EmbeddingTable* table, const Ids& ids, float* rows,
+                   const float* grads, UpdateRule* rule, cuda_impl::HistoryOnDevice* history) {
+    const int64_t dim = table->dim();
+    const ReadLocks locks({table});
+    const TableState& state = locks[0];
+    const auto say = [&](const std::string& name, double ms) {
+      Say(kind + " " + name, ids.order, dim, ids.size(), ms);
+    };
+    cuda_impl::FoundRows found;
+    const auto find = [&] {
+      Check(cuda_impl::FoundRows::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
+                                       &found));
+    };
+    say("find", GpuMs(*device_, find));
+    const cuda_impl::IdRows read = {found.table(0), ids.ids.data(), found.rows(0), nullptr};
+    if (rule->name() == "adagrad") {
+      for (const Bags& bags : {ids.None(), ids.Sums()}) {
+        say(bags.combiner == Combiner::kNone ? "gather" : "pool", GpuMs(*device_, [&] {
+              Check(cuda_impl::PoolRows({{read, bags, rows}}, device_.get()));
+            }));
+      }
+      say("segments", GpuMs(*device_, [&] {
+            cuda_impl::RowSegments segments;
+            const OutputGradient gradient = {ids.ids.data(), ids.None(), grads, dim};
+            Check(cuda_impl::RowSegments::Make(
+                {{{gradient.ids, gradient.bags, gradient.grads.Of(dim), dim},
+                  found.rows(0),
+                  found.table(0).records.num_rows}},
+                device_.get(), &segments));
+          }));
+    }
+    say("segments and " + rule->name(), GpuMs(*device_, [&] {
+          rule->BeginStep(std::vector<float>(static_cast<size_t>(rule->num_numbers()), 0.01f));
+          const auto num_steps = static_cast<uint32_t>(rule->step() + 1);
+          Check(cuda_impl::UpdateRows({{found.table(0),
+                                        rule,
+                                        history,
+                                        num_steps,
+                                        {ids.ids.data(), ids.None(), grads, dim},
+                                        found.rows(0)}},
+                                      found.any_refused(), device_.get()));
+          rule->FinishStep();
+        }));
+  }
+
+  void TimeOps(const std::string& kind, EmbeddingTable* table, const Ids& ids, float* rows,
+               const float* grads) {
+    const int64_t dim = table->dim();
+    for (const Bags& bags : {ids.None(), ids.Sums()}) {
+      const std::string of = bags.combiner == Combiner::kNone ? "" : " of bags";
+      Say("op: " + kind + " lookup" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
+            Check(LookupRows({{table, ids.ids.data(), bags, rows}}, &executor_));
+          }));
+      Say("op: " + kind + " update" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
+            Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
+          }));
+    }
+  }
+
+  // Keys that are there, at several loads, and the insertion of as many.
+  void TimeIndex() {
+    const Ids& ids = ids_[0];
+    DeviceArray<uint32_t> rows;
+    Check(DeviceArray<uint32_t>::Allocate(device_.get(), ids.size(), &rows));
+    HbmIndex index;
+    Check(HbmIndex::Open(device_.get(), &index));
+    std::vector<int64_t> keys(static_cast<size_t>(num_rows_));
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(i);
+    std::vector<uint32_t> numbers(keys.size());
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    DeviceArray<int64_t> all;
+    DeviceArray<uint32_t> all_rows;
+    Check(DeviceArray<int64_t>::Copy(device_.get(), keys, &all));
+    Check(DeviceArray<uint32_t>::Copy(device_.get(), numbers, &all_rows));
+    std::vector<double> times;
+    for (int round = -1; round < kRounds; ++round) {
+      index.Clear();
+      Check(index.Reserve(num_rows_));
+      Check(device_->Wait());
+      const auto begin = std::chrono::steady_clock::now();
+      Check(index.Insert(all.data(), all_rows.data(), num_rows_));
+      Check(device_->Wait());
+      if (round >= 0) times.push_back(MsSince(begin));
+    }
+    Say("index insert", "in order", 0, num_rows_, Median(times));
+    for (const Ids& each : ids_) {
+      Say("index find", each.order, 0, each.size(),
+          GpuMs(*device_, [&] { index.Find(each.ids.data(), each.size(), rows.data()); }));
+    }
+  }
+
+  const int64_t num_rows_;
+  std::shared_ptr<Device> device_;
+  InlineExecutor executor_;
+  std::vector<Ids> ids_;
+  int64_t generation_ = 0;
+};
+
+}  // namespace
+}  // namespace keras_sparse
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "keras_sparse_gpu_bench NUM_ROWS ORDER=FILE...\n");
+    return 2;
+  }
+  keras_sparse::Bench(std::atoll(argv[1]), {argv + 2, argv + argc}).Run();
+  return 0;
+}

@@ -1,0 +1,177 @@
+"""How close are the kernels of tables in GPU memory to what the GPU's memory gives, and to torch?
+
+    make bench-gpu                          both parts: this one and benchmarks.gpu.steps
+    python -m benchmarks.gpu.kernels PROGRAM --json FILE
+
+PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. It times each kernel by the GPU's clock,
+and operations of whole tables, with their checks of ids and their waits, by the CPU's. Beside it
+torch looks up and updates tables of the same size with the same ids, where it is installed.
+
+The bytes of a kernel are those that it has to move if no id comes twice: a kernel near the
+bandwidth of a copy can hardly be faster. Of ids of a power law, of which many come twice, caches
+give some, and a share of more than all is no mistake.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+from benchmarks import workloads
+
+NUM_ROWS = 4_000_000
+NUM_IDS = 1 << 20
+SLOTS = {"sgd": 0, "row_wise_adagrad": 0, "adagrad": 1, "lazy_adam": 2, "adam": 2}
+# Floats of a record beside row and slots: the accumulator of a row, the number of its last step.
+WORDS = {"row_wise_adagrad": 1, "adam": 1}
+BAG_IDS = 16
+
+
+def draw_ids():
+    """One id a place, of a power law and all alike."""
+    generator = np.random.default_rng(workloads.SEED)
+    ranks = workloads.zipf_ranks(generator, NUM_ROWS, NUM_IDS)
+    return {
+        "power law": generator.permutation(NUM_ROWS)[ranks],
+        "uniform": generator.integers(0, NUM_ROWS, NUM_IDS),
+    }
+
+
+def record_bytes(rule, dim):
+    """Bytes of a record in GPU memory."""
+    size = 4 * (dim * (1 + SLOTS[rule]) + WORDS.get(rule, 0))
+    return -(-size // 32) * 32
+
+
+def bytes_of(name, dim, n):
+    """Returns the bytes that a kernel has to move for `n` ids, or `None` if it is none.
+
+    Reading a row takes the row; an update reads the gradient and reads and writes the record.
+    """
+    kind, _, what = name.partition(" ")
+    row = 4 * dim
+    if name.startswith("copy"):
+        return 2 * n if name == "copy on the GPU" else n
+    if kind not in ("static", "dynamic", "index"):
+        return None
+    if what == "find":
+        return n * (8 + 4 + (128 if kind != "static" else 0))
+    if what == "gather":
+        return n * (4 + row + row)
+    if what == "pool":
+        return n * (4 + row + row / BAG_IDS)
+    if what.startswith("segments and "):
+        return n * (4 + row + 2 * record_bytes(what.removeprefix("segments and "), dim))
+    return None
+
+
+def run_ours(program, ids):
+    """Runs the program. Returns what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        orders = []
+        for order, values in ids.items():
+            path = pathlib.Path(folder, order)
+            values.astype(np.int64).tofile(path)
+            orders.append(f"{order}={path}")
+        command = [program, str(NUM_ROWS), *orders]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    facts = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode:
+        print(f"{program} stopped with {done.returncode}", flush=True)
+    return facts
+
+
+def torch_ms(torch, call, calls=10, rounds=5):
+    """Milliseconds by the GPU's clock of a call, the median of some rounds."""
+    times = []
+    for _ in range(rounds + 1):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / calls)
+    return sorted(times[1:])[rounds // 2]
+
+
+def run_torch(ids):
+    """The same of torch: rows, sums of bags, and a step of its sparse optimizers."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    facts = []
+    for dim in (16, 32, 64, 128):
+        weight = torch.nn.Parameter(torch.rand(NUM_ROWS, dim, device="cuda"))
+        for order, values in ids.items():
+            for name, call in torch_calls(torch, weight, torch.as_tensor(values, device="cuda")):
+                ms = torch_ms(torch, call)
+                facts.append({"name": name, "ids": order, "dim": dim, "n": NUM_IDS, "ms": ms})
+    return facts
+
+
+def torch_calls(torch, weight, ids):
+    """Yields what torch is timed with: pairs of our name of it and a function."""
+    functional = torch.nn.functional
+    offsets = torch.arange(0, NUM_IDS, BAG_IDS, device="cuda")
+    dim = weight.shape[1]
+    with torch.no_grad():
+        yield "gather", lambda: functional.embedding(ids, weight)
+        yield "pool", lambda: functional.embedding_bag(ids, weight, offsets, mode="sum")
+    grads = torch.randn(NUM_IDS, dim, device="cuda") * 0.01
+    for name, make in {
+        "sgd": torch.optim.SGD,
+        "adagrad": torch.optim.Adagrad,
+        "lazy_adam": torch.optim.SparseAdam,
+    }.items():
+        if name != "adagrad" and dim != 64:
+            continue
+        optimizer = make([weight], 0.01)
+
+        def step(optimizer=optimizer):
+            # As `sparse=True` gives it: ids as they came, and a gradient each.
+            weight.grad = torch.sparse_coo_tensor(
+                ids[None], grads, weight.shape, check_invariants=False
+            )
+            optimizer.step()
+
+        yield name, step
+
+
+def table(ours, peers):
+    """Lines of text: what each took, the share of a copy's bandwidth, torch's time over ours."""
+    copy = next(each for each in ours if each["name"] == "copy on the GPU")
+    rate = bytes_of(copy["name"], 0, copy["n"]) / copy["ms"] / 1e6
+    of_torch = {(each["name"], each["ids"], each["dim"]): each["ms"] for each in peers}
+    lines = [f"{'':44} {'ids':>10} {'dim':>4} {'ms':>9} {'GB/s':>7} {'of copy':>7} {'torch':>6}"]
+    for each in ours:
+        name, order, dim, ms = each["name"], each["ids"], each["dim"], each["ms"]
+        moved = bytes_of(name, dim, each["n"])
+        gbs = f"{moved / ms / 1e6:7.0f} {moved / ms / 1e6 / rate:7.0%}" if moved else " " * 15
+        what = name.removeprefix("static ").removeprefix("segments and ")
+        peer = of_torch.get((what, order, dim)) if not name.startswith("dynamic") else None
+        beside = f"{peer / ms:5.2f}x" if peer else ""
+        lines.append(f"{name:44} {order:>10} {dim:4} {ms:9.4f} {gbs} {beside:>6}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path, help="also write all of it to this file")
+    options = parser.parse_args()
+    ids = draw_ids()
+    ours = run_ours(options.program.resolve(), ids)
+    print(table(ours, []), flush=True)
+    peers = run_torch(ids)
+    print(f"\nBeside torch\n\n{table(ours, peers)}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps({"ours": ours, "torch": peers}))
+
+
+if __name__ == "__main__":
+    main()

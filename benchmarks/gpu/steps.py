@@ -1,0 +1,115 @@
+"""How long is a training step with tables in GPU memory, beside tables in memory and torch?
+
+    make bench-gpu
+    python -m benchmarks.gpu.steps --json FILE
+
+W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there already,
+and the update, each with 32 batches in turn. Those of TensorFlow are one compiled function, so that
+calls from Python are no part of it; torch has none, and what its calls take is part of its steps.
+Then Tiny of `benchmarks.synthetic_models`, a whole model at batches of 65,536: with its dense part
+alone, and with its tables in GPU memory. Each peer has a process and the GPU to itself.
+"""
+
+import argparse
+import gc
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmarks import workloads
+from benchmarks.process import in_fresh_process
+
+# Of each peer; Adam as all of it does it, or of the rows of a batch alone.
+COLUMNS = {
+    "keras_sparse, HBM": ("sgd", "adagrad", "lazy_adam", "adam"),
+    "keras_sparse, DRAM": ("sgd", "adagrad", "lazy_adam", "adam"),
+    "TensorFlow by hand": ("sgd", "adagrad", "lazy_adam"),
+    "torch sparse": ("sgd", "adagrad", "lazy_adam"),
+}
+ROUNDS = 5
+
+
+def make_calls(peer, workload, column):
+    """Returns a function that takes a step with each batch, and one that waits for the GPU."""
+    if peer == "torch sparse":
+        import torch
+
+        from benchmarks.peers import torch_bags
+
+        step = torch_bags.build(workload, column, device="cuda")
+        return lambda: [step(i) for i in range(workloads.NUM_BATCHES)], torch.cuda.synchronize
+    import tensorflow as tf
+
+    from benchmarks.peers import ours
+    from benchmarks.peers import tensorflow_variable
+
+    if peer == "TensorFlow by hand":
+        step = tensorflow_variable.build(workload, column, in_one_call=True)
+    elif peer == "keras_sparse, DRAM":
+        with tf.device("CPU"):  # as if the GPU were not there
+            step = ours.build_grouped(workload, column, in_one_call=True)
+            step(0)
+    else:
+        step = ours.build_grouped(workload, column, in_one_call=True, storage="HBM")
+    return lambda: step(0), tf.test.experimental.sync_devices
+
+
+def time_peer(peer, names):
+    """Returns a dict for each workload and column, with milliseconds of a step."""
+    facts = []
+    for name in names:
+        workload = workloads.NAMES[name]()
+        for column in COLUMNS[peer]:
+            take_steps, wait = make_calls(peer, workload, column)
+            times = []
+            for _ in range(ROUNDS + 2):
+                start = time.perf_counter()
+                take_steps()
+                wait()
+                times.append((time.perf_counter() - start) * 1e3 / workloads.NUM_BATCHES)
+            del take_steps  # and with it the tables
+            gc.collect()
+            facts.append({"workload": name, "peer": peer, "column": column, "ms": times[2:]})
+    return facts
+
+
+def time_tiny(storage):
+    """Returns what `benchmarks.synthetic_models` says of Tiny."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "tiny.json")
+        command = [sys.executable, "-m", "benchmarks.synthetic_models", "--model", "tiny"]
+        command += ["--storage", storage, "--api", "ours", "dense", "--no-bandwidth"]
+        command += ["--make_rows", "batch", "--num_data_batches", "4", "--num_steps", "30"]
+        subprocess.run([*command, "--json", path], check=True, stdout=subprocess.DEVNULL)
+        return json.loads(path.read_text())["apis"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workloads", nargs="+", default=("w1", "w2", "w3"))
+    parser.add_argument("--json", type=pathlib.Path, help="also write all of it to this file")
+    options = parser.parse_args()
+    facts = []
+    for peer in COLUMNS:
+        try:
+            found = in_fresh_process(time_peer, peer, options.workloads)
+        except Exception as error:
+            print(f"{peer} is left out: {error}".splitlines()[0], flush=True)
+            continue
+        for each in found:
+            ms = statistics.median(each["ms"])
+            print(f"{each['workload']} {peer:20} {each['column']:9} {ms:8.3f} ms", flush=True)
+        facts += found
+    tiny = time_tiny("HBM")
+    for api, each in tiny.items():
+        print(f"tiny {api:6} {each['iteration_ms']:8.2f} ms, fastest {each['fastest_ms']:.2f}")
+    if options.json:
+        options.json.write_text(json.dumps({"steps": facts, "tiny": tiny}))
+
+
+if __name__ == "__main__":
+    main()
