@@ -6,8 +6,8 @@
 W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there already,
 and the update, each with 32 batches in turn. Those of TensorFlow are one compiled function, so that
 calls from Python are no part of it; torch has none, and what its calls take is part of its steps.
-Then Tiny of `benchmarks.synthetic_models`, a whole model at batches of 65,536: with its dense part
-alone, and with its tables in GPU memory. Each peer has a process and the GPU to itself.
+Then Tiny and Small of `benchmarks.synthetic_models`, whole models at batches of 65,536, and their
+dense parts alone. Each peer has a process and the GPU to itself.
 """
 
 import argparse
@@ -30,7 +30,6 @@ COLUMNS = {
     "TensorFlow by hand": ("sgd", "adagrad", "lazy_adam"),
     "torch sparse": ("sgd", "adagrad", "lazy_adam"),
 }
-ROUNDS = 5
 
 
 def make_calls(peer, workload, column):
@@ -58,7 +57,7 @@ def make_calls(peer, workload, column):
     return lambda: step(0), tf.test.experimental.sync_devices
 
 
-def time_peer(peer, names):
+def time_peer(peer, names, rounds):
     """Returns a dict for each workload and column, with milliseconds of a step."""
     facts = []
     for name in names:
@@ -66,7 +65,7 @@ def time_peer(peer, names):
         for column in COLUMNS[peer]:
             take_steps, wait = make_calls(peer, workload, column)
             times = []
-            for _ in range(ROUNDS + 2):
+            for _ in range(rounds + 2):
                 start = time.perf_counter()
                 take_steps()
                 wait()
@@ -77,13 +76,13 @@ def time_peer(peer, names):
     return facts
 
 
-def time_tiny(storage):
-    """Returns what `benchmarks.synthetic_models` says of Tiny."""
+def time_model(model):
+    """Returns what `benchmarks.synthetic_models` says of a model with tables in GPU memory."""
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "tiny.json")
-        command = [sys.executable, "-m", "benchmarks.synthetic_models", "--model", "tiny"]
-        command += ["--storage", storage, "--api", "ours", "dense", "--no-bandwidth"]
-        command += ["--make_rows", "batch", "--num_data_batches", "4", "--num_steps", "30"]
+        path = pathlib.Path(folder, "facts.json")
+        command = [sys.executable, "-m", "benchmarks.synthetic_models", "--model", model]
+        command += ["--storage", "HBM", "--api", "ours", "dense", "--no-bandwidth"]
+        command += ["--make_rows", "batch", "--num_data_batches", "2", "--num_steps", "30"]
         subprocess.run([*command, "--json", path], check=True, stdout=subprocess.DEVNULL)
         return json.loads(path.read_text())["apis"]
 
@@ -91,12 +90,14 @@ def time_tiny(storage):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workloads", nargs="+", default=("w1", "w2", "w3"))
+    parser.add_argument("--models", nargs="*", default=("tiny", "small"))
+    parser.add_argument("--rounds", type=int, default=5, help="of all batches (5)")
     parser.add_argument("--json", type=pathlib.Path, help="also write all of it to this file")
     options = parser.parse_args()
     facts = []
     for peer in COLUMNS:
         try:
-            found = in_fresh_process(time_peer, peer, options.workloads)
+            found = in_fresh_process(time_peer, peer, options.workloads, options.rounds)
         except Exception as error:
             print(f"{peer} is left out: {error}".splitlines()[0], flush=True)
             continue
@@ -104,11 +105,14 @@ def main():
             ms = statistics.median(each["ms"])
             print(f"{each['workload']} {peer:20} {each['column']:9} {ms:8.3f} ms", flush=True)
         facts += found
-    tiny = time_tiny("HBM")
-    for api, each in tiny.items():
-        print(f"tiny {api:6} {each['iteration_ms']:8.2f} ms, fastest {each['fastest_ms']:.2f}")
+    of_models = {}
+    for model in options.models:
+        of_models[model] = time_model(model)
+        for api, each in of_models[model].items():
+            ms = f"{each['iteration_ms']:8.2f} ms, fastest {each['fastest_ms']:.2f}"
+            print(f"{model} {api:6} {ms}", flush=True)
     if options.json:
-        options.json.write_text(json.dumps({"steps": facts, "tiny": tiny}))
+        options.json.write_text(json.dumps({"steps": facts, "models": of_models}))
 
 
 if __name__ == "__main__":

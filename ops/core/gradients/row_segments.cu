@@ -85,29 +85,39 @@ struct LongChunks {
   float gradients[2][kLongIds][kLongColumns];
 };
 
-// Some columns of a long segment.
+// Some columns of a long segment. What is read again and again is here, and not in memory that
+// might have changed.
 struct LongPiece {
-  const SegmentRequest& request;
-  Segment segment;
+  GradientRows grads;
+  bool counts_once;
+  int num_columns;
   int64_t first_column;
+  int64_t begin;  // of the segment
+  int64_t end;
 
-  __device__ int64_t num_chunks() const {
-    return (segment.end - segment.begin + kLongIds - 1) / kLongIds;
-  }
-  __device__ int64_t FirstOf(int64_t chunk) const { return segment.begin + chunk * kLongIds; }
+  __device__ LongPiece(const SegmentRequest& request, const Segment& segment, int64_t column)
+      : grads(request.gradient.grads),
+        counts_once(CountsOnce(request.gradient.bags)),
+        num_columns(static_cast<int>(request.gradient.dim - column)),
+        first_column(column),
+        begin(segment.begin),
+        end(segment.end) {}
+
+  __device__ int64_t num_chunks() const { return (end - begin + kLongIds - 1) / kLongIds; }
+  __device__ int64_t FirstOf(int64_t chunk) const { return begin + chunk * kLongIds; }
   // Ids of a chunk; 0 if there is none of the number.
   __device__ int SizeOf(int64_t chunk) const {
     if (chunk < 0 || chunk >= num_chunks()) return 0;
-    const int64_t left = segment.end - FirstOf(chunk);
+    const int64_t left = end - FirstOf(chunk);
     return static_cast<int>(left < kLongIds ? left : kLongIds);
   }
   __device__ bool HasColumn(int column) const {
-    return column < kLongColumns && first_column + column < request.gradient.dim;
+    return column < kLongColumns && column < num_columns;
   }
-  __device__ bool counts_once() const { return CountsOnce(request.gradient.bags); }
 };
 
 // By a warp: where the gradients of a chunk are, all at once.
+template <bool kCountsOnce>
 __device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int64_t chunk,
                           LongChunks* chunks) {
   constexpr int kLoads = kLongIds / kWarp;
@@ -119,13 +129,13 @@ __device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int6
     const int i = k * kWarp + Tile<kWarp>::Lane();
     if (i >= size) continue;
     bags[k] = view.bags[piece.FirstOf(chunk) + i];
-    if (!piece.counts_once()) coefficients[k] = view.coefficients[piece.FirstOf(chunk) + i];
+    if (!kCountsOnce) coefficients[k] = view.coefficients[piece.FirstOf(chunk) + i];
   }
   for (int k = 0; k < kLoads; ++k) {
     const int i = k * kWarp + Tile<kWarp>::Lane();
     if (i >= size) continue;
     chunks->bags[half][i] = bags[k];
-    if (!piece.counts_once()) chunks->coefficients[half][i] = coefficients[k];
+    if (!kCountsOnce) chunks->coefficients[half][i] = coefficients[k];
   }
 }
 
@@ -138,20 +148,20 @@ __device__ void LoadChunk(const LongPiece& piece, int64_t chunk, int lane, LongC
   const int column = lane % kLongColumns;
   const int first_id = lane / kLongColumns;
   if (!piece.HasColumn(column)) return;
-  const GradientRows& grads = piece.request.gradient.grads;
   const int size = piece.SizeOf(chunk);
   float loaded[kLoads] = {};
   for (int k = 0; k < kLoads; ++k) {
     const int id = first_id + k * kStep;
     if (id >= size) continue;
     loaded[k] =
-        LoadOf<kAreFloats, 1>(grads, chunks->bags[half][id], piece.first_column + column).at[0];
+        LoadOf<kAreFloats, 1>(piece.grads, chunks->bags[half][id], piece.first_column + column)
+            .at[0];
   }
   for (int k = 0; k < kLoads; ++k) {
     const int id = first_id + k * kStep;
     if (id >= size) continue;
     chunks->gradients[half][id][column] =
-        piece.counts_once() ? loaded[k] : chunks->coefficients[half][id] * loaded[k];
+        piece.counts_once ? loaded[k] : chunks->coefficients[half][id] * loaded[k];
   }
 }
 
@@ -176,14 +186,15 @@ __device__ void AddChunk(const LongPiece& piece, int64_t chunk, const LongChunks
 __device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float* to) {
   LongChunks& chunks = SharedOfBlock<LongChunks>();
   const int lane = static_cast<int>(threadIdx.x);
-  const bool are_floats = piece.request.gradient.grads.are_floats();
-  float sum = EmptySum<1>(piece.counts_once()).at[0];
+  const bool are_floats = piece.grads.are_floats();
+  float sum = EmptySum<1>(piece.counts_once).at[0];
   for (int64_t chunk = -2; chunk < piece.num_chunks(); ++chunk) {
     if (lane < kLoaders) {
       are_floats ? LoadChunk<true>(piece, chunk + 1, lane, &chunks)
                  : LoadChunk<false>(piece, chunk + 1, lane, &chunks);
     } else if (lane < kLoaders + kWarp) {
-      FindChunk(view, piece, chunk + 2, &chunks);
+      piece.counts_once ? FindChunk<true>(view, piece, chunk + 2, &chunks)
+                        : FindChunk<false>(view, piece, chunk + 2, &chunks);
     } else {
       AddChunk(piece, chunk, chunks, &sum);
     }
@@ -200,7 +211,7 @@ __global__ void LongSegmentsKernel(SegmentsView view, const uint32_t* segments,
   for (int64_t i = blockIdx.x; i < int64_t{*num_segments} * pieces; i += gridDim.x) {
     const Segment segment = SegmentAt(view, segments[i / pieces]);
     const SegmentRequest& request = view.requests[RequestOf(view, segment.row)];
-    SumLong(view, {request, segment, i % pieces * kLongColumns},
+    SumLong(view, LongPiece(request, segment, i % pieces * kLongColumns),
             sums + segment.begin / kLongSegment * dim);
   }
 }

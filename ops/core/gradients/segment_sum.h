@@ -70,7 +70,7 @@ template <bool kAreFloats, int kFloats>
 __device__ Floats<kFloats> SumShort(const SegmentsView& view, const SegmentRequest& request,
                                     const Segment& segment, int64_t column) {
   constexpr int kInFlight = 4;
-  const GradientRows& grads = request.gradient.grads;
+  const GradientRows grads = request.gradient.grads;  // which need not be read for each
   const bool counts_once = CountsOnce(request.gradient.bags);
   auto sum = EmptySum<kFloats>(counts_once);
   for (int64_t at = segment.begin; at < segment.end; at += kInFlight) {

@@ -22,20 +22,34 @@ __device__ void StoreColumns(const OutputRows& rows, int64_t row, int64_t column
   Store(rows.type, floats, static_cast<char*>(rows.Row(row)) + column * FloatBytes(rows.type));
 }
 
-// Of the row of the id at a place, what stands from one column on. An id that has none reads as its
-// table says. Initial rows take registers, which kernels of static tables have for more lanes.
+// Reads rows. What each read needs is here, and not in memory that might have changed. Initial rows
+// take registers, which kernels of static tables have for more lanes.
 template <bool kIsDynamic, int kFloats>
-__device__ Floats<kFloats> ReadRow(const IdRows& read, uint32_t row, int64_t at, int64_t column) {
-  if (row != kNoHbmRow) {
-    return Load<kFloats>(read.moved == nullptr ? read.table.records.Record(row) + column
-                                               : read.moved + at * read.table.dim + column);
+class RowReader {
+ public:
+  __device__ explicit RowReader(const IdRows& read)
+      : read_(read), records_(read.table.records), dim_(read.table.dim), moved_(read.moved) {}
+
+  // Of the row of the id at a place, what stands from one column on. An id that has none reads as
+  // its table says.
+  __device__ Floats<kFloats> Read(uint32_t row, int64_t at, int64_t column) const {
+    if (row != kNoHbmRow) {
+      return Load<kFloats>(moved_ == nullptr ? records_.Record(row) + column
+                                             : moved_ + at * dim_ + column);
+    }
+    Floats<kFloats> floats = {};
+    if constexpr (kIsDynamic) {
+      read_.table.default_rows.Fill(read_.ids[at], column, kFloats, floats.at);
+    }
+    return floats;
   }
-  Floats<kFloats> floats = {};
-  if constexpr (kIsDynamic) {
-    read.table.default_rows.Fill(read.ids[at], column, kFloats, floats.at);
-  }
-  return floats;
-}
+
+ private:
+  const IdRows& read_;
+  const RecordsView records_;
+  const int64_t dim_;
+  const float* const moved_;
+};
 
 // The rows of the next ids, as far as there are any.
 struct NextRows {
@@ -51,18 +65,18 @@ struct NextRows {
 // What a lane has of a bag, from one column on.
 template <bool kIsDynamic, int kFloats>
 __device__ Floats<kFloats> SumBag(const PoolRequest& request, const BagIds& ids, int64_t column) {
-  const IdRows& read = request.read;
+  const RowReader<kIsDynamic, kFloats> reader(request.read);
+  const uint32_t* found = request.read.found;
   const float* weights = request.bags.weights;
   Floats<kFloats> sum = {};
   NextRows next;
-  next.LoadFrom(read.found, ids.begin, ids.end);
+  next.LoadFrom(found, ids.begin, ids.end);
   for (int64_t at = ids.begin; at < ids.end; at += kRowsInFlight) {
     Floats<kFloats> rows[kRowsInFlight] = {};
     for (int k = 0; k < kRowsInFlight; ++k) {
-      if (at + k < ids.end)
-        rows[k] = ReadRow<kIsDynamic, kFloats>(read, next.rows[k], at + k, column);
+      if (at + k < ids.end) rows[k] = reader.Read(next.rows[k], at + k, column);
     }
-    next.LoadFrom(read.found, at + kRowsInFlight, ids.end);
+    next.LoadFrom(found, at + kRowsInFlight, ids.end);
     for (int k = 0; k < kRowsInFlight; ++k) {
       if (at + k >= ids.end) continue;
       for (int f = 0; f < kFloats; ++f) {
@@ -96,19 +110,20 @@ __device__ void PoolBag(const PoolRequest& request, int64_t bag) {
 // Ids without bags, as many as are in flight at once.
 template <bool kIsDynamic, int kLanes, int kFloats>
 __device__ void CopyRows(const PoolRequest& request, int64_t first) {
-  const IdRows& read = request.read;
+  const RowReader<kIsDynamic, kFloats> reader(request.read);
+  const OutputRows to = request.rows;
+  const int64_t dim = request.read.table.dim;
   const int64_t end = request.bags.num_ids;
   NextRows next;
-  next.LoadFrom(read.found, first, end);
-  for (int64_t column = int64_t{Tile<kLanes>::Lane()} * kFloats; column < read.table.dim;
+  next.LoadFrom(request.read.found, first, end);
+  for (int64_t column = int64_t{Tile<kLanes>::Lane()} * kFloats; column < dim;
        column += kLanes * kFloats) {
     Floats<kFloats> rows[kRowsInFlight] = {};
     for (int k = 0; k < kRowsInFlight; ++k) {
-      if (first + k < end)
-        rows[k] = ReadRow<kIsDynamic, kFloats>(read, next.rows[k], first + k, column);
+      if (first + k < end) rows[k] = reader.Read(next.rows[k], first + k, column);
     }
     for (int k = 0; k < kRowsInFlight; ++k) {
-      if (first + k < end) StoreColumns(request.rows, first + k, column, rows[k]);
+      if (first + k < end) StoreColumns(to, first + k, column, rows[k]);
     }
   }
 }
@@ -140,6 +155,8 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
   for (int64_t i = T::Number(); i < parts.size(); i += T::Count()) {
     const int r = parts.Find(i);
     const WeightsRequest& request = requests.requests[r];
+    const RowReader<true, 1> reader(request.read);
+    const GradientRows grads = request.output_grads;
     const int64_t bag = i - parts.firsts[r];
     const bool pools = request.bags.combiner != Combiner::kNone;
     const BagIds ids = pools
@@ -147,8 +164,7 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
                            : BagIds{bag, bag + 1};
     for (int64_t at = ids.begin; at < ids.end; ++at) {
       const float dot = TileSum<kDotLanes>(request.read.table.dim, [&](int64_t column) {
-        const GradientRows& grads = request.output_grads;
-        return ReadRow<true, 1>(request.read, request.read.found[at], at, column).at[0] *
+        return reader.Read(request.read.found[at], at, column).at[0] *
                LoadAny<1>(grads.type, grads.Row(bag), column).at[0];
       });
       if (T::Lane() == 0) request.weight_grads[at] = dot;
