@@ -134,17 +134,17 @@ int64_t NumPieces(const Bags& bags) {
   return (bags.num_ids + kRowsInFlight - 1) / kRowsInFlight;
 }
 
-template <bool kIsDynamic, int kLanes, int kFloats>
+template <bool kPools, bool kIsDynamic, int kLanes, int kFloats>
 __global__ void PoolKernel(Requests<PoolRequest> requests) {
   const Parts& parts = requests.parts;
   for (int64_t i = Tile<kLanes>::Number(); i < parts.size(); i += Tile<kLanes>::Count()) {
     const int r = parts.Find(i);
     const PoolRequest& request = requests.requests[r];
     const int64_t piece = i - parts.firsts[r];
-    if (request.bags.combiner == Combiner::kNone) {
-      CopyRows<kIsDynamic, kLanes, kFloats>(request, piece * kRowsInFlight);
-    } else {
+    if constexpr (kPools) {
       PoolBag<kIsDynamic, kLanes, kFloats>(request, piece);
+    } else {
+      CopyRows<kIsDynamic, kLanes, kFloats>(request, piece * kRowsInFlight);
     }
   }
 }
@@ -175,42 +175,49 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
 
 // Requests that a kernel does alike.
 struct Kind {
+  bool pools;
   bool is_dynamic;
   int lanes;   // of a bag
   int floats;  // of a lane
 
   bool operator<(const Kind& other) const {
-    return std::tie(is_dynamic, lanes, floats) <
-           std::tie(other.is_dynamic, other.lanes, other.floats);
+    return std::tie(pools, is_dynamic, lanes, floats) <
+           std::tie(other.pools, other.is_dynamic, other.lanes, other.floats);
   }
 };
 
 Kind KindOf(const PoolRequest& request) {
   const int64_t dim = request.read.table.dim;
-  const bool has_vectors =
-      HasVectors(request.rows.data, request.rows.stride, dim, request.rows.type);
+  const bool pools = request.bags.combiner != Combiner::kNone;
   const bool is_dynamic = request.read.table.is_dynamic;
-  if (!has_vectors) return {is_dynamic, kWarp, 1};
-  return {is_dynamic, LanesOf(dim, kMaxLaneFloats), kMaxLaneFloats};
+  if (!HasVectors(request.rows.data, request.rows.stride, dim, request.rows.type)) {
+    return {pools, is_dynamic, kWarp, 1};
+  }
+  return {pools, is_dynamic, LanesOf(dim, kMaxLaneFloats), kMaxLaneFloats};
 }
 
-template <bool kIsDynamic>
+template <bool kPools, bool kIsDynamic>
 auto PoolKernelOf(const Kind& kind) {
-  if (kind.floats == 1) return PoolKernel<kIsDynamic, kWarp, 1>;
+  if (kind.floats == 1) return PoolKernel<kPools, kIsDynamic, kWarp, 1>;
   switch (kind.lanes) {
     case 1:
-      return PoolKernel<kIsDynamic, 1, kMaxLaneFloats>;
+      return PoolKernel<kPools, kIsDynamic, 1, kMaxLaneFloats>;
     case 2:
-      return PoolKernel<kIsDynamic, 2, kMaxLaneFloats>;
+      return PoolKernel<kPools, kIsDynamic, 2, kMaxLaneFloats>;
     case 4:
-      return PoolKernel<kIsDynamic, 4, kMaxLaneFloats>;
+      return PoolKernel<kPools, kIsDynamic, 4, kMaxLaneFloats>;
     case 8:
-      return PoolKernel<kIsDynamic, 8, kMaxLaneFloats>;
+      return PoolKernel<kPools, kIsDynamic, 8, kMaxLaneFloats>;
     case 16:
-      return PoolKernel<kIsDynamic, 16, kMaxLaneFloats>;
+      return PoolKernel<kPools, kIsDynamic, 16, kMaxLaneFloats>;
     default:
-      return PoolKernel<kIsDynamic, kWarp, kMaxLaneFloats>;
+      return PoolKernel<kPools, kIsDynamic, kWarp, kMaxLaneFloats>;
   }
+}
+
+template <bool kPools>
+auto PoolKernelOf(const Kind& kind) {
+  return kind.is_dynamic ? PoolKernelOf<kPools, true>(kind) : PoolKernelOf<kPools, false>(kind);
 }
 
 }  // namespace
@@ -227,7 +234,7 @@ Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
     RequestsOnDevice<PoolRequest> on_device;
     KERAS_SPARSE_RETURN_IF_ERROR(
         RequestsOnDevice<PoolRequest>::Copy(device, group, num_pieces, &on_device));
-    Launch(kind.is_dynamic ? PoolKernelOf<true>(kind) : PoolKernelOf<false>(kind),
+    Launch(kind.pools ? PoolKernelOf<true>(kind) : PoolKernelOf<false>(kind),
            BlocksFor(*device, on_device.size(), kind.lanes), kBlock, device->stream(),
            on_device.view());
   }
