@@ -111,6 +111,11 @@ T atomicAdd(T* at, T value) {
   return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }
 template <typename T>
+T atomicExch(T* at, T value) {
+  keras_sparse::emulated::MaybeYield();
+  return __atomic_exchange_n(at, value, __ATOMIC_RELAXED);
+}
+template <typename T>
 T atomicOr(T* at, T value) {
   keras_sparse::emulated::MaybeYield();
   return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);

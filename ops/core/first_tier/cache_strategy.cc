@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "ops/core/record/row_uses.h"
+
 namespace keras_sparse {
 namespace {
 
@@ -21,7 +23,7 @@ class LeastRecentlyUsed : public CacheStrategy {
   void Use(uint32_t row, uint32_t now) override { last_[row] = now; }
   void Move(uint32_t from, uint32_t to) override { last_[to] = last_[from]; }
   uint64_t Score(uint32_t row, uint32_t now) const override {
-    return ~uint32_t{0} - (now - last_[row]);  // of the age, as the clock wraps
+    return RecencyScore(last_[row], now);
   }
   int64_t bytes() const override {
     return static_cast<int64_t>(last_.capacity() * sizeof(last_[0]));
@@ -31,42 +33,24 @@ class LeastRecentlyUsed : public CacheStrategy {
   std::vector<uint32_t> last_;
 };
 
-// The one with the fewest updates since it came in, of these the least recently used. Old uses
-// count less, so that a row that was hot once does not stay for ever: every 1024 updates all uses
-// are halved.
+// The one with the fewest updates since it came in, of these the least recently used.
 class LeastFrequentlyUsed : public CacheStrategy {
  public:
   void Resize(int64_t num_rows) override { ResizeTo(num_rows, &rows_); }
   void Start(uint32_t row, uint32_t now) override { rows_[row] = {1, now}; }
   void Use(uint32_t row, uint32_t now) override {
-    if (rows_[row].last == now) return;
-    const uint32_t uses = Aged(rows_[row], now);
-    rows_[row] = {uses == ~uint32_t{0} ? uses : uses + 1, now};
+    if (rows_[row].last != now) rows_[row] = rows_[row].UsedAt(now);
   }
   void Move(uint32_t from, uint32_t to) override { rows_[to] = rows_[from]; }
   uint64_t Score(uint32_t row, uint32_t now) const override {
-    const uint32_t recency = ~uint32_t{0} - (now - rows_[row].last);
-    return (uint64_t{Aged(rows_[row], now)} << 32) | recency;
+    return rows_[row].FrequencyScore(now);
   }
   int64_t bytes() const override {
     return static_cast<int64_t>(rows_.capacity() * sizeof(rows_[0]));
   }
 
  private:
-  static constexpr int kHalvingBits = 10;
-  static constexpr uint32_t kHalvings = (uint32_t{1} << (32 - kHalvingBits)) - 1;  // as it wraps
-
-  struct Uses {
-    uint32_t count = 0;
-    uint32_t last = 0;
-  };
-
-  static uint32_t Aged(const Uses& uses, uint32_t now) {
-    const uint32_t halvings = ((now >> kHalvingBits) - (uses.last >> kHalvingBits)) & kHalvings;
-    return halvings > 31 ? 0 : uses.count >> halvings;
-  }
-
-  std::vector<Uses> rows_;
+  std::vector<RowUses> rows_;
 };
 
 }  // namespace

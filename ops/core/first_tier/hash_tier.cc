@@ -9,6 +9,7 @@
 #include "ops/core/base/hash.h"
 #include "ops/core/base/mutex.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/record/row_uses.h"
 
 namespace keras_sparse {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 constexpr int kMaxShardBits = 6;
 // A smaller share of a limit would be mostly what a shard is beside its rows.
 constexpr int64_t kLeastShardBytes = int64_t{256} << 10;
-// What leaves a full shard at once, so that it is seldom looked through: a 16th of its rows.
-constexpr int64_t kDemotedShare = 16;
 constexpr int64_t kNanosecondsPerRow = 20;
 
 }  // namespace
@@ -136,13 +135,9 @@ void HashTier::BeginUpdate() {
 HashTier::Excess HashTier::ExcessOf(const Shard& shard, int64_t number) const {
   Excess excess;
   if (!shard.rows.is_limited()) return excess;
-  // Room is left for as many rows as the last update made, but not at the cost of most rows.
-  const int64_t room = std::min(shard.num_started, shard.rows.limit() / 2);
-  const int64_t limit = shard.rows.limit() - room;
-  if (shard.rows.size() <= limit) return excess;
-  // Shards leave different amounts, so that they do not all come to their limit in one update.
-  const int64_t slack = limit / kDemotedShare;
-  const int64_t kept = limit - slack + slack / 2 * number / static_cast<int64_t>(shards_.size());
+  const int64_t kept = NumRowsKept(shard.rows.size(), shard.rows.limit(), shard.num_started, number,
+                                   static_cast<int64_t>(shards_.size()));
+  if (kept == shard.rows.size()) return excess;
   struct Candidate {
     uint64_t score;
     int64_t key;

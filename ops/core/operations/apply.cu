@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "ops/core/device/device_array.h"
@@ -8,6 +9,7 @@
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/evict_rows.h"
+#include "ops/core/operations/fetched_records.h"
 #include "ops/core/operations/found_rows.h"
 #include "ops/core/operations/update_rows.h"
 #include "ops/core/record/new_records.h"
@@ -26,23 +28,31 @@ class DeviceApplier {
         locks_(locks),
         executor_(executor),
         device_(device),
-        missing_(requests.size()) {}
+        missing_(requests.size()),
+        fetched_(requests.size()) {}
 
   Status Run();
 
  private:
   int64_t SumOfVersions() const;
-  Status FindAll(FoundRows* found) const;
-  // The ids that have no row in a dynamic table, into missing_.
-  Status ReadMissing(const FoundRows& found, const std::vector<IdChecks>& checks);
+  // Finds all rows, and what is to be said of the ids.
+  Status FindAll(FoundRows* found);
+  // The same, if rows may have moved since the tables had this sum of versions.
+  Status FindAgain(int64_t version, FoundRows* found);
+  // The ids that have no row on the GPU in a dynamic table, into missing_.
+  Status ReadMissing(const FoundRows& found);
+  // What the tiers below it have of these, into fetched_.
+  Status FetchCold();
   // As GradientApplier::MakeRoom.
   Status MakeRoom();
-  // Gives the missing ids rows, but for those that the table's filter does not admit.
+  // Brings the rows that were fetched up.
+  Status Promote(size_t r);
+  // Gives the other missing ids rows, but for those that the table's filter does not admit.
   Status CreateRows(size_t r);
   Status InitializeRows(size_t r, const std::vector<int64_t>& keys,
                         const std::vector<uint32_t>& rows);
   Status UpdateAll(const FoundRows& found) const;
-  // Both.
+  // All of it.
   Status CreateAndUpdate(FoundRows* found);
 
   const std::vector<ApplyRequest>& requests_;
@@ -51,6 +61,9 @@ class DeviceApplier {
   Device* device_;
   // Of each request, distinct, in the order in which they first came.
   std::vector<std::vector<int64_t>> missing_;
+  std::vector<IdChecks> checks_;
+  std::vector<FetchedRecords> fetched_;
+  size_t num_promoted_ = 0;  // tables whose fetched rows are on the GPU
 };
 
 int64_t DeviceApplier::SumOfVersions() const {
@@ -59,7 +72,7 @@ int64_t DeviceApplier::SumOfVersions() const {
   return sum;
 }
 
-Status DeviceApplier::FindAll(FoundRows* found) const {
+Status DeviceApplier::FindAll(FoundRows* found) {
   std::vector<DeviceIds> lists;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const OutputGradient& gradient = requests_[r].gradient;
@@ -73,10 +86,28 @@ Status DeviceApplier::FindAll(FoundRows* found) const {
   return CheckBags(bags, device_);
 }
 
-Status DeviceApplier::ReadMissing(const FoundRows& found, const std::vector<IdChecks>& checks) {
+Status DeviceApplier::FindAgain(int64_t version, FoundRows* found) {
+  if (SumOfVersions() == version) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
+  return found->Check(&checks_);
+}
+
+Status DeviceApplier::ReadMissing(const FoundRows& found) {
   for (size_t r = 0; r < requests_.size(); ++r) {
-    if (checks[r].num_missing == 0) continue;
-    KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(r, &missing_[r]));
+    missing_[r].clear();
+    if (checks_[r].num_missing == 0) continue;
+    MissingIds missing;
+    KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(r, &missing));
+    missing_[r] = std::move(missing.ids);
+  }
+  return Status::Ok();
+}
+
+Status DeviceApplier::FetchCold() {
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const TierStack& tiers = locks_[r].tiers;
+    if (missing_[r].empty() || !tiers.HasColdRows()) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(fetched_[r].FetchCold(tiers, missing_[r]));
   }
   return Status::Ok();
 }
@@ -98,6 +129,24 @@ Status DeviceApplier::MakeRoom() {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
   }
   return Status::Ok();
+}
+
+Status DeviceApplier::Promote(size_t r) {
+  const FetchedRecords& fetched = fetched_[r];
+  if (fetched.empty()) return Status::Ok();
+  const auto is_fetched = [&fetched](int64_t key) { return fetched.Find(key) != nullptr; };
+  std::vector<int64_t>& missing = missing_[r];
+  missing.erase(std::remove_if(missing.begin(), missing.end(), is_fetched), missing.end());
+  // Rows have the numbers of the order of their keys, whoever has read them.
+  std::vector<int64_t> keys = fetched.keys();
+  std::sort(keys.begin(), keys.end());
+  HbmStore* store = locks_[r].tiers.hbm_store();
+  const auto record_bytes = static_cast<size_t>(store->record_bytes());
+  std::vector<char> records(keys.size() * record_bytes);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    std::memcpy(&records[i * record_bytes], fetched.Find(keys[i]), record_bytes);
+  }
+  return store->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
 }
 
 Status DeviceApplier::CreateRows(size_t r) {
@@ -150,33 +199,45 @@ Status DeviceApplier::UpdateAll(const FoundRows& found) const {
 }
 
 Status DeviceApplier::CreateAndUpdate(FoundRows* found) {
-  bool any_created = false;
+  bool has_new = false;
   for (size_t r = 0; r < requests_.size(); ++r) {
+    has_new = has_new || !missing_[r].empty();
+    KERAS_SPARSE_RETURN_IF_ERROR(Promote(r));
+    ++num_promoted_;
     KERAS_SPARSE_RETURN_IF_ERROR(CreateRows(r));
-    any_created = any_created || !missing_[r].empty();
   }
-  if (any_created) KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
+  if (has_new) KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    locks_[r].tiers.hbm_store()->Use(found->rows(r), requests_[r].gradient.bags.num_ids);
+  }
   return UpdateAll(*found);
 }
 
 Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
   FoundRows found;
-  std::vector<IdChecks> checks;
-  const int64_t version = SumOfVersions();
+  int64_t version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(FindAll(&found));
-  KERAS_SPARSE_RETURN_IF_ERROR(found.Check(&checks));
+  KERAS_SPARSE_RETURN_IF_ERROR(found.Check(&checks_));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));
-  if (SumOfVersions() != version) {  // rows may have moved
-    KERAS_SPARSE_RETURN_IF_ERROR(FindAll(&found));
-    KERAS_SPARSE_RETURN_IF_ERROR(found.Check(&checks));
-  }
-  KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found, checks));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindAgain(version, &found));
+  KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found));
+  version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
+  if (SumOfVersions() != version) {
+    KERAS_SPARSE_RETURN_IF_ERROR(FindAgain(version, &found));
+    KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found));
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
   BeginSteps(requests_, locks_);
-  const Status status = CreateAndUpdate(&found);
+  Status status = CreateAndUpdate(&found);
   FinishSteps(requests_, locks_, executor_);
-  for (size_t r = 0; r < requests_.size(); ++r) locks_[r].FinishChange(executor_);
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    const Status erased =
+        r < num_promoted_ ? fetched_[r].EraseCold(&locks_[r].tiers) : Status::Ok();
+    if (status.ok()) status = erased;
+    locks_[r].FinishChange(executor_);
+  }
   return status;
 }
 

@@ -58,7 +58,7 @@ void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& loc
   for (size_t r = 0; r < requests.size(); ++r) {
     TableState& state = locks[r];
     state.rule_state.BeginStep(requests[r].numbers);
-    state.tiers.first_tier().BeginUpdate();
+    state.tiers.BeginUpdate();
     state.gate.BeginStep();
     ++state.version;
   }

@@ -33,9 +33,10 @@ Status ExportLowerTier(const TableState& state, int64_t cursor, int64_t max_rows
   int64_t next = -1;
   KERAS_SPARSE_RETURN_IF_ERROR(stores[store]->Walk(
       PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
+  // What an erase that failed has left below is not the row.
+  const std::vector<bool> above = state.tiers.AreAbove(store, keys);
   for (size_t i = 0; i < keys.size(); ++i) {
-    // What an erase that failed has left below is not the row.
-    if (state.tiers.IsInFirstTier(keys[i])) continue;
+    if (above[i]) continue;
     const char* record = records.data() + static_cast<int64_t>(i) * state.layout().record_bytes();
     rows->Append(keys[i], reinterpret_cast<const float*>(record), state.rule_state);
   }

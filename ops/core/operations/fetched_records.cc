@@ -62,7 +62,8 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
                                             &missing[static_cast<size_t>(task)]);
                             }
                           });
-    KERAS_SPARSE_RETURN_IF_ERROR((*fetched)[l].FetchMissing(tiers, Distinct(missing)));
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        (*fetched)[l].FetchMissing(tiers, tiers.lower_tiers(), Distinct(missing)));
   }
   return Status::Ok();
 }
@@ -116,12 +117,13 @@ void FetchedRecords::AppendMissing(const FirstTier& tier, const int64_t* ids, in
   }
 }
 
-Status FetchedRecords::FetchMissing(const TierStack& tiers, const std::vector<int64_t>& keys) {
+Status FetchedRecords::FetchMissing(const TierStack& tiers, const RowStores& stores,
+                                    const std::vector<int64_t>& keys) {
   const std::vector<const float*> staged = tiers.staged().Find(keys, &batches_);
   const std::vector<int64_t> unread = WithoutRecord(keys, staged);
   if (!unread.empty()) {
     const WaitTimer timer(tiers.waited_ns());
-    KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(tiers.lower_tiers(), unread, &read_));
+    KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(stores, unread, &read_));
   }
   const size_t num_read = read_ == nullptr ? 0 : read_->size();
   index_.emplace(0, static_cast<int64_t>(keys.size() - unread.size() + num_read));
@@ -145,6 +147,11 @@ void FetchedRecords::Stage(const TierStack& tiers) const {
 Status FetchedRecords::EraseBelow(TierStack* tiers) const {
   if (empty()) return Status::Ok();
   return tiers->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
+}
+
+Status FetchedRecords::EraseCold(TierStack* tiers) const {
+  if (empty()) return Status::Ok();
+  return tiers->EraseCold(keys_.data(), static_cast<int64_t>(keys_.size()));
 }
 
 }  // namespace keras_sparse

@@ -35,7 +35,15 @@ class FetchedRecords {
   static Status FetchAhead(const EmbeddingTable& table, const int64_t* ids, int64_t num_ids,
                            StagedRecords::Hold* hold);
 
+  // The same for keys that are not in a GPU's memory, from the tiers below that.
+  //   keys  distinct
+  Status FetchCold(const TierStack& tiers, const std::vector<int64_t>& keys) {
+    return FetchMissing(tiers, tiers.cold_stores(), keys);
+  }
+
   bool empty() const { return keys_.empty(); }
+  // That were found.
+  const std::vector<int64_t>& keys() const { return keys_; }
   // The record of a key, or null if no lower tier has it.
   // REQUIRES: !empty()
   const float* Find(int64_t key) const {
@@ -46,13 +54,16 @@ class FetchedRecords {
   void Stage(const TierStack& tiers) const;
   // Drops the records from the lower tiers, once the first tier has them.
   Status EraseBelow(TierStack* tiers) const;
+  // The same for those of FetchCold, once they are in the GPU's memory.
+  Status EraseCold(TierStack* tiers) const;
 
  private:
   // Appends the ids that the first tier does not have.
   static void AppendMissing(const FirstTier& tier, const int64_t* ids, int64_t n,
                             std::vector<int64_t>* missing);
-  //   keys  distinct, none of them in the first tier
-  Status FetchMissing(const TierStack& tiers, const std::vector<int64_t>& keys);
+  //   keys  distinct, none of them above the stores
+  Status FetchMissing(const TierStack& tiers, const RowStores& stores,
+                      const std::vector<int64_t>& keys);
   void Add(int64_t key, const float* record);
 
   StagedRecords::Batches batches_;           // that the records are in

@@ -12,13 +12,13 @@ namespace keras_sparse::cuda_impl {
 namespace {
 
 // An id without a row, and where it came.
-struct Missing {
+struct MissingId {
   int64_t place;
   int64_t id;
 };
 
 __global__ void CollectMissingKernel(const int64_t* ids, const uint32_t* rows, int64_t n,
-                                     unsigned long long* num_missing, Missing* missing) {
+                                     unsigned long long* num_missing, MissingId* missing) {
   for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
     if (rows[i] == kNoHbmRow) missing[atomicAdd(num_missing, 1ull)] = {i, ids[i]};
   }
@@ -75,29 +75,37 @@ Status FoundRows::Check(std::vector<IdChecks>* checks) const {
   return Status::Ok();
 }
 
-Status FoundRows::ReadMissing(size_t list, std::vector<int64_t>* ids) const {
+Status FoundRows::ReadMissing(size_t list, MissingIds* missing) const {
   const FindRequest& request = requests_[list];
   DeviceArray<unsigned long long> num_missing;
-  DeviceArray<Missing> on_device;
+  DeviceArray<MissingId> on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<unsigned long long>::Copy(device_, {0}, &num_missing));
   KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<Missing>::Allocate(device_, request.num_ids, &on_device));
+      DeviceArray<MissingId>::Allocate(device_, request.num_ids, &on_device));
   Launch(CollectMissingKernel, BlocksFor(*device_, request.num_ids), kBlock, device_->stream(),
          request.ids, request.rows, request.num_ids, num_missing.data(), on_device.data());
   std::vector<unsigned long long> number;
   KERAS_SPARSE_RETURN_IF_ERROR(num_missing.Read(&number));
-  std::vector<Missing> missing(static_cast<size_t>(number[0]));
-  if (!missing.empty()) {
+  std::vector<MissingId> came(static_cast<size_t>(number[0]));
+  if (!came.empty()) {
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
-        on_device.data(), static_cast<int64_t>(missing.size() * sizeof(Missing)), missing.data()));
+        on_device.data(), static_cast<int64_t>(came.size() * sizeof(MissingId)), came.data()));
   }
   // Lanes came in any order.
-  std::sort(missing.begin(), missing.end(),
-            [](const Missing& a, const Missing& b) { return a.place < b.place; });
-  HashIndex seen(0, static_cast<int64_t>(missing.size()));
-  for (const Missing& each : missing) {
-    const bool is_new = seen.Exchange(HashKey(each.id), each.id, 0) == HashIndex::kNoRow;
-    if (is_new) ids->push_back(each.id);
+  std::sort(came.begin(), came.end(),
+            [](const MissingId& a, const MissingId& b) { return a.place < b.place; });
+  *missing = MissingIds();
+  HashIndex seen(0, static_cast<int64_t>(came.size()));
+  for (const MissingId& each : came) {
+    const uint64_t hash = HashKey(each.id);
+    uint32_t at = seen.Find(hash, each.id);
+    if (at == HashIndex::kNoRow) {
+      at = static_cast<uint32_t>(missing->ids.size());
+      seen.Insert(hash, each.id, at);
+      missing->ids.push_back(each.id);
+      missing->counts.push_back(0);
+    }
+    ++missing->counts[at];
   }
   return Status::Ok();
 }

@@ -22,6 +22,12 @@ struct DeviceIds {
   int64_t num_ids;
 };
 
+// Distinct ids that have no row in the GPU's memory, in the order in which they first came.
+struct MissingIds {
+  std::vector<int64_t> ids;
+  std::vector<int64_t> counts;  // how often each came
+};
+
 class FoundRows {
  public:
   // Gives the device the work to find the rows of all ids. ResourceExhausted if rows of a table
@@ -36,8 +42,8 @@ class FoundRows {
   // has one.
   Status Check(std::vector<IdChecks>* checks) const;
 
-  // The distinct ids of a list that have no row, in the order in which they first came.
-  Status ReadMissing(size_t list, std::vector<int64_t>* ids) const;
+  // Those of a list. Waits for the device.
+  Status ReadMissing(size_t list, MissingIds* missing) const;
 
   const uint32_t* any_refused() const { return any_refused_.data(); }
 

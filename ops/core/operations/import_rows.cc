@@ -84,7 +84,7 @@ Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const f
     KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{&state, keys, n}}, executor, &fetched));
   }
   ++state.version;
-  state.tiers.first_tier().BeginUpdate();
+  state.tiers.BeginUpdate();
   const std::vector<IdPartition> partitions =
       PartitionIds({{keys, n, state.max_partition_bits()}}, executor);
   KERAS_SPARSE_RETURN_IF_ERROR(

@@ -1,3 +1,4 @@
+#include "ops/core/operations/cold_rows.h"
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/found_rows.h"
 #include "ops/core/operations/lookup.h"
@@ -18,16 +19,6 @@ std::vector<DeviceIds> ListsOf(const std::vector<Request>& requests, const ReadL
   return lists;
 }
 
-void CountLookups(const std::vector<DeviceIds>& lists, const std::vector<IdChecks>& checks) {
-  for (size_t i = 0; i < lists.size(); ++i) {
-    ReadCounts counts;
-    counts.out_of_range = static_cast<int64_t>(checks[i].num_outside);
-    counts.hits =
-        lists[i].num_ids - counts.out_of_range - static_cast<int64_t>(checks[i].num_missing);
-    lists[i].state->counters.AddLookups(lists[i].num_ids, counts);
-  }
-}
-
 // What the requests read, with the memory for rows that a rule moves.
 class Reads {
  public:
@@ -35,6 +26,7 @@ class Reads {
   Status Find(const std::vector<Request>& requests, const ReadLocks& locks, Device* device) {
     lists_ = ListsOf(requests, locks);
     KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists_, device, &found_));
+    KERAS_SPARSE_RETURN_IF_ERROR(ReadCold(device));
     moved_.resize(lists_.size());
     for (size_t r = 0; r < lists_.size(); ++r) {
       KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(requests[r], locks[r]));
@@ -51,20 +43,39 @@ class Reads {
   }
 
   IdRows Of(size_t r) const {
-    return {found_.table(r), lists_[r].ids, found_.rows(r), moved_[r].data()};
+    return {found_.table(r),  lists_[r].ids,    found_.rows(r),
+            moved_[r].data(), cold_[r].found(), cold_[r].rows()};
   }
   // As FoundRows::Check.
   //   counts  whether as lookups of their tables
   Status Check(bool counts) const {
     std::vector<IdChecks> checks;
     KERAS_SPARSE_RETURN_IF_ERROR(found_.Check(&checks));
-    if (counts) CountLookups(lists_, checks);
+    for (size_t r = 0; counts && r < lists_.size(); ++r) CountLookups(r, checks[r]);
     return Status::Ok();
   }
 
  private:
+  // What is below the GPU's memory. Only then the CPU has to know which ids are not in it.
+  Status ReadCold(Device* device) {
+    cold_.resize(lists_.size());
+    for (size_t r = 0; r < lists_.size(); ++r) {
+      KERAS_SPARSE_RETURN_IF_ERROR(ColdRows::Read(found_, r, lists_[r], device, &cold_[r]));
+    }
+    return Status::Ok();
+  }
+  void CountLookups(size_t r, const IdChecks& checks) const {
+    const int64_t num_ids = lists_[r].num_ids;
+    ReadCounts counts;
+    counts.out_of_range = static_cast<int64_t>(checks.num_outside);
+    counts.hits = num_ids - counts.out_of_range - static_cast<int64_t>(checks.num_missing);
+    counts.lower_hits = cold_[r].num_hits();
+    lists_[r].state->counters.AddLookups(num_ids, counts);
+  }
+
   std::vector<DeviceIds> lists_;
   FoundRows found_;
+  std::vector<ColdRows> cold_;
   std::vector<DeviceArray<float>> moved_;
 };
 

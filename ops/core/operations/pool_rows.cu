@@ -39,6 +39,8 @@ class RowReader {
     }
     Floats<kFloats> floats = {};
     if constexpr (kIsDynamic) {
+      const uint32_t cold_row = read_.cold_found == nullptr ? kNoHbmRow : read_.cold_found[at];
+      if (cold_row != kNoHbmRow) return Load<kFloats>(read_.cold_rows + cold_row * dim_ + column);
       read_.table.default_rows.Fill(read_.ids[at], column, kFloats, floats.at);
     }
     return floats;

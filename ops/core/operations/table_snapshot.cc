@@ -46,9 +46,10 @@ Status ExportBelow(const TableState& state, const RawSelection& selection, int64
     const auto walk = selection.only_unlinked ? &RowStore::WalkUnlinked : &RowStore::Walk;
     KERAS_SPARSE_RETURN_IF_ERROR(
         (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
+    // What an erase that failed has left below is not the row.
+    const std::vector<bool> above = state.tiers.AreAbove(tier, keys);
     for (size_t i = 0; i < keys.size(); ++i) {
-      // What an erase that failed has left below is not the row.
-      if (state.tiers.IsInFirstTier(keys[i])) continue;
+      if (above[i]) continue;
       Append(keys[i], records.data() + static_cast<int64_t>(i) * rows->record_bytes, rows);
     }
   }

@@ -11,13 +11,16 @@
 #include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/record/record_slabs.h"
+#include "ops/core/stores/put_order.h"
 #include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {
 
 class DramStore : public RowStore {
  public:
-  explicit DramStore(int64_t record_bytes);
+  //   capacity     bytes that rows may take; ResourceExhausted from Put beyond it
+  //   keeps_order  for Oldest
+  explicit DramStore(int64_t record_bytes, int64_t capacity = INT64_MAX, bool keeps_order = false);
 
   const char* tier() const override { return "dram"; }
   int64_t record_bytes() const override { return record_bytes_; }
@@ -31,15 +34,30 @@ class DramStore : public RowStore {
   Status Clear() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
+  int64_t Room() const override;
+  Status Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char>* records) const override;
 
  private:
   void Reset() REQUIRES(mutex_);
+  // ResourceExhausted if there is no room for those of the keys that are new.
+  Status CheckRoom(const int64_t* keys, int64_t n) const REQUIRES_SHARED(mutex_);
+  // A row for a new key.
+  Status Create(int64_t key, uint32_t* row) REQUIRES(mutex_);
+  const char* RecordOf(uint32_t row) const REQUIRES_SHARED(mutex_) {
+    return reinterpret_cast<const char*>(rows_->Record(row));
+  }
 
-  int64_t record_bytes_;
+  const int64_t record_bytes_;
+  const int64_t capacity_;
+  const int64_t row_bytes_;  // of a row, with what it takes beside its record
+  const bool keeps_order_;
   mutable SharedMutex mutex_;
   std::unique_ptr<Arena> arena_ GUARDED_BY(mutex_);
   std::unique_ptr<HashIndex> index_ GUARDED_BY(mutex_);
   std::unique_ptr<RecordSlabs> rows_ GUARDED_BY(mutex_);
+  // Where the order is kept: it, and the key of each row.
+  PutOrder order_ GUARDED_BY(mutex_);
+  std::vector<int64_t> keys_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

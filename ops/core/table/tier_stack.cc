@@ -5,43 +5,56 @@
 #include <string>
 #include <utility>
 
-#include "ops/core/base/background_pool.h"
 #include "ops/core/base/mutex.h"
 #include "ops/core/base/wait_timer.h"
 #include "ops/core/first_tier/array_tier.h"
+#include "ops/core/first_tier/cache_strategy.h"
 #include "ops/core/first_tier/hash_tier.h"
 #include "ops/core/first_tier/transit_tier.h"
 #include "ops/core/math/prefetch.h"
-#include "ops/core/stores/buffered_store.h"
-#include "ops/core/stores/cascade_store.h"
 
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kChunkRows = 65536;
-// Some steps' demotions: a step waits only where the store is slower than training all the time.
-constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 // Keys that wait for a lower tier to erase them, in its queue.
 constexpr size_t kErasedKeys = size_t{1} << 20;
 constexpr int64_t kNanosecondsPerKey = 20;
+
+// A tier whose rows are in memory has no files.
+bool HasFiles(const std::string& kind) { return kind != "dram"; }
 
 }  // namespace
 
 Status TierStack::Open(const RecordLayout& layout, const Initializer& initializer,
                        Executor* executor) {
   const StorageOptions& storage = options_.storage;
-  if (storage.device != nullptr) return OpenOnDevice(layout, initializer);
-  const TierLimit limit = {first_tier_size(), storage.cache_strategy};
-  if (storage.lower_tiers.empty()) {
-    if (options_.is_dynamic()) return HashTier::Open(layout, TierLimit(), &first_tier_);
+  if (options_.has_lower_tiers()) KERAS_SPARSE_RETURN_IF_ERROR(CheckOptions());
+  if (storage.device != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(OpenOnDevice(layout, initializer));
+  } else if (options_.is_dynamic()) {
+    const int64_t bytes = options_.has_lower_tiers() ? first_tier_size() : INT64_MAX;
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        HashTier::Open(layout, {bytes, storage.cache_strategy}, &first_tier_));
+  } else {
     KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
     return ArrayTier::Open(options_.input_dim, layout, initializer, executor, &first_tier_);
   }
+  if (std::any_of(storage.lower_tiers.begin(), storage.lower_tiers.end(), HasFiles)) {
+    KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(FileSystem::Posix(), storage.path, &folder_));
+  }
+  StoreStack stack;
+  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(layout.record_bytes(), &stack));
+  AddStores(std::move(stack));
+  return Status::Ok();
+}
+
+Status TierStack::CheckOptions() const {
+  const StorageOptions& storage = options_.storage;
   if (!options_.is_dynamic()) {
     return Status(
         StatusCode::kUnimplemented,
         "`storage` with lower tiers must be that of a dynamic table: a static table keeps "
-        "all its rows in memory. Give table '" +
+        "all its rows in its first tier. Give table '" +
             options_.name +
             "' input_dim=None. Received: input_dim=" + std::to_string(options_.input_dim));
   }
@@ -51,17 +64,18 @@ Status TierStack::Open(const RecordLayout& layout, const Initializer& initialize
                            std::to_string(storage.lower_tiers.size() + 1) + " tiers of table '" +
                            options_.name + "'");
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(HashTier::Open(layout, limit, &first_tier_));
-  KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(FileSystem::Posix(), storage.path, &folder_));
-  return OpenStores(layout.record_bytes(), &lower_tiers_, &counted_stores_);
+  std::unique_ptr<CacheStrategy> order;
+  return CacheStrategy::Create(storage.cache_strategy, &order);
 }
 
 Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& initializer) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
   const StorageOptions& storage = options_.storage;
+  HbmLimit limit = {first_tier_size()};
+  if (options_.has_lower_tiers()) limit.strategy = storage.cache_strategy;
   std::unique_ptr<HbmStore> store;
   KERAS_SPARSE_RETURN_IF_ERROR(HbmStore::Open(storage.device.get(), options_.input_dim,
-                                              layout.record_bytes(), first_tier_size(), &store));
+                                              layout.record_bytes(), limit, &store));
   hbm_store_ = store.get();
   first_tier_ = std::make_unique<TransitTier>(options_.input_dim, layout);
   counted_stores_.push_back(new CountedStore(std::move(store)));
@@ -69,41 +83,31 @@ Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& in
   return hbm_store_->Initialize(initializer.rows(), layout, 0);
 }
 
-Status TierStack::OpenStores(int64_t record_bytes, RowStores* stores,
-                             std::vector<CountedStore*>* counted_stores) {
+Status TierStack::OpenStores(int64_t record_bytes, StoreStack* stack) {
   const std::vector<std::string>& kinds = options_.storage.lower_tiers;
-  if (kinds.empty()) return Status::Ok();
-  BackgroundPool* pool = nullptr;
-  KERAS_SPARSE_RETURN_IF_ERROR(BackgroundPool::ForEviction(&pool));
-  std::vector<std::unique_ptr<RowStore>> opened(kinds.size());
+  std::vector<StoreOptions> stores(kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i) {
-    const std::string& kind = kinds[i];
-    StoreOptions options;
-    options.kind = kind;
-    options.folder = folder_->path() + "/" + kind + "-" + std::to_string(num_stores_opened_++);
-    options.record_bytes = record_bytes;
-    options.capacity = options_.storage.sizes[i + 1];
-    options.keeps_order = i + 1 < kinds.size();
-    KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options, &opened[i]));
-    counted_stores->push_back(new CountedStore(std::move(opened[i])));
-    opened[i].reset(counted_stores->back());
+    stores[i].kind = kinds[i];
+    if (HasFiles(kinds[i])) {
+      stores[i].folder =
+          folder_->path() + "/" + kinds[i] + "-" + std::to_string(num_stores_opened_++);
+    }
+    stores[i].record_bytes = record_bytes;
+    stores[i].capacity = options_.storage.sizes[i + 1];
+    stores[i].keeps_order = i + 1 < kinds.size();
   }
-  // From the last one up, each and what is below it become one store.
-  while (opened.size() > 1) {
-    std::unique_ptr<RowStore> lower = std::move(opened.back());
-    opened.pop_back();
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        CascadeStore::Open(std::move(opened.back()), std::move(lower), &opened.back()));
-  }
-  if (pool != nullptr) {
-    opened[0] = std::make_unique<BufferedStore>(std::move(opened[0]), pool, kMaxQueuedBytes);
-  }
-  stores->emplace_back(std::move(opened[0]));
-  return Status::Ok();
+  return StoreStack::Open(stores, stack);
+}
+
+void TierStack::AddStores(StoreStack stack) {
+  if (stack.store == nullptr) return;
+  lower_tiers_.emplace_back(std::move(stack.store));
+  counted_stores_.insert(counted_stores_.end(), stack.counted_stores.begin(),
+                         stack.counted_stores.end());
 }
 
 Status TierStack::AddLowerTier(std::unique_ptr<RowStore> store, int64_t record_bytes) {
-  if (folder_ != nullptr) {
+  if (options_.has_lower_tiers()) {
     return FailedPrecondition("the lower tiers of table '" + options_.name +
                               "' must be those of its options");
   }
@@ -156,6 +160,11 @@ bool TierStack::IsInFirstTier(int64_t key) const {
 
 bool TierStack::HasRowsBelow() const {
   return std::any_of(lower_tiers_.begin(), lower_tiers_.end(),
+                     [](const auto& store) { return store->num_rows() > 0; });
+}
+
+bool TierStack::HasColdRows() const {
+  return std::any_of(lower_tiers_.begin() + num_above_cold(), lower_tiers_.end(),
                      [](const auto& store) { return store->num_rows() > 0; });
 }
 
@@ -238,73 +247,77 @@ Status TierStack::CheckStaticSize(const RecordLayout& layout) const {
 
 Status TierStack::Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step,
                            Executor* executor) {
-  if (hbm_store_ == nullptr && !lower_tiers_.empty() && folder_ == nullptr) {
+  if (HasAddedTiers()) {
     return FailedPrecondition("the rule of table '" + options_.name +
                               "' must be set before a lower tier is added to it");
   }
-  if (hbm_store_ != nullptr) {
-    KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Relayout(from, to, step));
-    change_log_.SetEverything();
-    return first_tier_->Relayout(to, step, executor);
+  StoreStack stack;
+  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(to.record_bytes(), &stack));
+  if (stack.store != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        LayOutStore(*lower_tiers_.back(), from, to, step, stack.store.get()));
   }
-  RowStores stores;
-  std::vector<CountedStore*> counted_stores;
-  KERAS_SPARSE_RETURN_IF_ERROR(OpenStores(to.record_bytes(), &stores, &counted_stores));
-  KERAS_SPARSE_RETURN_IF_ERROR(FillStores(from, to, step, stores));
   // Memory comes last, as it may fail too: until then all tiers have their records as they were.
+  if (hbm_store_ != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Relayout(from, to, step));
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(to, step, executor));
-  lower_tiers_ = std::move(stores);
-  counted_stores_ = std::move(counted_stores);
+  if (stack.store != nullptr) {
+    lower_tiers_.pop_back();
+    counted_stores_.resize(static_cast<size_t>(num_above_cold()));
+    AddStores(std::move(stack));
+  }
   for (CountedStore* store : counted_stores_) store->CountAnew();
   staged_->Clear();
   change_log_.SetEverything();
   return Status::Ok();
 }
 
-Status TierStack::FillStores(const RecordLayout& from, const RecordLayout& to, int64_t step,
-                             const RowStores& stores) const {
-  for (size_t i = 0; i < stores.size(); ++i) {
-    const RowStore& old = *lower_tiers_[i];
-    for (int64_t cursor = 0; cursor >= 0;) {
-      std::vector<int64_t> keys;
-      std::vector<char> records;
-      KERAS_SPARSE_RETURN_IF_ERROR(old.Walk(cursor, kChunkRows, &keys, &records, &cursor));
-      std::vector<char> laid_out(keys.size() * static_cast<size_t>(to.record_bytes()));
-      for (size_t k = 0; k < keys.size(); ++k) {
-        const char* record = records.data() + static_cast<int64_t>(k) * old.record_bytes();
-        char* place = laid_out.data() + static_cast<int64_t>(k) * to.record_bytes();
-        to.LayOut(from, reinterpret_cast<const float*>(record), step,
-                  reinterpret_cast<float*>(place));
-      }
-      KERAS_SPARSE_RETURN_IF_ERROR(
-          stores[i]->Put(keys.data(), static_cast<int64_t>(keys.size()), laid_out.data()));
-    }
-    // The old ones go only once the new ones have all.
-    KERAS_SPARSE_RETURN_IF_ERROR(stores[i]->Flush());
-  }
-  return Status::Ok();
+void TierStack::BeginUpdate() {
+  first_tier_->BeginUpdate();
+  if (hbm_store_ != nullptr) hbm_store_->BeginUpdate();
 }
 
 Status TierStack::DemoteExcess(Executor* executor) {
-  return first_tier_->DemoteExcess(
-      executor, [this](const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
-        return PutBelow(keys, std::move(records));
-      });
+  const auto demote = [&] {
+    return first_tier_->DemoteExcess(
+        executor, [this](const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
+          return PutBelow(keys, std::move(records));
+        });
+  };
+  const Status moved = demote();
+  if (hbm_store_ == nullptr) return moved;
+  KERAS_SPARSE_RETURN_IF_ERROR(DemoteFromGpu());
+  return moved.ok() ? moved : demote();  // there may be room now
+}
+
+Status TierStack::DemoteFromGpu() {
+  if (hbm_store_ == nullptr || !options_.has_lower_tiers()) return Status::Ok();
+  std::vector<int64_t> keys;
+  std::unique_ptr<char[]> records;
+  KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->ReadExcess(&keys, &records));
+  if (keys.empty()) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(PutInto(1, keys, std::move(records)));
+  return lower_tiers_[0]->EraseMoved(keys.data(), static_cast<int64_t>(keys.size()));
+}
+
+Status TierStack::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
+  LogDemoted(keys);
+  return PutInto(0, keys, std::move(records));
 }
 
 // The lower tiers of the options are written behind a queue: what cannot be written, because the
 // disk is full perhaps, fails a later call than the one that put it, before that one takes
 // anything. Until then it is read from the queue, and no row is lost.
-Status TierStack::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
+Status TierStack::PutInto(size_t tier, const std::vector<int64_t>& keys,
+                          std::unique_ptr<char[]> records) {
   const auto n = static_cast<int64_t>(keys.size());
   staged_->Drop(keys.data(), n);
-  LogDemoted(keys);
   const WaitTimer timer(&waited_ns_);
-  const Status put = lower_tiers_[0]->PutOwned(keys.data(), n, std::move(records));
+  RowStore* store = lower_tiers_[tier].get();
+  const Status put = store->PutOwned(keys.data(), n, std::move(records));
   // The rows stay above. What has come down all the same would be out of date with their next
   // update, and a file that is linked then has nothing above it.
   if (put.ok()) return put;
-  (void)lower_tiers_[0]->Erase(keys.data(), n);
+  (void)store->Erase(keys.data(), n);
   return Status(put.code(), "table '" + options_.name + "': " + put.message());
 }
 
@@ -315,10 +328,14 @@ void TierStack::LogDemoted(const std::vector<int64_t>& keys) {
   }
 }
 
-Status TierStack::EraseBelow(const int64_t* keys, int64_t n) {
+// From the last one up: what an erase that failed has left below is not the row while one above it
+// is there.
+Status TierStack::EraseFrom(int64_t first, const int64_t* keys, int64_t n) {
   staged_->Drop(keys, n);
   const WaitTimer timer(&waited_ns_);
-  for (const auto& store : lower_tiers_) KERAS_SPARSE_RETURN_IF_ERROR(store->Erase(keys, n));
+  for (auto i = static_cast<int64_t>(lower_tiers_.size()); i > first; --i) {
+    KERAS_SPARSE_RETURN_IF_ERROR(lower_tiers_[static_cast<size_t>(i - 1)]->Erase(keys, n));
+  }
   return Status::Ok();
 }
 
@@ -351,9 +368,7 @@ Status TierStack::Clear(const RecordLayout& layout, const Initializer& initializ
                         Executor* executor) {
   staged_->Clear();
   change_log_.SetEverything();
-  for (size_t i = hbm_store_ == nullptr ? 0 : 1; i < lower_tiers_.size(); ++i) {
-    KERAS_SPARSE_RETURN_IF_ERROR(lower_tiers_[i]->Clear());
-  }
+  for (const auto& store : cold_stores()) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
   if (hbm_store_ != nullptr) {
     KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Initialize(initializer.rows(), layout, step));
   }

@@ -17,6 +17,7 @@
 #include "ops/core/stores/counted_store.h"
 #include "ops/core/stores/hbm/hbm_store.h"
 #include "ops/core/stores/row_store.h"
+#include "ops/core/stores/store_stack.h"
 #include "ops/core/table/change_log.h"
 #include "ops/core/table/staged_records.h"
 #include "ops/core/table/table_options.h"
@@ -24,8 +25,9 @@
 namespace keras_sparse {
 
 // A key's row is in the first tier that has the key. A table in a GPU's memory has a TransitTier
-// first, and then that memory, which is its first tier to the user. What is below it under the same
-// key, after an erase that failed, is not the row, and must not come up.
+// first, and then that memory, which is its first tier to the user; tiers below that are its cold
+// ones. What is below a row under the same key, after an erase that failed, is not the row, and
+// must not come up.
 //
 // Thread safety: const methods may overlap; any other call needs the stack alone.
 class TierStack {
@@ -46,12 +48,18 @@ class TierStack {
   // one alone.
   const FirstTier& first_tier() const { return *first_tier_; }
   FirstTier& first_tier() { return *first_tier_; }
-  // From the fastest to the slowest. Those of the options are one store; counted_stores() has each
-  // of them. Stores are thread-safe; who has the stack as const changes no row of theirs.
+  // From the fastest to the slowest. Those of the options that are not a GPU's memory are one
+  // store; counted_stores() has each of them. Stores are thread-safe; who has the stack as const
+  // changes no row of theirs.
   const RowStores& lower_tiers() const { return lower_tiers_; }
   const std::vector<CountedStore*>& counted_stores() const { return counted_stores_; }
   // The rows of a table in a GPU's memory, which are the first of the lower tiers; else null.
   HbmStore* hbm_store() const { return hbm_store_; }
+  // What is below that; without one, all lower tiers.
+  RowStores cold_stores() const {
+    return {lower_tiers_.begin() + num_above_cold(), lower_tiers_.end()};
+  }
+  bool HasColdRows() const;
   // What has been read of the lower tiers and is still as it is there. Thread-safe by itself:
   // lookups add to it.
   StagedRecords& staged() const { return *staged_; }
@@ -89,15 +97,19 @@ class TierStack {
   Status Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step,
                   Executor* executor);
 
-  // Moves what the first tier holds beyond its size to the next one.
+  // Says that an update of the table begins: what it uses is used at one time.
+  void BeginUpdate();
+  // Moves what the first tier holds beyond its size to the next one, and what is then too much for
+  // a GPU's memory to that below it.
   Status DemoteExcess(Executor* executor);
   // Copies rows of the first tier to the next one, for them to leave it. If that fails, the next
   // one has none of them.
   // REQUIRES: there is one
   Status PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records);
 
-  // Drops the rows of these keys from all lower tiers.
-  Status EraseBelow(const int64_t* keys, int64_t n);
+  // Drops the rows of these keys from all lower tiers, or from the cold ones.
+  Status EraseBelow(const int64_t* keys, int64_t n) { return EraseFrom(0, keys, n); }
+  Status EraseCold(const int64_t* keys, int64_t n) { return EraseFrom(num_above_cold(), keys, n); }
   // Drops the rows of these keys, of which the first `num_above` may be in the first tier. After an
   // error those of the first tier are still there, of the others some may have gone.
   Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
@@ -117,18 +129,30 @@ class TierStack {
   int64_t first_tier_size() const;
   // Those of a table in a GPU's memory.
   Status OpenOnDevice(const RecordLayout& layout, const Initializer& initializer);
-  // Opens the lower tiers of the options for records of this size, as one store.
-  Status OpenStores(int64_t record_bytes, RowStores* stores,
-                    std::vector<CountedStore*>* counted_stores);
-  // Fills such stores from those there are.
-  Status FillStores(const RecordLayout& from, const RecordLayout& to, int64_t step,
-                    const RowStores& stores) const;
+  Status CheckOptions() const;
+  // Whether there are tiers that the options do not name.
+  bool HasAddedTiers() const {
+    return static_cast<int64_t>(lower_tiers_.size()) >
+           num_above_cold() + (options_.has_lower_tiers() ? 1 : 0);
+  }
+  // Opens the lower tiers of the options for records of this size.
+  Status OpenStores(int64_t record_bytes, StoreStack* stack);
+  // Puts them below the tiers there are.
+  void AddStores(StoreStack stack);
+  // Moves what is too much for a GPU's memory.
+  Status DemoteFromGpu();
+  // Puts rows into a lower tier, or none of them.
+  Status PutInto(size_t tier, const std::vector<int64_t>& keys, std::unique_ptr<char[]> records);
+  // From the lower tiers of this place on.
+  Status EraseFrom(int64_t first, const int64_t* keys, int64_t n);
+  // How many of the lower tiers come before the cold ones.
+  int64_t num_above_cold() const { return hbm_store_ == nullptr ? 0 : 1; }
   // Keeps which of these rows have changed, before they leave the first tier.
   void LogDemoted(const std::vector<int64_t>& keys);
 
   const TableOptions& options_;
   std::unique_ptr<FirstTier> first_tier_;
-  std::unique_ptr<StorageFolder> folder_;  // of the lower tiers' files; null if there are none
+  std::unique_ptr<StorageFolder> folder_;  // of the lower tiers' files; null if there are no such
   int64_t num_stores_opened_ = 0;
   RowStores lower_tiers_;
   std::vector<CountedStore*> counted_stores_;

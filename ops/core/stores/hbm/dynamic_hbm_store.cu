@@ -1,24 +1,35 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "ops/core/base/bytes.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
 
 namespace keras_sparse {
 
-DynamicHbmStore::DynamicHbmStore(Device* device, int64_t record_bytes, int64_t capacity)
-    : HbmStore(device, record_bytes),
-      capacity_(capacity),
-      keys_(device, sizeof(int64_t), kMostHbmRows) {
+namespace {
+
+// What a row takes beside its record: a key, its place in the index, and its uses.
+constexpr int64_t kBesideRecord = 24 + HbmUses::kRowBytes;
+
+}  // namespace
+
+DynamicHbmStore::DynamicHbmStore(Device* device, int64_t record_bytes, const HbmLimit& limit)
+    : HbmStore(device, record_bytes), limit_(limit), keys_(device, sizeof(int64_t), kMostHbmRows) {
   records_ = HbmRecords(device, record_bytes, MostRows(record_bytes));
+  if (limit.is_over_lower_tiers()) {
+    uses_ = std::make_unique<HbmUses>(device, limit.strategy == "LFU");
+  }
 }
 
 int64_t DynamicHbmStore::MostRows(int64_t record_bytes) const {
-  return std::min(kMostHbmRows, capacity_ / HbmRecords::StrideOf(record_bytes));
+  if (limit_.is_over_lower_tiers()) return kMostHbmRows;
+  return std::min(kMostHbmRows, limit_.bytes / HbmRecords::StrideOf(record_bytes));
 }
 
-Status DynamicHbmStore::Open(Device* device, int64_t record_bytes, int64_t capacity,
+Status DynamicHbmStore::Open(Device* device, int64_t record_bytes, const HbmLimit& limit,
                              std::unique_ptr<HbmStore>* store) {
-  std::unique_ptr<DynamicHbmStore> made(new DynamicHbmStore(device, record_bytes, capacity));
+  std::unique_ptr<DynamicHbmStore> made(new DynamicHbmStore(device, record_bytes, limit));
   KERAS_SPARSE_RETURN_IF_ERROR(HbmTransfer::Open(device, record_bytes, &made->transfer_));
   KERAS_SPARSE_RETURN_IF_ERROR(HbmIndex::Open(device, &made->index_));
   *store = std::move(made);
@@ -36,12 +47,14 @@ int64_t DynamicHbmStore::num_rows() const {
 }
 
 int64_t DynamicHbmStore::Room() const {
-  if (capacity_ == INT64_MAX) return INT64_MAX;
+  if (limit_.bytes == INT64_MAX || limit_.is_over_lower_tiers()) return INT64_MAX;
   const SharedLock lock(mutex_);
   return MostRows(record_bytes_) - size();
 }
 
-int64_t DynamicHbmStore::IndexBytes() const { return index_.bytes() + keys_.bytes(); }
+int64_t DynamicHbmStore::IndexBytes() const {
+  return index_.bytes() + keys_.bytes() + (uses_ == nullptr ? 0 : uses_->bytes());
+}
 
 int64_t DynamicHbmStore::IndexMemoryBytes() const {
   return static_cast<int64_t>(free_.capacity() * sizeof(uint32_t) + is_used_.capacity() / 8);
@@ -53,11 +66,12 @@ Status DynamicHbmStore::FindRows(const int64_t* keys, int64_t n, uint32_t* rows)
 
 Status DynamicHbmStore::Grow(int64_t n) {
   const int64_t end = std::max(end_, size() + n);
-  if (end > MostRows(record_bytes_) && capacity_ != INT64_MAX) {
-    return TierIsFull("the GPU's memory", capacity_, end * HbmRecords::StrideOf(record_bytes_));
+  if (end > MostRows(record_bytes_) && limit_.bytes != INT64_MAX) {
+    return TierIsFull("the GPU's memory", limit_.bytes, end * HbmRecords::StrideOf(record_bytes_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(records_.Grow(end));
   KERAS_SPARSE_RETURN_IF_ERROR(keys_.Grow(end));
+  if (uses_ != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(uses_->Grow(end));
   return index_.Reserve(n);
 }
 
@@ -70,6 +84,9 @@ Status DynamicHbmStore::CreateRows(const int64_t* keys, int64_t n, std::vector<u
   // From here on nothing needs memory that there may not be.
   KERAS_SPARSE_RETURN_IF_ERROR(transfer_->Write(
       rows->data(), n, [&](int64_t i) { return reinterpret_cast<const char*>(keys + i); }, &keys_));
+  if (uses_ != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(uses_->Start(rows->data(), n, transfer_.get()));
+  }
   KERAS_SPARSE_RETURN_IF_ERROR(transfer_->Insert(keys, rows->data(), n, &index_));
   free_.resize(free_.size() - static_cast<size_t>(again));
   end_ += n - again;
@@ -118,12 +135,11 @@ Status DynamicHbmStore::Erase(const int64_t* keys, int64_t n) {
   const MutexLock lock(mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(transfer_->Erase(
       distinct.data(), static_cast<int64_t>(distinct.size()), rows.data(), &index_));
-  for (const uint32_t row : rows) {
-    if (row == kNoHbmRow) continue;
-    free_.push_back(row);
-    is_used_[row] = false;
-  }
-  return Status::Ok();
+  rows.erase(std::remove(rows.begin(), rows.end(), kNoHbmRow), rows.end());
+  for (const uint32_t row : rows) is_used_[row] = false;
+  free_.insert(free_.end(), rows.begin(), rows.end());
+  if (uses_ == nullptr) return Status::Ok();
+  return uses_->End(rows.data(), static_cast<int64_t>(rows.size()), transfer_.get());
 }
 
 Status DynamicHbmStore::Clear() {
@@ -134,7 +150,67 @@ Status DynamicHbmStore::Clear() {
   end_ = 0;
   free_ = {};
   is_used_ = {};
+  if (uses_ != nullptr) uses_->Clear();
+  has_been_full_ = false;
   return Status::Ok();
+}
+
+Status DynamicHbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step) {
+  KERAS_SPARSE_RETURN_IF_ERROR(HbmStore::Relayout(from, to, step));
+  const MutexLock lock(mutex_);
+  if (uses_ != nullptr) uses_->ForgetStarted();  // they were here before
+  has_been_full_ = false;
+  return Status::Ok();
+}
+
+void DynamicHbmStore::BeginUpdate() {
+  const MutexLock lock(mutex_);
+  if (uses_ != nullptr) uses_->BeginUpdate();
+}
+
+void DynamicHbmStore::Use(const uint32_t* rows, int64_t n) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  if (uses_ != nullptr) uses_->Use(rows, n);
+}
+
+Status DynamicHbmStore::FindExcess(std::vector<int64_t>* keys, std::vector<uint32_t>* rows) {
+  const int64_t limit = limit_.bytes / (records_.view().stride + kBesideRecord);
+  has_been_full_ = has_been_full_ || size() > limit;
+  if (uses_ == nullptr || !has_been_full_) return Status::Ok();
+  const int64_t num_leaving = size() - NumRowsKept(size(), limit, uses_->num_started());
+  if (num_leaving == 0) return Status::Ok();
+  HbmUses::Coldest coldest;
+  KERAS_SPARSE_RETURN_IF_ERROR(uses_->FindColdest(num_leaving, end_, transfer_.get(), &coldest));
+  std::vector<std::pair<int64_t, uint32_t>> leaving;
+  const auto append = [&](const std::vector<uint32_t>& found, size_t n) {
+    std::vector<int64_t> keys_of_found(found.size());
+    KERAS_SPARSE_RETURN_IF_ERROR(KeysOf(found, keys_of_found.data()));
+    const size_t begin = leaving.size();
+    for (size_t i = 0; i < found.size(); ++i) leaving.emplace_back(keys_of_found[i], found[i]);
+    // Lanes came in any order.
+    std::sort(leaving.begin() + static_cast<std::ptrdiff_t>(begin), leaving.end());
+    leaving.resize(begin + n);
+    return Status::Ok();
+  };
+  KERAS_SPARSE_RETURN_IF_ERROR(append(coldest.rows, coldest.rows.size()));
+  KERAS_SPARSE_RETURN_IF_ERROR(append(coldest.tied, static_cast<size_t>(coldest.num_of_tied)));
+  for (const auto& [key, row] : leaving) {
+    keys->push_back(key);
+    rows->push_back(row);
+  }
+  return Status::Ok();
+}
+
+Status DynamicHbmStore::ReadExcess(std::vector<int64_t>* keys, std::unique_ptr<char[]>* records) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  std::vector<uint32_t> rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(FindExcess(keys, &rows));
+  const auto n = static_cast<int64_t>(rows.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * record_bytes_, records));
+  return transfer_->Read(records_, rows.data(), n,
+                         [&](int64_t i) { return records->get() + i * record_bytes_; });
 }
 
 int64_t DynamicHbmStore::NextRows(int64_t cursor, int64_t max_rows,

@@ -10,6 +10,7 @@
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/stores/hbm/hbm_store.h"
+#include "ops/core/stores/hbm/hbm_uses.h"
 
 namespace keras_sparse {
 
@@ -17,7 +18,7 @@ namespace keras_sparse {
 // the numbers of rows, which depend on nothing but the calls that were made.
 class DynamicHbmStore : public HbmStore {
  public:
-  static Status Open(Device* device, int64_t record_bytes, int64_t capacity,
+  static Status Open(Device* device, int64_t record_bytes, const HbmLimit& limit,
                      std::unique_ptr<HbmStore>* store);
 
   bool is_static() const override { return false; }
@@ -33,9 +34,13 @@ class DynamicHbmStore : public HbmStore {
                     int64_t /*step*/) override {
     return Clear();
   }
+  Status Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step) override;
+  void BeginUpdate() override;
+  void Use(const uint32_t* rows, int64_t n) override;
+  Status ReadExcess(std::vector<int64_t>* keys, std::unique_ptr<char[]>* records) override;
 
  private:
-  DynamicHbmStore(Device* device, int64_t record_bytes, int64_t capacity);
+  DynamicHbmStore(Device* device, int64_t record_bytes, const HbmLimit& limit);
 
   int64_t MostRows(int64_t record_bytes) const override;
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override
@@ -52,13 +57,20 @@ class DynamicHbmStore : public HbmStore {
   Status Grow(int64_t n) REQUIRES(mutex_);
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
 
-  const int64_t capacity_;
+  // The rows that leave, if there are more than the limit allows: of equally cold ones those with
+  // the lowest keys.
+  Status FindExcess(std::vector<int64_t>* keys, std::vector<uint32_t>* rows) REQUIRES(mutex_);
+
+  const HbmLimit limit_;
   HbmIndex index_ GUARDED_BY(mutex_);
   HbmRecords keys_ GUARDED_BY(mutex_);  // the key of each row
   // Rows from here on were never taken, and these below it are free again.
   int64_t end_ GUARDED_BY(mutex_) = 0;
   std::vector<uint32_t> free_ GUARDED_BY(mutex_);
   std::vector<bool> is_used_ GUARDED_BY(mutex_);  // (end_) at least
+  // Over lower tiers; else null.
+  std::unique_ptr<HbmUses> uses_ GUARDED_BY(mutex_);
+  bool has_been_full_ GUARDED_BY(mutex_) = false;  // with records of this size
 };
 
 }  // namespace keras_sparse

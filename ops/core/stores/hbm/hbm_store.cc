@@ -11,10 +11,10 @@ HbmStore::Opener& TheOpener() {
 
 }  // namespace
 
-Status HbmStore::Open(Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
+Status HbmStore::Open(Device* device, int64_t num_rows, int64_t record_bytes, const HbmLimit& limit,
                       std::unique_ptr<HbmStore>* store) {
   if (TheOpener() != nullptr) {
-    return TheOpener()(device, num_rows, record_bytes, capacity, store);
+    return TheOpener()(device, num_rows, record_bytes, limit, store);
   }
   return Status(StatusCode::kUnimplemented,
                 "a table in a GPU's memory needs a build with CUDA: `KERAS_SPARSE_CUDA=ON pip "

@@ -14,11 +14,11 @@ namespace keras_sparse {
 namespace {
 
 const bool kRegistered =
-    HbmStore::SetOpener([](Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
-                           std::unique_ptr<HbmStore>* store) {
+    HbmStore::SetOpener([](Device* device, int64_t num_rows, int64_t record_bytes,
+                           const HbmLimit& limit, std::unique_ptr<HbmStore>* store) {
       const DeviceScope scope(*device);
       if (num_rows >= 0) return StaticHbmStore::Open(device, num_rows, record_bytes, store);
-      return DynamicHbmStore::Open(device, record_bytes, capacity, store);
+      return DynamicHbmStore::Open(device, record_bytes, limit, store);
     });
 
 }  // namespace

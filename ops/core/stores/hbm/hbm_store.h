@@ -15,6 +15,7 @@
 #include "ops/core/record/initial_rows.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/record/records_view.h"
+#include "ops/core/stores/hbm/hbm_limit.h"
 #include "ops/core/stores/hbm/hbm_transfer.h"
 #include "ops/core/stores/row_store.h"
 
@@ -31,12 +32,12 @@ class HbmStore : public RowStore {
   // The device must outlive the store. Unimplemented in a build without CUDA.
   //   num_rows  of a static table, whose records have no defined content then; below 0 for a
   //             dynamic one
-  //   capacity  bytes of records that a dynamic one holds at most
-  static Status Open(Device* device, int64_t num_rows, int64_t record_bytes, int64_t capacity,
+  //   limit     of a dynamic one
+  static Status Open(Device* device, int64_t num_rows, int64_t record_bytes, const HbmLimit& limit,
                      std::unique_ptr<HbmStore>* store);
   // What Open calls; hbm_store.cu sets it. What else a build without CUDA calls is virtual.
   using Opener = Status (*)(Device* device, int64_t num_rows, int64_t record_bytes,
-                            int64_t capacity, std::unique_ptr<HbmStore>* store);
+                            const HbmLimit& limit, std::unique_ptr<HbmStore>* store);
   static bool SetOpener(Opener opener);
 
   const char* tier() const override { return "hbm"; }
@@ -69,6 +70,18 @@ class HbmStore : public RowStore {
   //   rows  their numbers: of those that were freed the last one first, then new ones
   // REQUIRES: the keys are distinct and none is there
   virtual Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) = 0;
+
+  // Over lower tiers a store knows which of its rows are the coldest. As CacheStrategy has it, what
+  // an update uses is used at one time. Without lower tiers nothing of this does anything.
+  virtual void BeginUpdate() {}
+  // Gives the device the work to note that rows are used; those that are created or put are new.
+  //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed
+  virtual void Use(const uint32_t* /*rows*/, int64_t /*n*/) {}
+  // Copies the rows that are to leave, where there are more than the limit allows, by their keys.
+  //   records  (keys->size(), record_bytes)
+  virtual Status ReadExcess(std::vector<int64_t>* /*keys*/, std::unique_ptr<char[]>* /*records*/) {
+    return Status::Ok();
+  }
 
  protected:
   HbmStore(Device* device, int64_t record_bytes) : device_(device), record_bytes_(record_bytes) {}

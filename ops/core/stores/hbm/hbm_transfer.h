@@ -39,6 +39,12 @@ class HbmTransfer {
   Status Write(const uint32_t* rows, int64_t n, const std::function<const char*(int64_t)>& place,
                HbmRecords* records) EXCLUDES(mutex_);
 
+  // Calls body(memory, bytes) with the GPU's memory for other use, until it returns.
+  Status Borrow(const std::function<Status(char* memory, int64_t bytes)>& body) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return body(device_piece_.data(), device_piece_.bytes());
+  }
+
   // As those of HbmIndex. Once it has room for the keys, Insert needs no more memory.
   Status Find(const HbmIndex& index, const int64_t* keys, int64_t n, uint32_t* rows)
       EXCLUDES(mutex_);

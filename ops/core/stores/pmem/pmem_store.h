@@ -13,7 +13,7 @@
 #include "ops/core/files/file_system.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/stores/pmem/pmem_extent.h"
-#include "ops/core/stores/pmem/put_order.h"
+#include "ops/core/stores/put_order.h"
 #include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {

@@ -21,7 +21,7 @@ std::unique_ptr<HbmStore> OpenStore(Device* device, int64_t num_rows,
                                     int64_t record_bytes = kRecordBytes,
                                     int64_t capacity = INT64_MAX) {
   std::unique_ptr<HbmStore> store;
-  EXPECT_TRUE(IsOk(HbmStore::Open(device, num_rows, record_bytes, capacity, &store)));
+  EXPECT_TRUE(IsOk(HbmStore::Open(device, num_rows, record_bytes, {capacity, ""}, &store)));
   return store;
 }
 
@@ -139,10 +139,10 @@ TEST(HbmStore, LosesNothingIfTheGpuHasNoRoom) {
     for (const int64_t key : created) expected.erase(key);
   }
   std::unique_ptr<HbmStore> opened;
-  (void)FailAtEachAllocation([&] { return HbmStore::Open(device.get(), 0, 8, INT64_MAX, &opened); },
-                             [] {});
   (void)FailAtEachAllocation(
-      [&] { return HbmStore::Open(device.get(), 1000, 8, INT64_MAX, &opened); }, [] {});
+      [&] { return HbmStore::Open(device.get(), 0, 8, HbmLimit(), &opened); }, [] {});
+  (void)FailAtEachAllocation(
+      [&] { return HbmStore::Open(device.get(), 1000, 8, HbmLimit(), &opened); }, [] {});
 }
 
 #ifndef __CUDACC__

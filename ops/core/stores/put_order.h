@@ -1,6 +1,6 @@
 // The order in which the records of a store were put.
-#ifndef KERAS_SPARSE_OPS_CORE_STORES_PMEM_PUT_ORDER_H_
-#define KERAS_SPARSE_OPS_CORE_STORES_PMEM_PUT_ORDER_H_
+#ifndef KERAS_SPARSE_OPS_CORE_STORES_PUT_ORDER_H_
+#define KERAS_SPARSE_OPS_CORE_STORES_PUT_ORDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -50,4 +50,4 @@ class PutOrder {
 
 }  // namespace keras_sparse
 
-#endif  // KERAS_SPARSE_OPS_CORE_STORES_PMEM_PUT_ORDER_H_
+#endif  // KERAS_SPARSE_OPS_CORE_STORES_PUT_ORDER_H_

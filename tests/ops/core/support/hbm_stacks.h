@@ -1,0 +1,64 @@
+// The tiers that there are below a GPU's memory.
+#ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
+#define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/core/stores/row_store.h"
+#include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/temp_folder.h"
+
+namespace keras_sparse {
+
+using Tiers = std::vector<std::string>;
+
+inline std::vector<Tiers> HbmStacks() {
+  return {{"dram"},
+          {"dram", "pmem"},
+          {"dram", "leveldb"},
+          {"dram", "ssdhash"},
+          {"dram", "pmem", "leveldb"},
+          {"dram", "pmem", "ssdhash"}};
+}
+
+// Such as "dram_pmem".
+inline std::string NameOf(const Tiers& tiers) {
+  std::string name;
+  for (const std::string& tier : tiers) name += (name.empty() ? "" : "_") + tier;
+  return name;
+}
+
+// LevelDB and persistent memory may be left out of the build.
+inline bool AreInThisBuild(const Tiers& tiers) {
+  const TempFolder folder;
+  for (const std::string& tier : tiers) {
+    std::unique_ptr<RowStore> store;
+    if (!RowStore::Open({tier, folder / tier, 4, 1 << 20}, &store).ok()) return false;
+  }
+  return true;
+}
+
+// Of a GPU over these tiers: so many bytes of its memory and of those between, and a last one that
+// holds all.
+inline StorageOptions HbmOver(const Tiers& tiers, int64_t hbm_bytes, int64_t middle_bytes,
+                              const std::string& path = "", const std::string& strategy = "LRU") {
+  StorageOptions storage;
+  storage.device = OpenDevice();
+  storage.lower_tiers = tiers;
+  storage.sizes.assign(tiers.size(), middle_bytes);
+  storage.sizes[0] = hbm_bytes;
+  storage.sizes.push_back(int64_t{1} << 30);
+  storage.path = path;
+  storage.cache_strategy = strategy;
+  return storage;
+}
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_

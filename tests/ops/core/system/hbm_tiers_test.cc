@@ -1,0 +1,195 @@
+// A table in a GPU's memory over lower tiers is the table in memory alone, bit for bit.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "tests/ops/core/support/all_rule_cases.h"
+#include "tests/ops/core/support/check_tiered_table.h"
+#include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/hbm_stacks.h"
+#include "tests/ops/core/support/snapshot_testing.h"
+
+namespace keras_sparse {
+namespace hbm_tiers_test {
+
+constexpr int64_t kDim = 8;
+constexpr int64_t kRowBytes = 4 * kDim + 32;  // of plain rows, with what is beside them
+
+class HbmTiers : public ::testing::TestWithParam<Tiers> {
+ protected:
+  void SetUp() override {
+    if (!AreInThisBuild(GetParam())) GTEST_SKIP() << "not in this build";
+  }
+
+  StorageOptions Storage(int64_t hbm_bytes, int64_t middle_bytes,
+                         const std::string& strategy = "LRU") {
+    return HbmOver(GetParam(), hbm_bytes, middle_bytes,
+                   folder_ / ("rows" + std::to_string(num_tables_++)), strategy);
+  }
+
+  const TempFolder folder_;
+  int num_tables_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, HbmTiers, ::testing::ValuesIn(HbmStacks()),
+                         [](const auto& param) { return NameOf(param.param); });
+
+// From GPU memory that holds nothing between two updates to one that holds all.
+TEST_P(HbmTiers, AreTheTableInMemoryBitForBit) {
+  for (const auto& [hbm_bytes, middle_bytes, strategy] :
+       std::vector<std::tuple<int64_t, int64_t, std::string>>{{1, 1, "LRU"},
+                                                              {1, 40000, "LFU"},
+                                                              {60000, 3000, "LRU"},
+                                                              {60000, 60000, "LFU"},
+                                                              {4 << 20, 1, "LRU"}}) {
+    const RuleOptions rule = hbm_bytes == 1 ? AdamRule() : AdagradRule(0.1);
+    SCOPED_TRACE(hbm_bytes);
+    CheckTieredTable(HbmOver(GetParam(), hbm_bytes, middle_bytes, "", strategy), rule, 16,
+                     [&rule](int64_t step) { return NumbersOf(rule, step); });
+  }
+}
+
+TEST_P(HbmTiers, HaveTheRowsThatAreUsedOnTheGpuAndSayWhatTheyDid) {
+  for (const char* strategy : {"LRU", "LFU"}) {
+    TableOptions options = Dynamic(kDim);
+    options.storage = Storage(600 * kRowBytes, 200000, strategy);
+    const auto table = OpenWithRule(options, SgdRule());
+    const std::vector<int64_t> hot = Range(0, 100);
+    for (uint64_t step = 0; step < 20; ++step) {
+      std::vector<int64_t> ids = RandomIds(100, 1 << 20, 1 << 30, step);
+      ids.insert(ids.end(), hot.begin(), hot.end());
+      ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(200 * kDim, step))));
+      EXPECT_LE(TierStatsOf(*table)[0].rows, 600);
+    }
+    (void)Lookup(table.get(), hot);
+    std::vector<TierStats> stats = TierStatsOf(*table);
+    ASSERT_EQ(stats.size(), GetParam().size() + 1);
+    EXPECT_EQ(stats[0].hits, 100) << strategy;
+    EXPECT_EQ(stats[0].misses, 0);
+    EXPECT_EQ(stats[0].promotions, 0);
+    EXPECT_EQ(stats[0].demotions, 2100 - stats[0].rows);
+    EXPECT_GE(stats[0].rows, 450);
+    int64_t num_rows = 0;
+    for (size_t i = 0; i < stats.size(); ++i) {
+      num_rows += stats[i].rows;
+      EXPECT_EQ(stats[i].tier, i == 0 ? "hbm" : GetParam()[i - 1]);
+    }
+    EXPECT_EQ(num_rows, 2100);
+    // Cold rows are read where they are; an update brings them up.
+    const std::vector<int64_t> cold = RandomIds(100, 1 << 20, 1 << 30, 0);
+    (void)Lookup(table.get(), cold);
+    EXPECT_EQ(TierStatsOf(*table)[0].misses, 100);
+    EXPECT_EQ(StatsOf(*table).hits, 200);
+    EXPECT_EQ(TierStatsOf(*table)[0].promotions, 0);
+    ASSERT_TRUE(IsOk(Subtract(table.get(), cold, RandomFloats(100 * kDim, 1))));
+    EXPECT_EQ(TierStatsOf(*table)[0].promotions, 100);
+    EXPECT_EQ(StatsOf(*table).created_rows, 2100);
+  }
+}
+
+TEST_P(HbmTiers, KeepSlotsFiltersAndLimitsOfRows) {
+  TableOptions options = Dynamic(kDim);
+  const auto plain = OpenWithRule(options, AdagradRule(0.1));
+  options.storage = Storage(100 * 96, 10000);
+  const auto tiered = OpenWithRule(options, AdagradRule(0.1));
+  for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+    ASSERT_TRUE(IsOk(SetFilter(table, Counter(2))));
+    ASSERT_TRUE(IsOk(SetRowLimit(table, 400, MakePolicy(WeightBelow(3)))));
+  }
+  int64_t num_refused = 0;
+  for (uint64_t step = 1; step <= 30; ++step) {
+    const std::vector<int64_t> ids = RandomIds(120, 0, 400 + 20 * static_cast<int64_t>(step), step);
+    const std::vector<float> grads = RandomFloats(120 * kDim, step);
+    const Status expected = Apply(plain.get(), {0.1f}, ids, grads);
+    ASSERT_EQ(Apply(tiered.get(), {0.1f}, ids, grads).code(), expected.code()) << step;
+    num_refused += expected.ok() ? 0 : 1;
+    ASSERT_EQ(Bits(Lookup(tiered.get(), ids)), Bits(Lookup(plain.get(), ids))) << step;
+  }
+  EXPECT_GT(StatsOf(*tiered).evicted_rows, 0);
+  EXPECT_EQ(StatsOf(*tiered).filtered_ids, StatsOf(*plain).filtered_ids);
+  EXPECT_EQ(StatsOf(*tiered).waiting_keys, StatsOf(*plain).waiting_keys);
+  EXPECT_GT(TierStatsOf(*tiered)[0].promotions, 0);
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+  // Rows that go are gone in all tiers, and do not come up again.
+  const std::vector<int64_t> gone = Range(0, 300);
+  for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+    ASSERT_TRUE(IsOk(EraseRows(table, gone.data(), 300, Inline())));
+  }
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+  EXPECT_EQ(Bits(Lookup(tiered.get(), gone)), Bits(Lookup(plain.get(), gone)));
+}
+
+TEST_P(HbmTiers, AreSavedByLinksAndRecords) {
+  TableOptions options = Dynamic(kDim);
+  options.storage = Storage(50 * kRowBytes, 6000);
+  const auto table = OpenWithRule(options, SgdRule());
+  for (uint64_t step = 0; step < 6; ++step) {
+    const std::vector<int64_t> ids = RandomIds(200, 0, 1000, step);
+    ASSERT_TRUE(IsOk(Subtract(table.get(), ids, RandomFloats(200 * kDim, step))));
+  }
+  SavedTable saved;
+  saved.LinkAll(table.get());
+  EXPECT_EQ(saved.Load(), ExportRaw(table.get()));
+  EXPECT_EQ(ExportAll(*table, 7), ExportAll(*table, 1000));
+}
+
+TEST_P(HbmTiers, TakeImportsOfMoreRowsThanTheGpuHolds) {
+  TableOptions options = Dynamic(kDim);
+  const auto plain = OpenWithRule(options, AdagradRule(0.1));
+  options.storage = Storage(100 * 96, 20000);
+  const auto tiered = OpenWithRule(options, AdagradRule(0.1));
+  const std::vector<int64_t> keys = Range(0, 1000);
+  const std::vector<int64_t> some = RandomIds(100, 0, 1000, 4);
+  for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 1000, RandomFloats(1000 * 2 * kDim, 1).data(),
+                                2 * kDim, Inline())));
+    // Rows alone, which keep their slots, wherever they are.
+    ASSERT_TRUE(IsOk(
+        ImportRows(table, some.data(), 100, RandomFloats(100 * kDim, 2).data(), kDim, Inline())));
+  }
+  EXPECT_LE(TierStatsOf(*tiered)[0].rows, 100);
+  EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+}
+
+// Whatever a rule does to rows that have missed its steps, it does so in every tier.
+TEST(HbmTiersRules, AllGiveTheTableInMemoryBitForBit) {
+  const std::vector<RuleCase> cases = AllRuleCases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].name);
+    const char* strategy = i % 2 == 0 ? "LRU" : "LFU";
+    CheckTieredTable(
+        HbmOver({"dram", "ssdhash"}, 30000, 20000, "", strategy), cases[i].options, 4,
+        [&](int64_t step) { return cases[i].Numbers({step, 0.1 / static_cast<double>(step)}); });
+  }
+}
+
+TEST(HbmTiersOptions, AreChecked) {
+  const TempFolder folder;
+  std::unique_ptr<EmbeddingTable> table;
+  TableOptions options = Dynamic(4);
+  options.storage = HbmOver({"dram"}, 1000, 1000, "", "FIFO");
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "`cache_strategy` must be one of",
+                        EmbeddingTable::Open(options, Inline(), &table)));
+  options.storage = HbmOver({"ssdhash", "dram"}, 1000, 1000, folder / "rows");
+  EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "ssdhash does not; make it the last one",
+                        EmbeddingTable::Open(options, Inline(), &table)));
+  options.storage = HbmOver({"dram"}, 1000, 1000);
+  options.storage.sizes.pop_back();
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "a size above 0 for each of the 2 tiers",
+                        EmbeddingTable::Open(options, Inline(), &table)));
+  options = Options(10, 4);
+  options.storage = HbmOver({"dram"}, 1000, 1000);
+  EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "must be that of a dynamic table",
+                        EmbeddingTable::Open(options, Inline(), &table)));
+  EXPECT_TRUE(folder.Contents().empty());
+}
+
+}  // namespace hbm_tiers_test
+}  // namespace keras_sparse
