@@ -124,14 +124,17 @@ TEST(EraseRows, IsKnownToTheNextSaveEvenWhereItWasDoneByHalf) {
   auto owned = std::make_unique<SmallStore>(4, 1000);
   SmallStore* lowest = owned.get();
   ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(owned))));
+  const int64_t key = 5;
+  const float record = 1;
+  ASSERT_TRUE(IsOk(lowest->Put(&key, 1, reinterpret_cast<const char*>(&record))));
   SavedTable saved;
   saved.SaveAll(table.get());
-  lowest->fails_erase = true;  // the rows of the tier above have gone by then
-  EXPECT_FALSE(EraseRows(table.get(), {1, 3}).ok());
-  EXPECT_EQ(KeysOf(ExportRaw(table.get())), (std::set<int64_t>{2, 3, 4}));
+  store->fails_erase = true;  // the rows of the tier below have gone by then
+  EXPECT_FALSE(EraseRows(table.get(), {1, 3, 5}).ok());
+  EXPECT_EQ(KeysOf(ExportRaw(table.get())), (std::set<int64_t>{1, 2, 3, 4}));
   saved.SaveChanges(table.get());
   EXPECT_EQ(saved.Load(), ExportRaw(table.get()));
-  ASSERT_EQ(store->num_rows(), 1);
+  ASSERT_EQ(lowest->num_rows(), 0);
 }
 
 TEST(EraseRows, MakesRoomInATierThatIsFull) {
