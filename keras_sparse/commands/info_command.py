@@ -77,7 +77,8 @@ def collect():
 
 
 def _is_built(storage_type):
-    return set(storage_type.tiers) <= {"DRAM", *LOWER_TIERS}
+    has_gpu = _build_info.CUDA_VERSION and tf.config.list_physical_devices("GPU")
+    return set(storage_type.tiers) <= {"DRAM", *LOWER_TIERS, *(["HBM"] if has_gpu else [])}
 
 
 def _compute_capabilities(architectures):

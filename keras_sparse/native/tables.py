@@ -9,7 +9,7 @@ from keras_sparse.native.device_groups import on_each_device
 from keras_sparse.native.load_tier import load_tier
 from keras_sparse.native.table_device import table_device
 
-_MAX_LOWER_TIERS = 2
+_MAX_LOWER_TIERS = 3
 
 
 def initializer_attributes(initial_rows):

@@ -21,19 +21,19 @@ class StorageOption:
     """The tiers of a table, their sizes and where they lie.
 
     Rows are used in the first tier. When it is full, its coldest rows move to the next one, and
-    come back when they are trained again; a lookup reads them where they are. A second of three
-    tiers that is full passes on the rows that came into it first. What a model computes does not
-    depend on it.
+    come back when they are trained again; a lookup reads them where they are. A tier between the
+    first and the last that is full passes on the rows that came into it first. What a model
+    computes does not depend on it.
 
     Args:
         storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.
         storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
             it at a time: rank `r` of `n` the folder `rank-r-of-n` in it. Its tables each have a
-            folder of their own in it, which goes with the table. Needed for lower tiers. That of a
-            model file is taken only where this program has a `StorageOption` with the same path
-            already, where the environment variable `KERAS_SPARSE_STORAGE_PATHS` (folders, with ':'
-            in between) has a folder that it is in, or with `keras.saving.load_model(...,
-            safe_mode=False)`.
+            folder of their own in it, which goes with the table. Needed for lower tiers other than
+            `DRAM`. That of a model file is taken only where this program has a `StorageOption` with
+            the same path already, where the environment variable `KERAS_SPARSE_STORAGE_PATHS`
+            (folders, with ':' in between) has a folder that it is in, or with
+            `keras.saving.load_model(..., safe_mode=False)`.
         storage_size: List of integers, or of strings such as `"2GB"` and `"64GiB"`. Bytes of each
             tier, the first one's with everything that it holds: rows, slots, keys and index. They
             are the table's, in this process. Tiers that it does not reach have 1 GiB; memory alone
@@ -68,13 +68,8 @@ class StorageOption:
         tiers = self.storage_type.tiers
         if self.is_on_gpu:
             check_gpu(self.storage_type)
-            if self.lower_tiers:
-                raise NotImplementedError(
-                    "Tables in GPU memory have no lower tiers in this version of keras_sparse. "
-                    "Take 'HBM', or the storage type without HBM. Received: "
-                    f"storage_type='{self.storage_type}'"
-                )
-        for tier in self.lower_tiers:
+        with_files = [tier for tier in self.lower_tiers if tier != "DRAM"]
+        for tier in with_files:
             if tier in library.LOWER_TIERS:
                 continue
             raise NotImplementedError(
@@ -82,7 +77,7 @@ class StorageOption:
                 f"{_NEEDS[tier]} and then keras_sparse again, or take one of "
                 f"{library.LOWER_TIERS}. Received: storage_type='{self.storage_type}'"
             )
-        if self.lower_tiers and not self.storage_path:
+        if with_files and not self.storage_path:
             raise ValueError(
                 "`storage_path` must be a folder for the files of the lower tiers, such as "
                 "storage_path='/mnt/nvme/rows'. It is made if it is not there. Received: "
@@ -177,8 +172,8 @@ def check_storage(storage, input_dim):
         )
     if storage.lower_tiers and input_dim is not None:
         raise NotImplementedError(
-            "A static table keeps all its rows in memory. Give it input_dim=None to keep rows in "
-            f"lower tiers. Received: input_dim={input_dim} with "
+            "A static table keeps all its rows in its first tier. Give it input_dim=None to keep "
+            f"rows in lower tiers. Received: input_dim={input_dim} with "
             f"storage_type='{storage.storage_type}'"
         )
     return storage

@@ -109,5 +109,8 @@ def test_errors_name_what_they_are_about():
     words = r"id must be in \[0, 5\) for table 'films'.*Received: ids\[1\] = 9"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         ops.lookup([table], [tf.constant([1, 9], tf.int64)])
-    with pytest.raises(NotImplementedError, match="no lower tiers in this version"):
-        keras_sparse.StorageOption("HBM_DRAM")
+    with pytest.raises(ValueError, match="folder for the files of the lower tiers"):
+        keras_sparse.StorageOption("HBM_DRAM_SSDHASH")
+    storage = keras_sparse.StorageOption("HBM_DRAM")
+    with pytest.raises(NotImplementedError, match="static table keeps all its rows in its first"):
+        keras_sparse.EmbeddingVariable(5, 2, storage=storage)

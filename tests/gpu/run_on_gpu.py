@@ -14,6 +14,7 @@ TESTS = pathlib.Path(__file__).parents[1]
 # these tables have none.
 FILES = (
     "gpu/both_memories.py",
+    "gpu/lower_tiers.py",
     "native/lookup_test.py",
     "native/apply_gradients_test.py",
     "native/lookup_gradient_test.py",
@@ -22,6 +23,7 @@ FILES = (
     "optimizers/sparse_optimizer_test.py",
     "tables/embedding_variable_test.py",
     "tables/embedding_variable_part_test.py",
+    "storage/stacks_test.py",
     "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
 )
 

@@ -8,11 +8,13 @@ import keras_sparse
 from keras_sparse.native import library
 
 KINDS = [f"DRAM_{tier}" for tier in ("SSDHASH", "PMEM", "LEVELDB") if tier in library.LOWER_TIERS]
-# Every stack of tiers of this build, the second of three being of persistent memory.
+# Every stack of tiers of this build, the one between memory and a disk being of persistent memory.
 STACKS = [
     *KINDS,
     *(kind.replace("_", "_PMEM_") for kind in KINDS if "DRAM_PMEM" in KINDS and "PMEM" not in kind),
 ]
+if library.CUDA_VERSION and tf.config.get_visible_devices("GPU"):
+    STACKS += ["HBM_DRAM", *(f"HBM_{stack}" for stack in STACKS)]
 each_stack = pytest.mark.parametrize("storage_type", STACKS)
 DIM = 64
 RECORD_BYTES = 2 * 4 * DIM  # a row and Adagrad's accumulator
@@ -21,10 +23,10 @@ RECORD_BYTES = 2 * 4 * DIM  # a row and Adagrad's accumulator
 def small(path, storage_type="DRAM_SSDHASH"):
     """Tiers whose first one holds some 150 rows, whose lower ones write files of 64 KiB.
 
-    The second of three holds some 390.
+    Those between the first and the last hold some 390.
     """
     tiers = storage_type.split("_")
-    missing = set(tiers[1:]) - set(library.LOWER_TIERS)
+    missing = set(tiers[1:]) - {"DRAM", *library.LOWER_TIERS}
     if missing:
         pytest.skip(f"this build has no {missing}")
     sizes = [100_000, *[200_000] * (len(tiers) - 2), 4 << 20]

@@ -30,7 +30,7 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("out_of_range: list(string)")
     // Whether each table's first tier is the memory of the GPU that the op is on. Empty for none.
     .Attr("are_on_gpu: list(bool) = []")
-    // Two entries a table, empty where there are fewer lower tiers; with the first tier three
+    // Three entries a table, empty where there are fewer lower tiers; with the first tier four
     // sizes.
     .Attr("lower_tiers: list(string)")
     .Attr("storage_sizes: list(int)")
@@ -42,6 +42,8 @@ REGISTER_OP("KerasSparseCreateTables")
       for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
       return absl::OkStatus();
     });
+
+constexpr size_t kMostLowerTiers = 3;
 
 class CreateTablesOp : public tf::OpKernel {
  public:
@@ -119,19 +121,19 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("storage_sizes", &sizes));
     TF_RETURN_IF_ERROR(ctx->GetAttr("cache_strategies", &strategies));
     const auto size = static_cast<size_t>(n);
-    if (lower_tiers.size() != 2 * size || sizes.size() != 3 * size || strategies.size() != size) {
-      return InvalidInput(
-          absl::StrCat("`cache_strategies` must have one entry a table, `lower_tiers` two, "
-                       "`storage_sizes` three. "
-                       "Received: N=",
-                       n));
+    if (lower_tiers.size() != kMostLowerTiers * size ||
+        sizes.size() != (1 + kMostLowerTiers) * size || strategies.size() != size) {
+      return InvalidInput(absl::StrCat(
+          "`cache_strategies` must have one entry a table, `lower_tiers` ", kMostLowerTiers,
+          ", `storage_sizes` ", 1 + kMostLowerTiers, ". Received: N=", n));
     }
     for (size_t i = 0; i < size; ++i) {
       StorageOptions storage;
-      for (size_t tier = 2 * i; tier < 2 * i + 2; ++tier) {
-        if (!lower_tiers[tier].empty()) storage.lower_tiers.push_back(lower_tiers[tier]);
+      for (size_t tier = 0; tier < kMostLowerTiers; ++tier) {
+        const std::string& name = lower_tiers[kMostLowerTiers * i + tier];
+        if (!name.empty()) storage.lower_tiers.push_back(name);
       }
-      const auto first = sizes.begin() + static_cast<std::ptrdiff_t>(3 * i);
+      const auto first = sizes.begin() + static_cast<std::ptrdiff_t>((1 + kMostLowerTiers) * i);
       const auto num_tiers = static_cast<std::ptrdiff_t>(storage.lower_tiers.size()) + 1;
       storage.sizes.assign(first, first + num_tiers);
       storage.cache_strategy = strategies[i];
