@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-import checks
 import checkpoint_cases
+import checks
 import keras_sparse
 from checkpoint_cases import make_model
 from keras_sparse import StorageOption
@@ -42,13 +42,13 @@ def test_a_model_trains_as_one_in_memory_and_is_saved(storage_type, tmp_path):
     # A checkpoint, its delta and a file of Keras say nothing of where the rows were.
     keras_sparse.saving.save_checkpoint(models[0], tmp_path / "saved")
     checkpoint_cases.train(models[0], 1)
-    keras_sparse.saving.save_checkpoint(models[0], tmp_path / "saved")
+    keras_sparse.saving.save_delta(models[0], tmp_path / "delta")
     models[0].save(tmp_path / "model.keras")
     expected = checkpoint_cases.content(models[0])
     for each in (storage_type, "HBM", None):
         storage = checkpoint_cases.storage(each, tmp_path / "rows") if each != "HBM" else None
         loaded = make_model(storage)
-        keras_sparse.saving.load_checkpoint(loaded, tmp_path / "saved")
+        keras_sparse.saving.load_checkpoint(loaded, tmp_path / "delta")
         assert checkpoint_cases.content(loaded) == expected
     assert checkpoint_cases.content(keras.saving.load_model(tmp_path / "model.keras")) == expected
 

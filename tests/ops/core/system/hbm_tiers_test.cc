@@ -15,6 +15,7 @@
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
+#include "tests/ops/core/support/table_access.h"
 
 namespace keras_sparse {
 namespace hbm_tiers_test {
@@ -156,6 +157,73 @@ TEST_P(HbmTiers, TakeImportsOfMoreRowsThanTheGpuHolds) {
   }
   EXPECT_LE(TierStatsOf(*tiered)[0].rows, 100);
   EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
+}
+
+TEST(HbmTiersOps, TakeTablesOverAnyTiersAtOnce) {
+  // Over memory, of which some is cold, and on a GPU alone: both of one GPU.
+  const StorageOptions over_memory = HbmOver({"dram"}, 30 * kRowBytes, 1);
+  StorageOptions alone;
+  alone.device = over_memory.device;
+  constexpr size_t kTables = 3;
+  std::vector<std::unique_ptr<EmbeddingTable>> tables;
+  for (const bool on_gpu : {true, false}) {
+    for (const StorageOptions& storage : {over_memory, alone}) {
+      TableOptions options = Dynamic(kDim, static_cast<int64_t>(tables.size() % kTables));
+      if (on_gpu) options.storage = storage;
+      tables.push_back(OpenWithRule(options, SgdRule()));
+    }
+    TableOptions options = Options(50, kDim);
+    if (on_gpu) options.storage = alone;
+    tables.push_back(OpenWithRule(options, SgdRule()));
+  }
+  for (uint64_t step = 0; step < 8; ++step) {
+    const std::vector<int64_t> ids = RandomIds(40, 0, 49, step);
+    const std::vector<int64_t> more = RandomIds(40, 0, 300, step);
+    const std::vector<float> grads = RandomFloats(40 * kDim, step);
+    std::vector<ApplyRequest> requests;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const std::vector<int64_t>& of_table = i % kTables == 2 ? ids : more;
+      requests.push_back(Request(tables[i].get(), of_table, NoBags(of_table), grads));
+    }
+    const auto middle = requests.begin() + kTables;
+    ASSERT_TRUE(IsOk(ApplyOnDevice({requests.begin(), middle}, Inline())));
+    ASSERT_TRUE(IsOk(ApplyGradients({middle, requests.end()}, Inline())));
+    for (size_t i = 0; i < kTables; ++i) {
+      ASSERT_EQ(ExportAll(*tables[i]), ExportAll(*tables[kTables + i]));
+    }
+  }
+  EXPECT_GT(TierStatsOf(*tables[0])[0].promotions, 0);
+}
+
+TEST(HbmTiersOps, GiveTheGradientOfWeightsOfColdRows) {
+  TableOptions options = Dynamic(kDim);
+  const auto plain = OpenWithRule(options, AdamRule());
+  options.storage = HbmOver({"dram"}, 30 * 128, 1);
+  const auto tiered = OpenWithRule(options, AdamRule());
+  for (uint64_t step = 0; step < 4; ++step) {  // the rows have missed steps
+    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
+      ASSERT_TRUE(IsOk(
+          Apply(table, {0.1f, 0.1f}, RandomIds(50, 0, 150, step), RandomFloats(50 * kDim, step))));
+    }
+  }
+  const std::vector<int64_t> ids = RandomIds(60, 0, 200, 9);
+  const std::vector<float> weights = RandomFloats(60, 9);
+  const std::vector<float> grads = RandomFloats(3 * kDim, 9);
+  const std::vector<int64_t> splits = {0, 7, 20, 60};
+  const Bags bags = BagsOf(Combiner::kMean, splits, weights);
+  ASSERT_EQ(Bits(Pool(tiered.get(), ids, bags)), Bits(Pool(plain.get(), ids, bags)));
+  std::vector<float> expected(60);
+  ASSERT_TRUE(IsOk(LookupWeightsGradient(
+      {{plain.get(), ids.data(), bags, grads.data(), expected.data(), VersionOf(*plain)}},
+      Inline())));
+  DeviceCopies copies(*tiered);
+  const auto found = OnDevice(tiered->options().storage.device.get(), std::vector<float>(60));
+  ASSERT_TRUE(IsOk(
+      LookupWeightsGradient({{tiered.get(), copies.Of(ids.data(), 60), copies.Of(bags),
+                              copies.Of(grads.data(), 3 * kDim), found.data(), VersionOf(*tiered)}},
+                            Inline())));
+  EXPECT_EQ(Bits(Values(found)), Bits(expected));
+  EXPECT_GT(TierStatsOf(*tiered)[1].hits, 0);
 }
 
 // Whatever a rule does to rows that have missed its steps, it does so in every tier.

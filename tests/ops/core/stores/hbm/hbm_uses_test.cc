@@ -93,7 +93,7 @@ Rows Numbers(int64_t first, int64_t last) {
 }
 
 Rows RandomRows(int64_t n, int64_t num_rows, uint64_t seed) {
-  const std::vector<int64_t> ids = RandomIds(n, 0, num_rows, seed);
+  const std::vector<int64_t> ids = RandomIds(n, 0, num_rows - 1, seed);
   return {ids.begin(), ids.end()};
 }
 
