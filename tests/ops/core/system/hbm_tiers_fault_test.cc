@@ -12,6 +12,7 @@
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
+#include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
 

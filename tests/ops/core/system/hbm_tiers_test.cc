@@ -10,6 +10,7 @@
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
+#include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/filter_testing.h"
