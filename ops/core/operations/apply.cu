@@ -35,10 +35,9 @@ class DeviceApplier {
 
  private:
   int64_t SumOfVersions() const;
-  // Finds all rows, and what is to be said of the ids.
-  Status FindAll(FoundRows* found);
-  // The same, if rows may have moved since the tables had this sum of versions.
-  Status FindAgain(int64_t version, FoundRows* found);
+  Status FindAll(FoundRows* found) const;
+  // The same, and what is to be said of the ids, into checks_.
+  Status FindAndCheck(FoundRows* found);
   // The ids that have no row on the GPU in a dynamic table, into missing_.
   Status ReadMissing(const FoundRows& found);
   // What the tiers below it have of these, into fetched_.
@@ -72,7 +71,7 @@ int64_t DeviceApplier::SumOfVersions() const {
   return sum;
 }
 
-Status DeviceApplier::FindAll(FoundRows* found) {
+Status DeviceApplier::FindAll(FoundRows* found) const {
   std::vector<DeviceIds> lists;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const OutputGradient& gradient = requests_[r].gradient;
@@ -86,8 +85,7 @@ Status DeviceApplier::FindAll(FoundRows* found) {
   return CheckBags(bags, device_);
 }
 
-Status DeviceApplier::FindAgain(int64_t version, FoundRows* found) {
-  if (SumOfVersions() == version) return Status::Ok();
+Status DeviceApplier::FindAndCheck(FoundRows* found) {
   KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
   return found->Check(&checks_);
 }
@@ -217,15 +215,16 @@ Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
   FoundRows found;
   int64_t version = SumOfVersions();
-  KERAS_SPARSE_RETURN_IF_ERROR(FindAll(&found));
-  KERAS_SPARSE_RETURN_IF_ERROR(found.Check(&checks_));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));
-  KERAS_SPARSE_RETURN_IF_ERROR(FindAgain(version, &found));
+  if (SumOfVersions() != version) {  // rows may have moved
+    KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
+  }
   KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found));
   version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   if (SumOfVersions() != version) {
-    KERAS_SPARSE_RETURN_IF_ERROR(FindAgain(version, &found));
+    KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
     KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());

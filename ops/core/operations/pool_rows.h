@@ -22,10 +22,11 @@ struct IdRows {
   // (num_ids, dim) each row as it reads now, where that is not as it stands; else null. See
   // ReadMovedRows.
   const float* moved;
-  // Where some that are not in the GPU's memory are in tiers below it; else null.
-  const uint32_t* cold_found =
-      nullptr;                       // (num_ids) which of these rows an id has, kNoHbmRow for none
-  const float* cold_rows = nullptr;  // (number of them, dim) as they read now
+  // Where some that are not in the GPU's memory are in tiers below it; else null:
+  // (num_ids) which of the cold rows an id has, kNoHbmRow for none,
+  const uint32_t* cold_found = nullptr;
+  // and (number of them, dim) these as they read now.
+  const float* cold_rows = nullptr;
 };
 
 struct PoolRequest {
