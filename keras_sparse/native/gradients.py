@@ -10,7 +10,15 @@ from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.device_groups import on_each_device
 
 
-def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, columns=None):
+def merge_gradients(
+    ids,
+    values,
+    row_splits=None,
+    weights=None,
+    combiners=None,
+    columns=None,
+    device="CPU:0",
+):
     """Sums the gradients of equal ids, for several tables at once.
 
     The sums are added in an order that does not depend on the number of threads.
@@ -27,6 +35,8 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, 
             Defaults to `None` for all.
         columns: List of pairs `(first, number)` of integers: the columns of each of `values` that
             are its gradient. Defaults to `None`: they have no others.
+        device: String. Where it is done: a GPU takes gradients of tables in its memory. Defaults to
+            `"CPU:0"`.
 
     Returns:
         `(unique_ids, sums)`: a list of int64 tensors of shape `(num_unique,)` and a list of float32
@@ -38,15 +48,16 @@ def merge_gradients(ids, values, row_splits=None, weights=None, combiners=None, 
     array([[2., 2., 2.]], dtype=float32)
     """
     row_splits, weights, combiners = with_defaults(len(ids), row_splits, weights, combiners)
-    unique_ids, sums = library.lib.keras_sparse_merge_gradients(
-        ids=ids,
-        row_splits=row_splits,
-        weights=weights,
-        output_grads=values,
-        combiners=combiners,
-        columns=[first for first, _ in columns or ()],
-        widths=[number for _, number in columns or ()],
-    )
+    with tf.device(device):
+        unique_ids, sums = library.lib.keras_sparse_merge_gradients(
+            ids=ids,
+            row_splits=row_splits,
+            weights=weights,
+            output_grads=values,
+            combiners=combiners,
+            columns=[first for first, _ in columns or ()],
+            widths=[number for _, number in columns or ()],
+        )
     return list(unique_ids), list(sums)
 
 

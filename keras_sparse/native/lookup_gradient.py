@@ -94,7 +94,8 @@ class _Lookup:
         is_own = self.columns[i] is None and grad.dtype == tf.float32
         if self.combiners[i] != "none" or not is_own:
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
-            return PooledSlices(self.ids[i], grad, *bags, shape, self.columns[i])
+            device = _device_of(self.handles[i])
+            return PooledSlices(self.ids[i], grad, *bags, shape, self.columns[i], device)
         ids = self.ids[i]
         if not tf.executing_eagerly():
             # A tape outside of a tf.function builds the gradient in a graph of its own, where a
@@ -125,6 +126,14 @@ class _Lookup:
         for i, grad in zip(self.weighted, made, strict=True):
             grads[i] = grad
         return grads
+
+
+def _device_of(handle):
+    """Returns the name of the device that a table is on; the CPU's where a graph does not say."""
+    while tf.is_symbolic_tensor(handle):
+        captures = getattr(handle.graph, "captures", ())
+        handle = next((outer for outer, inner in captures if inner is handle), None)
+    return "CPU:0" if handle is None else handle.device
 
 
 @beside_tables

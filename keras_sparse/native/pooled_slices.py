@@ -21,15 +21,27 @@ class PooledSlices(tf.IndexedSlices):
         dense_shape: int64 tensor of shape `(2,)`.
         columns: `(first, number)`, a pair of integers: which columns of `output_grads` are this
             table's. Defaults to `None`: it has no others.
+        device: String. That of the table, where sums are made. Defaults to `"CPU:0"`.
     """
 
-    def __init__(self, ids, output_grads, row_splits, weights, combiner, dense_shape, columns=None):
+    def __init__(
+        self,
+        ids,
+        output_grads,
+        row_splits,
+        weights,
+        combiner,
+        dense_shape,
+        columns=None,
+        device="CPU:0",
+    ):
         self.ids = ids
         self.output_grads = output_grads
         self.row_splits = row_splits
         self.weights = weights
         self.combiner = combiner
         self.columns = columns
+        self._device = device
         self._dense_shape = dense_shape
         self._merged = None
 
@@ -68,5 +80,6 @@ class PooledSlices(tf.IndexedSlices):
             [self.weights],
             [self.combiner],
             None if self.columns is None else [self.columns],
+            self._device,
         )
         return ids[0], sums[0]

@@ -35,7 +35,8 @@ class StorageOption:
             (folders, with ':' in between) has a folder that it is in, or with
             `keras.saving.load_model(..., safe_mode=False)`.
         storage_size: List of integers, or of strings such as `"2GB"` and `"64GiB"`. Bytes of each
-            tier, the first one's with everything that it holds: rows, slots, keys and index. They
+            tier, the first one's with everything that it holds: rows, slots, keys and index (of
+            "HBM" alone rows and slots). They
             are the table's, in this process. Tiers that it does not reach have 1 GiB; memory alone
             has no limit then. Where the last tier, which may be the first, is full, the next update
             is an error before it changes the table; a static table that does not fit is one as it

@@ -83,6 +83,25 @@ def test_ops_take_tables_of_both():
     assert ops.table_sizes(tables).numpy().tolist() == [0, 0, 7]
 
 
+def test_a_table_is_looked_up_twice():
+    rows = []
+    for storage in storages("DRAM", "HBM"):
+        table = keras_sparse.EmbeddingVariable(None, 4, seed=1, storage=storage)
+        optimizer = keras_sparse.optimizers.SGD(0.1, global_clipnorm=1.0)
+        optimizer.build([table])
+        with tf.GradientTape() as tape:
+            pooled = ops.lookup(
+                [table, table],
+                [tf.constant([1, 2, 1], tf.int64), tf.constant([2, 3], tf.int64)],
+                row_splits=[tf.constant([0, 2, 3], tf.int64), tf.constant([0, 1, 2], tf.int64)],
+                combiners=["sum", "mean"],
+            )
+        grads = tape.gradient(pooled, [table.value], output_gradients=[tf.ones((2, 4))] * 2)
+        optimizer.apply(grads, [table])
+        rows.append(ops.lookup([table], [tf.constant([1, 2, 3], tf.int64)])[0].numpy())
+    np.testing.assert_array_equal(*rows)
+
+
 def test_a_dataset_looks_rows_up():
     table = keras_sparse.EmbeddingVariable(20, 3, storage=keras_sparse.StorageOption("HBM"))
     ids = np.arange(20).reshape(5, 4)

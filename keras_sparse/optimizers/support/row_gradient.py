@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.native.device_groups import device_groups
 
 
 class RowGradient:
@@ -50,7 +51,7 @@ def row_gradient(variable, grad):
 
 
 def merge(touched, values):
-    """Sums the gradients of equal ids, for all variables in one op.
+    """Sums the gradients of equal ids, for all variables whose tables are on a device in one op.
 
     Args:
         touched: List of `RowGradient`.
@@ -60,16 +61,22 @@ def merge(touched, values):
         `(touched, values)` in which no id repeats. The values of ids without a row are zeros, so
         that they do not count in a norm.
     """
-    ids, sums = ops.merge_gradients(
-        [rows.ids for rows in touched],
-        values,
-        [rows.row_splits for rows in touched],
-        [rows.weights for rows in touched],
-        [rows.combiner for rows in touched],
-        columns_of(touched),
-    )
-    merged = [RowGradient(rows.variable, i) for rows, i in zip(touched, ids, strict=True)]
-    return merged, [_without_rowless(*each) for each in zip(merged, sums, strict=True)]
+    merged, sums = list(touched), list(values)
+    for group in device_groups([rows.variable for rows in touched]):
+        of_group = [touched[place] for place in group]
+        ids, sums_of_group = ops.merge_gradients(
+            [rows.ids for rows in of_group],
+            [values[place] for place in group],
+            [rows.row_splits for rows in of_group],
+            [rows.weights for rows in of_group],
+            [rows.combiner for rows in of_group],
+            columns_of(of_group),
+            of_group[0].variable.native.device,
+        )
+        for place, each, sum_of_each in zip(group, ids, sums_of_group, strict=True):
+            merged[place] = RowGradient(touched[place].variable, each)
+            sums[place] = _without_rowless(merged[place], sum_of_each)
+    return merged, sums
 
 
 def columns_of(touched):

@@ -86,6 +86,12 @@ Status RunsOf(const Number* sorted, int64_t n, Device* device, uint32_t* begins,
   Launch(MarkBeginsKernel<Number>, BlocksFor(*device, n), kBlock, device->stream(), sorted, n,
          begins_run.data());
 #ifdef __CUDACC__
+#if CUB_VERSION < 300000
+  if (n > INT32_MAX) {  // it would take what is left of the number
+    return InvalidArgument("an op of more than 2^31 ids needs a build by CUDA 13. Received: " +
+                           std::to_string(n) + " ids");
+  }
+#endif
   return CallCub(device, [&](void* memory, size_t& bytes) {
     return cub::DeviceSelect::Flagged(memory, bytes, thrust::counting_iterator<uint32_t>(0),
                                       begins_run.data(), begins, num_runs, n,

@@ -33,8 +33,7 @@ __global__ void RowsKernel(SegmentsView view, RequestParts parts, uint32_t* rows
   }
 }
 
-// What GradientSource::FillBags does, for requests with bags. The splits are those of a lookup,
-// which has checked them.
+// What GradientSource::FillBags does, for requests with bags, whose splits have been checked.
 //   coefficients  (num_ids) or null
 __global__ void BagsKernel(SegmentsView view, RequestParts parts, uint32_t* bag_of,
                            float* coefficients) {

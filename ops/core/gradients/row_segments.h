@@ -49,7 +49,7 @@ class RowSegments {
   static constexpr int64_t kMost = (int64_t{1} << 32) - 1;
 
   // The work to find them.
-  // REQUIRES: one dim; no more ids, and fewer rows, than kMost
+  // REQUIRES: one dim; no more ids, and fewer rows, than kMost; sound bags (CheckBags)
   static Status Make(const std::vector<SegmentRequest>& requests, Device* device,
                      RowSegments* segments);
 

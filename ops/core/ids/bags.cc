@@ -24,6 +24,10 @@ Status Bags::CheckSizes() const {
     return InvalidArgument("an op takes fewer than 2^32 ids and bags a table. Received: " +
                            std::to_string(num_ids) + " ids, " + std::to_string(num_bags) + " bags");
   }
+  if (combiner != Combiner::kNone && num_bags == 0 && num_ids != 0) {
+    return InvalidArgument("`row_splits` must rise from 0 to the number of ids, " +
+                           std::to_string(num_ids) + ". Received: row_splits of no bags");
+  }
   return Status::Ok();
 }
 

@@ -12,15 +12,15 @@
 
 namespace keras_sparse {
 
-// In the GPU's memory, one a table. While it holds a refusal, no kernel changes the table: the CPU
-// hears of it when it next waits for the GPU.
+// In the GPU's memory, one a request of an op. The CPU hears of a refusal when it next waits for
+// the GPU.
 struct IdChecks {
   static constexpr unsigned long long kNone = ~0ull;
 
-  // Of the op that was first refused, the first id outside the table, whatever lane came first.
+  // The first id outside the table, whatever lane came first.
   unsigned long long refused_place = kNone;
   int64_t refused_id = 0;
-  // Of an op whose row_splits do not rise from 0 to the number of ids, the first bag that shows it.
+  // Where row_splits do not rise from 0 to the number of ids, the first bag that shows it.
   unsigned long long refused_bag = kNone;
   // Ids outside a table that reads such as zeros, and ids that a dynamic one has no row for.
   unsigned long long num_outside = 0;

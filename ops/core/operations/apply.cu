@@ -114,6 +114,7 @@ Status DeviceApplier::MakeRoom() {
   std::vector<EvictionCandidates> leaving(requests_.size());
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
+    // With those of lower tiers, which FindRoom tells from new ones.
     const auto num_missing = static_cast<int64_t>(missing_[r].size());
     if (num_missing <= state.limit.max_rows - state.tiers.num_rows()) continue;
     const OutputGradient& gradient = requests_[r].gradient;

@@ -78,7 +78,8 @@ Status FetchedRecords::FetchAhead(const EmbeddingTable& table, const int64_t* id
   for (int64_t begin = 0; begin < num_ids; begin += kIdsPerTask) {
     const ReadLocks locks({&table});
     const TierStack& tiers = locks[0].tiers;
-    if (!tiers.HasRowsBelow()) return Status::Ok();
+    // Rows in a GPU's memory are updated where they are: no copy of them may be staged.
+    if (!tiers.HasRowsBelow() || tiers.hbm_store() != nullptr) return Status::Ok();
     if (!reading.has_value()) {
       // With the lock: no row is on its way down. What is staged and the stores themselves need
       // none: the table may change afterwards.

@@ -35,8 +35,8 @@ struct FindRequest {
 };
 
 // Gives the device the work to find all rows. What is refused, and counted, stands in the tables'
-// checks once it is done; `any_refused` is other than zero then: all work of the op that comes
-// after is to change nothing.
+// checks once it is done. If it is an id, `any_refused` is other than zero then: all work of the op
+// that comes after is to change nothing.
 //   any_refused  (1) in the GPU's memory, not written else
 Status FindRows(const std::vector<FindRequest>& requests, uint32_t* any_refused, Device* device);
 

@@ -28,10 +28,9 @@ __global__ void CollectMissingKernel(const int64_t* ids, const uint32_t* rows, i
 Status CheckAllAreThere(const TableState& state) {
   const int64_t num_rows = state.tiers.first_tier().num_rows();
   if (num_rows == 0) return Status::Ok();
-  return ResourceExhausted(
-      "the GPU must have room for all rows of table '" + state.options.name +
-      "'; erase rows or evict some, and then import or update again. Received: " +
-      std::to_string(num_rows) + " rows that wait for room");
+  return ResourceExhausted("the GPU must have room for all rows of table '" + state.options.name +
+                           "'; erase rows or evict some, or import again. Received: " +
+                           std::to_string(num_rows) + " rows that wait for room");
 }
 
 }  // namespace

@@ -22,8 +22,9 @@ __device__ void StoreColumns(const OutputRows& rows, int64_t row, int64_t column
   Store(rows.type, floats, static_cast<char*>(rows.Row(row)) + column * FloatBytes(rows.type));
 }
 
-// Reads rows. What each read needs is here, and not in memory that might have changed. Initial rows
-// take registers, which kernels of static tables have for more lanes.
+// Reads rows. What each read needs is here, and not in memory that might have changed.
+//   kIsDynamic  whether the table may be: initial rows take registers, which kernels of static
+//               tables have for more lanes
 template <bool kIsDynamic, int kFloats>
 class RowReader {
  public:
@@ -39,6 +40,7 @@ class RowReader {
     }
     Floats<kFloats> floats = {};
     if constexpr (kIsDynamic) {
+      if (!read_.table.is_dynamic) return floats;  // in a kernel for both
       const uint32_t cold_row = read_.cold_found == nullptr ? kNoHbmRow : read_.cold_found[at];
       if (cold_row != kNoHbmRow) return Load<kFloats>(read_.cold_rows + cold_row * dim_ + column);
       read_.table.default_rows.Fill(read_.ids[at], column, kFloats, floats.at);

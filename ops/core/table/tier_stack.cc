@@ -290,7 +290,7 @@ Status TierStack::DemoteExcess(Executor* executor) {
 }
 
 Status TierStack::DemoteFromGpu() {
-  if (hbm_store_ == nullptr || !options_.has_lower_tiers()) return Status::Ok();
+  if (!options_.has_lower_tiers()) return Status::Ok();
   std::vector<int64_t> keys;
   std::unique_ptr<char[]> records;
   KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->ReadExcess(&keys, &records));

@@ -121,20 +121,26 @@ Status DynamicHbmStore::Put(const int64_t* keys, int64_t n, const char* records)
   for (uint32_t& row : rows) {
     if (row == kNoHbmRow) row = *new_row++;
   }
-  return transfer_->Write(
+  const Status written = transfer_->Write(
       rows.data(), static_cast<int64_t>(num_distinct),
       [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; },
       &records_);
+  if (!written.ok()) (void)EraseDistinct(new_keys);  // no row without content stays behind
+  return written;
 }
 
 Status DynamicHbmStore::Erase(const int64_t* keys, int64_t n) {
   std::vector<int64_t> distinct;
   for (const int64_t place : LastPlaces(keys, n)) distinct.push_back(keys[place]);
-  std::vector<uint32_t> rows(distinct.size());
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  KERAS_SPARSE_RETURN_IF_ERROR(transfer_->Erase(
-      distinct.data(), static_cast<int64_t>(distinct.size()), rows.data(), &index_));
+  return EraseDistinct(distinct);
+}
+
+Status DynamicHbmStore::EraseDistinct(const std::vector<int64_t>& keys) {
+  std::vector<uint32_t> rows(keys.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      transfer_->Erase(keys.data(), static_cast<int64_t>(keys.size()), rows.data(), &index_));
   rows.erase(std::remove(rows.begin(), rows.end(), kNoHbmRow), rows.end());
   for (const uint32_t row : rows) is_used_[row] = false;
   free_.insert(free_.end(), rows.begin(), rows.end());

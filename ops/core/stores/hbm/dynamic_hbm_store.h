@@ -56,6 +56,7 @@ class DynamicHbmStore : public HbmStore {
   // All that n more rows need.
   Status Grow(int64_t n) REQUIRES(mutex_);
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
+  Status EraseDistinct(const std::vector<int64_t>& keys) REQUIRES(mutex_);
 
   // The rows that leave, if there are more than the limit allows: of equally cold ones those with
   // the lowest keys.

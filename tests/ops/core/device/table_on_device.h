@@ -49,10 +49,11 @@ class TableOnDevice {
         HbmRecords::Allocate(device, table.options().input_dim, locks[0].layout(), &records_)));
     EXPECT_TRUE(IsOk(records_.Write(0, records_.num_rows(), bytes.data())));
     record_bytes_ = locks[0].layout().record_bytes();
+    default_rows_ = locks[0].gate.default_rows().rows();
   }
 
   cuda_impl::HbmTable view() const {
-    return {records_.view(), dim_, false, {}, outside_is_zero_, {}, checks_.data()};
+    return {records_.view(), dim_, false, {}, outside_is_zero_, default_rows_, checks_.data()};
   }
   std::string Records() const {
     std::string bytes(static_cast<size_t>(records_.num_rows() * record_bytes_), '\0');
@@ -66,6 +67,7 @@ class TableOnDevice {
   int64_t record_bytes_ = 0;
   bool outside_is_zero_;
   HbmRecords records_;
+  InitialRows default_rows_;
   DeviceArray<IdChecks> checks_;
 };
 

@@ -138,6 +138,10 @@ TEST(DeviceMerger, RefusesSplitsThatDoNotRise) {
                         "`row_splits` must rise from 0 to the number of ids. Received: a bag that "
                         "does not, at row_splits[1]",
                         DeviceMerger::Create({falling.gpu}, device.get(), &merger)));
+  const Case none(device.get(), ids, BagsOf(Combiner::kSum, {3}), 4);
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
+                        "the number of ids, 3. Received: row_splits of no bags",
+                        DeviceMerger::Create({none.gpu}, device.get(), &merger)));
 }
 
 }  // namespace device_merger_test
