@@ -21,8 +21,8 @@ def made_layers(monkeypatch):
     """The layers of each peer that was built, which begin alike."""
     made, make = [], ours.make_layers
 
-    def make_and_keep(workload):
-        layers = make(workload)
+    def make_and_keep(workload, *storage):
+        layers = make(workload, *storage)
         for table, layer in enumerate(layers):
             layer.set_weights([np.full((INPUT_DIM, 4), table + 1.0, np.float32)])
         made.append(layers)

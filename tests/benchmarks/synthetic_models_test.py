@@ -175,7 +175,7 @@ def test_plans_are_made_without_tables(tmp_path):
         (["--strategy", "random"], "`strategy` must be one of.*Received: strategy='random'"),
         (
             ["--storage", "DRAM_SSDHASH", "--api", "keras"],
-            "`--storage` must be DRAM with.*leave it out. Received: storage='DRAM_SSDHASH'",
+            "`--storage` must be DRAM or HBM with.*leave it out. Received: storage='DRAM_SSDHASH'",
         ),
         (
             ["--dry_run", "--ranks", "7"],

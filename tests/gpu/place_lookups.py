@@ -53,6 +53,7 @@ def train(layer, inputs):
 
 
 def main():
+    print()  # what TensorFlow has printed may end within a line
     for layer, inputs in inputs_of_layers():
         print("rows", *train(layer, inputs))
     table = keras_sparse.EmbeddingVariable(None, 8)

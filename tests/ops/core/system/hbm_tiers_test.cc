@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -230,7 +231,9 @@ TEST(HbmTiersOps, GiveTheGradientOfWeightsOfColdRows) {
 // Whatever a rule does to rows that have missed its steps, it does so in every tier.
 TEST(HbmTiersRules, AllGiveTheTableInMemoryBitForBit) {
   const std::vector<RuleCase> cases = AllRuleCases();
+  std::set<std::string> seen;
   for (size_t i = 0; i < cases.size(); ++i) {
+    if (!seen.insert(cases[i].options.rule).second) continue;  // other constants of the same
     SCOPED_TRACE(cases[i].name);
     const char* strategy = i % 2 == 0 ? "LRU" : "LFU";
     CheckTieredTable(
