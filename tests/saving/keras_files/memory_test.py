@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -57,14 +58,18 @@ SCRIPT = """
 )
 def test_saving_and_loading_take_little_memory_beside_the_table(input_dim, names, tmp_path):
     paths = [tmp_path / name for name in names]
+    # Large blocks that are freed go back to the system: what the C library would keep of them is
+    # another amount each time.
+    environment = dict(os.environ, MALLOC_MMAP_THRESHOLD_=str(1 << 20))
     output = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(input_dim), *paths],
+        env=environment,
         capture_output=True,
         check=True,
         text=True,
     ).stdout
     measured = json.loads(output.splitlines()[-1])
     assert measured["table"] > 300 << 20
-    assert max(measured["extra"].values()) < 256 << 20, measured
+    assert max(measured["extra"].values()) < 128 << 20, measured
     for path in paths:
         path.unlink()
