@@ -77,16 +77,16 @@ Status DeviceApplier::FindAll(FoundRows* found) const {
     const OutputGradient& gradient = requests_[r].gradient;
     lists.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists, device_, found));
-  std::vector<BagsToCheck> bags;
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    bags.push_back({requests_[r].gradient.bags, found->table(r).checks});
-  }
-  return CheckBags(bags, device_);
+  return FoundRows::Find(lists, device_, found);
 }
 
 Status DeviceApplier::FindAndCheck(FoundRows* found) {
   KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
+  std::vector<BagsToCheck> bags;
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    bags.push_back({requests_[r].gradient.bags, found->table(r).checks});
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckBags(bags, device_));
   return found->Check(&checks_);
 }
 

@@ -1,12 +1,15 @@
-// The tiers that there are below a GPU's memory.
+// The tiers that there are below a GPU's memory, and reads of tables in it while they change.
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ops/core/stores/row_store.h"
@@ -57,6 +60,25 @@ inline StorageOptions HbmOver(const Tiers& tiers, int64_t hbm_bytes, int64_t mid
   storage.path = path;
   storage.cache_strategy = strategy;
   return storage;
+}
+
+// Calls update() while threads look up ids of which it moves all rows alike: each lookup sees all
+// of an update, or nothing of it.
+inline void ReadEqualRowsWhile(EmbeddingTable* table, const std::vector<int64_t>& ids,
+                               const std::function<void()>& update) {
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      while (!is_over) {
+        const std::vector<float> rows = Lookup(table, ids);
+        for (const float each : rows) ASSERT_EQ(each, rows[0]);
+      }
+    });
+  }
+  update();
+  is_over = true;
+  for (std::thread& reader : readers) reader.join();
 }
 
 }  // namespace keras_sparse

@@ -1,11 +1,9 @@
 // Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ops/core/operations/check_room.h"
@@ -15,6 +13,7 @@
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_access.h"
 
 namespace keras_sparse {
@@ -262,21 +261,11 @@ TEST(HbmTable, IsReadByManyThreadsWhileItIsUpdated) {
   options.storage = OnGpu();
   const auto table = OpenWithRule(options, SgdRule());
   const std::vector<int64_t> ids = {5, -5, 1 << 20, 7};
-  std::atomic<bool> is_over{false};
-  std::vector<std::thread> readers;
-  for (int i = 0; i < 2; ++i) {
-    readers.emplace_back([&] {
-      while (!is_over) {
-        const std::vector<float> rows = Lookup(table.get(), ids);
-        for (const float each : rows) ASSERT_EQ(each, rows[0]);
-      }
-    });
-  }
-  for (int step = 0; step < 20; ++step) {
-    ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, -1))));
-  }
-  is_over = true;
-  for (std::thread& reader : readers) reader.join();
+  ReadEqualRowsWhile(table.get(), ids, [&] {
+    for (int step = 0; step < 20; ++step) {
+      ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, -1))));
+    }
+  });
   EXPECT_EQ(Lookup(table.get(), ids), std::vector<float>(ids.size() * kDim, 20));
 }
 

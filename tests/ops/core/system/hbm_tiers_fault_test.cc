@@ -2,10 +2,8 @@
 // no row is without content.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -190,23 +188,13 @@ TEST(HbmTiersThreads, ReadRowsWhileTheyMove) {
   options.storage = HbmOver({"dram"}, 20 * 64, 1);
   const auto table = OpenWithRule(options, SgdRule());
   const std::vector<int64_t> ids = {5, -5, 1 << 20, 7};
-  std::atomic<bool> is_over{false};
-  std::vector<std::thread> readers;
-  for (int i = 0; i < 2; ++i) {
-    readers.emplace_back([&] {
-      while (!is_over) {
-        const std::vector<float> rows = Lookup(table.get(), ids);
-        for (const float each : rows) ASSERT_EQ(each, rows[0]);
-      }
-    });
-  }
-  for (int step = 0; step < 8; ++step) {
-    ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, -1))));
-    const std::vector<int64_t> others = RandomIds(40, 1000, 100000, static_cast<uint64_t>(step));
-    ASSERT_TRUE(IsOk(Subtract(table.get(), others, std::vector<float>(40 * kDim, 1))));
-  }
-  is_over = true;
-  for (std::thread& reader : readers) reader.join();
+  ReadEqualRowsWhile(table.get(), ids, [&] {
+    for (int step = 0; step < 8; ++step) {
+      ASSERT_TRUE(IsOk(Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, -1))));
+      const std::vector<int64_t> others = RandomIds(40, 1000, 100000, static_cast<uint64_t>(step));
+      ASSERT_TRUE(IsOk(Subtract(table.get(), others, std::vector<float>(40 * kDim, 1))));
+    }
+  });
   EXPECT_EQ(Lookup(table.get(), ids), std::vector<float>(ids.size() * kDim, 8));
   EXPECT_GT(TierStatsOf(*table)[0].promotions, 16);
 }
