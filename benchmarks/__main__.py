@@ -35,6 +35,7 @@ from benchmarks import pooled_bags
 from benchmarks import pooled_keys
 from benchmarks import rule_loops
 from benchmarks import saving
+from benchmarks import serving
 from benchmarks import several_hosts
 from benchmarks import small_models
 from benchmarks import static_tables
@@ -58,6 +59,7 @@ OTHERS = {
     "memory": memory,
     "checkpoints": checkpoints,
     "saving": saving,
+    "serving": serving,
     "storage tiers": storage_tiers,
     "lookups ahead": async_lookup,
     "exchanges ahead": async_exchange,

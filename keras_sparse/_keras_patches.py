@@ -1,4 +1,4 @@
-"""Adds to functions of Keras and h5py once keras_sparse is imported.
+"""Adds to functions of Keras, TensorFlow and h5py once keras_sparse is imported.
 
 Models are of classes that users choose, `compile` under mixed_float16 wraps the optimizer in a
 class of Keras by itself, `fit` is given Keras' own callbacks, and Keras opens its files by their
@@ -6,9 +6,12 @@ paths: in these places no class of ours would be asked.
 """
 
 import importlib
+from typing import Any
 
 import h5py
 import keras
+import tensorflow as tf
+from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchive` makes one
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 
 from keras_sparse.optimizers.support.finite_gradients import check_finite
@@ -17,6 +20,10 @@ from keras_sparse.saving.keras_files.load_weights import verifying
 from keras_sparse.saving.keras_files.refuse_backup import on_train_begin
 from keras_sparse.saving.keras_files.save_weights import carefully
 from keras_sparse.saving.keras_files.save_weights import is_memory_sufficient
+from keras_sparse.serving.export_formats import refusing_formats
+from keras_sparse.serving.saved_model_scope import keeping_its_readings
+from keras_sparse.serving.saved_model_scope import traced_for_saved_model
+from keras_sparse.serving.saved_model_scope import writing_plain_ops
 
 # What `tf.keras` is: by that name TensorFlow may have the old Keras, or look for it in vain.
 _tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
@@ -26,6 +33,15 @@ h5py.File.__init__ = open_carefully
 saving_lib.is_memory_sufficient = is_memory_sufficient
 keras.optimizers.LossScaleOptimizer.check_finite = check_finite
 keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
+# Before Keras imports it, which would make another module of that name.
+_tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")
+_tf_saved_model.save = keeping_its_readings(tf.saved_model.save)
+tf.saved_model.save = _tf_saved_model.save
+keras.Model.export = refusing_formats(keras.Model.export)
+TFExportArchive.write_out = writing_plain_ops(TFExportArchive.write_out)
+# Where it traces, what a model says of itself too.
+for _name in ("_get_concrete_fn", "_filter_and_track_resources"):
+    setattr(TFExportArchive, _name, traced_for_saved_model(getattr(TFExportArchive, _name)))
 # The functions of `keras.saving` are what the methods call, or are called by themselves.
 for _owner in (keras.Model, keras.saving):
     _owner.load_weights = verifying(_owner.load_weights)

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.beside_tables import beside_tables
+from keras_sparse.serving.saved_model_scope import is_for_saved_model
 from keras_sparse.shape_inference import FloatIdsError
 from keras_sparse.shape_inference import is_placeholder
 
@@ -64,7 +65,21 @@ def to_int64(ids, input_dim):
     check_id_dtype(ids.dtype, input_dim)
     if ids.dtype == tf.uint64:
         return tf.bitcast(ids, tf.int64)
+    if ids.dtype.is_floating and is_for_saved_model():
+        ids = _checked_floats(ids)
     return tf.cast(ids, tf.int64)
+
+
+def _checked_floats(ids):
+    """Returns float ids of a SavedModel, where it is an error if they may stand for others."""
+    most = _EXACT_INTEGERS[ids.dtype.name]
+    are_exact = tf.reduce_all((tf.abs(ids) < most) & tf.equal(tf.round(ids), ids))
+    message = (
+        f"ids must be integers below {most} where they come as {ids.dtype.name}. For others export "
+        "the model with `input_signature=[tf.TensorSpec(shape, tf.int64)]`. Received:"
+    )
+    with tf.control_dependencies([tf.debugging.Assert(are_exact, [message, ids])]):
+        return tf.identity(ids)
 
 
 def check_id_dtype(dtype, input_dim):

@@ -1,21 +1,24 @@
 import tensorflow as tf
 
+from keras_sparse.serving.saved_model_scope import is_for_saved_model
+
 # How Keras names the graph in which it calls layers to learn the shapes of what they make.
 _GRAPH = "scratch_graph"
 
 
 def is_placeholder(dtype):
-    """Returns whether ids of this dtype stand for any ids, in a call for shapes alone.
+    """Returns whether ids of this dtype stand for any ids, as Keras knows nothing but shapes.
 
-    Keras knows nothing but shapes where it builds a subclassed model from a file: placeholders are
-    float32 there. What is made of them is never computed. Graphs within that one may stay, and do
-    not count.
+    So it is where it builds a subclassed model from a file: what is made of these float32 is never
+    computed. Graphs within that one may stay, and do not count. And so it is in the signature of a
+    subclassed model in a SavedModel, where `to_int64` checks what comes.
 
     Args:
         dtype: `tf.DType`.
     """
     graph = tf.compat.v1.get_default_graph()
-    return dtype.is_floating and getattr(graph, "name", "").startswith(_GRAPH)
+    is_scratch = getattr(graph, "name", "").startswith(_GRAPH)
+    return dtype.is_floating and (is_scratch or is_for_saved_model())
 
 
 class FloatIdsError(TypeError, NotImplementedError):

@@ -17,7 +17,7 @@ from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
 from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
 from keras_sparse.layers.output_form import ids_of_shapes
 from keras_sparse.layers.output_form import OutputForm
-from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
+from keras_sparse.layers.refuse_checkpoints import RefuseCheckpoints
 from keras_sparse.layers.table_layer import TableLayer
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.unbuilt_text import unbuilt_text
@@ -30,7 +30,7 @@ PLACES = ("strategy", "column_slice_threshold", "row_slice_threshold", "data_par
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class DistributedEmbedding(RefuseTensorFlowFormats, TableLayer):
+class DistributedEmbedding(RefuseCheckpoints, TableLayer):
     """Embedding layers whose tables are spread over the ranks of a training.
 
     Each rank passes its own part of a batch and gets the rows of it, wherever they are: by

@@ -8,17 +8,19 @@ from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.layers.refuse_tf_formats import RefuseTensorFlowFormats
+from keras_sparse.layers.refuse_checkpoints import RefuseCheckpoints
 from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_table import keeps_failure
+from keras_sparse.serving.saved_index import SavedIndex
+from keras_sparse.serving.saved_model_scope import is_for_saved_model
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class IntegerLookup(RefuseTensorFlowFormats, keras.layers.Layer):
+class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
     """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
 
     It makes ids for a static table of keys that are not known beforehand: an `Embedding` after it
@@ -68,6 +70,7 @@ class IntegerLookup(RefuseTensorFlowFormats, keras.layers.Layer):
         self.autocast = False  # ids are not cast
         self._vocabulary = None
         self._owner = None
+        self._saved_index = None
 
     def __call__(self, inputs, training=None, **kwargs):
         if training is not None:  # as given, `None` would hide what the model is called with
@@ -89,11 +92,29 @@ class IntegerLookup(RefuseTensorFlowFormats, keras.layers.Layer):
 
     def _tokens(self, keys, training):
         keys = to_int64(keys, None)
+        if is_for_saved_model():
+            return self.saved_index.lookup(keys)
         if not training:
             return ops.find_tokens(self._vocabulary, keys)
         if size() > 1:
             self._add_keys_of_all_ranks(tf.reshape(keys, (-1,)))
         return ops.add_tokens(self._vocabulary, keys)
+
+    @property
+    def saved_index(self):
+        """The `SavedIndex` that a SavedModel has of the keys, made when it is first asked for."""
+        if self._saved_index is None:
+            with tf.init_scope(), tf.device("CPU"):
+                self._saved_index = SavedIndex(self._saved_content, default_value=0)
+        return self._saved_index
+
+    def _saved_content(self):
+        keys = self._content()[0]
+        return tf.constant(keys), tf.range(1, len(keys) + 1, dtype=tf.int64)
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        children = super()._trackable_children(save_type, **kwargs)
+        return {**children, "saved_index": self.saved_index}
 
     def _add_keys_of_all_ranks(self, keys):
         has_none = tf.equal(ops.find_tokens(self._vocabulary, keys), 0)

@@ -8,6 +8,8 @@ from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.staging import collected_lookups
+from keras_sparse.serving.saved_lookup import saved_lookup
+from keras_sparse.serving.saved_model_scope import is_for_saved_model
 
 COMBINERS = ("sum", "mean", "sqrtn")
 # What rows can be written as.
@@ -82,6 +84,9 @@ def lookup(
     for i, is_weighted in enumerate(are_weighted):
         if is_weighted:
             _check_weights(weights[i], ids[i])
+    if is_for_saved_model():
+        tables = [variable.saved_table for variable in variables]
+        return saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype)
     row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
     collected = collected_lookups()
     are_built = all(variable.native is not None for variable in variables)

@@ -8,6 +8,7 @@ from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import check_integers
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup import limit_norms
+from keras_sparse.pooling import pool_rows
 from keras_sparse.ragged_form import ragged_form
 
 
@@ -136,17 +137,5 @@ def pooled_rows(table, ids, weights, combiner, max_norm):
         weights = None if weights is None else weights.values
         return lookup([table], [ids.values], [ids.row_splits], [weights], [combiner])[0]
     (rows,) = lookup([table], [ids.values])
-    if weights is None:
-        weights = ids.with_values(tf.ones_like(ids.values, tf.float32))
-    weighted = limit_norms(rows, max_norm) * weights.values[:, tf.newaxis]
-    sums = tf.reduce_sum(ids.with_values(weighted), axis=1)
-    return sums if combiner == "sum" else sums * _scales(weights, combiner)[:, tf.newaxis]
-
-
-def _scales(weights, combiner):
-    """Returns the factor of each bag's sum: 0 where its weights add up to 0, as natively."""
-    counted = weights if combiner == "mean" else tf.square(weights)
-    totals = tf.reduce_sum(counted, axis=1)
-    no_weight = tf.equal(totals, 0)
-    totals = tf.where(no_weight, 1.0, totals)  # whose root has a gradient
-    return tf.where(no_weight, 0.0, 1 / (totals if combiner == "mean" else tf.sqrt(totals)))
+    weights = None if weights is None else weights.values
+    return pool_rows(limit_norms(rows, max_norm), ids.row_splits, weights, combiner)

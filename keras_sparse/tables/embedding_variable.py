@@ -18,6 +18,7 @@ from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import seeded
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.saved_model_part import SavedModelPart
 from keras_sparse.tables.table_config import LAYER_OPTIONS
 from keras_sparse.tables.table_config import TableConfig
 from keras_sparse.tables.unsupported_operations import UnsupportedOperations
@@ -25,7 +26,7 @@ from keras_sparse.tables.variable_rows import VariableRows
 from keras_sparse.tables.variable_statistics import variable_statistics
 
 
-class EmbeddingVariable(UnsupportedOperations, VariableRows, keras.Variable):
+class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableRows, keras.Variable):
     """The Python face of a native table of embedding rows.
 
     To Keras it is a trainable variable: a layer tracks it, and `tape.gradient` gives

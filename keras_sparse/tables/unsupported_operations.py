@@ -22,15 +22,6 @@ class UnsupportedOperations:
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _refuse_computation
     __matmul__ = __rmatmul__ = assign_add = assign_sub = _refuse_computation
 
-    def _refuse_checkpoint(self, *args, **kwargs):
-        raise NotImplementedError(
-            "Embedding variables are not in TensorFlow's checkpoints and SavedModels. Use "
-            f"`model.save` or `model.save_weights`. Received: variable '{self.path}'"
-        )
-
-    _serialize_to_tensors = _restore_from_tensors = _refuse_checkpoint
-    _copy_trackable_to_cpu = _export_to_saved_model_graph = _refuse_checkpoint
-
     # Stock optimizers read this before they make a slot as large as the variable.
 
     @property

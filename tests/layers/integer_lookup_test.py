@@ -264,14 +264,3 @@ def test_prefetch_changes_nothing(tmp_path, monkeypatch):
     assert stats["prefetch"]["staged"] == 3 * len(batches)
     # Not those of the first epoch, staged when their keys had no tokens.
     assert stats["prefetch"]["used"] > 0
-
-
-def test_formats_of_tensorflow_are_refused(tmp_path):
-    keys = keras.Input((1,), dtype="int64")
-    lookup = IntegerLookup(5)
-    model = keras.Model(keys, lookup(keys))
-    lookup(np.array([[7]]), training=True)
-    with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
-        tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
-    with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
-        model.export(tmp_path / "saved_model", verbose=False)

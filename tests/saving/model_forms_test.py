@@ -10,58 +10,13 @@ import layer_cases
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
+from layer_cases import FORMS
 from layer_cases import LAYERS
-from layer_cases import Use
+from layer_cases import made
+from layer_cases import train
 
 IDS = np.random.default_rng(0).integers(0, 60, (8, 3))
 LARGE = IDS + 2**40  # no float32 holds them
-
-
-def functional(case):
-    make, _, _ = LAYERS[case]
-    ids = keras.Input((3,), dtype="int64")
-    rows = Use(case, 2)(make()(LAYERS[case][1](ids)))
-    return keras.Model(ids, keras.layers.Dense(1)(rows))
-
-
-def sequential(case):
-    """Without an `Input`, of which Keras guesses the dtype."""
-    return keras.Sequential([Use(case, 1), LAYERS[case][0](), Use(case, 2), keras.layers.Dense(1)])
-
-
-@keras.saving.register_keras_serializable("model_forms_test")
-class Subclassed(keras.Model):
-    def __init__(self, case, **kwargs):
-        super().__init__(**kwargs)
-        self.case = case
-        make, self.before, self.after = LAYERS[case]
-        self.rows = make()
-        self.out = keras.layers.Dense(1)
-
-    def call(self, ids):
-        return self.out(self.after(self.rows(self.before(ids))))
-
-    def get_config(self):
-        return {**super().get_config(), "case": self.case}
-
-
-FORMS = {"functional": functional, "sequential": sequential, "subclassed": Subclassed}
-
-
-def made(form, case, ids):
-    """A built model of a form, compiled, its optimizer built."""
-    model = FORMS[form](case)
-    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
-    model(ids)
-    model.optimizer.build(model.trainable_variables)
-    return model
-
-
-def train(model, ids):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(ids, training=True))
-    variables = model.trainable_variables
-    model.optimizer.apply(tape.gradient(loss, variables), variables)
 
 
 def loads(model, form, case, ids, folder):

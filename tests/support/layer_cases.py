@@ -1,4 +1,4 @@
-"""Each layer with tables or a vocabulary, and how a model uses it on ids of shape `(n, 3)`."""
+"""Each layer with tables or a vocabulary, and models of any form that use it on ids `(n, 3)`."""
 
 import keras
 import tensorflow as tf
@@ -112,3 +112,50 @@ class Use(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "case": self.case, "step": self.step}
+
+
+def functional(case):
+    make, _, _ = LAYERS[case]
+    ids = keras.Input((3,), dtype="int64")
+    rows = Use(case, 2)(make()(LAYERS[case][1](ids)))
+    return keras.Model(ids, keras.layers.Dense(1)(rows))
+
+
+def sequential(case):
+    """Without an `Input`, of which Keras guesses the dtype."""
+    return keras.Sequential([Use(case, 1), LAYERS[case][0](), Use(case, 2), keras.layers.Dense(1)])
+
+
+@keras.saving.register_keras_serializable("layer_cases")
+class Subclassed(keras.Model):
+    def __init__(self, case, **kwargs):
+        super().__init__(**kwargs)
+        self.case = case
+        make, self.before, self.after = LAYERS[case]
+        self.rows = make()
+        self.out = keras.layers.Dense(1)
+
+    def call(self, ids):
+        return self.out(self.after(self.rows(self.before(ids))))
+
+    def get_config(self):
+        return {**super().get_config(), "case": self.case}
+
+
+FORMS = {"functional": functional, "sequential": sequential, "subclassed": Subclassed}
+
+
+def made(form, case, ids):
+    """A built model of a form, compiled, its optimizer built."""
+    model = FORMS[form](case)
+    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
+    model(ids)
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def train(model, ids):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(ids, training=True))
+    variables = model.trainable_variables
+    model.optimizer.apply(tape.gradient(loss, variables), variables)

@@ -8,7 +8,9 @@ from keras_sparse.distribute.exchange.exchange import Exchange
 from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParallelExchange
 from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.serving.saved_model_scope import is_for_saved_model
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.table_part import TablePart
 
@@ -123,7 +125,7 @@ class LocalTables:
             places = [i for i, t in enumerate(tables) if self._is_exchanged[t] == is_exchanged]
             if not places:
                 continue
-            lookup = self.exchange.lookup if is_exchanged else self._lookup_here
+            lookup = self._lookup(is_exchanged)
             some = self._read(
                 lookup, [tables[i] for i in places], [forms[i] for i in places], dtype
             )
@@ -147,8 +149,14 @@ class LocalTables:
         Returns:
             Tensor of that dtype, of shape `(number of bags, sum of widths)`.
         """
-        lookup = self.exchange.lookup if self._is_exchanged[tables[0]] else self._lookup_here
+        lookup = self._lookup(self._is_exchanged[tables[0]])
         return lookup(tables, *self._arguments(tables, forms), joined=True, dtype=dtype)
+
+    def _lookup(self, is_exchanged):
+        if not is_exchanged:
+            return self._lookup_here
+        _refuse_saved_model()
+        return self.exchange.lookup
 
     def exchange_samples(self, places, forms):
         """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
@@ -165,6 +173,7 @@ class LocalTables:
         vectors = self._read(self._lookup_here, tables, forms) if forms else []
         if self.samples is None:
             return vectors
+        _refuse_saved_model()
         return self.samples.exchange(vectors, fault, self._trained_stand_in())
 
     def _read(self, lookup, tables, forms, dtype="float32"):
@@ -184,6 +193,16 @@ class LocalTables:
 
     def _lookup_here(self, tables, *inputs, **form):
         return ops.lookup([self.by_table[table] for table in tables], *inputs, **form)
+
+
+def _refuse_saved_model():
+    if is_for_saved_model():
+        raise NotImplementedError(
+            "A SavedModel must be written by one process, as its tables are whole. Save the model "
+            "on all ranks by `keras_sparse.saving.save_checkpoint`, load that in a process of its "
+            "own, with storage for all rows, and export there. Received: a table over "
+            f"{size()} ranks"
+        )
 
 
 def _weighted(rows, form):

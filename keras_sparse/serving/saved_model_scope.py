@@ -1,0 +1,106 @@
+"""Whether functions are traced for a SavedModel, and which one is being written."""
+
+import contextvars
+import functools
+import os
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.saved_model import save_context
+
+_save: contextvars.ContextVar[Any] = contextvars.ContextVar("save", default=None)
+
+
+class Save:
+    """One call of `tf.saved_model.save`.
+
+    Args:
+        export_dir: String: the folder that it writes to.
+
+    Attributes:
+        readings: Dict of what has been read for it: the arrays of a table by its `TableContent`.
+    """
+
+    def __init__(self, export_dir):
+        self.export_dir = export_dir
+        self.readings = {}
+
+
+def is_for_saved_model():
+    """Returns whether what is traced now goes into a SavedModel."""
+    return save_context.in_save_context()
+
+
+def traced_for_saved_model(function):
+    """Returns a function that is traced as `tf.saved_model.save` traces: for a SavedModel.
+
+    TensorFlow keeps such traces apart, also those of a `tf.function` that is called in it and has
+    been traced before.
+    """
+
+    @functools.wraps(function)
+    def traced(*args, **kwargs):
+        if is_for_saved_model():
+            return function(*args, **kwargs)
+        with save_context.save_context(tf.saved_model.SaveOptions()):
+            return function(*args, **kwargs)
+
+    return traced
+
+
+def writing_plain_ops(write_out):
+    """Returns `ExportArchive.write_out` of Keras that has its endpoints traced for a SavedModel.
+
+    They are copies: the functions that `add_endpoint` gave go on with what they have traced.
+    """
+
+    @functools.wraps(write_out)
+    def writing(archive, *args, **kwargs):
+        found = archive._tf_trackable
+        endpoints = {name: getattr(found, name) for name in archive._endpoint_names}
+        try:
+            for name, function in endpoints.items():
+                setattr(found, name, _traced_anew(function))
+            return write_out(archive, *args, **kwargs)
+        finally:
+            for name, function in endpoints.items():
+                setattr(found, name, function)
+
+    return writing
+
+
+@traced_for_saved_model
+def _traced_anew(function):
+    """Returns a copy of a `tf.function` with its first trace, which Keras takes, made anew."""
+    copy = function._clone(None)
+    if function.input_signature is None:
+        args, kwargs = function._list_all_concrete_functions()[0].structured_input_signature
+        copy.get_concrete_function(*args, **kwargs)
+    else:
+        copy.get_concrete_function()
+    return copy
+
+
+def keeping_its_readings(save):
+    """Returns `tf.saved_model.save` that `current_save` knows of while it runs."""
+
+    @functools.wraps(save)
+    def saving(obj, export_dir, *args, **kwargs):
+        token = _save.set(Save(os.fspath(export_dir)))
+        try:
+            return save(obj, export_dir, *args, **kwargs)
+        finally:
+            _save.reset(token)
+
+    return saving
+
+
+def current_save():
+    """Returns the `Save` that runs now."""
+    if _save.get() is None:
+        raise RuntimeError(
+            "A SavedModel with tables must be written by `model.export`, `keras.export."
+            "ExportArchive` or `tf.saved_model.save`, which must be taken out of its module after "
+            "keras_sparse is imported. Received: another call, or a function taken before"
+        )
+    return _save.get()

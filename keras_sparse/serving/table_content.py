@@ -1,0 +1,61 @@
+import numpy as np
+
+from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.serving.file_array import FileArray
+from keras_sparse.serving.saved_model_scope import current_save
+
+
+class TableContent:
+    """What a table is when it is saved, in arrays that are taken one by one.
+
+    All of them are from one reading of the table, which the first one causes, and each is let go
+    once it is taken.
+
+    Args:
+        find_variable: Function without arguments that returns the `EmbeddingVariable`.
+    """
+
+    def __init__(self, find_variable):
+        self._find_variable = find_variable
+
+    def rows(self):
+        """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table also one of zeros,
+        `(n + 1, output_dim)`.
+        """
+        return self._take("rows")
+
+    def index(self):
+        """Returns the keys of a dynamic table and the places of their rows: `(n,)`, int64."""
+        return self._take("keys"), self._take("places")
+
+    def _take(self, name):
+        readings = current_save().readings
+        if self not in readings:
+            readings[self] = self._read()
+        return readings[self].pop(name).as_tensor()
+
+    def _read(self):
+        variable = self._find_variable()
+        num_rows, output_dim = variable.num_rows, variable.output_dim
+        is_dynamic = variable.is_dynamic
+        rows = FileArray((num_rows + is_dynamic, output_dim), np.float32)
+        rows.array[num_rows:] = 0
+        arrays = {"rows": rows}
+        if is_dynamic:
+            arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
+        done = 0
+        for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
+            end = done + len(keys)
+            if is_dynamic:
+                rows.array[done:end] = records[:, :output_dim]
+                arrays["keys"].array[done:end] = keys
+                arrays["places"].array[done:end] = np.arange(done, end)
+            else:
+                rows.array[keys] = records[:, :output_dim]
+            done = end
+        if done != num_rows:
+            raise RuntimeError(
+                "A table must not change while it is saved. Received: "
+                f"{done} rows of {num_rows} in variable '{variable.path}'"
+            )
+        return arrays

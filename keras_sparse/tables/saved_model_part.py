@@ -1,0 +1,41 @@
+from typing import Any
+
+from keras_sparse.serving.saved_table import SavedTable
+
+
+class SavedModelPart:
+    """How an embedding variable gets into a SavedModel, and why not into TensorFlow's checkpoints.
+
+    A SavedModel has a `SavedTable` in the place of the variable.
+    """
+
+    path: str
+    _saved_table: Any = None
+
+    @property
+    def saved_table(self):
+        """The `SavedTable` of this variable, made when it is first asked for."""
+        if self._saved_table is None:
+            self._saved_table = SavedTable(self)
+        return self._saved_table
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        if save_type != "savedmodel":
+            raise NotImplementedError(
+                "Embedding variables are not in TensorFlow's checkpoints. Use `model.save`, "
+                "`model.save_weights` or `keras_sparse.saving.save_checkpoint`. Received: "
+                f"variable '{self.path}'"
+            )
+        return {"saved_table": self.saved_table}
+
+    # Of itself it has nothing there.
+
+    def _serialize_to_tensors(self):
+        return {}
+
+    def _export_to_saved_model_graph(self, object_map, tensor_map, options, **kwargs):
+        return []
+
+    def _write_object_proto(self, proto, options):
+        proto.user_object.identifier = "_generic_user_object"
+        proto.user_object.version.producer = proto.user_object.version.min_consumer = 1
