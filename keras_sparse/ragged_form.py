@@ -1,6 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse.beside_tables import beside_tables
+from keras_sparse.padding import leave_out
+from keras_sparse.padding import to_dense
 from keras_sparse.serving.saved_model_scope import is_for_saved_model
 from keras_sparse.shape_inference import FloatIdsError
 from keras_sparse.shape_inference import is_placeholder
@@ -17,6 +19,9 @@ class RaggedForm:
         row_splits: int64 tensor of shape `(num_bags + 1,)`, or `None` if rows are not pooled.
         weights: float32 tensor of shape `(num_ids,)`, or `None` for ones.
         outputs: Function of the rows that gives the outputs.
+
+    Attributes:
+        has_gaps: Boolean. Whether outputs have zeros in between the rows, where padding was.
     """
 
     def __init__(self, ids, row_splits, weights, outputs):
@@ -24,6 +29,7 @@ class RaggedForm:
         self.row_splits = row_splits
         self.weights = weights
         self.outputs = outputs
+        self.has_gaps = False
 
 
 @beside_tables
@@ -119,7 +125,7 @@ def check_bags(shape, combiner):
 
 
 @beside_tables
-def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
+def ragged_form(inputs, weights, combiner, input_dim, mask_zero=False, padding_id=None):
     """Brings inputs into ragged form.
 
     Args:
@@ -127,46 +133,41 @@ def ragged_form(inputs, weights, combiner, input_dim, mask_zero):
         weights: `None`, or of the same kind and structure as `inputs`.
         combiner: String, or `None` for a row an id.
         input_dim: Integer, or `None` for a dynamic table.
-        mask_zero: Boolean. Whether id 0 is padding, which a bag leaves out.
+        mask_zero: Boolean. Whether id 0 is padding, which a bag leaves out. Defaults to `False`.
+        padding_id: Integer: an id that is not looked up, in bags or one by one. Defaults to `None`.
 
     Returns:
         A `RaggedForm`.
     """
     _check_same_kind(inputs, weights)
     if isinstance(inputs, tf.SparseTensor) and combiner is None:
-        # As in Keras: what is missing reads as id 0.
-        inputs = _to_dense(inputs)
-        weights = None if weights is None else _to_dense(weights)
+        # As in Keras: what is missing reads as id 0, unless there is an id for it.
+        inputs = to_dense(inputs, padding_id)
+        weights = None if weights is None else to_dense(weights)
     if isinstance(inputs, tf.RaggedTensor):
         form = _of_ragged(inputs, weights, combiner)
     elif isinstance(inputs, tf.SparseTensor):
         form = _of_sparse(inputs, weights)
     else:
-        form = _of_dense(inputs, weights, combiner, mask_zero)
+        may_leave_out = mask_zero or padding_id is not None
+        form = _of_dense(inputs, weights, combiner, may_leave_out)
     form.ids = to_int64(form.ids, input_dim)
     if form.weights is not None:
         form.weights = tf.cast(form.weights, tf.float32)
-    if mask_zero and form.row_splits is not None:
-        _leave_out_zeros(form)
+    if padding_id is not None:
+        leave_out(form, padding_id)
+    elif mask_zero and form.row_splits is not None:
+        leave_out(form, 0)
     return form
 
 
-def _leave_out_zeros(form):
-    kept = tf.not_equal(form.ids, 0)
-    num_before = tf.concat([[0], tf.cumsum(tf.cast(kept, tf.int64))], axis=0)
-    form.row_splits = tf.gather(num_before, form.row_splits)
-    form.ids = tf.boolean_mask(form.ids, kept)
-    if form.weights is not None:
-        form.weights = tf.boolean_mask(form.weights, kept)
-
-
-def _of_dense(inputs, weights, combiner, mask_zero):
+def _of_dense(inputs, weights, combiner, may_leave_out):
     flat_weights = None if weights is None else flat(weights)
     hotness = inputs.shape[-1] if inputs.shape.rank else None
     if combiner is None:
         return RaggedForm(flat(inputs), None, flat_weights, lambda rows: unflatten(rows, inputs))
     check_bags(inputs.shape, combiner)
-    if hotness == 1 and weights is None and not mask_zero:  # a bag of one id reads as its row
+    if hotness == 1 and weights is None and not may_leave_out:  # a bag of one id reads as its row
         row_splits = None
     else:
         bags = tf.shape(inputs, tf.int64)
@@ -233,12 +234,6 @@ def _check_same_kind(inputs, weights):
             f"{type(inputs).__name__} of shape {inputs.shape}, weights {type(weights).__name__} of "
             f"shape {weights.shape}"
         )
-
-
-def _to_dense(sparse):
-    dense = tf.sparse.to_dense(tf.sparse.reorder(sparse))
-    dense.set_shape(sparse.shape)
-    return dense
 
 
 def flat(tensor):

@@ -36,7 +36,7 @@ CASES = [
     (layers.Embedding, {
         "input_dim": 5, "output_dim": 4, "seed": 3, "mask_zero": True,
     }),
-    (layers.Embedding, {"input_dim": None, "output_dim": 4, "max_rows": 3}),
+    (layers.Embedding, {"input_dim": None, "output_dim": 4, "max_rows": 3, "padding_id": 7}),
     (layers.DistributedEmbedding, {
         "embeddings": [TABLE], **PARTS, "dp_input": True, "input_table_map": [0, 0],
         "memory_budget": 10**9, "num_slots": 1, "hotness": [2.0, 3.0],

@@ -86,6 +86,6 @@ def ragged_forms(layers, inputs, weights):
         inputs, weights: Lists of tensors, one an input; `None` for an input without weights.
     """
     return [
-        ragged_form(ids, weight, layer.combiner, layer.input_dim, layer.mask_zero)
+        ragged_form(ids, weight, layer.combiner, layer.input_dim, layer.mask_zero, layer.padding_id)
         for ids, weight, layer in zip(inputs, weights, layers, strict=True)
     ]

@@ -129,7 +129,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         )
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
-        self.supports_masking = any(layer.mask_zero for layer in self.templates.layers)
+        self.supports_masking = any(each.supports_masking for each in self.templates.layers)
         self.own_tables: Any = None
         # For Keras to save the tables, each in a place of its own.
         self.table_holders = [TableHolder(self.name, name) for name in self.templates.names]

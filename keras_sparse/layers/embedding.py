@@ -6,11 +6,14 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.layers.group_scope_stack import innermost_scope
+from keras_sparse.layers.keras_options import without_keras_options
 from keras_sparse.layers.known_layer import options_of
 from keras_sparse.layers.known_layer import own_computation
 from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.layers.table_layer import TableLayer
 from keras_sparse.layers.unbuilt_text import unbuilt_text
+from keras_sparse.padding import check_padding_id
+from keras_sparse.padding import mask_of
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import cast_rows
 from keras_sparse.ragged_form import check_bags
@@ -25,16 +28,6 @@ from keras_sparse.tables.rows_regularizer import check_regularizer
 from keras_sparse.tables.rows_regularizer import rows_regularizer
 from keras_sparse.tables.table_config import LAYER_OPTIONS
 from keras_sparse.tables.table_config import TableConfig
-
-# Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
-_KERAS_OPTIONS = {
-    "embeddings_constraint": (None,),
-    "quantization_config": (None,),
-    "lora_rank": (None, 0),
-    "lora_alpha": (None,),
-    "input_length": (None,),
-    "weights": (None,),
-}
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -61,6 +54,9 @@ class Embedding(TableLayer):
             seed, or else Keras' default, which `keras.utils.set_random_seed` makes reproducible.
         mask_zero: Boolean. Whether id 0 is padding: the output carries a mask, or a bag leaves it
             out. Defaults to `False`.
+        padding_id: Integer: an id that is padding, of int64, in the range of the table or not. It
+            has no row, and nothing learns from it: it reads as zeros, or a bag leaves it out, and
+            the output of a layer without a combiner carries a mask. Defaults to `None`.
         out_of_range: `"error"` or `"zero"`: what an id outside a static table does; a row of zeros
             is counted in `stats()`. Defaults to `"error"`.
         storage: `keras_sparse.StorageOption`: the tiers that a dynamic table keeps its rows in.
@@ -115,9 +111,10 @@ class Embedding(TableLayer):
         eviction=None,
         embeddings_regularizer=None,
         max_rows=None,
+        padding_id=None,
         **kwargs,
     ):
-        super().__init__(**_without_keras_options(kwargs))
+        super().__init__(**without_keras_options(kwargs))
         config = TableConfig(
             input_dim,
             output_dim,
@@ -134,13 +131,14 @@ class Embedding(TableLayer):
         self.embeddings_initializer = config.initializer
         self.combiner = checks.one_of(combiner, (None, *ops.COMBINERS), "combiner")
         self.mask_zero = checks.boolean(mask_zero, "mask_zero")
+        self.padding_id = check_padding_id(padding_id, mask_zero)
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
                 "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
                 f"mixed_float16 or mixed_bfloat16. Received: dtype={self.dtype_policy.name}"
             )
-        self.supports_masking = mask_zero
+        self.supports_masking = mask_zero or padding_id is not None
         self.supports_jit = False  # the native ops have no XLA kernel
         self.autocast = False  # ids are not cast
         self._embeddings: Any = None
@@ -179,7 +177,9 @@ class Embedding(TableLayer):
         self.embeddings.regularizer = rows_regularizer(self.embeddings_regularizer)
 
     def call(self, inputs, weights=None):
-        form = ragged_form(inputs, weights, self.combiner, self.input_dim, self.mask_zero)
+        form = ragged_form(
+            inputs, weights, self.combiner, self.input_dim, self.mask_zero, self.padding_id
+        )
         pooled = form.row_splits is not None
         (rows,) = ops.lookup(
             [self.embeddings],
@@ -194,11 +194,9 @@ class Embedding(TableLayer):
         return form.outputs(cast_rows(rows, self.compute_dtype))
 
     def compute_mask(self, inputs, previous_mask=None):
-        if not self.mask_zero or self.combiner is not None:
+        if not self.supports_masking or self.combiner is not None:
             return None
-        if isinstance(inputs, tf.SparseTensor):
-            inputs = tf.sparse.to_dense(tf.sparse.reorder(inputs))
-        return keras.ops.not_equal(inputs, 0)
+        return mask_of(inputs, self.padding_id)
 
     def compute_output_shape(self, input_shape):
         check_bags(input_shape, self.combiner)
@@ -238,7 +236,8 @@ class Embedding(TableLayer):
 
     def get_config(self):
         own = ("combiner", "embeddings_initializer", "mask_zero", "embeddings_regularizer")
-        options = {name: getattr(self, name) for name in (*LAYER_OPTIONS, *own)}
+        names = (*LAYER_OPTIONS, *own, "padding_id")
+        options = {name: getattr(self, name) for name in names}
         config = {n: keras.saving.serialize_keras_object(each) for n, each in options.items()}
         return {**super().get_config(), **config}
 
@@ -250,7 +249,7 @@ class Embedding(TableLayer):
             ValueError: The config of the Keras layer uses an option that this layer does not have.
         """
         # Here too: Keras would wrap the error of the constructor in one that prints the config.
-        return super().from_config(_without_keras_options(config))
+        return super().from_config(without_keras_options(config))
 
     @classmethod
     def from_keras(cls, layer):
@@ -283,15 +282,3 @@ class Embedding(TableLayer):
         ours.build()
         ours.embeddings.assign(layer.embeddings)
         return ours
-
-
-def _without_keras_options(options):
-    """Returns `options` without those of `keras.layers.Embedding` alone, which must be off."""
-    for name, defaults in _KERAS_OPTIONS.items():
-        if options.get(name) not in defaults:
-            raise ValueError(
-                f"`{name}` is an option of keras.layers.Embedding that "
-                "keras_sparse.layers.Embedding does not have. Leave it out, or use the Keras "
-                f"layer. Received: {name}={options[name]!r}"
-            )
-    return {name: value for name, value in options.items() if name not in _KERAS_OPTIONS}

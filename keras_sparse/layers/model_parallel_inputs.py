@@ -76,10 +76,10 @@ def check_whole_batch_options(layer):
                 "A dynamic table is spread by rows, for which every rank passes its own samples: "
                 f"leave out dp_input=False. Received: dynamic table '{name}'"
             )
-        if table.mask_zero and table.combiner is None:
+        if table.supports_masking and table.combiner is None:
             raise ValueError(
-                "`mask_zero` needs a combiner with dp_input=False, as a rank has no ids of its "
-                f"samples to mask. Received: table '{name}'"
+                "`mask_zero` and `padding_id` need a combiner with dp_input=False, as a rank has "
+                f"no ids of its samples to mask. Received: table '{name}'"
             )
 
 

@@ -19,7 +19,7 @@ class TableContent:
         self._find_variable = find_variable
 
     def rows(self):
-        """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table also one of zeros,
+        """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table one more, zeros:
         `(n + 1, output_dim)`.
         """
         return self._take("rows")

@@ -137,7 +137,8 @@ class LocalTables:
         """Returns whether `lookup_joined` takes inputs as they are."""
         places = {self._is_exchanged[table] for table in tables}
         return len(places) == 1 and all(
-            form.weights is None or form.row_splits is not None for form in forms
+            form.row_splits is not None or (form.weights is None and not form.has_gaps)
+            for form in forms
         )
 
     def lookup_joined(self, tables, forms, dtype):

@@ -1,0 +1,146 @@
+"""Padding by an id of one's own: no row, no gradient, no share in a mean."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.layers import GroupEmbedding
+
+# In the range of the table, below it, and an id that 32 bits do not hold.
+PADDINGS = [3, -1, 2**40]
+SAMPLES = [[1, None, 2], [None, None, None], [4, 4, None], [None, 0, 7]]
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 2, (4, 3)).astype(np.float32)
+
+
+def padded(padding_id):
+    return np.array([[padding_id if i is None else i for i in sample] for sample in SAMPLES])
+
+
+def as_ragged(matrix):
+    return tf.RaggedTensor.from_tensor(matrix)
+
+
+def as_sparse(matrix):
+    places = tf.where(tf.ones_like(matrix, tf.bool))
+    return tf.SparseTensor(places, tf.reshape(matrix, (-1,)), matrix.shape)
+
+
+FORMS = {"dense": tf.constant, "ragged": as_ragged, "sparse": as_sparse}
+
+
+def expected_of(layer, weights, combiner):
+    """In float64, from the row of each id."""
+    pooled = []
+    for sample, factors in zip(SAMPLES, weights, strict=True):
+        kept = [i for i, each in enumerate(sample) if each is not None]
+        rows = np.zeros((3, layer.output_dim))
+        for i in kept:
+            rows[i] = factors[i] * np.float64(layer.row_of(sample[i]))
+        scale = 1.0
+        if combiner == "mean":
+            scale = factors[kept].sum()
+        elif combiner == "sqrtn":
+            scale = np.sqrt((np.float64(factors[kept]) ** 2).sum())
+        pooled.append(rows if combiner is None else rows.sum(0) / (scale or 1.0))
+    return np.array(pooled)
+
+
+class Rows(Embedding):
+    def row_of(self, key):
+        plain = keras_sparse.ops.embedding_lookup(self.embeddings, [key])
+        return plain.numpy()[0]
+
+
+@pytest.mark.parametrize("input_dim", [None, 9])
+@pytest.mark.parametrize("combiner", [None, "sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("padding_id", PADDINGS)
+def test_reads_as_nothing(padding_id, form, combiner, input_dim):
+    layer = Rows(input_dim, 2, combiner, padding_id=padding_id)
+    ids = FORMS[form](padded(padding_id))
+    for weights in (None, WEIGHTS):
+        given = None if weights is None else FORMS[form](weights)
+        outputs = layer(ids, weights=given)
+        outputs = outputs.to_tensor() if isinstance(outputs, tf.RaggedTensor) else outputs
+        expected = expected_of(layer, np.ones((4, 3)) if weights is None else weights, combiner)
+        np.testing.assert_allclose(outputs, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("combiner", [None, "mean"])
+def test_has_no_row_and_no_gradient(combiner):
+    layer = Embedding(None, 2, combiner, padding_id=-1)
+    model = keras.Sequential([keras.Input((3,), dtype="int64"), layer])
+    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
+    model.fit(padded(-1), np.ones(model.output_shape[1:])[None].repeat(4, 0), verbose=0)
+    ((keys, _),) = layer.embeddings.export()
+    assert sorted(keys) == [0, 1, 2, 4, 7]
+    assert layer.stats()["lookups"] == 6
+
+
+def test_rows_one_by_one_carry_a_mask():
+    layer = Embedding(9, 2, padding_id=-1)
+    rows = layer(padded(-1))
+    mask = padded(-1) != -1
+    np.testing.assert_array_equal(rows._keras_mask, mask)
+    with np.errstate(invalid="ignore"):
+        expected = np.nan_to_num(np.array(rows).sum(1) / mask.sum(1, keepdims=True))
+    pooled = keras.layers.GlobalAveragePooling1D()(rows).numpy()
+    np.testing.assert_allclose(np.nan_to_num(pooled), expected, rtol=1e-6)
+    narrow = tf.constant(padded(-1), tf.int32)
+    np.testing.assert_array_equal(Embedding(None, 2, padding_id=2**40)(narrow)._keras_mask, mask | 1)
+
+
+def test_what_a_sparse_tensor_leaves_out_is_padding_without_a_combiner():
+    ids = tf.SparseTensor([[0, 1], [1, 0]], tf.constant([5, 0], tf.int32), (2, 2))
+    layer = Embedding(None, 2, padding_id=2**40)
+    rows = layer(ids)
+    np.testing.assert_array_equal(np.any(rows, axis=-1), [[False, True], [True, False]])
+    np.testing.assert_array_equal(rows._keras_mask, [[False, True], [True, False]])
+
+
+@pytest.mark.parametrize("mode", ["list", "concat", "stack"])
+@pytest.mark.parametrize("combiner", [None, "mean"])
+@pytest.mark.parametrize("many", [DistributedEmbedding, GroupEmbedding])
+def test_layers_of_many_tables_do_as_each_table_does(many, combiner, mode):
+    options = [{"padding_id": -1}, {"padding_id": 3}, {}]
+    ids = [padded(-1), padded(3), padded(5)]
+    alone = [Embedding(9, 2, combiner, seed=i, **each) for i, each in enumerate(options)]
+    rows = [layer(each).numpy() for layer, each in zip(alone, ids, strict=True)]
+    layers = [Embedding(9, 2, combiner, seed=i, **each) for i, each in enumerate(options)]
+    outputs = many(layers, output_mode=mode)(ids)
+    if mode == "list":
+        for each, expected in zip(outputs, rows, strict=True):
+            np.testing.assert_array_equal(each, expected)
+    else:
+        join = np.concatenate if mode == "concat" else np.stack
+        axis = -1 if mode == "concat" else -2
+        np.testing.assert_array_equal(outputs, join(rows, axis=axis))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_in_half_precision(policy):
+    rows = Embedding(9, 2, padding_id=-1, dtype=policy)(padded(-1))
+    assert rows.dtype == policy.removeprefix("mixed_")
+    np.testing.assert_array_equal(tf.reduce_any(rows != 0, -1), padded(-1) != -1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"padding_id": 2**63}, ValueError, "must be an integer that int64 has"),
+        ({"padding_id": "-"}, TypeError, "`padding_id`"),
+        ({"padding_id": 1, "mask_zero": True}, ValueError, "None with mask_zero=True"),
+    ],
+)
+def test_refuses_what_makes_no_sense(arguments, error, words):
+    with pytest.raises(error, match=words):
+        Embedding(None, 2, **arguments)
+
+
+def test_is_in_the_config():
+    layer = Embedding.from_config(Embedding(None, 2, padding_id=-7).get_config())
+    assert layer.padding_id == -7
