@@ -1,6 +1,7 @@
 import numpy as np
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.progress import Progress
 from keras_sparse.serving.file_array import FileArray
 from keras_sparse.serving.saved_model_scope import current_save
 
@@ -43,6 +44,7 @@ class TableContent:
         arrays = {"rows": rows}
         if is_dynamic:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
+        progress = Progress(num_rows, "thousand rows", 1000)
         done = 0
         for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
             end = done + len(keys)
@@ -53,6 +55,8 @@ class TableContent:
             else:
                 rows.array[keys] = records[:, :output_dim]
             done = end
+            progress.add(len(keys))
+        progress.close()
         if done != num_rows:
             raise RuntimeError(
                 "A table must not change while it is saved. Received: "

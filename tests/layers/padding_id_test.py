@@ -90,8 +90,8 @@ def test_rows_one_by_one_carry_a_mask():
         expected = np.nan_to_num(np.array(rows).sum(1) / mask.sum(1, keepdims=True))
     pooled = keras.layers.GlobalAveragePooling1D()(rows).numpy()
     np.testing.assert_allclose(np.nan_to_num(pooled), expected, rtol=1e-6)
-    narrow = tf.constant(padded(-1), tf.int32)
-    np.testing.assert_array_equal(Embedding(None, 2, padding_id=2**40)(narrow)._keras_mask, mask | 1)
+    wide = Embedding(None, 2, padding_id=2**40)  # which 32 bits do not hold
+    np.testing.assert_array_equal(wide(tf.constant(padded(-1), tf.int32))._keras_mask, mask | 1)
 
 
 def test_what_a_sparse_tensor_leaves_out_is_padding_without_a_combiner():

@@ -16,6 +16,7 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.progress import Progress
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
@@ -26,7 +27,6 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import rank_folder
 from keras_sparse.saving.format import partial_folder
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.folder_files import crc32_of
-from keras_sparse.saving.format.progress import Progress
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 

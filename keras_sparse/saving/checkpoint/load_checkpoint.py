@@ -10,6 +10,7 @@ from keras_sparse import ops
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.progress import Progress
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
@@ -17,7 +18,6 @@ from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
-from keras_sparse.saving.format.progress import Progress
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 

@@ -2,7 +2,7 @@ import zlib
 
 import numpy as np
 
-from keras_sparse.saving.format.progress import Progress
+from keras_sparse.progress import Progress
 from keras_sparse.saving.format.read_dataset import read_dataset
 
 

@@ -5,8 +5,8 @@ import weakref
 
 from keras_sparse import ops
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import load_number
-from keras_sparse.saving.format.progress import Progress
 from keras_sparse.saving.format.read_chunks import check_chunks
 from keras_sparse.saving.format.read_chunks import read_chunks
 from keras_sparse.saving.format.read_chunks import read_filter_chunks

@@ -7,8 +7,8 @@ from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import save_number
-from keras_sparse.saving.format.progress import Progress
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.save_filter import save_filter
 from keras_sparse.saving.format.table_header import TableHeader

@@ -5,12 +5,12 @@ import pytest
 
 from checkpoint_cases import make_model
 from checkpoint_cases import train_all_keys
+from keras_sparse import progress
+from keras_sparse.progress import Progress
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
-from keras_sparse.saving.format import progress
-from keras_sparse.saving.format.progress import Progress
 
 
 @pytest.fixture
