@@ -59,3 +59,4 @@ from keras_sparse.ops.group_embedding_lookup_sparse import (
 from keras_sparse.ops.safe_embedding_lookup_sparse import (
     safe_embedding_lookup_sparse as safe_embedding_lookup_sparse,
 )
+from keras_sparse.ops.sampled_softmax_loss import sampled_softmax_loss as sampled_softmax_loss

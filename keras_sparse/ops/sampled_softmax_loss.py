@@ -1,0 +1,123 @@
+import tensorflow as tf
+
+from keras_sparse import checks
+from keras_sparse.native.check_tables import check_table
+from keras_sparse.ops.embedding_lookup import embedding_lookup
+
+_SAMPLERS = {
+    "log_uniform": tf.random.log_uniform_candidate_sampler,
+    "uniform": tf.random.uniform_candidate_sampler,
+}
+
+
+# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+@tf.autograph.experimental.do_not_convert
+def sampled_softmax_loss(
+    weights,
+    biases,
+    labels,
+    inputs,
+    num_sampled,
+    num_classes=None,
+    num_true=1,
+    sampled_values=None,
+    remove_accidental_hits=True,
+    seed=None,
+    sampler="log_uniform",
+):
+    """Computes the loss of `tf.nn.sampled_softmax_loss` with the rows of a table as the weights.
+
+    Of a table of a million classes a step reads, and trains, the rows of its labels and of
+    `num_sampled` others. It is for training; to evaluate, take the softmax over all classes, or
+    rank by the dot product of inputs and rows. Differentiable in the tables and the inputs.
+
+    Args:
+        weights: `EmbeddingVariable` with a row for each class: static, or dynamic, whose keys are
+            the classes then.
+        biases: `EmbeddingVariable` with a row of one column for each class, a float32 tensor or
+            variable of shape `(num_classes,)`, or `None` for none.
+        labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample.
+        inputs: float32 tensor of shape `(batch_size, output_dim)`.
+        num_sampled: Integer. How many classes are drawn for the batch.
+        num_classes: Integer: labels are below it. Defaults to `None`: the rows of a static table.
+        num_true: Integer. Classes a sample. Defaults to 1.
+        sampled_values: `(sampled_candidates, true_expected_count, sampled_expected_count)`, as the
+            candidate samplers of `tf.random` return them. Defaults to `None`: drawn by `sampler`.
+        remove_accidental_hits: Boolean. Whether drawn classes that are labels of a sample count for
+            nothing there. Defaults to `True`.
+        seed: Integer, of the sampler. Defaults to `None`: TensorFlow's.
+        sampler: `"log_uniform"`, which draws low numbers more often and so is for classes in the
+            order of their frequency, the highest first; or `"uniform"`. Defaults to
+            `"log_uniform"`.
+
+    Returns:
+        float32 tensor of shape `(batch_size,)`: the loss of each sample.
+
+    Raises:
+        TypeError: `weights` is not an `EmbeddingVariable`.
+        ValueError: `num_classes` is missing for a dynamic table, or is not its number of rows for a
+            static one; or another argument is out of its range.
+
+    Example:
+    >>> items = keras_sparse.EmbeddingVariable(1000, 8)
+    >>> sampled_softmax_loss(items, None, [[3], [7]], tf.ones((2, 8)), num_sampled=20).shape
+    TensorShape([2])
+    """
+    check_table(weights, "weights")
+    num_classes = _check_num_classes(num_classes, weights)
+    num_sampled = checks.positive(num_sampled, "num_sampled")
+    num_true = checks.positive(num_true, "num_true")
+    checks.one_of(sampler, tuple(_SAMPLERS), "sampler")
+    labels = tf.cast(labels, tf.int64)
+    if sampled_values is None:
+        sampled_values = _SAMPLERS[sampler](
+            labels, num_true, num_sampled, unique=True, range_max=num_classes, seed=seed
+        )
+    sampled, *counts = sampled_values
+    num_labels = tf.size(labels)
+    # The classes of the step by numbers of its own: equal ones stay equal, and their rows are few.
+    classes, numbers = tf.unique(
+        tf.concat([tf.reshape(labels, (-1,)), tf.stop_gradient(tf.cast(sampled, tf.int64))], 0),
+        out_idx=tf.int64,
+    )
+    return tf.nn.sampled_softmax_loss(
+        weights=embedding_lookup(weights, classes),
+        biases=_biases_of(biases, classes),
+        labels=tf.reshape(numbers[:num_labels], tf.shape(labels)),
+        inputs=inputs,
+        num_sampled=num_sampled,
+        num_classes=num_classes,
+        num_true=num_true,
+        sampled_values=(numbers[num_labels:], *counts),
+        remove_accidental_hits=remove_accidental_hits,
+    )
+
+
+def _check_num_classes(num_classes, weights):
+    if num_classes is None and weights.is_dynamic:
+        raise ValueError(
+            "`num_classes` must be given for a dynamic table, which has any number of rows. "
+            f"Received: num_classes=None for variable '{weights.path}'"
+        )
+    num_classes = weights.input_dim if num_classes is None else num_classes
+    checks.positive(num_classes, "num_classes")
+    if not weights.is_dynamic and num_classes > weights.input_dim:
+        raise ValueError(
+            "`num_classes` must be at most the rows of `weights`. Received: "
+            f"num_classes={num_classes} for {weights.input_dim} rows of variable '{weights.path}'"
+        )
+    return num_classes
+
+
+def _biases_of(biases, classes):
+    if biases is None:
+        return tf.zeros(tf.shape(classes))
+    if hasattr(biases, "is_dynamic"):
+        check_table(biases, "biases")
+        if biases.output_dim != 1:
+            raise ValueError(
+                "`biases` must have one column. Received: a table of "
+                f"{biases.output_dim} columns, variable '{biases.path}'"
+            )
+        return tf.squeeze(embedding_lookup(biases, classes), axis=1)
+    return tf.gather(biases, classes)
