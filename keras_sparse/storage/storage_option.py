@@ -1,6 +1,7 @@
 import keras
 
 from keras_sparse import checks
+from keras_sparse import launchers
 from keras_sparse.amounts import parse_bytes
 from keras_sparse.native import library
 from keras_sparse.native.table_device import check_gpu
@@ -67,7 +68,8 @@ class StorageOption:
 
     def _check_tiers(self):
         tiers = self.storage_type.tiers
-        if self.is_on_gpu:
+        # One of several ranks would fail alone, and others wait: they look as they make tables.
+        if self.is_on_gpu and not launchers.sizes(launchers.LAUNCHERS):
             check_gpu(self.storage_type)
         with_files = [tier for tier in self.lower_tiers if tier != "DRAM"]
         for tier in with_files:
