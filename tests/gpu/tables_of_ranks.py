@@ -16,6 +16,7 @@ from keras_sparse import StorageOption
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
+from keras_sparse.native import library
 
 TABLES = [(40, 6, "sum"), (None, 5, "mean"), (30, 4, None), (9, 8, "sqrtn")]
 INPUTS = [0, 1, 2, 3, 1]  # the second table is that of two inputs
@@ -136,6 +137,15 @@ def content_after_a_step(types, device):
         grads = tape.gradient(rows, layer.trainable_variables, ones)
     optimizer.apply(grads, layer.trainable_variables)
     return [checks.table_content(each) for each in layer.trainable_variables]
+
+
+def test_gradients_on_a_gpu_stay_there_until_horovod_has_them():
+    with tf.device("GPU:0"):
+        on_gpu = tf.identity(tf.constant([1.5, 2]))  # a copy, which the emulated GPU makes too
+        (begun,) = library.lib.keras_sparse_begin_wait(tensors=[on_gpu], call="test")
+        (ended,) = library.lib.keras_sparse_end_wait(tensors=[begun], call="test")
+    assert [each.backing_device[-5:] for each in (begun, ended)] == ["GPU:0"] * 2
+    np.testing.assert_array_equal(ended, [1.5, 2])
 
 
 def test_what_is_below_the_gpu_is_served_too(tmp_path):
