@@ -60,6 +60,9 @@ def create_tables(
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
+
+    Raises:
+        NotImplementedError: They are to be on a GPU, and there is none.
     """
     for tier in {tier for storage in storages for tier in storage.lower_tiers}:
         load_tier(tier)

@@ -27,7 +27,8 @@ class StorageOption:
     computes does not depend on it.
 
     Args:
-        storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.
+        storage_type: `StorageType` or its name; one that begins with `HBM` needs a GPU, which of
+            several ranks is looked for as they make tables. Defaults to `"DRAM"`, memory alone.
         storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
             it at a time: rank `r` of `n` the folder `rank-r-of-n` in it. Its tables each have a
             folder of their own in it, which goes with the table. Needed for lower tiers other than
