@@ -10,10 +10,11 @@ def _has_gpu():
 
 
 def beside_tables(function):
-    """Decorates a function whose ops are to stand where the tables are: on the CPU.
+    """Decorates a function whose ops are to stand where ids and what ranks send are: on the CPU.
 
     TensorFlow puts what nothing ties to a device on a GPU, where there is one. Ids would go there
-    to be reshaped, and come back to be looked up, at every step.
+    to be reshaped, and come back to be looked up, at every step. Ops that use tables in a GPU's
+    memory run there all the same.
     """
 
     @functools.wraps(function)

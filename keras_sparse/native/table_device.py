@@ -17,16 +17,24 @@ def check_gpu(storage_type):
     Raises:
         NotImplementedError: The native ops were built without CUDA, or TensorFlow sees no GPU.
     """
+    lack = lack_of_gpu(storage_type)
+    if lack is not None:
+        raise NotImplementedError(lack)
+
+
+def lack_of_gpu(storage_type):
+    """Returns why tables cannot be in the memory of a GPU of this process; `None` if they can."""
     if not library.CUDA_VERSION:
-        raise NotImplementedError(
+        return (
             "Tables in GPU memory need a build of keras_sparse with CUDA. Install it from its "
             "source tree by `KERAS_SPARSE_CUDA=ON pip install .`, or take the storage type without "
             f"HBM. Received: storage_type='{storage_type}' with a build without CUDA"
         )
     if not tf.config.get_visible_devices("GPU"):
-        raise NotImplementedError(
+        return (
             "Tables in GPU memory need a GPU that TensorFlow can use: an NVIDIA driver, and "
             "`pip install tensorflow[and-cuda]`; see `python -m keras_sparse info`. Or take the "
             f"storage type without HBM. Received: storage_type='{storage_type}' where TensorFlow "
             f"sees no GPU"
         )
+    return None

@@ -7,6 +7,7 @@ from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.device_groups import on_each_device
 from keras_sparse.native.load_tier import load_tier
+from keras_sparse.native.table_device import check_gpu
 from keras_sparse.native.table_device import table_device
 
 _MAX_LOWER_TIERS = 3
@@ -59,10 +60,15 @@ def create_tables(
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
+
+    Raises:
+        NotImplementedError: They are to be on a GPU, and there is none.
     """
     for tier in {tier for storage in storages for tier in storage.lower_tiers}:
         load_tier(tier)
     are_on_gpu = [storage.is_on_gpu for storage in storages]
+    if any(are_on_gpu):
+        check_gpu(storages[are_on_gpu.index(True)].storage_type)
     with tf.init_scope(), tf.device(table_device(any(are_on_gpu))):
         return library.lib.keras_sparse_create_tables(
             names=names,

@@ -1,6 +1,7 @@
 import keras
 
 from keras_sparse import checks
+from keras_sparse import launchers
 from keras_sparse.amounts import parse_bytes
 from keras_sparse.native import library
 from keras_sparse.native.table_device import check_gpu
@@ -26,7 +27,8 @@ class StorageOption:
     computes does not depend on it.
 
     Args:
-        storage_type: `StorageType` or its name. Defaults to `"DRAM"`, memory alone.
+        storage_type: `StorageType` or its name; one that begins with `HBM` needs a GPU, which of
+            several ranks is looked for as they make tables. Defaults to `"DRAM"`, memory alone.
         storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
             it at a time: rank `r` of `n` the folder `rank-r-of-n` in it. Its tables each have a
             folder of their own in it, which goes with the table. Needed for lower tiers other than
@@ -67,7 +69,8 @@ class StorageOption:
 
     def _check_tiers(self):
         tiers = self.storage_type.tiers
-        if self.is_on_gpu:
+        # One of several ranks would fail alone, and others wait: they look as they make tables.
+        if self.is_on_gpu and not launchers.sizes(launchers.LAUNCHERS):
             check_gpu(self.storage_type)
         with_files = [tier for tier in self.lower_tiers if tier != "DRAM"]
         for tier in with_files:

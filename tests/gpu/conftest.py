@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
 
 # Libraries that TensorFlow loads, by our sources of them; of the others it calls nothing.
 SOURCES = {
@@ -32,3 +33,11 @@ def driver(tmp_path_factory):
         command = [compiler, "-w", "-shared", "-fPIC", "-o", folder / library, "-x", "c", source]
         subprocess.run(command, check=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def build_info():
+    """The file beside the ops whose GPU is emulated."""
+    subprocess.run(["make", "emulated-ops"], cwd=ROOT, check=True, capture_output=True)
+    (path,) = ROOT.glob("build/py3-none-*/emulated_ops/_build_info.py")
+    return path

@@ -5,17 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 ROOT = pathlib.Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def build_info():
-    """The file beside the ops whose GPU is emulated."""
-    subprocess.run(["make", "emulated-ops"], cwd=ROOT, check=True, capture_output=True)
-    (path,) = ROOT.glob("build/py3-none-*/emulated_ops/_build_info.py")
-    return path
 
 
 def test_tables_in_gpu_memory_are_those_in_memory(build_info, driver, tmp_path):

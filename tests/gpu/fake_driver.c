@@ -1,8 +1,9 @@
 // A driver without a GPU, for TensorFlow to make a device GPU:0 of: its memory is the CPU's, copies
 // are made, and kernels do nothing. It shows where ops are placed and what is copied, and computes
-// nothing.
+// nothing. FAKE_GPUS is how many there are, if not one.
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,8 @@ OK(cuStreamQuery) OK(cuStreamSynchronize) OK(cuStreamWaitEvent) OK(cuStreamDestr
   return 0;
 }
 int cuDeviceGetCount(int* count) {
-  *count = 1;
+  const char* number = getenv("FAKE_GPUS");
+  *count = number == NULL ? 1 : atoi(number);
   return 0;
 }
 int cuDeviceGet(int* device, int number) {
@@ -58,8 +60,7 @@ int cuDeviceGetName(char* name, int size, int device) {
   return 0;
 }
 int cuDeviceGetPCIBusId(char* id, int size, int device) {
-  (void)device;
-  strncpy(id, "0000:01:00.0", (size_t)size);
+  snprintf(id, (size_t)size, "0000:%02x:00.0", device + 1);
   return 0;
 }
 int cuDeviceComputeCapability(int* major, int* minor, int device) {

@@ -27,5 +27,6 @@ def _put_tables_on_the_gpu():
 # Before tests are collected, which imports the package and computes their cases.
 if "EMULATED_BUILD_INFO" in os.environ:
     _take_ops_of(os.environ["EMULATED_BUILD_INFO"])
+    importlib.import_module("keras_sparse.distribute").init()  # before TensorFlow uses a GPU
     importlib.import_module("tensorflow").device("CPU").__enter__()
 _put_tables_on_the_gpu()

@@ -131,6 +131,14 @@ def test_says_what_tables_in_gpu_memory_lack(storage_type, cuda_version, words, 
         assert f"Received: storage_type='{storage_type}'" in str(raised.value)
 
 
+def test_one_of_several_ranks_says_what_it_lacks_as_its_tables_are_made(monkeypatch):
+    monkeypatch.setenv("HOROVOD_SIZE", "2")  # where all can say so
+    monkeypatch.setattr("keras_sparse.native.library.CUDA_VERSION", "")
+    storage = StorageOption("HBM")
+    with pytest.raises(NotImplementedError, match="a build of keras_sparse with CUDA"):
+        keras_sparse.EmbeddingVariable(None, 4, storage=storage)
+
+
 def test_a_path_may_begin_with_the_home_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert StorageOption("DRAM_SSDHASH", "~/rows").storage_path == "/home/me/rows"

@@ -1,5 +1,6 @@
 import tensorflow as tf
 
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
@@ -58,6 +59,7 @@ class ExchangeCall:
                 **self._uses(request),
             )
 
+            @beside_tables
             def gradient(*row_grads):
                 grads = [tf.convert_to_tensor(grad) for grad in row_grads]
                 grads = grads * len(output_dims) if joined else grads

@@ -2,6 +2,7 @@ import zlib
 
 import tensorflow as tf
 
+from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.exchange.exchange_call import no_slices
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
@@ -56,6 +57,7 @@ class ModelParallelExchange:
         self._bits = tf.int32 if wire_dtype == "float32" else tf.uint16
         self._header_bits = _HEADER_WORDS * 8 // self._bits.size
 
+    @beside_tables
     def take_out_faults(self, places, forms):
         """Looks for ids outside their tables, where that is an error.
 
@@ -86,6 +88,7 @@ class ModelParallelExchange:
         return fault
 
     @tf.autograph.experimental.do_not_convert
+    @beside_tables
     def exchange(self, vectors, fault, stand_in):
         """Exchanges vectors.
 
@@ -121,6 +124,7 @@ class ModelParallelExchange:
             received, num_own = self._alltoall(blocks, header, f"{name}.samples")
             shaped = zip(received, self._num_columns, strict=True)
 
+            @beside_tables
             def gradient(*grads):
                 parts, checked = self._alltoall(grads, header, f"{name}.gradients")
                 # A rank that trains nothing does not read the parts.

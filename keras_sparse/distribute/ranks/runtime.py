@@ -8,24 +8,20 @@ import os
 import sys
 import warnings
 
+from keras_sparse import launchers
+from keras_sparse.distribute.ranks.rank_gpu import take_gpu
 from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_errors
 
-# One of these says that a launcher started this process as one of several ranks.
-_LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-# What launchers say from which Horovod does not learn of the others. That of Slurm is the one of
-# `srun`: SLURM_NTASKS is also there in a batch script, which runs once.
-_OTHER_LAUNCHERS = (
-    "SLURM_STEP_NUM_TASKS",
-    "MV2_COMM_WORLD_SIZE",
-    "MPI_LOCALNRANKS",
-    "FLUX_JOB_SIZE",
-    "JSM_NAMESPACE_SIZE",
-)
 _STALL_SECONDS = "KERAS_SPARSE_STALL_SECONDS"
 
 
 def init():
     """Joins the other ranks, if a launcher such as `horovodrun` started this process with others.
+
+    Of the GPUs of a machine with several ranks each then sees the one of its `local_rank` alone;
+    where ranks are more than GPUs they share them, and TensorFlow takes memory as it is needed. A
+    script that has chosen by `tf.config.set_visible_devices` keeps what it chose. This must be
+    before TensorFlow uses a GPU.
 
     To call it again does nothing, and what needs it calls it by itself. In a plain process there is
     nothing to join: it is rank 0 of 1, and Horovod is not needed.
@@ -118,6 +114,7 @@ def _runtime():
 
     set_error_prefix(_prefix_of(runtime))
     explain_uncaught_errors(_prefix_of(runtime))
+    take_gpu(runtime.local_rank(), runtime.local_size())
     stall_seconds()  # what is wrong with it shows here, before anything waits
     return runtime
 
@@ -141,10 +138,10 @@ def _join():
     initialised = sys.modules.get("horovod.tensorflow")
     if initialised is not None and initialised.is_initialized():
         return initialised
-    launched = _sizes(_LAUNCHERS)
+    launched = launchers.sizes(launchers.LAUNCHERS)
     if not launched:
-        if not any(name in os.environ for name in _LAUNCHERS):
-            _warn_of_others(_sizes(_OTHER_LAUNCHERS))
+        if not any(name in os.environ for name in launchers.LAUNCHERS):
+            _warn_of_others(launchers.sizes(launchers.OTHER_LAUNCHERS))
         return _OneRank()
     try:
         import horovod.tensorflow as module
@@ -157,11 +154,6 @@ def _join():
     if module.size() == 1:
         _warn_of_others(launched)
     return module
-
-
-def _sizes(names):
-    """Returns those of these environment variables that tell of more than one process."""
-    return {name: os.environ[name] for name in names if os.environ.get(name, "1") != "1"}
 
 
 def _warn_of_others(sizes):

@@ -6,6 +6,7 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.local_tables import LocalTables
 from keras_sparse.distribute.tables.local_tables import part_of_rank
+from keras_sparse.native.table_device import lack_of_gpu
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import with_seed
@@ -28,11 +29,10 @@ def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
         `LocalTables`.
 
     Raises:
-        NotImplementedError: A table that ranks share is in the memory of a GPU.
+        NotImplementedError: On all ranks, if tables of one are to be in GPU memory and it has none.
         RuntimeError: On all ranks, if they did not make the same plan.
     """
-    refuse_shared_tables_on_gpu(plan, layers)
-    seeds = _agree(plan, [resolve_seed(each.embeddings_initializer, each.seed) for each in layers])
+    seeds = _agree(plan, layers)
     by_table = {
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
@@ -40,25 +40,17 @@ def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
     return LocalTables(plan, layers, by_table, dp_input, wire_dtype)
 
 
-def refuse_shared_tables_on_gpu(plan, layers):
-    """Raises if a table that several ranks have parts of is in the memory of a GPU."""
-    for placement, table, layer in zip(plan.placements, plan.tables, layers, strict=True):
-        is_shared = plan.num_ranks > 1 and placement.kind != "data_parallel"
-        if is_shared and layer.storage is not None and layer.storage.is_on_gpu:
-            raise NotImplementedError(
-                "Tables that ranks share must be in memory, or in memory and below it; tables in "
-                "GPU memory are for one rank, or for small tables that each rank has whole. Give "
-                f"'{table.name}' a `storage` without HBM. Received: "
-                f"storage_type='{layer.storage.storage_type}' on {plan.num_ranks} ranks"
-            )
-
-
-def _agree(plan, seeds):
+def _agree(plan, layers):
     """Returns the seeds of rank 0. Without a seed given, ranks draw different ones."""
+    seeds = [resolve_seed(each.embeddings_initializer, each.seed) for each in layers]
     if plan.num_ranks == 1:
         return seeds
-    told = gather_objects((plan.to_json(), seeds), f"keras_sparse.plan_{next(_numbers)}")
-    for other, (text, _) in enumerate(told):
+    own = plan.to_json(), seeds, _lack_of_gpu(layers)
+    told = gather_objects(own, f"keras_sparse.plan_{next(_numbers)}")
+    for other, (text, _, lack) in enumerate(told):
+        if lack is not None:
+            prefix = f"[rank {rank()} of {plan.num_ranks}]"
+            raise NotImplementedError(f"{prefix} {lack} on rank {other}")
         if text != told[0][0]:
             raise RuntimeError(
                 f"[rank {rank()} of {plan.num_ranks}] All ranks must make a DistributedEmbedding "
@@ -67,6 +59,11 @@ def _agree(plan, seeds):
                 f"{_first_difference(told[0][0], text)} on rank {other}"
             )
     return told[0][1]
+
+
+def _lack_of_gpu(layers):
+    storages = [each.storage for each in layers if each.storage and each.storage.is_on_gpu]
+    return lack_of_gpu(storages[0].storage_type) if storages else None
 
 
 def _first_difference(plan, other):

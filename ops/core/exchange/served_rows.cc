@@ -132,7 +132,7 @@ Status ServedRows::Reply(const std::vector<EmbeddingTable*>& tables,
       next[r] += asked.num_bags * tables[p]->dim();
     }
   }
-  return LookupRows(requests, executor);
+  return LookupRowsToHost(requests, executor);
 }
 
 }  // namespace keras_sparse

@@ -13,10 +13,11 @@
 namespace keras_sparse {
 
 // Each is that of its name in lookup.h and apply.h, which calls it where tables are in a GPU's
-// memory: all of an op then are in that of one GPU, as is what it reads and writes for them. The
-// .cu files fill it in; in a build without CUDA there is no such table.
+// memory: all of an op then are in that of one GPU, as is what it reads and writes for them, but
+// for LookupRowsToHost. The .cu files fill it in; in a build without CUDA there is no such table.
 struct DeviceOperations {
   Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
+  Status (*lookup_rows_to_host)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_weights_gradient)(const std::vector<WeightsGradientRequest>& requests) = nullptr;
   Status (*apply_gradients)(const std::vector<ApplyRequest>& requests,
                             Executor* executor) = nullptr;
@@ -24,10 +25,15 @@ struct DeviceOperations {
   static DeviceOperations& Get();
 };
 
-// Whether the tables of an op are in a GPU's memory.
+// Whether a table is in a GPU's memory.
+inline bool IsOnDevice(const EmbeddingTable& table) {
+  return table.options().storage.device != nullptr;
+}
+
+// Whether the tables of an op are.
 template <typename Request>
 bool AreOnDevice(const std::vector<Request>& requests) {
-  return !requests.empty() && requests[0].table->options().storage.device != nullptr;
+  return !requests.empty() && IsOnDevice(*requests[0].table);
 }
 
 // The device of such an op. InvalidArgument if it has tables elsewhere.

@@ -216,6 +216,18 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                     });
 }
 
+Status LookupRowsToHost(const std::vector<LookupRequest>& requests, Executor* executor) {
+  std::vector<LookupRequest> in_memory;
+  std::vector<LookupRequest> on_device;
+  for (const LookupRequest& request : requests) {
+    (IsOnDevice(*request.table) ? on_device : in_memory).push_back(request);
+  }
+  if (!on_device.empty()) {
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().lookup_rows_to_host(on_device));
+  }
+  return in_memory.empty() ? Status::Ok() : LookupRows(in_memory, executor);
+}
+
 void ReadVersions(const std::vector<LookupRequest>& requests) {
   const ReadLocks locks(TablesOf(requests));
   for (size_t r = 0; r < requests.size(); ++r) (void)SeeVersion(requests[r], locks[r]);

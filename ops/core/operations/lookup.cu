@@ -1,3 +1,10 @@
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "ops/core/device/device_array.h"
 #include "ops/core/operations/cold_rows.h"
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/found_rows.h"
@@ -104,6 +111,106 @@ Status LookupRows(const std::vector<LookupRequest>& requests) {
   });
 }
 
+// What requests of the CPU's point to, in the device's memory.
+class RequestsOnDevice {
+ public:
+  Status Copy(const std::vector<LookupRequest>& requests, Device* device) {
+    std::vector<int64_t> numbers;  // in one copy
+    std::vector<float> weights;
+    for (const LookupRequest& each : requests) {
+      KERAS_SPARSE_RETURN_IF_ERROR(each.bags.Check());
+      const Bags& bags = each.bags;
+      numbers.insert(numbers.end(), each.ids, each.ids + bags.num_ids);
+      if (bags.row_splits != nullptr) {
+        numbers.insert(numbers.end(), bags.row_splits, bags.row_splits + bags.num_bags + 1);
+      }
+      if (bags.weights != nullptr) {
+        weights.insert(weights.end(), bags.weights, bags.weights + bags.num_ids);
+      }
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, numbers, &numbers_));
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, weights, &weights_));
+    const int64_t* next = numbers_.data();
+    const float* next_weights = weights_.data();
+    requests_ = requests;
+    for (LookupRequest& each : requests_) {
+      Bags& bags = each.bags;
+      each.ids = std::exchange(next, next + bags.num_ids);
+      if (bags.row_splits != nullptr) {
+        bags.row_splits = std::exchange(next, next + bags.num_bags + 1);
+      }
+      if (bags.weights != nullptr) {
+        bags.weights = std::exchange(next_weights, next_weights + bags.num_ids);
+      }
+    }
+    return PlaceRows(device);
+  }
+
+  const std::vector<LookupRequest>& requests() const { return requests_; }
+
+  // To where the requests had them.
+  Status CopyRowsBack(Device* device) const {
+    for (const Run& run : runs_) {
+      KERAS_SPARSE_RETURN_IF_ERROR(
+          device->CopyToHost(rows_.data() + run.first_byte, run.bytes, run.rows));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  // Rows of requests that follow one another in the CPU's memory, and do so in the device's.
+  struct Run {
+    char* rows;
+    int64_t first_byte;
+    int64_t bytes;
+  };
+
+  // REQUIRES: rows with nothing between them
+  Status PlaceRows(Device* device) {
+    std::vector<size_t> order(requests_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      return std::less<>()(requests_[a].rows.data, requests_[b].rows.data);
+    });
+    int64_t total = 0;
+    for (const size_t r : order) {
+      const int64_t bytes = BytesOf(requests_[r]);
+      if (bytes == 0) continue;
+      char* rows = static_cast<char*>(requests_[r].rows.data);
+      if (runs_.empty() || runs_.back().rows + runs_.back().bytes != rows) {
+        runs_.push_back({rows, total, 0});
+      }
+      runs_.back().bytes += bytes;
+      total += bytes;
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char>::Allocate(device, total, &rows_));
+    char* next = rows_.data();
+    for (const size_t r : order) {
+      requests_[r].rows.data = std::exchange(next, next + BytesOf(requests_[r]));
+    }
+    return Status::Ok();
+  }
+  static int64_t BytesOf(const LookupRequest& request) {
+    return request.bags.num_bags * request.table->dim() * FloatBytes(request.rows.type);
+  }
+
+  std::vector<LookupRequest> requests_;
+  DeviceArray<int64_t> numbers_;
+  DeviceArray<float> weights_;
+  DeviceArray<char> rows_;
+  std::vector<Run> runs_;
+};
+
+Status LookupRowsToHost(const std::vector<LookupRequest>& requests) {
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
+  const DeviceScope scope(*device);
+  RequestsOnDevice on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(requests, device));
+  KERAS_SPARSE_RETURN_IF_ERROR(LookupRows(on_device.requests()));
+  return on_device.CopyRowsBack(device);
+}
+
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests) {
   // The forward pass has counted these ids.
   return Read(requests, false, [&](const Reads& reads, Device* device) {
@@ -118,6 +225,7 @@ Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests
 
 const bool kRegistered = [] {
   DeviceOperations::Get().lookup_rows = LookupRows;
+  DeviceOperations::Get().lookup_rows_to_host = LookupRowsToHost;
   DeviceOperations::Get().lookup_weights_gradient = LookupWeightsGradient;
   return true;
 }();

@@ -28,6 +28,10 @@ struct LookupRequest {
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
 
+// The same for tables in any memory. What `requests` point to is the CPU's: of tables on a GPU ids
+// go there, and rows come back, which must have nothing between them.
+Status LookupRowsToHost(const std::vector<LookupRequest>& requests, Executor* executor);
+
 // Counts what a lookup is about to write. Returns the bytes that all lookups of the process, with
 // this one, have written since the last lookup of its tables; of tables that differ the most.
 int64_t CountOutputs(const std::vector<LookupRequest>& requests);

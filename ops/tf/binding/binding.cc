@@ -17,6 +17,19 @@ absl::Status TableList::Read(tf::OpKernelContext* ctx) {
   return absl::OkStatus();
 }
 
+absl::Status TableList::ReadOfAnyDevice(tf::OpKernelContext* ctx) {
+  tf::OpInputList handles;
+  TF_RETURN_IF_ERROR(ctx->input_list("handles", &handles));
+  for (const tf::Tensor& handle : handles) {
+    TF_ASSIGN_OR_RETURN(
+        const auto* resource,
+        handle.scalar<tf::ResourceHandle>()().GetResource<OwnedResource<BoundTable>>());
+    tables_.emplace_back();
+    TF_RETURN_IF_ERROR(ToTf(resource->Find(&tables_.back())));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>* combiners) {
   std::vector<std::string> names;
   TF_RETURN_IF_ERROR(ctx->GetAttr("combiners", &names));

@@ -97,7 +97,10 @@ absl::Status FindOwned(tf::OpKernelContext* ctx, const tf::ResourceHandle& handl
 // The tables of an op's `handles` input, kept alive while this exists.
 class TableList {
  public:
+  // InvalidArgument if one is on another device than the op.
   absl::Status Read(tf::OpKernelContext* ctx);
+  // The same for ops of `exchange/any_device.cc`, whose tables may be on any.
+  absl::Status ReadOfAnyDevice(tf::OpKernelContext* ctx);
   size_t size() const { return tables_.size(); }
   EmbeddingTable* operator[](size_t i) const { return tables_[i]->table.get(); }
   const std::shared_ptr<StagingArea>& staging_area(size_t i) const {

@@ -43,7 +43,7 @@ class ServeRowsOp : public ExchangeOp {
     std::vector<Block> blocks;
     std::unique_ptr<ServedRows> served;
     ServedIds ids;
-    OP_REQUIRES_OK(ctx, handles.Read(ctx));
+    OP_REQUIRES_OK(ctx, handles.ReadOfAnyDevice(ctx));
     OP_REQUIRES_OK(ctx, parts.Check(layout_, handles));
     OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
     OP_REQUIRES_OK(ctx, ToTf(ServedRows::Create(layout_, blocks, &served)));

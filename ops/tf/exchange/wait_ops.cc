@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ops/core/base/mutex.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -103,6 +104,13 @@ class WaitOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparse>BeginWait").Device(tf::DEVICE_CPU), WaitOp);
 REGISTER_KERNEL_BUILDER(Name("KerasSparse>EndWait").Device(tf::DEVICE_CPU), WaitOp);
+// Gradients stay where they are, for a Horovod that takes them from there.
+const std::vector<tf::DataType> kFloatTypes = {tf::DT_FLOAT, tf::DT_HALF, tf::DT_BFLOAT16,
+                                               tf::DT_DOUBLE};
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparse>BeginWait").Device(tf::DEVICE_GPU).TypeConstraint("T", kFloatTypes), WaitOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparse>EndWait").Device(tf::DEVICE_GPU).TypeConstraint("T", kFloatTypes), WaitOp);
 
 class WaitsOp : public tf::OpKernel {
  public:

@@ -90,7 +90,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
                          bool may_be_staged) const {
     TableList handles;
     LocalSlices parts{{}, pools_};
-    TF_RETURN_IF_ERROR(handles.Read(ctx));
+    TF_RETURN_IF_ERROR(handles.ReadOfAnyDevice(ctx));
     TF_RETURN_IF_ERROR(parts.Check(layout_, handles));
     const auto step = std::make_shared<LookupStep>();
     step->area = area;

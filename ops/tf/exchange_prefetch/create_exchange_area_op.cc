@@ -18,7 +18,7 @@ class CreateExchangeAreaOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, tables.ReadOfAnyDevice(ctx));
     // Its counts are then in the statistics of that table.
     const ExchangeArea area{
         tables.size() > 0 ? tables.staging_area(0) : std::make_shared<StagingArea>(),

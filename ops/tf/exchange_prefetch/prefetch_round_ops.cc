@@ -83,7 +83,7 @@ class ServeRoundOp : public tf::OpKernel {
     RoundContent& content = *exchange.content;
     LocalSlices parts{{}, pools_};
     TableList handles;
-    OP_REQUIRES_OK(ctx, handles.Read(ctx));
+    OP_REQUIRES_OK(ctx, handles.ReadOfAnyDevice(ctx));
     OP_REQUIRES_OK(ctx, parts.Check(exchange.layout, handles));
     OP_REQUIRES_OK(ctx, content.received.ReadInputs(ctx));
     OP_REQUIRES_OK(ctx, ReadBlocks(content.received, exchange.layout, &content.asked));

@@ -1,0 +1,17 @@
+// The ops that take tables in any memory. All others run where their tables are.
+#include "tensorflow/core/common_runtime/input_colocation_exemption_registry.h"
+
+namespace keras_sparse {
+namespace {
+
+// What ranks send is the CPU's, and so are these ops.
+const bool kRegistered = [] {
+  for (const char* op : {"KerasSparseServeRows", "KerasSparseBeginLookup", "KerasSparseServeRound",
+                         "KerasSparseCreateExchangeArea"}) {
+    tensorflow::InputColocationExemptionRegistry::Global()->Register(op);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace keras_sparse
