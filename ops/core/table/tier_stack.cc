@@ -267,7 +267,7 @@ Status TierStack::Relayout(const RecordLayout& from, const RecordLayout& to, int
   }
   for (CountedStore* store : counted_stores_) store->CountAnew();
   staged_->Clear();
-  change_log_.SetEverything();
+  SetEverythingChanged();
   return Status::Ok();
 }
 
@@ -291,11 +291,12 @@ Status TierStack::DemoteExcess(Executor* executor) {
 
 Status TierStack::DemoteFromGpu() {
   if (!options_.has_lower_tiers()) return Status::Ok();
-  std::vector<int64_t> keys;
-  std::unique_ptr<char[]> records;
-  KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->ReadExcess(&keys, &records));
+  HbmStore::Excess excess;
+  KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->ReadExcess(&excess));
+  const std::vector<int64_t>& keys = excess.keys;
   if (keys.empty()) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(PutInto(1, keys, std::move(records)));
+  for (const int64_t key : excess.changed) change_log_.AddDemoted(key);
+  KERAS_SPARSE_RETURN_IF_ERROR(PutInto(1, keys, std::move(excess.records)));
   return lower_tiers_[0]->EraseMoved(keys.data(), static_cast<int64_t>(keys.size()));
 }
 
@@ -322,7 +323,8 @@ Status TierStack::PutInto(size_t tier, const std::vector<int64_t>& keys,
 }
 
 void TierStack::LogDemoted(const std::vector<int64_t>& keys) {
-  if (change_log_.is_everything()) return;
+  // A GPU's memory keeps by itself what comes into it.
+  if (change_log_.is_everything() || hbm_store_ != nullptr) return;
   for (const int64_t key : keys) {
     if (first_tier_->IsChanged(key)) change_log_.AddDemoted(key);
   }
@@ -367,7 +369,7 @@ Status TierStack::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_a
 Status TierStack::Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
                         Executor* executor) {
   staged_->Clear();
-  change_log_.SetEverything();
+  SetEverythingChanged();
   for (const auto& store : cold_stores()) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
   if (hbm_store_ != nullptr) {
     KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Initialize(initializer.rows(), layout, step));
@@ -376,9 +378,14 @@ Status TierStack::Clear(const RecordLayout& layout, const Initializer& initializ
 }
 
 void TierStack::TrackChanges() {
-  if (hbm_store_ != nullptr) return;  // it does not know which of its rows have changed
+  if (hbm_store_ != nullptr && !hbm_store_->TrackChanges().ok()) return SetEverythingChanged();
   first_tier_->TrackChanges();
   change_log_.Begin();
+}
+
+void TierStack::SetEverythingChanged() {
+  change_log_.SetEverything();
+  if (hbm_store_ != nullptr) hbm_store_->ForgetChanges();
 }
 
 }  // namespace keras_sparse

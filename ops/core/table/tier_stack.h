@@ -118,10 +118,11 @@ class TierStack {
   Status Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
                Executor* executor);
 
-  // From now on changes count from here.
+  // From now on changes count from here. Where a GPU has no room to keep them, every row counts as
+  // changed.
   void TrackChanges();
   // From now on every row counts as changed.
-  void SetEverythingChanged() { change_log_.SetEverything(); }
+  void SetEverythingChanged();
   // To be called when an update has all its rows in the first tier, before any leave it.
   void SeeFirstTierBytes();
 

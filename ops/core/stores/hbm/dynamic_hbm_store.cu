@@ -72,6 +72,7 @@ Status DynamicHbmStore::Grow(int64_t n) {
   KERAS_SPARSE_RETURN_IF_ERROR(records_.Grow(end));
   KERAS_SPARSE_RETURN_IF_ERROR(keys_.Grow(end));
   if (uses_ != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(uses_->Grow(end));
+  KERAS_SPARSE_RETURN_IF_ERROR(changes_.Grow(end));
   return index_.Reserve(n);
 }
 
@@ -121,10 +122,8 @@ Status DynamicHbmStore::Put(const int64_t* keys, int64_t n, const char* records)
   for (uint32_t& row : rows) {
     if (row == kNoHbmRow) row = *new_row++;
   }
-  const Status written = transfer_->Write(
-      rows.data(), static_cast<int64_t>(num_distinct),
-      [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; },
-      &records_);
+  const Status written = WriteRows(
+      rows, [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; });
   if (!written.ok()) (void)EraseDistinct(new_keys);  // no row without content stays behind
   return written;
 }
@@ -157,6 +156,7 @@ Status DynamicHbmStore::Clear() {
   free_ = {};
   is_used_ = {};
   if (uses_ != nullptr) uses_->Clear();
+  changes_.End();
   has_been_full_ = false;
   return Status::Ok();
 }
@@ -174,9 +174,7 @@ void DynamicHbmStore::BeginUpdate() {
   if (uses_ != nullptr) uses_->BeginUpdate();
 }
 
-void DynamicHbmStore::Use(const uint32_t* rows, int64_t n) {
-  const DeviceScope scope(*device_);
-  const MutexLock lock(mutex_);
+void DynamicHbmStore::NoteUses(const uint32_t* rows, int64_t n) {
   if (uses_ != nullptr) uses_->Use(rows, n);
 }
 
@@ -208,15 +206,20 @@ Status DynamicHbmStore::FindExcess(std::vector<int64_t>* keys, std::vector<uint3
   return Status::Ok();
 }
 
-Status DynamicHbmStore::ReadExcess(std::vector<int64_t>* keys, std::unique_ptr<char[]>* records) {
+Status DynamicHbmStore::ReadExcess(Excess* excess) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
   std::vector<uint32_t> rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(FindExcess(keys, &rows));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindExcess(&excess->keys, &rows));
+  std::vector<bool> have_changed;
+  KERAS_SPARSE_RETURN_IF_ERROR(changes_.AreMarked(rows, &have_changed));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (have_changed[i]) excess->changed.push_back(excess->keys[i]);
+  }
   const auto n = static_cast<int64_t>(rows.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * record_bytes_, records));
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * record_bytes_, &excess->records));
   return transfer_->Read(records_, rows.data(), n,
-                         [&](int64_t i) { return records->get() + i * record_bytes_; });
+                         [&](int64_t i) { return excess->records.get() + i * record_bytes_; });
 }
 
 int64_t DynamicHbmStore::NextRows(int64_t cursor, int64_t max_rows,

@@ -36,17 +36,18 @@ class DynamicHbmStore : public HbmStore {
   }
   Status Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step) override;
   void BeginUpdate() override;
-  void Use(const uint32_t* rows, int64_t n) override;
-  Status ReadExcess(std::vector<int64_t>* keys, std::unique_ptr<char[]>* records) override;
+  Status ReadExcess(Excess* excess) override;
 
  private:
   DynamicHbmStore(Device* device, int64_t record_bytes, const HbmLimit& limit);
 
+  void NoteUses(const uint32_t* rows, int64_t n) override REQUIRES(mutex_);
   int64_t MostRows(int64_t record_bytes) const override;
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override
       REQUIRES_SHARED(mutex_);
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override
       REQUIRES_SHARED(mutex_);
+  bool IsInUse(uint32_t row) const override REQUIRES_SHARED(mutex_) { return is_used_[row]; }
   Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override
       REQUIRES_SHARED(mutex_);
   int64_t IndexBytes() const override REQUIRES_SHARED(mutex_);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "ops/core/record/initial_rows.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/record/records_view.h"
+#include "ops/core/stores/hbm/hbm_changes.h"
 #include "ops/core/stores/hbm/hbm_limit.h"
 #include "ops/core/stores/hbm/hbm_transfer.h"
 #include "ops/core/stores/row_store.h"
@@ -72,19 +74,35 @@ class HbmStore : public RowStore {
   virtual Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) = 0;
 
   // Over lower tiers a store knows which of its rows are the coldest. As CacheStrategy has it, what
-  // an update uses is used at one time. Without lower tiers nothing of this does anything.
+  // an update uses is used at one time.
   virtual void BeginUpdate() {}
-  // Gives the device the work to note that rows are used; those that are created or put are new.
+  // Gives the device the work to note that an update uses rows, and changes them.
   //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed
-  virtual void Use(const uint32_t* /*rows*/, int64_t /*n*/) {}
+  void Use(const uint32_t* rows, int64_t n);
+
+  // Rows that leave for the tier below.
+  struct Excess {
+    std::vector<int64_t> keys;
+    std::unique_ptr<char[]> records;  // (keys.size(), record_bytes)
+    std::vector<int64_t> changed;     // of the keys, those of rows that have changed
+  };
   // Copies the rows that are to leave, where there are more than the limit allows, by their keys.
-  //   records  (keys->size(), record_bytes)
-  virtual Status ReadExcess(std::vector<int64_t>* /*keys*/, std::unique_ptr<char[]>* /*records*/) {
-    return Status::Ok();
-  }
+  virtual Status ReadExcess(Excess* /*excess*/) { return Status::Ok(); }
+
+  // Begins to keep which rows change, from none on: those that an update uses, and those that are
+  // put. After an error nothing is kept.
+  virtual Status TrackChanges();
+  virtual void ForgetChanges();
+  // As Walk, over the rows that have changed. REQUIRES: changes are kept
+  virtual Status WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                             std::vector<char>* records, int64_t* next) const;
 
  protected:
-  HbmStore(Device* device, int64_t record_bytes) : device_(device), record_bytes_(record_bytes) {}
+  HbmStore(Device* device, int64_t record_bytes)
+      : device_(device), record_bytes_(record_bytes), changes_(device) {}
+
+  // Of Use, over lower tiers.
+  virtual void NoteUses(const uint32_t* /*rows*/, int64_t /*n*/) REQUIRES(mutex_) {}
 
   // The row of each key, or kNoHbmRow.
   virtual Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const
@@ -92,6 +110,8 @@ class HbmStore : public RowStore {
   // Some rows that are in use, from this number on, and where to go on: -1 after the last.
   virtual int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const
       REQUIRES_SHARED(mutex_) = 0;
+  // Of rows with these numbers, all below the last one that was taken.
+  virtual bool IsInUse(uint32_t row) const REQUIRES_SHARED(mutex_) = 0;
   // The keys of rows in use.
   //   keys  (rows.size())
   virtual Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const
@@ -102,6 +122,13 @@ class HbmStore : public RowStore {
   virtual int64_t IndexBytes() const REQUIRES_SHARED(mutex_) { return 0; }
   virtual int64_t IndexMemoryBytes() const REQUIRES_SHARED(mutex_) { return 0; }
 
+  // Appends the keys and records of rows in use.
+  Status AppendRows(const std::vector<uint32_t>& rows, std::vector<int64_t>* keys,
+                    std::vector<char>* records) const REQUIRES_SHARED(mutex_);
+  // Writes the records of distinct rows, which changes them.
+  Status WriteRows(const std::vector<uint32_t>& rows,
+                   const std::function<const char*(int64_t)>& place) REQUIRES(mutex_);
+
   // Where the last record of each distinct key stands, in this order.
   static std::vector<int64_t> LastPlaces(const int64_t* keys, int64_t n);
 
@@ -110,6 +137,7 @@ class HbmStore : public RowStore {
   std::unique_ptr<HbmTransfer> transfer_;
   mutable SharedMutex mutex_;
   HbmRecords records_ GUARDED_BY(mutex_);
+  HbmChanges changes_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -35,10 +35,8 @@ Status StaticHbmStore::Put(const int64_t* keys, int64_t n, const char* records) 
   for (const int64_t place : places) rows.push_back(static_cast<uint32_t>(keys[place]));
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  return transfer_->Write(
-      rows.data(), static_cast<int64_t>(rows.size()),
-      [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; },
-      &records_);
+  return WriteRows(
+      rows, [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; });
 }
 
 Status StaticHbmStore::KeepsItsRows(const std::string& received) const {

@@ -39,6 +39,7 @@ class StaticHbmStore : public HbmStore {
   int64_t MostRows(int64_t /*record_bytes*/) const override { return num_rows_; }
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override;
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override;
+  bool IsInUse(uint32_t row) const override { return Has(row); }
   Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override;
 
   const int64_t num_rows_;
