@@ -29,7 +29,7 @@ class DynamicHbmStore : public HbmStore {
   // Gives all memory back but that of pieces.
   Status Clear() override;
   int64_t Room() const override;
-  Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+  Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) override;
   Status Initialize(const InitialRows& /*initial_rows*/, const RecordLayout& /*layout*/,
                     int64_t /*step*/) override {
     return Clear();
@@ -56,7 +56,15 @@ class DynamicHbmStore : public HbmStore {
   int64_t size() const REQUIRES_SHARED(mutex_) { return end_ - static_cast<int64_t>(free_.size()); }
   // All that n more rows need.
   Status Grow(int64_t n) REQUIRES(mutex_);
+  // The same as Create from and into the CPU's memory, which needs no other memory.
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
+  // The rows that were freed and n new keys get first, the last one first.
+  std::vector<uint32_t> FreedFor(int64_t n) const REQUIRES_SHARED(mutex_);
+  // Gives the device the work to write what stands beside the records of new rows. REQUIRES: Grow
+  //   keys, rows  (n) in the GPU's memory
+  Status InsertRows(const int64_t* keys, const uint32_t* rows, int64_t n) REQUIRES(mutex_);
+  // They are in use: so many of those that were freed, and so many in all.
+  void TakeRows(int64_t num_freed, int64_t n) REQUIRES(mutex_);
   Status EraseDistinct(const std::vector<int64_t>& keys) REQUIRES(mutex_);
 
   // The rows that leave, if there are more than the limit allows: of equally cold ones those with

@@ -11,6 +11,7 @@
 #include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
+#include "ops/core/device/device_array.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initial_rows.h"
@@ -67,11 +68,12 @@ class HbmStore : public RowStore {
   virtual HbmIndexView index_view() const { return {}; }
 
   // Gives keys rows, of no defined content, for a kernel to fill: FailedPrecondition of a static
-  // one, which has all its rows. Errors are those of Put; nothing has changed then.
-  //   keys  (n)
-  //   rows  their numbers: of those that were freed the last one first, then new ones
+  // one, which has all its rows. Errors are those of Put; nothing has changed then. No key need
+  // cross to the CPU: the device is given the work.
+  //   keys  (n) in the GPU's memory
+  //   rows  (n) there, their numbers: of those that were freed the last one first, then new ones
   // REQUIRES: the keys are distinct and none is there
-  virtual Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) = 0;
+  virtual Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) = 0;
 
   // Over lower tiers a store knows which of its rows are the coldest. As CacheStrategy has it, what
   // an update uses is used at one time.

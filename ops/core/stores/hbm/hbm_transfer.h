@@ -51,10 +51,8 @@ class HbmTransfer {
     return body(device_piece_.data(), device_piece_.bytes());
   }
 
-  // As those of HbmIndex. Once it has room for the keys, Insert needs no more memory.
+  // As those of HbmIndex.
   Status Find(const HbmIndex& index, const int64_t* keys, int64_t n, uint32_t* rows)
-      EXCLUDES(mutex_);
-  Status Insert(const int64_t* keys, const uint32_t* rows, int64_t n, HbmIndex* index)
       EXCLUDES(mutex_);
   Status Erase(const int64_t* keys, int64_t n, uint32_t* rows, HbmIndex* index) EXCLUDES(mutex_);
 

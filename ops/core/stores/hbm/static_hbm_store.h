@@ -24,7 +24,7 @@ class StaticHbmStore : public HbmStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
-  Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+  Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) override;
   Status Initialize(const InitialRows& initial_rows, const RecordLayout& layout,
                     int64_t step) override;
 
