@@ -4,6 +4,7 @@
 
 #include "ops/core/base/hash.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/optimizer/move_rows.h"
 #include "ops/core/record/new_records.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
 #include "ops/core/stores/hbm/hbm_store.h"
@@ -12,6 +13,9 @@
 namespace keras_sparse {
 
 namespace {
+
+// Whose numbers are on their way at a time.
+constexpr int64_t kCatchUpRows = int64_t{1} << 20;
 
 const bool kRegistered =
     HbmStore::SetOpener([](Device* device, int64_t num_rows, int64_t record_bytes,
@@ -44,6 +48,23 @@ Status HbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int6
   transfer_ = std::move(transfer);
   records_ = std::move(records);
   record_bytes_ = to.record_bytes();
+  return Status::Ok();
+}
+
+Status HbmStore::CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* history) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  // Of rows in use: what a free one has may be older than all that the rule remembers.
+  std::vector<uint32_t> rows;
+  for (int64_t cursor = 0; cursor >= 0;) {
+    rows.clear();
+    cursor = NextRows(cursor, kCatchUpRows, &rows);
+    const auto catch_up = [&](const int64_t* /*keys*/, const uint32_t* there, int64_t n) {
+      return cuda_impl::CatchUpRecords(rule, history, records_.view(), there, n, device_);
+    };
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        transfer_->Send(nullptr, rows.data(), static_cast<int64_t>(rows.size()), catch_up));
+  }
   return Status::Ok();
 }
 

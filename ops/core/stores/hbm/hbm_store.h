@@ -13,6 +13,8 @@
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/index/hbm_index.h"
+#include "ops/core/optimizer/history_on_device.h"
+#include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initial_rows.h"
 #include "ops/core/record/record_layout.h"
@@ -61,6 +63,11 @@ class HbmStore : public RowStore {
   // Lays all records out anew; see RecordLayout::LayOut. Takes the room of both meanwhile; after an
   // error nothing has changed.
   virtual Status Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step);
+
+  // Makes the moves of the rule that records have missed: UpdateRule::CatchUp of each. No record
+  // leaves the GPU.
+  //   history  the rule's
+  virtual Status CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* history);
 
   virtual bool is_static() const = 0;
   RecordsView records_view() const;
