@@ -32,9 +32,7 @@ Status CallCub(Device* device, const Call& call) {
         DeviceArray<char>::Allocate(device, static_cast<int64_t>(bytes) + 1, &memory));
     error = call(memory.data(), bytes);
   }
-  if (error == cudaSuccess) return Status::Ok();
-  return FailedPrecondition(std::string("the GPU could not sort ids. Received: ") +
-                            cudaGetErrorString(error));
+  return device->ToStatus(error, "sort ids");
 }
 
 #endif
@@ -66,6 +64,7 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
                                            static_cast<cudaStream_t>(device->stream()));
   });
 #else
+  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());  // what it has not made is no place
   const int all_bits = 8 * static_cast<int>(sizeof(Number));
   const Number bits = num_bits == all_bits ? ~Number{0} : (Number{1} << num_bits) - 1;
   std::copy_n(in_order.data(), n, places);
@@ -125,6 +124,7 @@ Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32
                                       static_cast<cudaStream_t>(device->stream()));
   });
 #else
+  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());
   *num_chosen = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (are_chosen[i] != 0) places[(*num_chosen)++] = static_cast<uint32_t>(i);

@@ -71,6 +71,7 @@ Status TierStack::CheckOptions() const {
 Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& initializer) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
   const StorageOptions& storage = options_.storage;
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckDeviceSize(storage.device->memory_bytes()));
   HbmLimit limit = {first_tier_size()};
   if (options_.has_lower_tiers()) limit.strategy = storage.cache_strategy;
   std::unique_ptr<HbmStore> store;
@@ -81,6 +82,16 @@ Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& in
   counted_stores_.push_back(new CountedStore(std::move(store)));
   lower_tiers_.emplace_back(counted_stores_.back());
   return hbm_store_->Initialize(initializer.rows(), layout, 0);
+}
+
+Status TierStack::CheckDeviceSize(int64_t bytes) const {
+  const int64_t size = first_tier_size();
+  if (bytes == 0 || size == INT64_MAX || size <= bytes) return Status::Ok();
+  return ResourceExhausted("`storage_size` of table '" + options_.name +
+                           "' must be no more than what tables may have of the GPU's memory, with "
+                           "room beside it; give it less. Received: " +
+                           std::to_string(size) + " bytes where there are " +
+                           std::to_string(bytes));
 }
 
 Status TierStack::OpenStores(int64_t record_bytes, StoreStack* stack) {
@@ -301,7 +312,11 @@ Status TierStack::DemoteFromGpu() {
 }
 
 Status TierStack::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
-  LogDemoted(keys);
+  // A GPU's memory keeps by itself which of its rows have changed.
+  const bool logs = hbm_store_ == nullptr && !change_log_.is_everything();
+  for (size_t i = 0; i < keys.size() && logs; ++i) {
+    if (first_tier_->IsChanged(keys[i])) change_log_.AddDemoted(keys[i]);
+  }
   return PutInto(0, keys, std::move(records));
 }
 
@@ -320,14 +335,6 @@ Status TierStack::PutInto(size_t tier, const std::vector<int64_t>& keys,
   if (put.ok()) return put;
   (void)store->Erase(keys.data(), n);
   return Status(put.code(), "table '" + options_.name + "': " + put.message());
-}
-
-void TierStack::LogDemoted(const std::vector<int64_t>& keys) {
-  // A GPU's memory keeps by itself what comes into it.
-  if (change_log_.is_everything() || hbm_store_ != nullptr) return;
-  for (const int64_t key : keys) {
-    if (first_tier_->IsChanged(key)) change_log_.AddDemoted(key);
-  }
 }
 
 // From the last one up: what an erase that failed has left below is not the row while one above it

@@ -131,6 +131,8 @@ class TierStack {
   // Those of a table in a GPU's memory.
   Status OpenOnDevice(const RecordLayout& layout, const Initializer& initializer);
   Status CheckOptions() const;
+  // ResourceExhausted unless its size is within this one of the GPU.
+  Status CheckDeviceSize(int64_t bytes) const;
   // Whether there are tiers that the options do not name.
   bool HasAddedTiers() const {
     return static_cast<int64_t>(lower_tiers_.size()) >
@@ -148,8 +150,6 @@ class TierStack {
   Status EraseFrom(int64_t first, const int64_t* keys, int64_t n);
   // How many of the lower tiers come before the cold ones.
   int64_t num_above_cold() const { return hbm_store_ == nullptr ? 0 : 1; }
-  // Keeps which of these rows have changed, before they leave the first tier.
-  void LogDemoted(const std::vector<int64_t>& keys);
 
   const TableOptions& options_;
   std::unique_ptr<FirstTier> first_tier_;
