@@ -71,7 +71,7 @@ int cuDeviceComputeCapability(int* major, int* minor, int device) {
 }
 int cuDeviceTotalMem_v2(size_t* bytes, int device) {
   (void)device;
-  *bytes = (size_t)2 << 30;
+  *bytes = (size_t)4 << 30;
   return 0;
 }
 int cuDeviceGetUuid_v2(char* uuid, int device) {
@@ -80,8 +80,8 @@ int cuDeviceGetUuid_v2(char* uuid, int device) {
   return 0;
 }
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
-  *free = (size_t)1 << 30;
-  *total = (size_t)2 << 30;
+  *free = (size_t)3 << 30;
+  *total = (size_t)4 << 30;
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** made, int device) {

@@ -21,6 +21,7 @@ FILES = (
     "native/pooled_slices_test.py",
     "native/saved_rule_test.py",
     "optimizers/sparse_optimizer_test.py",
+    "saving/checkpoint/checkpoint_delta_test.py",
     "tables/embedding_variable_test.py",
     "tables/embedding_variable_part_test.py",
     "storage/stacks_test.py",

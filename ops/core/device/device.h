@@ -8,12 +8,18 @@
 #include <memory>
 #include <string>
 
+#include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
+#include "ops/core/base/thread_annotations.h"
 
 namespace keras_sparse {
 
 // Memory of a GPU, and a stream of work on it that is done in the order in which it was given.
 // Work is given without waiting for it: memory that is freed is free for the work after it.
+//
+// A GPU that has failed to do anything but to find room has done some of its work, nobody knows
+// which. From then on all calls but Free give FailedPrecondition, which says so, what failed first
+// and what there is to do; no work is given to it any more.
 //
 // Thread safety: any thread may give work. What one thread gives is done in its order, and of what
 // several give one kernel or copy is done at a time.
@@ -32,6 +38,8 @@ class Device {
   // Blocks of a kernel that keep the GPU busy, whatever there is to do.
   int64_t num_blocks() const;
 
+  // What tables may have of its memory; 0 if that is not known.
+  virtual int64_t memory_bytes() const = 0;
   // At least 256 bytes of alignment; no defined content.
   // ResourceExhausted, with what was asked for, if there is no room.
   virtual Status Allocate(int64_t bytes, void** memory) = 0;
@@ -45,6 +53,21 @@ class Device {
   // Until all work so far is done. Gives what has gone wrong in it.
   Status Wait();
 
+  // Ok until it has failed.
+  Status CheckWorks() const {
+    const MutexLock lock(mutex_);
+    if (failure_.empty()) return Status::Ok();
+    return FailedPrecondition(
+        "GPU " + std::to_string(ordinal_) +
+        " must do all its work, and what the tables in its memory hold is undefined since it has "
+        "failed: end the process, and load the last checkpoint in a new one. Received: it " +
+        failure_);
+  }
+  // What a call of CUDA has given: with an error the GPU has failed.
+  //   error  a cudaError_t
+  //   what   the GPU could not, such as "sort ids"
+  Status ToStatus(int error, const char* what);
+
  protected:
   //   ordinal  of the GPU, as CUDA counts them in this process
   Device(void* stream, int ordinal) : stream_(stream), ordinal_(ordinal) {}
@@ -53,8 +76,8 @@ class Device {
   //   what  the total is of
   static Status NoRoom(int64_t bytes, int64_t free, int64_t total, const std::string& what) {
     return ResourceExhausted(
-        "a table must fit the GPU's memory; give it lower tiers and a smaller size of its first. "
-        "Received: " +
+        "a table must fit the GPU's memory; keep it in the CPU's, or give a dynamic one lower "
+        "tiers and a smaller size of its first. Received: " +
         std::to_string(bytes) + " bytes more, where " + std::to_string(free) + " of " +
         std::to_string(total) + " bytes " + what + " are free");
   }
@@ -62,6 +85,8 @@ class Device {
  private:
   void* const stream_;
   const int ordinal_;
+  mutable Mutex mutex_;
+  std::string failure_ GUARDED_BY(mutex_);      // the first one
   mutable std::atomic<int64_t> num_blocks_{0};  // once it has been asked for
 };
 

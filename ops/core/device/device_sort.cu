@@ -32,9 +32,7 @@ Status CallCub(Device* device, const Call& call) {
         DeviceArray<char>::Allocate(device, static_cast<int64_t>(bytes) + 1, &memory));
     error = call(memory.data(), bytes);
   }
-  if (error == cudaSuccess) return Status::Ok();
-  return FailedPrecondition(std::string("the GPU could not sort ids. Received: ") +
-                            cudaGetErrorString(error));
+  return device->ToStatus(error, "sort ids");
 }
 
 #endif
@@ -66,6 +64,7 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
                                            static_cast<cudaStream_t>(device->stream()));
   });
 #else
+  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());  // what it has not made is no place
   const int all_bits = 8 * static_cast<int>(sizeof(Number));
   const Number bits = num_bits == all_bits ? ~Number{0} : (Number{1} << num_bits) - 1;
   std::copy_n(in_order.data(), n, places);
@@ -80,30 +79,11 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
 template <typename Number>
 Status RunsOf(const Number* sorted, int64_t n, Device* device, uint32_t* begins,
               uint32_t* num_runs) {
-  if (n == 0) return device->Fill(num_runs, 0, sizeof(*num_runs));
   DeviceArray<uint8_t> begins_run;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Allocate(device, n, &begins_run));
   Launch(MarkBeginsKernel<Number>, BlocksFor(*device, n), kBlock, device->stream(), sorted, n,
          begins_run.data());
-#ifdef __CUDACC__
-#if CUB_VERSION < 300000
-  if (n > INT32_MAX) {  // it would take what is left of the number
-    return InvalidArgument("an op of more than 2^31 ids needs a build by CUDA 13. Received: " +
-                           std::to_string(n) + " ids");
-  }
-#endif
-  return CallCub(device, [&](void* memory, size_t& bytes) {
-    return cub::DeviceSelect::Flagged(memory, bytes, thrust::counting_iterator<uint32_t>(0),
-                                      begins_run.data(), begins, num_runs, n,
-                                      static_cast<cudaStream_t>(device->stream()));
-  });
-#else
-  *num_runs = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (begins_run.data()[i] != 0) begins[(*num_runs)++] = static_cast<uint32_t>(i);
-  }
-  return Status::Ok();
-#endif
+  return SelectPlaces(begins_run.data(), n, device, begins, num_runs);
 }
 
 }  // namespace
@@ -126,6 +106,31 @@ Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* beg
 Status FindRuns(const int64_t* sorted, int64_t n, Device* device, uint32_t* begins,
                 uint32_t* num_runs) {
   return RunsOf(sorted, n, device, begins, num_runs);
+}
+
+Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32_t* places,
+                    uint32_t* num_chosen) {
+  if (n == 0) return device->Fill(num_chosen, 0, sizeof(*num_chosen));
+#ifdef __CUDACC__
+#if CUB_VERSION < 300000
+  if (n > INT32_MAX) {  // it would take what is left of the number
+    return InvalidArgument("an op of more than 2^31 ids needs a build by CUDA 13. Received: " +
+                           std::to_string(n) + " ids");
+  }
+#endif
+  return CallCub(device, [&](void* memory, size_t& bytes) {
+    return cub::DeviceSelect::Flagged(memory, bytes, thrust::counting_iterator<uint32_t>(0),
+                                      are_chosen, places, num_chosen, n,
+                                      static_cast<cudaStream_t>(device->stream()));
+  });
+#else
+  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());
+  *num_chosen = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (are_chosen[i] != 0) places[(*num_chosen)++] = static_cast<uint32_t>(i);
+  }
+  return Status::Ok();
+#endif
 }
 
 }  // namespace keras_sparse::cuda_impl

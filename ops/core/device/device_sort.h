@@ -20,6 +20,13 @@ Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* devi
 Status StableSort(const int64_t* keys, int64_t n, Device* device, int64_t* sorted,
                   uint32_t* places);
 
+// The places of what is chosen, in their order.
+//   are_chosen  (n) a byte each: chosen if it is not 0
+//   places      (n) of which num_chosen are written
+//   num_chosen  (1)
+Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32_t* places,
+                    uint32_t* num_chosen);
+
 // Where each run of equal numbers begins.
 //   begins    (n) of which num_runs are written
 //   num_runs  (1)

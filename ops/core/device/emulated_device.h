@@ -35,8 +35,11 @@ struct Options {
   // Bytes that the GPU has; what a program holds and lets go of is counted.
   size_t memory = size_t{64} << 20;
   int64_t allocations_left = INT64_MAX;  // none succeeds after these
+  int64_t work_left = INT64_MAX;         // kernels and copies; after these it has failed
 };
 Options& options();
+// Takes one from the work left. False once none is.
+bool DoesWork();
 
 // Of the lane that calls.
 Index ThreadIndex();
@@ -131,6 +134,7 @@ using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;
 constexpr cudaError_t cudaErrorMemoryAllocation = 2;
+constexpr cudaError_t cudaErrorIllegalAddress = 700;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream);
@@ -147,19 +151,23 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
 }
 inline cudaError_t cudaStreamCreate(cudaStream_t*) { return cudaSuccess; }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "out of memory" : "an error";
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "an illegal memory access";
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                                    cudaStream_t) {
   const keras_sparse::emulated::StreamTurn turn;
+  if (!keras_sparse::emulated::DoesWork()) return cudaErrorIllegalAddress;
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) {
   const keras_sparse::emulated::StreamTurn turn;
+  if (!keras_sparse::emulated::DoesWork()) return cudaErrorIllegalAddress;
   if (bytes > 0) std::memset(memory, byte, bytes);
   return cudaSuccess;
 }

@@ -28,7 +28,7 @@ class DeviceApplier {
         locks_(locks),
         executor_(executor),
         device_(device),
-        missing_(requests.size()),
+        keys_(requests.size()),
         fetched_(requests.size()) {}
 
   Status Run();
@@ -38,9 +38,7 @@ class DeviceApplier {
   Status FindAll(FoundRows* found) const;
   // The same, and what is to be said of the ids, into checks_.
   Status FindAndCheck(FoundRows* found);
-  // The ids that have no row on the GPU in a dynamic table, into missing_.
-  Status ReadMissing(const FoundRows& found);
-  // What the tiers below it have of these, into fetched_.
+  // What the tiers below the GPU's memory have of the missing ids, into fetched_.
   Status FetchCold();
   // As GradientApplier::MakeRoom.
   Status MakeRoom();
@@ -48,8 +46,10 @@ class DeviceApplier {
   Status Promote(size_t r);
   // Gives the other missing ids rows, but for those that the table's filter does not admit.
   Status CreateRows(size_t r);
-  Status InitializeRows(size_t r, const std::vector<int64_t>& keys,
-                        const std::vector<uint32_t>& rows);
+  // Leaves of keys_[r], which are all missing ids, those that get new rows.
+  Status ChooseNew(size_t r);
+  //   keys  (n) in the GPU's memory
+  Status CreateRowsOf(size_t r, const int64_t* keys, int64_t n);
   Status UpdateAll(const FoundRows& found) const;
   // All of it.
   Status CreateAndUpdate(FoundRows* found);
@@ -58,9 +58,10 @@ class DeviceApplier {
   const WriteLocks& locks_;
   Executor* executor_;
   Device* device_;
-  // Of each request, distinct, in the order in which they first came.
-  std::vector<std::vector<int64_t>> missing_;
   std::vector<IdChecks> checks_;
+  // Of each request, the ids without a row on the GPU; and where the CPU has to know them, these.
+  std::vector<MissingKeys> missing_;
+  std::vector<std::vector<int64_t>> keys_;
   std::vector<FetchedRecords> fetched_;
   size_t num_promoted_ = 0;  // tables whose fetched rows are on the GPU
 };
@@ -90,22 +91,12 @@ Status DeviceApplier::FindAndCheck(FoundRows* found) {
   return found->Check(&checks_);
 }
 
-Status DeviceApplier::ReadMissing(const FoundRows& found) {
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    missing_[r].clear();
-    if (checks_[r].num_missing == 0) continue;
-    MissingIds missing;
-    KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(r, &missing));
-    missing_[r] = std::move(missing.ids);
-  }
-  return Status::Ok();
-}
-
 Status DeviceApplier::FetchCold() {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TierStack& tiers = locks_[r].tiers;
-    if (missing_[r].empty() || !tiers.HasColdRows()) continue;
-    KERAS_SPARSE_RETURN_IF_ERROR(fetched_[r].FetchCold(tiers, missing_[r]));
+    if (missing_[r].size() == 0 || !tiers.HasColdRows()) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadKeys(&keys_[r]));
+    KERAS_SPARSE_RETURN_IF_ERROR(fetched_[r].FetchCold(tiers, keys_[r]));
   }
   return Status::Ok();
 }
@@ -115,8 +106,7 @@ Status DeviceApplier::MakeRoom() {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
     // With those of lower tiers, which FindRoom tells from new ones.
-    const auto num_missing = static_cast<int64_t>(missing_[r].size());
-    if (num_missing <= state.limit.max_rows - state.tiers.num_rows()) continue;
+    if (missing_[r].size() <= state.limit.max_rows - state.tiers.num_rows()) continue;
     const OutputGradient& gradient = requests_[r].gradient;
     std::vector<int64_t> ids(static_cast<size_t>(gradient.bags.num_ids));
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
@@ -133,58 +123,80 @@ Status DeviceApplier::MakeRoom() {
 Status DeviceApplier::Promote(size_t r) {
   const FetchedRecords& fetched = fetched_[r];
   if (fetched.empty()) return Status::Ok();
-  const auto is_fetched = [&fetched](int64_t key) { return fetched.Find(key) != nullptr; };
-  std::vector<int64_t>& missing = missing_[r];
-  missing.erase(std::remove_if(missing.begin(), missing.end(), is_fetched), missing.end());
-  // Rows have the numbers of the order of their keys, whoever has read them.
-  std::vector<int64_t> keys = fetched.keys();
-  std::sort(keys.begin(), keys.end());
   HbmStore* store = locks_[r].tiers.hbm_store();
   const auto record_bytes = static_cast<size_t>(store->record_bytes());
-  std::vector<char> records(keys.size() * record_bytes);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    std::memcpy(&records[i * record_bytes], fetched.Find(keys[i]), record_bytes);
+  // Rows have the numbers of the order of their keys, whoever has read them.
+  std::vector<int64_t> keys;
+  std::vector<char> records(fetched.keys().size() * record_bytes);
+  for (const int64_t key : keys_[r]) {
+    const float* record = fetched.Find(key);
+    if (record == nullptr) continue;
+    std::memcpy(&records[keys.size() * record_bytes], record, record_bytes);
+    keys.push_back(key);
   }
   return store->Put(keys.data(), static_cast<int64_t>(keys.size()), records.data());
 }
 
-Status DeviceApplier::CreateRows(size_t r) {
+Status DeviceApplier::ChooseNew(size_t r) {
   TableState& state = locks_[r];
-  std::vector<int64_t>& keys = missing_[r];
+  const FetchedRecords& fetched = fetched_[r];
+  std::vector<int64_t>& keys = keys_[r];
+  std::vector<bool> are_new(keys.size(), true);
+  for (size_t i = 0; i < keys.size() && !fetched.empty(); ++i) {
+    are_new[i] = fetched.Find(keys[i]) == nullptr;
+  }
   if (AdmissionFilter* filter = state.gate.filter(); filter != nullptr) {
-    const auto waits = [filter](int64_t key) { return !filter->Admit(key); };
-    const auto admitted_end = std::stable_partition(keys.begin(), keys.end(),
-                                                    [&waits](int64_t key) { return !waits(key); });
-    state.counters.filtered_ids += keys.end() - admitted_end;
-    keys.erase(admitted_end, keys.end());
+    // It counts them as they came.
+    std::vector<uint32_t> arrivals;
+    KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadArrivals(&arrivals));
+    for (const uint32_t i : arrivals) {
+      if (!are_new[i] || filter->Admit(keys[i])) continue;
+      are_new[i] = false;
+      ++state.counters.filtered_ids;
+    }
   }
-  if (keys.empty()) return Status::Ok();
-  // Rows have the numbers of the order of their keys, whatever the order of ids.
-  std::sort(keys.begin(), keys.end());
-  HbmStore* store = state.tiers.hbm_store();
-  const auto n = static_cast<int64_t>(keys.size());
-  std::vector<uint32_t> rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(store->Create(keys.data(), n, &rows));
-  const Status filled = InitializeRows(r, keys, rows);
-  if (!filled.ok()) {
-    (void)store->Erase(keys.data(), n);  // no row without content stays behind
-    return filled;
+  size_t num_new = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (are_new[i]) keys[num_new++] = keys[i];
   }
-  for (const int64_t key : keys) state.gate.Forget(key);
-  state.counters.created_rows += n;
+  keys.resize(num_new);
   return Status::Ok();
 }
 
-Status DeviceApplier::InitializeRows(size_t r, const std::vector<int64_t>& keys,
-                                     const std::vector<uint32_t>& rows) {
-  const TableState& state = locks_[r];
-  DeviceArray<int64_t> device_keys;
-  DeviceArray<uint32_t> device_rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device_, keys, &device_keys));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device_, rows, &device_rows));
-  return InitializeRecords(state.tiers.hbm_store()->records_view(), device_keys.data(),
-                           device_rows.data(), device_keys.size(), state.gate.initializer().rows(),
-                           state.layout(), state.rule().step(), device_);
+Status DeviceApplier::CreateRows(size_t r) {
+  AdmissionGate& gate = locks_[r].gate;
+  const MissingKeys& missing = missing_[r];
+  if (missing.size() == 0) return Status::Ok();
+  if (fetched_[r].empty() && gate.filter() == nullptr) {
+    return CreateRowsOf(r, missing.keys(), missing.size());
+  }
+  if (keys_[r].empty()) KERAS_SPARSE_RETURN_IF_ERROR(missing.ReadKeys(&keys_[r]));
+  KERAS_SPARSE_RETURN_IF_ERROR(ChooseNew(r));
+  if (keys_[r].empty()) return Status::Ok();
+  DeviceArray<int64_t> keys;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device_, keys_[r], &keys));
+  KERAS_SPARSE_RETURN_IF_ERROR(CreateRowsOf(r, keys.data(), keys.size()));
+  for (const int64_t key : keys_[r]) gate.Forget(key);
+  return Status::Ok();
+}
+
+Status DeviceApplier::CreateRowsOf(size_t r, const int64_t* keys, int64_t n) {
+  TableState& state = locks_[r];
+  HbmStore* store = state.tiers.hbm_store();
+  DeviceArray<uint32_t> rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(store->Create(keys, n, &rows));
+  const Status filled = InitializeRecords(store->records_view(), keys, rows.data(), n,
+                                          state.gate.initializer().rows(), state.layout(),
+                                          state.rule().step(), device_);
+  if (!filled.ok()) {  // no row without content stays behind
+    std::vector<int64_t> created(static_cast<size_t>(n));
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        device_->CopyToHost(keys, n * static_cast<int64_t>(sizeof(int64_t)), created.data()));
+    (void)store->Erase(created.data(), n);
+    return filled;
+  }
+  state.counters.created_rows += n;
+  return Status::Ok();
 }
 
 Status DeviceApplier::UpdateAll(const FoundRows& found) const {
@@ -200,7 +212,7 @@ Status DeviceApplier::UpdateAll(const FoundRows& found) const {
 Status DeviceApplier::CreateAndUpdate(FoundRows* found) {
   bool has_new = false;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    has_new = has_new || !missing_[r].empty();
+    has_new = has_new || missing_[r].size() > 0;
     KERAS_SPARSE_RETURN_IF_ERROR(Promote(r));
     ++num_promoted_;
     KERAS_SPARSE_RETURN_IF_ERROR(CreateRows(r));
@@ -221,12 +233,12 @@ Status DeviceApplier::Run() {
   if (SumOfVersions() != version) {  // rows may have moved
     KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found));
+  KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
   version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   if (SumOfVersions() != version) {
     KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
-    KERAS_SPARSE_RETURN_IF_ERROR(ReadMissing(found));
+    KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
   BeginSteps(requests_, locks_);

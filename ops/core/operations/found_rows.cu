@@ -1,28 +1,10 @@
-#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "ops/core/base/hash.h"
-#include "ops/core/device/device_code.h"
-#include "ops/core/device/device_requests.h"
-#include "ops/core/index/hash_index.h"
 #include "ops/core/operations/found_rows.h"
 
 namespace keras_sparse::cuda_impl {
 namespace {
-
-// An id without a row, and where it came.
-struct MissingId {
-  int64_t place;
-  int64_t id;
-};
-
-__global__ void CollectMissingKernel(const int64_t* ids, const uint32_t* rows, int64_t n,
-                                     unsigned long long* num_missing, MissingId* missing) {
-  for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
-    if (rows[i] == kNoHbmRow) missing[atomicAdd(num_missing, 1ull)] = {i, ids[i]};
-  }
-}
 
 // Rows that an import has brought and the GPU had no room for are out of a kernel's sight.
 Status CheckAllAreThere(const TableState& state) {
@@ -74,39 +56,27 @@ Status FoundRows::Check(std::vector<IdChecks>* checks) const {
   return Status::Ok();
 }
 
-Status FoundRows::ReadMissing(size_t list, MissingIds* missing) const {
+FoundIds FoundRows::ListOf(size_t list, const IdChecks& checks) const {
   const FindRequest& request = requests_[list];
-  DeviceArray<unsigned long long> num_missing;
-  DeviceArray<MissingId> on_device;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<unsigned long long>::Copy(device_, {0}, &num_missing));
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<MissingId>::Allocate(device_, request.num_ids, &on_device));
-  Launch(CollectMissingKernel, BlocksFor(*device_, request.num_ids), kBlock, device_->stream(),
-         request.ids, request.rows, request.num_ids, num_missing.data(), on_device.data());
-  std::vector<unsigned long long> number;
-  KERAS_SPARSE_RETURN_IF_ERROR(num_missing.Read(&number));
-  std::vector<MissingId> came(static_cast<size_t>(number[0]));
-  if (!came.empty()) {
-    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
-        on_device.data(), static_cast<int64_t>(came.size() * sizeof(MissingId)), came.data()));
-  }
-  // Lanes came in any order.
-  std::sort(came.begin(), came.end(),
-            [](const MissingId& a, const MissingId& b) { return a.place < b.place; });
+  return {request.ids, request.rows, request.num_ids, static_cast<int64_t>(checks.num_missing)};
+}
+
+Status FoundRows::FindMissing(const std::vector<IdChecks>& checks,
+                              std::vector<MissingKeys>* missing) const {
+  std::vector<FoundIds> lists;
+  for (size_t i = 0; i < requests_.size(); ++i) lists.push_back(ListOf(i, checks[i]));
+  return MissingKeys::Find(lists, device_, missing);
+}
+
+Status FoundRows::ReadMissing(size_t list, MissingIds* missing) const {
   *missing = MissingIds();
-  HashIndex seen(0, static_cast<int64_t>(came.size()));
-  for (const MissingId& each : came) {
-    const uint64_t hash = HashKey(each.id);
-    uint32_t at = seen.Find(hash, each.id);
-    if (at == HashIndex::kNoRow) {
-      at = static_cast<uint32_t>(missing->ids.size());
-      seen.Insert(hash, each.id, at);
-      missing->ids.push_back(each.id);
-      missing->counts.push_back(0);
-    }
-    ++missing->counts[at];
-  }
-  return Status::Ok();
+  IdChecks checks;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      device_->CopyToHost(requests_[list].table.checks, sizeof(checks), &checks));
+  std::vector<MissingKeys> found;
+  KERAS_SPARSE_RETURN_IF_ERROR(MissingKeys::Find({ListOf(list, checks)}, device_, &found));
+  KERAS_SPARSE_RETURN_IF_ERROR(found[0].ReadKeys(&missing->ids));
+  return found[0].ReadCounts(&missing->counts);
 }
 
 }  // namespace keras_sparse::cuda_impl

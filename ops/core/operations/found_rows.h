@@ -10,6 +10,7 @@
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/ids/id_checks.h"
+#include "ops/core/ids/missing_keys.h"
 #include "ops/core/operations/find_rows.h"
 #include "ops/core/table/table_state.h"
 
@@ -22,7 +23,7 @@ struct DeviceIds {
   int64_t num_ids;
 };
 
-// Distinct ids that have no row in the GPU's memory, in the order in which they first came.
+// Distinct ids that have no row in the GPU's memory, in their order.
 struct MissingIds {
   std::vector<int64_t> ids;
   std::vector<int64_t> counts;  // how often each came
@@ -42,12 +43,17 @@ class FoundRows {
   // has one.
   Status Check(std::vector<IdChecks>* checks) const;
 
-  // Those of a list. Waits for the device.
+  // The ids of each list that have no row, in the GPU's memory.
+  //   checks  that Check has given
+  Status FindMissing(const std::vector<IdChecks>& checks, std::vector<MissingKeys>* missing) const;
+  // Those of one list, for the CPU. Waits for the device.
   Status ReadMissing(size_t list, MissingIds* missing) const;
 
   const uint32_t* any_refused() const { return any_refused_.data(); }
 
  private:
+  FoundIds ListOf(size_t list, const IdChecks& checks) const;
+
   Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;
   std::vector<FindRequest> requests_;

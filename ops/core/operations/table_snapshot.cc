@@ -17,35 +17,53 @@ void Append(int64_t key, const char* record, RawRows* rows) {
 // Both only grow, so that the sum stays only where both do.
 int64_t VersionOf(const TableState& state) { return state.version + state.num_saves; }
 
+// Changed rows that have gone down to a tier, and are there.
+//   tier  its place among the lower ones
+Status AppendDemoted(const TableState& state, size_t tier, int64_t position, int64_t max_rows,
+                     RawRows* rows, int64_t* next) {
+  const RowStore& store = *state.tiers.lower_tiers()[tier];
+  std::vector<int64_t> walked;
+  *next = state.tiers.change_log().AppendDemoted(position, max_rows, &walked);
+  // Those that have come up again need not be read.
+  const std::vector<bool> above = state.tiers.AreAbove(tier, walked);
+  std::vector<int64_t> keys;
+  for (size_t i = 0; i < walked.size(); ++i) {
+    if (!above[i]) keys.push_back(walked[i]);
+  }
+  const auto n = static_cast<int64_t>(keys.size());
+  std::vector<char> records(keys.size() * static_cast<size_t>(rows->record_bytes));
+  const auto found = std::make_unique<bool[]>(keys.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(store.Get(keys.data(), n, records.data(), found.get()));
+  for (int64_t i = 0; i < n; ++i) {
+    if (found[i]) {
+      Append(keys[static_cast<size_t>(i)], records.data() + i * rows->record_bytes, rows);
+    }
+  }
+  return Status::Ok();
+}
+
 Status ExportBelow(const TableState& state, const RawSelection& selection, int64_t cursor,
                    int64_t max_rows, RawRows* rows) {
   const auto tier = static_cast<size_t>(TierOf(cursor) - 1);
   const auto& stores = state.tiers.lower_tiers();
   if (tier >= stores.size()) return BadCursor(cursor);
   const RowStore& store = *stores[tier];
-  std::vector<int64_t> keys;
-  std::vector<char> records;
+  max_rows = std::max<int64_t>(1, max_rows);
+  const HbmStore* gpu = tier == 0 ? state.tiers.hbm_store() : nullptr;
   int64_t next = -1;
   if (selection.only_unlinked && store.links_all()) {
     // None.
-  } else if (selection.only_changed) {
-    next = state.tiers.change_log().AppendDemoted(PositionOf(cursor),
-                                                  std::max<int64_t>(1, max_rows), &keys);
-    // Those that have come up again need not be read.
-    keys.erase(std::remove_if(keys.begin(), keys.end(),
-                              [&state](int64_t key) { return state.tiers.IsInFirstTier(key); }),
-               keys.end());
-    const auto n = static_cast<int64_t>(keys.size());
-    records.resize(keys.size() * static_cast<size_t>(rows->record_bytes));
-    const auto found = std::make_unique<bool[]>(keys.size());
-    KERAS_SPARSE_RETURN_IF_ERROR(store.Get(keys.data(), n, records.data(), found.get()));
-    for (int64_t i = 0; i < n; ++i) {
-      if (found[i]) Append(keys[i], records.data() + i * rows->record_bytes, rows);
-    }
-  } else {
-    const auto walk = selection.only_unlinked ? &RowStore::WalkUnlinked : &RowStore::Walk;
+  } else if (selection.only_changed && gpu == nullptr) {
     KERAS_SPARSE_RETURN_IF_ERROR(
-        (store.*walk)(PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
+        AppendDemoted(state, tier, PositionOf(cursor), max_rows, rows, &next));
+  } else {
+    std::vector<int64_t> keys;
+    std::vector<char> records;
+    const auto walk = selection.only_unlinked ? &RowStore::WalkUnlinked : &RowStore::Walk;
+    const int64_t position = PositionOf(cursor);
+    KERAS_SPARSE_RETURN_IF_ERROR(selection.only_changed
+                                     ? gpu->WalkChanged(position, max_rows, &keys, &records, &next)
+                                     : (store.*walk)(position, max_rows, &keys, &records, &next));
     // What an erase that failed has left below is not the row.
     const std::vector<bool> above = state.tiers.AreAbove(tier, keys);
     for (size_t i = 0; i < keys.size(); ++i) {

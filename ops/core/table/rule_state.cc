@@ -63,7 +63,10 @@ Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
                             }
                           });
   }
-  for (const auto& store : tiers->lower_tiers()) {
+  if (HbmStore* gpu = tiers->hbm_store(); gpu != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(gpu->CatchUp(*rule_, history_on_device_.get()));
+  }
+  for (const auto& store : tiers->cold_stores()) {
     KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(store.get(), executor));
   }
   return Status::Ok();

@@ -61,6 +61,9 @@ Status TableState::CheckCursor(int64_t cursor) const {
 // The history comes first: it is bounded by a walk over all rows, which would read and write those
 // once more that have just gone down.
 Status TableState::BeginChange(Executor* executor) {
+  if (Device* gpu = options.storage.device.get(); gpu != nullptr) {
+    KERAS_SPARSE_RETURN_IF_ERROR(gpu->CheckWorks());
+  }
   if (!is_unfinished) return Status::Ok();
   ++version;  // rows may move even where the change is refused
   KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(&tiers, executor));

@@ -71,6 +71,7 @@ Status TierStack::CheckOptions() const {
 Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& initializer) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
   const StorageOptions& storage = options_.storage;
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckDeviceSize(storage.device->memory_bytes()));
   HbmLimit limit = {first_tier_size()};
   if (options_.has_lower_tiers()) limit.strategy = storage.cache_strategy;
   std::unique_ptr<HbmStore> store;
@@ -81,6 +82,16 @@ Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& in
   counted_stores_.push_back(new CountedStore(std::move(store)));
   lower_tiers_.emplace_back(counted_stores_.back());
   return hbm_store_->Initialize(initializer.rows(), layout, 0);
+}
+
+Status TierStack::CheckDeviceSize(int64_t bytes) const {
+  const int64_t size = first_tier_size();
+  if (bytes == 0 || size == INT64_MAX || size <= bytes) return Status::Ok();
+  return ResourceExhausted("`storage_size` of table '" + options_.name +
+                           "' must be no more than what tables may have of the GPU's memory, with "
+                           "room beside it; give it less. Received: " +
+                           std::to_string(size) + " bytes where there are " +
+                           std::to_string(bytes));
 }
 
 Status TierStack::OpenStores(int64_t record_bytes, StoreStack* stack) {
@@ -267,7 +278,7 @@ Status TierStack::Relayout(const RecordLayout& from, const RecordLayout& to, int
   }
   for (CountedStore* store : counted_stores_) store->CountAnew();
   staged_->Clear();
-  change_log_.SetEverything();
+  SetEverythingChanged();
   return Status::Ok();
 }
 
@@ -291,16 +302,21 @@ Status TierStack::DemoteExcess(Executor* executor) {
 
 Status TierStack::DemoteFromGpu() {
   if (!options_.has_lower_tiers()) return Status::Ok();
-  std::vector<int64_t> keys;
-  std::unique_ptr<char[]> records;
-  KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->ReadExcess(&keys, &records));
+  HbmStore::Excess excess;
+  KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->ReadExcess(&excess));
+  const std::vector<int64_t>& keys = excess.keys;
   if (keys.empty()) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(PutInto(1, keys, std::move(records)));
+  for (const int64_t key : excess.changed) change_log_.AddDemoted(key);
+  KERAS_SPARSE_RETURN_IF_ERROR(PutInto(1, keys, std::move(excess.records)));
   return lower_tiers_[0]->EraseMoved(keys.data(), static_cast<int64_t>(keys.size()));
 }
 
 Status TierStack::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
-  LogDemoted(keys);
+  // A GPU's memory keeps by itself which of its rows have changed.
+  const bool logs = hbm_store_ == nullptr && !change_log_.is_everything();
+  for (size_t i = 0; i < keys.size() && logs; ++i) {
+    if (first_tier_->IsChanged(keys[i])) change_log_.AddDemoted(keys[i]);
+  }
   return PutInto(0, keys, std::move(records));
 }
 
@@ -319,13 +335,6 @@ Status TierStack::PutInto(size_t tier, const std::vector<int64_t>& keys,
   if (put.ok()) return put;
   (void)store->Erase(keys.data(), n);
   return Status(put.code(), "table '" + options_.name + "': " + put.message());
-}
-
-void TierStack::LogDemoted(const std::vector<int64_t>& keys) {
-  if (change_log_.is_everything()) return;
-  for (const int64_t key : keys) {
-    if (first_tier_->IsChanged(key)) change_log_.AddDemoted(key);
-  }
 }
 
 // From the last one up: what an erase that failed has left below is not the row while one above it
@@ -367,7 +376,7 @@ Status TierStack::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_a
 Status TierStack::Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
                         Executor* executor) {
   staged_->Clear();
-  change_log_.SetEverything();
+  SetEverythingChanged();
   for (const auto& store : cold_stores()) KERAS_SPARSE_RETURN_IF_ERROR(store->Clear());
   if (hbm_store_ != nullptr) {
     KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Initialize(initializer.rows(), layout, step));
@@ -376,9 +385,14 @@ Status TierStack::Clear(const RecordLayout& layout, const Initializer& initializ
 }
 
 void TierStack::TrackChanges() {
-  if (hbm_store_ != nullptr) return;  // it does not know which of its rows have changed
+  if (hbm_store_ != nullptr && !hbm_store_->TrackChanges().ok()) return SetEverythingChanged();
   first_tier_->TrackChanges();
   change_log_.Begin();
+}
+
+void TierStack::SetEverythingChanged() {
+  change_log_.SetEverything();
+  if (hbm_store_ != nullptr) hbm_store_->ForgetChanges();
 }
 
 }  // namespace keras_sparse

@@ -118,10 +118,11 @@ class TierStack {
   Status Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
                Executor* executor);
 
-  // From now on changes count from here.
+  // From now on changes count from here. Where a GPU has no room to keep them, every row counts as
+  // changed.
   void TrackChanges();
   // From now on every row counts as changed.
-  void SetEverythingChanged() { change_log_.SetEverything(); }
+  void SetEverythingChanged();
   // To be called when an update has all its rows in the first tier, before any leave it.
   void SeeFirstTierBytes();
 
@@ -130,6 +131,8 @@ class TierStack {
   // Those of a table in a GPU's memory.
   Status OpenOnDevice(const RecordLayout& layout, const Initializer& initializer);
   Status CheckOptions() const;
+  // ResourceExhausted unless its size is within this one of the GPU.
+  Status CheckDeviceSize(int64_t bytes) const;
   // Whether there are tiers that the options do not name.
   bool HasAddedTiers() const {
     return static_cast<int64_t>(lower_tiers_.size()) >
@@ -147,8 +150,6 @@ class TierStack {
   Status EraseFrom(int64_t first, const int64_t* keys, int64_t n);
   // How many of the lower tiers come before the cold ones.
   int64_t num_above_cold() const { return hbm_store_ == nullptr ? 0 : 1; }
-  // Keeps which of these rows have changed, before they leave the first tier.
-  void LogDemoted(const std::vector<int64_t>& keys);
 
   const TableOptions& options_;
   std::unique_ptr<FirstTier> first_tier_;

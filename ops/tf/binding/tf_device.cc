@@ -18,7 +18,13 @@ class TfDevice : public Device {
   TfDevice(void* stream, int ordinal, tf::Allocator* allocator)
       : Device(stream, ordinal), allocator_(allocator) {}
 
+  int64_t memory_bytes() const override {
+    const auto stats = allocator_->GetStats();
+    return stats.has_value() ? stats->bytes_limit.value_or(0) : 0;
+  }
+
   Status Allocate(int64_t bytes, void** memory) override {
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
     tf::AllocationAttributes attributes;
     attributes.retry_on_failure = false;  // no other op is going to free what a table keeps
     *memory = allocator_->AllocateRaw(tf::Allocator::kAllocatorAlignment,

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "ops/core/base/bytes.h"
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_requests.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
 
 namespace keras_sparse {
@@ -11,6 +13,15 @@ namespace {
 
 // What a row takes beside its record: a key, its place in the index, and its uses.
 constexpr int64_t kBesideRecord = 24 + HbmUses::kRowBytes;
+
+// Of the rows that n keys get, the number of each: first those that were freed, then `end` and so
+// on.
+__global__ void NumberRowsKernel(const uint32_t* freed, int64_t num_freed, int64_t end, int64_t n,
+                                 uint32_t* rows) {
+  for (int64_t i = cuda_impl::LaneOfKernel(); i < n; i += cuda_impl::LanesOfKernel()) {
+    rows[i] = i < num_freed ? freed[i] : static_cast<uint32_t>(end + i - num_freed);
+  }
+}
 
 }  // namespace
 
@@ -72,32 +83,63 @@ Status DynamicHbmStore::Grow(int64_t n) {
   KERAS_SPARSE_RETURN_IF_ERROR(records_.Grow(end));
   KERAS_SPARSE_RETURN_IF_ERROR(keys_.Grow(end));
   if (uses_ != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(uses_->Grow(end));
+  KERAS_SPARSE_RETURN_IF_ERROR(changes_.Grow(end));
   return index_.Reserve(n);
+}
+
+std::vector<uint32_t> DynamicHbmStore::FreedFor(int64_t n) const {
+  const int64_t num_freed = std::min(n, static_cast<int64_t>(free_.size()));
+  return {free_.rbegin(), free_.rbegin() + num_freed};
+}
+
+Status DynamicHbmStore::InsertRows(const int64_t* keys, const uint32_t* rows, int64_t n) {
+  keys_.Scatter(rows, n, reinterpret_cast<const char*>(keys));
+  if (uses_ != nullptr) uses_->Start(rows, n);
+  return index_.Insert(keys, rows, n);
+}
+
+void DynamicHbmStore::TakeRows(int64_t num_freed, int64_t n) {
+  const int64_t new_end = end_ + n - num_freed;
+  if (static_cast<size_t>(new_end) > is_used_.size()) is_used_.resize(static_cast<size_t>(new_end));
+  for (int64_t i = 0; i < num_freed; ++i) {
+    is_used_[free_.back()] = true;
+    free_.pop_back();
+  }
+  std::fill(is_used_.begin() + end_, is_used_.begin() + new_end, true);
+  end_ = new_end;
 }
 
 Status DynamicHbmStore::CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) {
   KERAS_SPARSE_RETURN_IF_ERROR(Grow(n));
-  const int64_t again = std::min(n, static_cast<int64_t>(free_.size()));
-  rows->assign(free_.rbegin(), free_.rbegin() + again);
-  for (int64_t i = again; i < n; ++i) rows->push_back(static_cast<uint32_t>(end_ + i - again));
-  is_used_.resize(static_cast<size_t>(end_ + n - again));
-  // From here on nothing needs memory that there may not be.
-  KERAS_SPARSE_RETURN_IF_ERROR(transfer_->Write(
-      rows->data(), n, [&](int64_t i) { return reinterpret_cast<const char*>(keys + i); }, &keys_));
-  if (uses_ != nullptr) {
-    KERAS_SPARSE_RETURN_IF_ERROR(uses_->Start(rows->data(), n, transfer_.get()));
+  *rows = FreedFor(n);
+  const auto num_freed = static_cast<int64_t>(rows->size());
+  for (int64_t i = num_freed; i < n; ++i) {
+    rows->push_back(static_cast<uint32_t>(end_ + i - num_freed));
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(transfer_->Insert(keys, rows->data(), n, &index_));
-  free_.resize(free_.size() - static_cast<size_t>(again));
-  end_ += n - again;
-  for (const uint32_t row : *rows) is_used_[row] = true;
+  // From here on nothing needs memory that there may not be.
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      transfer_->Send(keys, rows->data(), n,
+                      [this](const int64_t* keys_there, const uint32_t* rows_there, int64_t size) {
+                        return InsertRows(keys_there, rows_there, size);
+                      }));
+  TakeRows(num_freed, n);
   return Status::Ok();
 }
 
-Status DynamicHbmStore::Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) {
+Status DynamicHbmStore::Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  return CreateRows(keys, n, rows);
+  KERAS_SPARSE_RETURN_IF_ERROR(Grow(n));
+  DeviceArray<uint32_t> freed;
+  DeviceArray<uint32_t> numbers;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device_, FreedFor(n), &freed));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, n, &numbers));
+  cuda_impl::Launch(NumberRowsKernel, cuda_impl::BlocksFor(*device_, n), cuda_impl::kBlock,
+                    device_->stream(), freed.data(), freed.size(), end_, n, numbers.data());
+  KERAS_SPARSE_RETURN_IF_ERROR(InsertRows(keys, numbers.data(), n));
+  TakeRows(freed.size(), n);
+  *rows = std::move(numbers);
+  return Status::Ok();
 }
 
 Status DynamicHbmStore::Put(const int64_t* keys, int64_t n, const char* records) {
@@ -121,10 +163,8 @@ Status DynamicHbmStore::Put(const int64_t* keys, int64_t n, const char* records)
   for (uint32_t& row : rows) {
     if (row == kNoHbmRow) row = *new_row++;
   }
-  const Status written = transfer_->Write(
-      rows.data(), static_cast<int64_t>(num_distinct),
-      [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; },
-      &records_);
+  const Status written = WriteRows(
+      rows, [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; });
   if (!written.ok()) (void)EraseDistinct(new_keys);  // no row without content stays behind
   return written;
 }
@@ -157,6 +197,7 @@ Status DynamicHbmStore::Clear() {
   free_ = {};
   is_used_ = {};
   if (uses_ != nullptr) uses_->Clear();
+  changes_.End();
   has_been_full_ = false;
   return Status::Ok();
 }
@@ -174,9 +215,7 @@ void DynamicHbmStore::BeginUpdate() {
   if (uses_ != nullptr) uses_->BeginUpdate();
 }
 
-void DynamicHbmStore::Use(const uint32_t* rows, int64_t n) {
-  const DeviceScope scope(*device_);
-  const MutexLock lock(mutex_);
+void DynamicHbmStore::NoteUses(const uint32_t* rows, int64_t n) {
   if (uses_ != nullptr) uses_->Use(rows, n);
 }
 
@@ -208,15 +247,20 @@ Status DynamicHbmStore::FindExcess(std::vector<int64_t>* keys, std::vector<uint3
   return Status::Ok();
 }
 
-Status DynamicHbmStore::ReadExcess(std::vector<int64_t>* keys, std::unique_ptr<char[]>* records) {
+Status DynamicHbmStore::ReadExcess(Excess* excess) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
   std::vector<uint32_t> rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(FindExcess(keys, &rows));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindExcess(&excess->keys, &rows));
+  std::vector<bool> have_changed;
+  KERAS_SPARSE_RETURN_IF_ERROR(changes_.AreMarked(rows, &have_changed));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (have_changed[i]) excess->changed.push_back(excess->keys[i]);
+  }
   const auto n = static_cast<int64_t>(rows.size());
-  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * record_bytes_, records));
+  KERAS_SPARSE_RETURN_IF_ERROR(AllocateBytes(n * record_bytes_, &excess->records));
   return transfer_->Read(records_, rows.data(), n,
-                         [&](int64_t i) { return records->get() + i * record_bytes_; });
+                         [&](int64_t i) { return excess->records.get() + i * record_bytes_; });
 }
 
 int64_t DynamicHbmStore::NextRows(int64_t cursor, int64_t max_rows,

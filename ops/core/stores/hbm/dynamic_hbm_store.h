@@ -29,24 +29,25 @@ class DynamicHbmStore : public HbmStore {
   // Gives all memory back but that of pieces.
   Status Clear() override;
   int64_t Room() const override;
-  Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+  Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) override;
   Status Initialize(const InitialRows& /*initial_rows*/, const RecordLayout& /*layout*/,
                     int64_t /*step*/) override {
     return Clear();
   }
   Status Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step) override;
   void BeginUpdate() override;
-  void Use(const uint32_t* rows, int64_t n) override;
-  Status ReadExcess(std::vector<int64_t>* keys, std::unique_ptr<char[]>* records) override;
+  Status ReadExcess(Excess* excess) override;
 
  private:
   DynamicHbmStore(Device* device, int64_t record_bytes, const HbmLimit& limit);
 
+  void NoteUses(const uint32_t* rows, int64_t n) override REQUIRES(mutex_);
   int64_t MostRows(int64_t record_bytes) const override;
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override
       REQUIRES_SHARED(mutex_);
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override
       REQUIRES_SHARED(mutex_);
+  bool IsInUse(uint32_t row) const override REQUIRES_SHARED(mutex_) { return is_used_[row]; }
   Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override
       REQUIRES_SHARED(mutex_);
   int64_t IndexBytes() const override REQUIRES_SHARED(mutex_);
@@ -55,7 +56,15 @@ class DynamicHbmStore : public HbmStore {
   int64_t size() const REQUIRES_SHARED(mutex_) { return end_ - static_cast<int64_t>(free_.size()); }
   // All that n more rows need.
   Status Grow(int64_t n) REQUIRES(mutex_);
+  // The same as Create from and into the CPU's memory, which needs no other memory.
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
+  // The rows that were freed and n new keys get first, the last one first.
+  std::vector<uint32_t> FreedFor(int64_t n) const REQUIRES_SHARED(mutex_);
+  // Gives the device the work to write what stands beside the records of new rows. REQUIRES: Grow
+  //   keys, rows  (n) in the GPU's memory
+  Status InsertRows(const int64_t* keys, const uint32_t* rows, int64_t n) REQUIRES(mutex_);
+  // They are in use: so many of those that were freed, and so many in all.
+  void TakeRows(int64_t num_freed, int64_t n) REQUIRES(mutex_);
   Status EraseDistinct(const std::vector<int64_t>& keys) REQUIRES(mutex_);
 
   // The rows that leave, if there are more than the limit allows: of equally cold ones those with

@@ -4,6 +4,7 @@
 
 #include "ops/core/base/hash.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/optimizer/move_rows.h"
 #include "ops/core/record/new_records.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
 #include "ops/core/stores/hbm/hbm_store.h"
@@ -12,6 +13,9 @@
 namespace keras_sparse {
 
 namespace {
+
+// Whose numbers are on their way at a time.
+constexpr int64_t kCatchUpRows = int64_t{1} << 20;
 
 const bool kRegistered =
     HbmStore::SetOpener([](Device* device, int64_t num_rows, int64_t record_bytes,
@@ -47,6 +51,23 @@ Status HbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int6
   return Status::Ok();
 }
 
+Status HbmStore::CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* history) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  // Of rows in use: what a free one has may be older than all that the rule remembers.
+  std::vector<uint32_t> rows;
+  for (int64_t cursor = 0; cursor >= 0;) {
+    rows.clear();
+    cursor = NextRows(cursor, kCatchUpRows, &rows);
+    const auto catch_up = [&](const int64_t* /*keys*/, const uint32_t* there, int64_t n) {
+      return cuda_impl::CatchUpRecords(rule, history, records_.view(), there, n, device_);
+    };
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        transfer_->Send(nullptr, rows.data(), static_cast<int64_t>(rows.size()), catch_up));
+  }
+  return Status::Ok();
+}
+
 RecordsView HbmStore::records_view() const {
   const SharedLock lock(mutex_);
   return records_.view();
@@ -54,7 +75,7 @@ RecordsView HbmStore::records_view() const {
 
 int64_t HbmStore::bytes() const {
   const SharedLock lock(mutex_);
-  return records_.bytes() + IndexBytes() + transfer_->device_bytes();
+  return records_.bytes() + changes_.bytes() + IndexBytes() + transfer_->device_bytes();
 }
 
 int64_t HbmStore::memory_bytes() const {
@@ -93,6 +114,27 @@ Status HbmStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* ke
   const SharedLock lock(mutex_);
   std::vector<uint32_t> rows;
   const int64_t next_row = NextRows(cursor, std::max<int64_t>(1, max_rows), &rows);
+  KERAS_SPARSE_RETURN_IF_ERROR(AppendRows(rows, keys, records));
+  *next = next_row;
+  return Status::Ok();
+}
+
+Status HbmStore::WalkChanged(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
+                             std::vector<char>* records, int64_t* next) const {
+  const DeviceScope scope(*device_);
+  const SharedLock lock(mutex_);
+  std::vector<uint32_t> rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(changes_.Walk(cursor, std::max<int64_t>(1, max_rows), &rows, next));
+  size_t num_used = 0;
+  for (const uint32_t row : rows) {
+    if (IsInUse(row)) rows[num_used++] = row;
+  }
+  rows.resize(num_used);
+  return AppendRows(rows, keys, records);
+}
+
+Status HbmStore::AppendRows(const std::vector<uint32_t>& rows, std::vector<int64_t>* keys,
+                            std::vector<char>* records) const {
   const auto n = static_cast<int64_t>(rows.size());
   std::vector<int64_t> walked(rows.size());
   KERAS_SPARSE_RETURN_IF_ERROR(KeysOf(rows, walked.data()));
@@ -106,8 +148,40 @@ Status HbmStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* ke
     return status;
   }
   keys->insert(keys->end(), walked.begin(), walked.end());
-  *next = next_row;
   return Status::Ok();
+}
+
+Status HbmStore::WriteRows(const std::vector<uint32_t>& rows,
+                           const std::function<const char*(int64_t)>& place) {
+  const auto n = static_cast<int64_t>(rows.size());
+  if (changes_.are_kept()) {
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        transfer_->Send(nullptr, rows.data(), n,
+                        [this](const int64_t* /*keys*/, const uint32_t* there, int64_t size) {
+                          changes_.Mark(there, size);
+                          return Status::Ok();
+                        }));
+  }
+  return transfer_->Write(rows.data(), n, place, &records_);
+}
+
+void HbmStore::Use(const uint32_t* rows, int64_t n) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  changes_.Mark(rows, n);
+  NoteUses(rows, n);
+}
+
+Status HbmStore::TrackChanges() {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  return changes_.Begin(records_.num_rows());
+}
+
+void HbmStore::ForgetChanges() {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  changes_.End();
 }
 
 std::vector<int64_t> HbmStore::LastPlaces(const int64_t* keys, int64_t n) {

@@ -69,6 +69,20 @@ Status HbmTransfer::Write(const uint32_t* rows, int64_t n,
   });
 }
 
+Status HbmTransfer::Send(const int64_t* keys, const uint32_t* rows, int64_t n, const Use& use) {
+  const MutexLock lock(mutex_);
+  return ForEachPiece(n, kKeyBytes, [&](const Piece& piece) {
+    auto* keys_there = reinterpret_cast<int64_t*>(piece.wide);
+    if (keys != nullptr) {
+      KERAS_SPARSE_RETURN_IF_ERROR(
+          device_->CopyToDevice(keys + piece.first, piece.n * kKeyBytes, keys_there));
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        device_->CopyToDevice(rows + piece.first, piece.n * kRowBytes, piece.rows));
+    return use(keys_there, piece.rows, piece.n);
+  });
+}
+
 Status HbmTransfer::Find(const HbmIndex& index, const int64_t* keys, int64_t n, uint32_t* rows) {
   const MutexLock lock(mutex_);
   return ForEachPiece(n, kKeyBytes, [&](const Piece& piece) {
@@ -77,18 +91,6 @@ Status HbmTransfer::Find(const HbmIndex& index, const int64_t* keys, int64_t n, 
         device_->CopyToDevice(keys + piece.first, piece.n * kKeyBytes, keys_there));
     index.Find(keys_there, piece.n, piece.rows);
     return device_->CopyToHost(piece.rows, piece.n * kRowBytes, rows + piece.first);
-  });
-}
-
-Status HbmTransfer::Insert(const int64_t* keys, const uint32_t* rows, int64_t n, HbmIndex* index) {
-  const MutexLock lock(mutex_);
-  return ForEachPiece(n, kKeyBytes, [&](const Piece& piece) {
-    auto* keys_there = reinterpret_cast<int64_t*>(piece.wide);
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        device_->CopyToDevice(keys + piece.first, piece.n * kKeyBytes, keys_there));
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        device_->CopyToDevice(rows + piece.first, piece.n * kRowBytes, piece.rows));
-    return index->Insert(keys_there, piece.rows, piece.n);
   });
 }
 

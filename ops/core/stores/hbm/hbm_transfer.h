@@ -39,16 +39,20 @@ class HbmTransfer {
   Status Write(const uint32_t* rows, int64_t n, const std::function<const char*(int64_t)>& place,
                HbmRecords* records) EXCLUDES(mutex_);
 
+  // Calls use(keys, rows, n) with both in the GPU's memory, a piece of them at a time.
+  //   keys, rows  (n); keys may be null
+  using Use = std::function<Status(const int64_t* keys, const uint32_t* rows, int64_t n)>;
+  Status Send(const int64_t* keys, const uint32_t* rows, int64_t n, const Use& use)
+      EXCLUDES(mutex_);
+
   // Calls body(memory, bytes) with the GPU's memory for other use, until it returns.
   Status Borrow(const std::function<Status(char* memory, int64_t bytes)>& body) EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return body(device_piece_.data(), device_piece_.bytes());
   }
 
-  // As those of HbmIndex. Once it has room for the keys, Insert needs no more memory.
+  // As those of HbmIndex.
   Status Find(const HbmIndex& index, const int64_t* keys, int64_t n, uint32_t* rows)
-      EXCLUDES(mutex_);
-  Status Insert(const int64_t* keys, const uint32_t* rows, int64_t n, HbmIndex* index)
       EXCLUDES(mutex_);
   Status Erase(const int64_t* keys, int64_t n, uint32_t* rows, HbmIndex* index) EXCLUDES(mutex_);
 

@@ -27,6 +27,12 @@ struct Scores {
   }
 };
 
+__global__ void StartKernel(Scores all, const uint32_t* rows, int64_t n) {
+  for (int64_t i = cuda_impl::LaneOfKernel(); i < n; i += cuda_impl::LanesOfKernel()) {
+    *all.Of(rows[i]) = {1, all.now};
+  }
+}
+
 // Of the lanes that use a row, one counts it.
 __global__ void UseKernel(Scores all, const uint32_t* rows, int64_t n) {
   for (int64_t i = cuda_impl::LaneOfKernel(); i < n; i += cuda_impl::LanesOfKernel()) {
@@ -93,18 +99,16 @@ HbmUses::HbmUses(Device* device, bool counts) : device_(device), counts_(counts)
 
 void HbmUses::Clear() { uses_ = HbmRecords(device_, kRowBytes, kMostHbmRows); }
 
-Status HbmUses::Write(const RowUses& uses, const uint32_t* rows, int64_t n, HbmTransfer* transfer) {
-  return transfer->Write(
-      rows, n, [&uses](int64_t) { return reinterpret_cast<const char*>(&uses); }, &uses_);
-}
-
-Status HbmUses::Start(const uint32_t* rows, int64_t n, HbmTransfer* transfer) {
+void HbmUses::Start(const uint32_t* rows, int64_t n) {
   num_started_ += n;
-  return Write({1, now_}, rows, n, transfer);
+  cuda_impl::Launch(StartKernel, cuda_impl::BlocksFor(*device_, n), cuda_impl::kBlock,
+                    device_->stream(), Scores{uses_.view(), now_, counts_}, rows, n);
 }
 
 Status HbmUses::End(const uint32_t* rows, int64_t n, HbmTransfer* transfer) {
-  return Write({0, 0}, rows, n, transfer);
+  const RowUses none = {0, 0};
+  return transfer->Write(
+      rows, n, [&none](int64_t) { return reinterpret_cast<const char*>(&none); }, &uses_);
 }
 
 void HbmUses::Use(const uint32_t* rows, int64_t n) {

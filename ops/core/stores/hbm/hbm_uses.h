@@ -42,11 +42,13 @@ class HbmUses {
 
   // Makes memory for so many rows; after an error nothing has changed.
   Status Grow(int64_t num_rows) { return uses_.Grow(num_rows); }
-  // Rows come in, and are used; rows go. It needs no memory.
+  // Rows go. It needs no memory.
   //   rows  (n) all different, in the CPU's memory
-  Status Start(const uint32_t* rows, int64_t n, HbmTransfer* transfer);
   Status End(const uint32_t* rows, int64_t n, HbmTransfer* transfer);
-  // Gives the device the work to note that rows are used.
+  // Gives the device the work to note that rows come in, and are used.
+  //   rows  (n) all different, in the GPU's memory
+  void Start(const uint32_t* rows, int64_t n);
+  // The same for rows that are used.
   //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed
   void Use(const uint32_t* rows, int64_t n);
   void Clear();
@@ -65,7 +67,6 @@ class HbmUses {
  private:
   // The score that separates n rows, of which *n have just that.
   Status FindScore(int64_t end, HbmTransfer* transfer, uint64_t* score, int64_t* n) const;
-  Status Write(const RowUses& uses, const uint32_t* rows, int64_t n, HbmTransfer* transfer);
 
   Device* device_;
   bool counts_;

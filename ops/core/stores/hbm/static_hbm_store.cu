@@ -35,10 +35,8 @@ Status StaticHbmStore::Put(const int64_t* keys, int64_t n, const char* records) 
   for (const int64_t place : places) rows.push_back(static_cast<uint32_t>(keys[place]));
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  return transfer_->Write(
-      rows.data(), static_cast<int64_t>(rows.size()),
-      [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; },
-      &records_);
+  return WriteRows(
+      rows, [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; });
 }
 
 Status StaticHbmStore::KeepsItsRows(const std::string& received) const {
@@ -58,9 +56,9 @@ Status StaticHbmStore::Initialize(const InitialRows& initial_rows, const RecordL
 
 Status StaticHbmStore::Clear() { return KeepsItsRows("a call to drop all"); }
 
-Status StaticHbmStore::Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) {
-  rows->clear();
-  return n == 0 ? Status::Ok() : KeepsItsRows("key " + std::to_string(keys[0]) + " to add");
+Status StaticHbmStore::Create(const int64_t* /*keys*/, int64_t n, DeviceArray<uint32_t>* rows) {
+  *rows = {};
+  return n == 0 ? Status::Ok() : KeepsItsRows("a call to add " + std::to_string(n));
 }
 
 int64_t StaticHbmStore::NextRows(int64_t cursor, int64_t max_rows,

@@ -24,7 +24,7 @@ class StaticHbmStore : public HbmStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
-  Status Create(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) override;
+  Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) override;
   Status Initialize(const InitialRows& initial_rows, const RecordLayout& layout,
                     int64_t step) override;
 
@@ -39,6 +39,7 @@ class StaticHbmStore : public HbmStore {
   int64_t MostRows(int64_t /*record_bytes*/) const override { return num_rows_; }
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override;
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override;
+  bool IsInUse(uint32_t row) const override { return Has(row); }
   Status KeysOf(const std::vector<uint32_t>& rows, int64_t* keys) const override;
 
   const int64_t num_rows_;

@@ -16,10 +16,18 @@ constexpr size_t kHeader = 256;  // of an allocation: its size
 keras_sparse::emulated::StreamTurn::StreamTurn() { stream.lock(); }
 keras_sparse::emulated::StreamTurn::~StreamTurn() { stream.unlock(); }
 
+// REQUIRES: a turn of the stream
+bool keras_sparse::emulated::DoesWork() {
+  if (options().work_left <= 0) return false;
+  --options().work_left;
+  return true;
+}
+
 // As a GPU's: aligned to 256 bytes, of no defined content.
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t /*stream*/) {
   const keras_sparse::emulated::StreamTurn turn;
   keras_sparse::emulated::Options& options = keras_sparse::emulated::options();
+  if (options.work_left <= 0) return cudaErrorIllegalAddress;
   if (bytes > options.memory - held || options.allocations_left <= 0) {
     return cudaErrorMemoryAllocation;
   }

@@ -1,6 +1,7 @@
 // Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -83,6 +84,30 @@ TEST(HbmTable, IsTheStaticTableInMemoryForEveryRule) {
     tables.ExpectSame();
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(ClearRows(table, Inline())));
     tables.ExpectSame();
+  }
+}
+
+// Threads of TensorFlow take them for zero, those of tests do not.
+TEST(HbmTable, KeepsNumbersBelowTheLeastNormalOne) {
+  constexpr float kTiny = 1e-40f;
+  for (const RuleOptions& rule : {SgdRule(), AdagradRule(1e-41, 1e-41), AdamRule()}) {
+    TableOptions options = Options(20, kDim);
+    options.initializer = {};
+    const Pair tables(options, rule);
+    for (uint64_t step = 1; step <= 5; ++step) {
+      std::vector<float> grads = RandomFloats(40 * kDim, step);
+      for (float& each : grads) each *= kTiny;
+      for (EmbeddingTable* table : tables.both()) {
+        const std::vector<float> numbers(rule.rule == "adam" ? 2 : 1, 0.5f);
+        ASSERT_TRUE(IsOk(Apply(table, numbers, RandomIds(40, 0, 19, step), grads)));
+      }
+    }
+    tables.ExpectSame();
+    int64_t num_tiny = 0;
+    for (const auto& [key, row] : ExportAll(*tables.on_gpu)) {
+      for (const float each : row.record) num_tiny += std::fpclassify(each) == FP_SUBNORMAL ? 1 : 0;
+    }
+    EXPECT_GT(num_tiny, 100) << rule.rule;
   }
 }
 

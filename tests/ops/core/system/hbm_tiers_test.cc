@@ -261,6 +261,12 @@ TEST(HbmTiersOptions, AreChecked) {
   EXPECT_TRUE(FailsWith(StatusCode::kUnimplemented, "must be that of a dynamic table",
                         EmbeddingTable::Open(options, Inline(), &table)));
   EXPECT_TRUE(folder.Contents().empty());
+  options.storage.sizes = {int64_t{1} << 50};  // of a GPU without lower tiers, too
+  options.storage.lower_tiers.clear();
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
+                        "`storage_size` of table 'items' must be no more than what tables may have "
+                        "of the GPU's memory",
+                        EmbeddingTable::Open(options, Inline(), &table)));
 }
 
 }  // namespace hbm_tiers_test

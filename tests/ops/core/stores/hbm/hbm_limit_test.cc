@@ -81,12 +81,12 @@ class LimitedStore {
   }
 
   void DropExcess() {
-    std::vector<int64_t> keys;
-    std::unique_ptr<char[]> records;
-    ASSERT_TRUE(IsOk(store_->ReadExcess(&keys, &records)));
+    HbmStore::Excess excess;
+    ASSERT_TRUE(IsOk(store_->ReadExcess(&excess)));
+    std::vector<int64_t>& keys = excess.keys;
     std::vector<int64_t> leaving = ExpectedExcess();
     for (size_t i = 0; i < keys.size(); ++i) {
-      const auto* record = records.get() + static_cast<int64_t>(i) * kRecordBytes;
+      const auto* record = excess.records.get() + static_cast<int64_t>(i) * kRecordBytes;
       ASSERT_EQ(std::string(record, kRecordBytes), MakeRecord(keys[i], 1, kRecordBytes));
     }
     ASSERT_TRUE(IsOk(store_->EraseMoved(keys.data(), static_cast<int64_t>(keys.size()))));
@@ -153,10 +153,9 @@ TEST(HbmLimit, IsOfRecordsAloneWithoutLowerTiers) {
   ASSERT_TRUE(IsOk(HbmStore::Open(device.get(), -1, kRecordBytes, {64 * 100, ""}, &store)));
   EXPECT_EQ(store->Room(), 100);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 1)));
-  std::vector<int64_t> keys;
-  std::unique_ptr<char[]> records;
-  ASSERT_TRUE(IsOk(store->ReadExcess(&keys, &records)));
-  EXPECT_TRUE(keys.empty());
+  HbmStore::Excess excess;
+  ASSERT_TRUE(IsOk(store->ReadExcess(&excess)));
+  EXPECT_TRUE(excess.keys.empty());
 }
 
 }  // namespace hbm_limit_test

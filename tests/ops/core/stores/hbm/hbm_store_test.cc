@@ -25,10 +25,17 @@ std::unique_ptr<HbmStore> OpenStore(Device* device, int64_t num_rows,
   return store;
 }
 
-std::vector<uint32_t> Create(HbmStore* store, const std::vector<int64_t>& keys) {
-  std::vector<uint32_t> rows;
-  EXPECT_TRUE(IsOk(store->Create(keys.data(), static_cast<int64_t>(keys.size()), &rows)));
-  return rows;
+Status Create(HbmStore* store, Device* device, const std::vector<int64_t>& keys,
+              DeviceArray<uint32_t>* rows) {
+  DeviceArray<int64_t> there;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, keys, &there));
+  return store->Create(there.data(), there.size(), rows);
+}
+
+std::vector<uint32_t> Create(HbmStore* store, Device* device, const std::vector<int64_t>& keys) {
+  DeviceArray<uint32_t> rows;
+  EXPECT_TRUE(IsOk(Create(store, device, keys, &rows)));
+  return Values(rows);
 }
 
 TEST(HbmStore, KeepsTheContractOfAStore) {
@@ -41,11 +48,12 @@ TEST(HbmStore, GivesFreedRowsAgainAndThenNewOnes) {
     const auto device = OpenDevice();
     const auto store = OpenStore(device.get(), -1);
     EXPECT_FALSE(store->is_static());
-    EXPECT_EQ(Create(store.get(), {7, -7, 9, 0}), (std::vector<uint32_t>{0, 1, 2, 3}));
+    EXPECT_EQ(Create(store.get(), device.get(), {7, -7, 9, 0}),
+              (std::vector<uint32_t>{0, 1, 2, 3}));
     const std::vector<int64_t> gone = {-7, 100, 0, -7};
     ASSERT_TRUE(IsOk(store->Erase(gone.data(), 4)));
     EXPECT_EQ(store->num_rows(), 2);
-    EXPECT_EQ(Create(store.get(), {5, 6, 4}), (std::vector<uint32_t>{1, 3, 4}));
+    EXPECT_EQ(Create(store.get(), device.get(), {5, 6, 4}), (std::vector<uint32_t>{1, 3, 4}));
     EXPECT_EQ(store->num_rows(), 5);
     EXPECT_GE(store->records_view().num_rows, 5);
     // Put takes them in the same way, and a walk follows their numbers.
@@ -76,7 +84,7 @@ TEST(HbmStore, HasWhatKernelsWriteIntoItsRows) {
   const auto store = OpenStore(device.get(), -1);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 1)));
   const std::vector<int64_t> keys = {1000, 1001, 1002};
-  (void)Create(store.get(), keys);
+  (void)Create(store.get(), device.get(), keys);
   const auto keys_there = OnDevice(device.get(), keys);
   cuda_impl::Launch(FillKernel, 1, 32, device->stream(), store->records_view(), store->index_view(),
                     keys_there.data(), int64_t{3}, 2.5f);
@@ -97,10 +105,10 @@ TEST(HbmStore, HoldsAsManyRowsAsItsSizeAllows) {
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "Received: 6463 bytes where 6464 are needed, in 'the GPU's memory'",
                         PutRecords(store.get(), keys, 2)));
-  std::vector<uint32_t> rows;
+  DeviceArray<uint32_t> rows;
   keys = Range(100, 111);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "the size of the hbm tier must hold",
-                        store->Create(keys.data(), 11, &rows)));
+                        Create(store.get(), device.get(), keys, &rows)));
   EXPECT_EQ(WalkStore(*store, 1000), Records(Range(0, 90), 1, kRecordBytes));
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 100), 3)));
   EXPECT_EQ(store->Room(), 0);
@@ -129,10 +137,10 @@ TEST(HbmStore, LosesNothingIfTheGpuHasNoRoom) {
     for (const int64_t key : keys) expected[key] = MakeRecord(key, round, kRecordBytes);
     EXPECT_EQ(WalkStore(*store, 100), expected);
     std::vector<int64_t> created = Range(10000 * (round + 1), 10000 * (round + 1) + 90);
-    std::vector<uint32_t> rows;
-    (void)FailAtEachAllocation([&] { return store->Create(created.data(), 90, &rows); },
+    DeviceArray<uint32_t> rows;
+    (void)FailAtEachAllocation([&] { return Create(store.get(), device.get(), created, &rows); },
                                [&] { EXPECT_EQ(WalkStore(*store, 100), expected); });
-    EXPECT_EQ(rows.size(), 90u);
+    EXPECT_EQ(rows.size(), 90);
     ASSERT_TRUE(IsOk(store->Erase(created.data(), 90)));
     created = Range(5, 60);
     ASSERT_TRUE(IsOk(store->Erase(created.data(), 55)));
@@ -223,9 +231,9 @@ TEST(HbmStore, KeepsAllRowsOfAStaticTable) {
     const std::vector<int64_t> keys = {-1, 300, 7};
     EXPECT_TRUE(IsOk(store->Erase(keys.data(), 3)));  // what stands above may cover a row here
     EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "keeps all", store->Clear()));
-    std::vector<uint32_t> rows;
-    EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "key 7 to add",
-                          store->Create(keys.data() + 2, 1, &rows)));
+    DeviceArray<uint32_t> rows;
+    EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "a call to add 3",
+                          Create(store.get(), device.get(), keys, &rows)));
     EXPECT_EQ(WalkStore(*store, 100), expected);
     EXPECT_GE(store->bytes(), 300 * kStride);
     EXPECT_GT(store->memory_bytes(), 0);

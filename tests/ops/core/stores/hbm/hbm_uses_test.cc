@@ -35,8 +35,8 @@ class Twins {
     ++now_;
   }
   void Start(const Rows& rows) {
-    const auto n = static_cast<int64_t>(rows.size());
-    EXPECT_TRUE(IsOk(uses_.Start(rows.data(), n, transfer_.get())));
+    const auto on_device = OnDevice(device_.get(), rows);
+    uses_.Start(on_device.data(), on_device.size());
     for (const uint32_t row : rows) order_->Start(row, now_);
     held_.insert(rows.begin(), rows.end());
   }

@@ -1,0 +1,132 @@
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/device/device_sort.h"
+#include "ops/core/ids/missing_keys.h"
+#include "ops/core/index/hbm_row.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+__global__ void MarkMissingKernel(const uint32_t* rows, int64_t n, uint8_t* are_missing) {
+  for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel())
+    are_missing[i] = rows[i] == kNoHbmRow;
+}
+
+template <typename T>
+__global__ void TakeKernel(const T* from, const uint32_t* places, int64_t n, T* to) {
+  for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) to[i] = from[places[i]];
+}
+
+// The same for as many as the device knows.
+__global__ void TakeFirstOfRunsKernel(const int64_t* sorted, const uint32_t* begins,
+                                      const uint32_t* num_runs, int64_t* keys) {
+  for (int64_t i = LaneOfKernel(); i < int64_t{*num_runs}; i += LanesOfKernel()) {
+    keys[i] = sorted[begins[i]];
+  }
+}
+
+template <typename T>
+void Take(const T* from, const DeviceArray<uint32_t>& places, int64_t n, Device* device, T* to) {
+  Launch(TakeKernel<T>, BlocksFor(*device, n), kBlock, device->stream(), from, places.data(), n,
+         to);
+}
+
+// Bits of numbers below n.
+int BitsBelow(int64_t n) {
+  int bits = 1;
+  while (n >> bits != 0) ++bits;
+  return bits;
+}
+
+// The first n elements.
+template <typename T>
+Status ReadFirst(const DeviceArray<T>& array, int64_t n, Device* device, std::vector<T>* to) {
+  to->resize(static_cast<size_t>(n));
+  if (n == 0) return Status::Ok();
+  return device->CopyToHost(array.data(), n * static_cast<int64_t>(sizeof(T)), to->data());
+}
+
+}  // namespace
+
+Status MissingKeys::Find(const std::vector<FoundIds>& lists, Device* device,
+                         std::vector<MissingKeys>* missing) {
+  std::vector<MissingKeys> made(lists.size());
+  DeviceArray<uint32_t> num_runs;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      DeviceArray<uint32_t>::Allocate(device, static_cast<int64_t>(lists.size()), &num_runs));
+  int64_t num_missing = 0;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    made[i].device_ = device;
+    num_missing += lists[i].num_missing;
+    if (lists[i].num_missing == 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(made[i].Sort(lists[i], num_runs.data() + i));
+  }
+  if (num_missing > 0) {
+    std::vector<uint32_t> sizes;
+    KERAS_SPARSE_RETURN_IF_ERROR(num_runs.Read(&sizes));
+    for (size_t i = 0; i < lists.size(); ++i) {
+      if (lists[i].num_missing > 0) made[i].size_ = sizes[i];
+    }
+  }
+  *missing = std::move(made);
+  return Status::Ok();
+}
+
+Status MissingKeys::Sort(const FoundIds& list, uint32_t* num_runs) {
+  num_ids_ = list.num_missing;
+  DeviceArray<uint8_t> are_missing;
+  DeviceArray<uint32_t> taken;
+  DeviceArray<int64_t> ids;
+  DeviceArray<int64_t> sorted;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Allocate(device_, list.n, &are_missing));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, num_ids_, &taken));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Allocate(device_, num_ids_, &ids));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Allocate(device_, num_ids_, &sorted));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Allocate(device_, num_ids_, &keys_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, num_ids_, &places_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, num_ids_, &begins_));
+  Launch(MarkMissingKernel, BlocksFor(*device_, list.n), kBlock, device_->stream(), list.rows,
+         list.n, are_missing.data());
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      SelectPlaces(are_missing.data(), list.n, device_, taken.data(), num_runs));
+  Take(list.ids, taken, num_ids_, device_, ids.data());
+  // As they came: the first of equal ones is the one that came first.
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      StableSort(ids.data(), num_ids_, device_, sorted.data(), places_.data()));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      FindRuns(sorted.data(), num_ids_, device_, begins_.data(), num_runs));
+  Launch(TakeFirstOfRunsKernel, BlocksFor(*device_, num_ids_), kBlock, device_->stream(),
+         sorted.data(), begins_.data(), num_runs, keys_.data());
+  return Status::Ok();
+}
+
+Status MissingKeys::ReadKeys(std::vector<int64_t>* keys) const {
+  return ReadFirst(keys_, size_, device_, keys);
+}
+
+Status MissingKeys::ReadCounts(std::vector<int64_t>* counts) const {
+  std::vector<uint32_t> begins;
+  KERAS_SPARSE_RETURN_IF_ERROR(ReadFirst(begins_, size_, device_, &begins));
+  counts->resize(begins.size());
+  int64_t end = num_ids_;
+  for (size_t i = begins.size(); i > 0; --i) {
+    (*counts)[i - 1] = end - int64_t{begins[i - 1]};
+    end = begins[i - 1];
+  }
+  return Status::Ok();
+}
+
+Status MissingKeys::ReadArrivals(std::vector<uint32_t>* places) const {
+  DeviceArray<uint32_t> firsts;
+  DeviceArray<uint32_t> sorted;
+  DeviceArray<uint32_t> arrivals;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, size_, &firsts));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, size_, &sorted));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, size_, &arrivals));
+  Take(static_cast<const uint32_t*>(places_.data()), begins_, size_, device_, firsts.data());
+  KERAS_SPARSE_RETURN_IF_ERROR(StableSort(firsts.data(), size_, BitsBelow(num_ids_), device_,
+                                          sorted.data(), arrivals.data()));
+  return ReadFirst(arrivals, size_, device_, places);
+}
+
+}  // namespace keras_sparse::cuda_impl
