@@ -91,13 +91,14 @@ Status DeviceApplier::FindAndCheck(FoundRows* found) {
 }
 
 Status DeviceApplier::ReadMissing(const FoundRows& found) {
+  std::vector<size_t> with_missing;
   for (size_t r = 0; r < requests_.size(); ++r) {
     missing_[r].clear();
-    if (checks_[r].num_missing == 0) continue;
-    MissingIds missing;
-    KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(r, &missing));
-    missing_[r] = std::move(missing.ids);
+    if (checks_[r].num_missing > 0) with_missing.push_back(r);
   }
+  std::vector<MissingIds> missing;
+  KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(with_missing, &missing));
+  for (size_t i = 0; i < missing.size(); ++i) missing_[with_missing[i]] = std::move(missing[i].ids);
   return Status::Ok();
 }
 

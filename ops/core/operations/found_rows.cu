@@ -11,16 +11,15 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// An id without a row, and where it came.
-struct MissingId {
-  int64_t place;
-  int64_t id;
-};
-
-__global__ void CollectMissingKernel(const int64_t* ids, const uint32_t* rows, int64_t n,
+__global__ void CollectMissingKernel(Requests<FindRequest> requests,
                                      unsigned long long* num_missing, MissingId* missing) {
-  for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
-    if (rows[i] == kNoHbmRow) missing[atomicAdd(num_missing, 1ull)] = {i, ids[i]};
+  const Parts& parts = requests.parts;
+  for (int64_t i = LaneOfKernel(); i < parts.size(); i += LanesOfKernel()) {
+    const int r = parts.Find(i);
+    const FindRequest& request = requests.requests[r];
+    const int64_t place = i - parts.firsts[r];
+    if (request.rows[place] != kNoHbmRow) continue;
+    missing[atomicAdd(num_missing, 1ull)] = {i, request.ids[place]};
   }
 }
 
@@ -31,6 +30,23 @@ Status CheckAllAreThere(const TableState& state) {
   return ResourceExhausted("the GPU must have room for all rows of table '" + state.options.name +
                            "'; erase rows or evict some, or import again. Received: " +
                            std::to_string(num_rows) + " rows that wait for room");
+}
+
+MissingIds Counted(const std::vector<int64_t>& ids) {
+  MissingIds counted;
+  HashIndex seen(0, static_cast<int64_t>(ids.size()));
+  for (const int64_t id : ids) {
+    const uint64_t hash = HashKey(id);
+    uint32_t at = seen.Find(hash, id);
+    if (at == HashIndex::kNoRow) {
+      at = static_cast<uint32_t>(counted.ids.size());
+      seen.Insert(hash, id, at);
+      counted.ids.push_back(id);
+      counted.counts.push_back(0);
+    }
+    ++counted.counts[at];
+  }
+  return counted;
 }
 
 }  // namespace
@@ -74,38 +90,54 @@ Status FoundRows::Check(std::vector<IdChecks>* checks) const {
   return Status::Ok();
 }
 
-Status FoundRows::ReadMissing(size_t list, MissingIds* missing) const {
-  const FindRequest& request = requests_[list];
-  DeviceArray<unsigned long long> num_missing;
-  DeviceArray<MissingId> on_device;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<unsigned long long>::Copy(device_, {0}, &num_missing));
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<MissingId>::Allocate(device_, request.num_ids, &on_device));
-  Launch(CollectMissingKernel, BlocksFor(*device_, request.num_ids), kBlock, device_->stream(),
-         request.ids, request.rows, request.num_ids, num_missing.data(), on_device.data());
-  std::vector<unsigned long long> number;
-  KERAS_SPARSE_RETURN_IF_ERROR(num_missing.Read(&number));
-  std::vector<MissingId> came(static_cast<size_t>(number[0]));
-  if (!came.empty()) {
-    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
-        on_device.data(), static_cast<int64_t>(came.size() * sizeof(MissingId)), came.data()));
+Status FoundRows::CollectMissing(const std::vector<size_t>& lists, CollectedIds* missing) const {
+  CollectedIds made;
+  std::vector<FindRequest> requests;
+  std::vector<int64_t> num_ids;
+  int64_t end = 0;
+  for (const size_t list : lists) {
+    requests.push_back(requests_[list]);
+    num_ids.push_back(requests_[list].num_ids);
+    end += requests_[list].num_ids;
+    made.ends_.push_back(end);
   }
+  RequestsOnDevice<FindRequest> on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      RequestsOnDevice<FindRequest>::Copy(device_, requests, num_ids, &on_device));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<unsigned long long>::Copy(device_, {0}, &made.number_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<MissingId>::Allocate(device_, end, &made.missing_));
+  Launch(CollectMissingKernel, BlocksFor(*device_, end), kBlock, device_->stream(),
+         on_device.view(), made.number_.data(), made.missing_.data());
+  *missing = std::move(made);
+  return Status::Ok();
+}
+
+Status CollectedIds::Read(std::vector<std::vector<int64_t>>* ids) const {
+  ids->assign(ends_.size(), {});
+  std::vector<unsigned long long> number;
+  KERAS_SPARSE_RETURN_IF_ERROR(number_.Read(&number));
+  std::vector<MissingId> came;
+  KERAS_SPARSE_RETURN_IF_ERROR(missing_.ReadFirst(static_cast<int64_t>(number[0]), &came));
   // Lanes came in any order.
   std::sort(came.begin(), came.end(),
             [](const MissingId& a, const MissingId& b) { return a.place < b.place; });
-  *missing = MissingIds();
-  HashIndex seen(0, static_cast<int64_t>(came.size()));
+  size_t list = 0;
   for (const MissingId& each : came) {
-    const uint64_t hash = HashKey(each.id);
-    uint32_t at = seen.Find(hash, each.id);
-    if (at == HashIndex::kNoRow) {
-      at = static_cast<uint32_t>(missing->ids.size());
-      seen.Insert(hash, each.id, at);
-      missing->ids.push_back(each.id);
-      missing->counts.push_back(0);
-    }
-    ++missing->counts[at];
+    while (each.place >= ends_[list]) ++list;
+    (*ids)[list].push_back(each.id);
   }
+  return Status::Ok();
+}
+
+Status FoundRows::ReadMissing(const std::vector<size_t>& lists,
+                              std::vector<MissingIds>* missing) const {
+  missing->assign(lists.size(), {});
+  if (lists.empty()) return Status::Ok();
+  CollectedIds collected;
+  KERAS_SPARSE_RETURN_IF_ERROR(CollectMissing(lists, &collected));
+  std::vector<std::vector<int64_t>> came;
+  KERAS_SPARSE_RETURN_IF_ERROR(collected.Read(&came));
+  for (size_t i = 0; i < lists.size(); ++i) (*missing)[i] = Counted(came[i]);
   return Status::Ok();
 }
 
