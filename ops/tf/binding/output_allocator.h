@@ -42,7 +42,9 @@ class OutputAllocator : public tf::Allocator {
 
 // Memory for an output of an op, from TensorFlow's allocator if it is small. ResourceExhausted
 // where there is none left.
-absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor);
+//   on_gpu  of a GPU's memory, for it to be there; null for the CPU's
+absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor,
+                        tf::Allocator* on_gpu = nullptr);
 
 // An output of floats of an op.
 absl::Status AllocateFloats(tf::OpKernelContext* ctx, int output, const tf::TensorShape& shape,

@@ -46,6 +46,10 @@ bool IsOnGpu(tf::OpKernelContext* ctx) {
   return info != nullptr && info->stream != nullptr;
 }
 
+tf::Allocator* GpuAllocator(tf::OpKernelContext* ctx) {
+  return IsOnGpu(ctx) ? ctx->device()->GetAllocator(tf::AllocatorAttributes()) : nullptr;
+}
+
 absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* device) {
   if (!IsOnGpu(ctx)) {
     return ToTf(FailedPrecondition("a table in a GPU's memory must be made on a GPU. Received: " +
@@ -59,8 +63,7 @@ absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* dev
   std::shared_ptr<Device>& of_gpu = (*devices)[stream];
   if (of_gpu == nullptr) {
     of_gpu = std::make_shared<TfDevice>(stream->platform_specific_handle().stream,
-                                        stream->parent()->device_ordinal(),
-                                        ctx->device()->GetAllocator(tf::AllocatorAttributes()));
+                                        stream->parent()->device_ordinal(), GpuAllocator(ctx));
   }
   *device = of_gpu;
   return absl::OkStatus();
