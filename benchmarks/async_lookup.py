@@ -158,7 +158,8 @@ def make_batches(generator, count, options):
 
     shape = (count, options.batch_size, HOTNESS)
     ids = workloads.scramble(workloads.zipf_ranks(generator, options.keys, shape))
-    features, labels = map(tf.constant, workloads.dense_features_and_labels(options))
+    with tf.device("CPU"):  # where a dataset computes
+        features, labels = map(tf.constant, workloads.dense_features_and_labels(options))
     batches = tf.data.Dataset.from_tensor_slices(ids)
     return batches.map(lambda ids: ({"ids": ids, "features": features}, labels))
 

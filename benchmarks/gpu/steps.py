@@ -123,7 +123,11 @@ def main():
         for api, each in found.items():
             ms = f"{each['iteration_ms']:8.2f} ms, fastest {each['fastest_ms']:.2f}"
             print(f"{model} {storage} {api:6} {ms}", flush=True)
-    of_tiers = async_lookup.main(ON_GPU) if options.tiers else ""
+    of_tiers = ""
+    try:
+        of_tiers = async_lookup.main(ON_GPU) if options.tiers else ""
+    except Exception as error:
+        print(f"GPU memory over memory is left out: {error}".splitlines()[0], flush=True)
     if options.json:
         options.json.write_text(
             json.dumps({"steps": facts, "models": of_models, "tiers": of_tiers})
