@@ -41,9 +41,9 @@ void OutputAllocator::DeallocateRaw(void* data) {
 }
 
 absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor,
-                        tf::Allocator* on_gpu) {
+                        tf::Allocator* memory) {
   const bool is_small = shape.num_elements() * tf::DataTypeSize(type) < kHugePageBytes / 2;
-  tf::Allocator* allocator = on_gpu;
+  tf::Allocator* allocator = memory;
   if (allocator == nullptr) allocator = is_small ? tf::cpu_allocator() : OutputAllocator::Get();
   *tensor = tf::Tensor(allocator, type, shape);
   if (tensor->IsInitialized()) return absl::OkStatus();

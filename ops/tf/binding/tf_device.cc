@@ -46,8 +46,13 @@ bool IsOnGpu(tf::OpKernelContext* ctx) {
   return info != nullptr && info->stream != nullptr;
 }
 
-tf::Allocator* GpuAllocator(tf::OpKernelContext* ctx) {
-  return IsOnGpu(ctx) ? ctx->device()->GetAllocator(tf::AllocatorAttributes()) : nullptr;
+tf::Allocator* OutputMemory(tf::OpKernelContext* ctx) {
+  tf::AllocatorAttributes attributes;
+  if (IsOnGpu(ctx)) return ctx->device()->GetAllocator(attributes);
+  attributes.set_on_host(true);
+  attributes.set_gpu_compatible(true);
+  tf::Allocator* pinned = ctx->device()->GetAllocator(attributes);
+  return pinned->GetMemoryType() == tf::AllocatorMemoryType::kHostPinned ? pinned : nullptr;
 }
 
 absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* device) {
@@ -63,7 +68,7 @@ absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* dev
   std::shared_ptr<Device>& of_gpu = (*devices)[stream];
   if (of_gpu == nullptr) {
     of_gpu = std::make_shared<TfDevice>(stream->platform_specific_handle().stream,
-                                        stream->parent()->device_ordinal(), GpuAllocator(ctx));
+                                        stream->parent()->device_ordinal(), OutputMemory(ctx));
   }
   *device = of_gpu;
   return absl::OkStatus();

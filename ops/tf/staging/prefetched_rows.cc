@@ -16,7 +16,7 @@ Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
 }
 
 Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness,
-                            tf::Allocator* on_gpu) {
+                            tf::Allocator* memory) {
   max_staleness_ = max_staleness;
   num_updates_.resize(requests.size());
   versions_.resize(requests.size());
@@ -24,7 +24,7 @@ Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_sta
     requests[i].version = &versions_[i];
     requests[i].num_updates = &num_updates_[i];
   }
-  const absl::Status allocated = AllocateRows(&requests, &outputs_, on_gpu);
+  const absl::Status allocated = AllocateRows(&requests, &outputs_, memory);
   if (!allocated.ok()) return FromTf(allocated);
   return LookupAhead(requests);
 }

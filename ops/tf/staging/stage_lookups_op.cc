@@ -69,7 +69,7 @@ class StageLookupsOp : public tf::OpKernel {
       }
       OP_REQUIRES_OK(ctx, PlanRows({are_joined_[l], FloatTypeOf(out_types_[l])}, &requests));
       lookups.push_back(MakeLookup(batch, inputs, first, std::move(requests), resource->stage(),
-                                   GpuAllocator(ctx)));
+                                   OutputMemory(ctx)));
     }
     resource->stage()->Stage(batch, std::move(lookups));
   }
@@ -82,15 +82,15 @@ class StageLookupsOp : public tf::OpKernel {
   };
 
   //   first   the lookup's first table, by its place among the inputs
-  //   on_gpu  as of AllocateRows
+  //   memory  of OutputMemory
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            size_t first, std::vector<LookupRequest> requests,
                                            std::weak_ptr<LookupStage> stage,
-                                           tf::Allocator* on_gpu) const {
+                                           tf::Allocator* memory) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
     const std::shared_ptr<StagingArea> area = inputs->tables.staging_area(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
-                       stage = std::move(stage), on_gpu,
+                       stage = std::move(stage), memory,
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
       // TensorFlow's profiler shows ops; this is none.
       const tsl::profiler::TraceMe trace(
@@ -100,9 +100,9 @@ class StageLookupsOp : public tf::OpKernel {
       if (reads_rows) {
         const std::shared_ptr<LookupStage> owner = stage.lock();
         const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
-        const Status read = ready->Read(requests, max_staleness, on_gpu);
-        // On a GPU there may be room when the step comes, which then does the lookup itself.
-        if (on_gpu != nullptr && read.code() == StatusCode::kResourceExhausted) return Status::Ok();
+        const Status read = ready->Read(requests, max_staleness, memory);
+        // There may be room when the step comes, which then does the lookup itself.
+        if (memory != nullptr && read.code() == StatusCode::kResourceExhausted) return Status::Ok();
         KERAS_SPARSE_RETURN_IF_ERROR(read);
       }
       *rows = std::move(ready);
