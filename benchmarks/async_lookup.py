@@ -11,7 +11,8 @@ that there is work ahead at all times; what is on its way to the disk is there b
 With a tenth of the rows in memory, through the page cache and past it, two more take their turns:
 the lookup and the update of the table, and the dense part with rows that are given. No step can be
 faster than the larger of the two; the aim for `exact` is 1.15 of it. With all rows in memory the
-aim is 1.03 of `off`.
+aim is 1.03 of `off`. With `--on-gpu` the first tier is the memory of the GPU that computes the
+dense part, over memory.
 """
 
 import argparse
@@ -34,6 +35,10 @@ CASES = {
     "a tenth in memory, past the page cache": ("DRAM_SSDHASH", 0.1, True),
     "a tenth in memory, page cache": ("DRAM_SSDHASH", 0.1, False),
     "all in memory": ("DRAM", 1.0, False),
+}
+CASES_ON_GPU = {
+    "a tenth on the GPU, others in memory": ("HBM_DRAM", 0.1, False),
+    "all on the GPU": ("HBM", 1.0, False),
 }
 MODES = ("off", "exact", "stale")
 ALONE = ("lookup and update alone", "compute alone")
@@ -79,8 +84,8 @@ def make_model(storage):
 def make_storage(storage_type, share, num_keys, folder):
     import keras_sparse
 
-    if storage_type == "DRAM":
-        return None
+    if "_" not in storage_type:
+        return keras_sparse.StorageOption(storage_type)
     first = int(num_keys * share * (storage_tiers.RECORD_BYTES + storage_tiers.BESIDE_A_ROW))
     last = num_keys * (storage_tiers.RECORD_BYTES + 64) * 2
     return keras_sparse.StorageOption(storage_type, folder, [first, last])
@@ -136,13 +141,25 @@ def make_steps(model, layer, head, batch_size):
     return {**dict.fromkeys(MODES, train), ALONE[0]: look_up, ALONE[1]: compute}
 
 
+def and_wait(step):
+    """The same step, which ends when the GPU has done it."""
+    import tensorflow as tf
+
+    def step_and_wait(iterator):
+        step(iterator)
+        tf.test.experimental.sync_devices()
+
+    return step_and_wait
+
+
 def make_batches(generator, count, options):
     """A dataset of batches that are ready, none of which is like another."""
     import tensorflow as tf
 
     shape = (count, options.batch_size, HOTNESS)
     ids = workloads.scramble(workloads.zipf_ranks(generator, options.keys, shape))
-    features, labels = map(tf.constant, workloads.dense_features_and_labels(options))
+    with tf.device("CPU"):  # where a dataset computes
+        features, labels = map(tf.constant, workloads.dense_features_and_labels(options))
     batches = tf.data.Dataset.from_tensor_slices(ids)
     return batches.map(lambda ids: ({"ids": ids, "features": features}, labels))
 
@@ -185,12 +202,14 @@ def measure(storage_type, share, direct, folder, options):
     os.environ["KERAS_SPARSE_SSDHASH_DIRECT_IO"] = str(int(direct))
     model, layer, head = make_model(make_storage(storage_type, share, options.keys, folder))
     steps = make_steps(model, layer, head, options.batch_size)
+    if options.on_gpu:
+        steps = {way: and_wait(step) for way, step in steps.items()}
     import_rows(layer.embeddings, options.keys)
     generator = np.random.default_rng(workloads.SEED)
     iterator = iter(make_batches(generator, options.first_steps, options))
     for _ in range(options.first_steps):
         steps["off"](iterator)
-    turns = {way: [] for way in (MODES if storage_type == "DRAM" else (*MODES, *ALONE))}
+    turns = {way: [] for way in ((*MODES, *ALONE) if "_" in storage_type else MODES)}
     for number in range(options.rounds):
         first = number % len(turns)
         for way in [*turns][first:] + [*turns][:first]:
@@ -243,6 +262,7 @@ def parse(arguments):
     )
     parser.add_argument("--num-threads", type=number, default="auto")
     parser.add_argument("--capacity", type=number, default="auto")
+    parser.add_argument("--on-gpu", action="store_true", help="tables in the memory of a GPU")
     parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
     return parser.parse_known_args(arguments)[0]
 
@@ -251,7 +271,7 @@ def main(arguments=None):
     options = parse(arguments)
     has_direct_io = storage_tiers.has_direct_io(options.folder or tempfile.gettempdir())
     texts = [f"{options.keys:,} keys, batches of {options.batch_size:,}. Medians of all steps."]
-    for name, case in CASES.items():
+    for name, case in (CASES_ON_GPU if options.on_gpu else CASES).items():
         if case[2] and not has_direct_io:
             continue
         print(f"{name}:", flush=True)

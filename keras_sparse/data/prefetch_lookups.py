@@ -29,12 +29,12 @@ def prefetch_lookups(
 
     With `mode="exact"` the stage reads the records of lower tiers ahead, and a step finds them in
     memory; of tables that are spread over ranks it exchanges the ids, and a step the rows alone.
-    It is bit for bit the training without it. Tables in the memory of one rank need nothing, and
-    cost nothing. With `mode="stale"` it reads, pools and exchanges the rows too, so that a step
-    waits for nothing; its rows may miss the updates of as many steps as there are batches ahead,
-    `capacity + num_threads` at most: it is `staleness_max` in the statistics. Gradients go to the
-    rows as they are. This is the last stage of a dataset: what reads ahead after it, as another
-    `prefetch`, only makes rows wait.
+    It is bit for bit the training without it. Tables in the memory of one rank, or of its GPU
+    alone, need nothing, and cost nothing. With `mode="stale"` it reads, pools and exchanges the
+    rows too, so that a step waits for nothing; its rows may miss the updates of as many steps as
+    there are batches ahead, `capacity + num_threads` at most: it is `staleness_max` in the
+    statistics. Gradients go to the rows as they are. This is the last stage of a dataset: what
+    reads ahead after it, as another `prefetch`, only makes rows wait.
 
     All ranks must call it alike, and functions that look spread tables up must be traced after it;
     those of `fit`, `evaluate` and `predict` are.
@@ -85,7 +85,7 @@ def prefetch_lookups(
             f"batches. Received: num_threads={num_threads}, capacity={capacity}"
         )
     call_layers = _found_calls(model) if select is None else _selected_calls(model, select)
-    stage = ops.create_lookup_stage(num_threads, capacity)
+    stages: dict[bool, tf.Tensor] = {}  # by whether they are for tables in GPU memory
     exchange_stages: dict[Exchange, PrefetchStage] = {}
     reads_rows = mode == "stale"
     is_tuple = type(dataset.element_spec) is tuple
@@ -101,8 +101,10 @@ def prefetch_lookups(
                 "a function that led to no lookup"
             )
         here = [lookup for lookup in lookups if "exchange" not in lookup]
-        if here:
-            ops.stage_lookups(stage, number, here, reads_rows)
+        for on_gpu, of_memory in ops.lookups_by_memory(here).items():
+            if on_gpu not in stages:
+                stages[on_gpu] = ops.create_lookup_stage(num_threads, capacity, on_gpu)
+            ops.stage_lookups(stages[on_gpu], number, of_memory, reads_rows)
         for exchange, inputs in _by_exchange(lookups).items():
             if exchange not in exchange_stages:
                 exchange_stages[exchange] = PrefetchStage(exchange, capacity, reads_rows)

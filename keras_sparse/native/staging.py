@@ -7,7 +7,9 @@ import tensorflow as tf
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.device_groups import on_each_device
+from keras_sparse.native.table_device import table_device
 
 # What is staged for a table and what became of it, as `staging_stats` gives it.
 STAGING_STATISTICS = (
@@ -58,19 +60,42 @@ def collected_lookups():
     return lookups
 
 
-def create_lookup_stage(num_threads=0, capacity=0):
+def lookups_by_memory(lookups):
+    """Sorts lookups by where their tables are, as a stage has those of one memory.
+
+    Args:
+        lookups: List of dicts of the arguments of `lookup`, each complete.
+
+    Returns:
+        Dict of lists of lookups: of tables in GPU memory by `True`, in memory by `False`. A lookup
+        of tables in both is one of each, as it is done.
+    """
+    found: dict[bool, list] = {}
+    lists = ("variables", "ids", "row_splits", "weights", "combiners")
+    for arguments in lookups:
+        groups = device_groups(arguments["variables"])
+        for group in groups:
+            part = {name: [arguments[name][i] for i in group] for name in lists}
+            joined = arguments["joined"] and len(groups) == 1
+            is_on_gpu = part["variables"][0].is_on_gpu
+            found.setdefault(is_on_gpu, []).append(arguments | part | {"joined": joined})
+    return found
+
+
+def create_lookup_stage(num_threads=0, capacity=0, on_gpu=False):
     """Makes a stage, which does what comes before lookups ahead of their steps.
 
     Args:
         num_threads: Integer. Threads of the stage: how many batches are in work at once. Defaults
             to 0: as many as it takes, from 1 upward, until steps need not wait.
         capacity: Integer. How many batches are ready or in work at most. Defaults to 0, likewise.
+        on_gpu: Boolean. Whether it is for tables in GPU memory. Defaults to `False`.
 
     Returns:
         Handle: eager scalar tensor of dtype resource. The stage ends with the last tensor that
         holds it.
     """
-    with tf.init_scope():
+    with tf.init_scope(), tf.device(table_device(on_gpu)):
         return library.lib.keras_sparse_create_lookup_stage(
             num_threads=num_threads, capacity=capacity
         )
@@ -90,7 +115,8 @@ def stage_lookups(stage, batch, lookups, reads_rows):
     Args:
         stage: Handle that `create_lookup_stage` gave.
         batch: int64 scalar. The number of the batch in its data, for errors.
-        lookups: List of dicts of the arguments of `lookup`, each complete.
+        lookups: List of dicts of the arguments of `lookup`, each complete, of tables in the memory
+            that the stage is for.
         reads_rows: Boolean. Whether to read the rows too: a step may then use rows that have missed
             updates, as many as the stage has threads and capacity at most. Otherwise what lies in
             lower tiers is read, and the step sees every row as it is.
@@ -101,8 +127,11 @@ def stage_lookups(stage, batch, lookups, reads_rows):
     parts: dict[str, list] = {
         name: [] for name in ("handles", "ids", "row_splits", "weights", "combiners")
     }
-    # Tables in a GPU's memory are looked up by their step.
-    lookups = [each for each in lookups if not any(v.is_on_gpu for v in each["variables"])]
+    # Of rows in first tiers alone there is nothing to be made ready but the rows themselves.
+    if not reads_rows:
+        lookups = [
+            each for each in lookups if any(v.storage.lower_tiers for v in each["variables"])
+        ]
     if not lookups:
         return None if tf.executing_eagerly() else tf.no_op()
     for arguments in lookups:

@@ -29,6 +29,7 @@ from keras_sparse.native.rows import import_rows as import_rows
 from keras_sparse.native.staging import collect_lookups as collect_lookups
 from keras_sparse.native.staging import create_lookup_stage as create_lookup_stage
 from keras_sparse.native.staging import lookup_stage_state as lookup_stage_state
+from keras_sparse.native.staging import lookups_by_memory as lookups_by_memory
 from keras_sparse.native.staging import stage_lookups as stage_lookups
 from keras_sparse.native.staging import STAGING_STATISTICS as STAGING_STATISTICS
 from keras_sparse.native.staging import staging_stats as staging_stats

@@ -22,7 +22,9 @@ from table_twins import small
 def storage(tmp_path):
     """Makes a small storage of its own for each table."""
     number = iter(range(100))
-    return lambda kind="DRAM_SSDHASH": small(tmp_path / str(next(number)), kind)
+    is_on_gpu = keras_sparse.StorageOption().is_on_gpu  # all tables of this run
+    default = "HBM_DRAM_SSDHASH" if is_on_gpu else "DRAM_SSDHASH"
+    return lambda kind=default: small(tmp_path / str(next(number)), kind)
 
 
 @each_stack

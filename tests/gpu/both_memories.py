@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import ops
+from stages import keep_stages
 
 
 def make_model(storages):
@@ -110,15 +111,30 @@ def test_a_dataset_looks_rows_up():
     np.testing.assert_array_equal(rows, ops.lookup([table], [ids.ravel()])[0])
 
 
-def test_prefetched_lookups_are_those_of_their_steps(data):
+@pytest.mark.parametrize(
+    ("mode", "used"), [("exact", {"HBM_DRAM"}), ("stale", {"HBM_DRAM", "DRAM"})]
+)
+def test_prefetched_lookups_are_those_of_their_steps(data, mode, used, monkeypatch):
     inputs, labels = data
     dataset = tf.data.Dataset.from_tensor_slices((tuple(inputs), labels)).batch(16)
-    losses = []
+    # The lookup of all four tables is one of those on the GPU and one of those in memory.
+    types = ("HBM_DRAM", "DRAM", "DRAM", "HBM")
+    losses, models = [], []
     for prefetches in (False, True):
-        model = make_model(storages(*IN_BOTH))
-        batches = keras_sparse.data.prefetch_lookups(dataset, model) if prefetches else dataset
-        losses.append(model.fit(batches, epochs=2, verbose=0, shuffle=False).history["loss"])
-    assert losses[0] == losses[1]
+        on_both = storages(*types)
+        on_both[0] = keras_sparse.StorageOption("HBM_DRAM", storage_size=["1kB", "1MB"])
+        models.append(make_model(on_both))
+        stages = keep_stages(monkeypatch)
+        batches = dataset
+        if prefetches:
+            batches = keras_sparse.data.prefetch_lookups(dataset, models[-1], 1, 2, mode)
+        fit = {"epochs": 2, "verbose": 0, "shuffle": False, "callbacks": stages[: len(used)]}
+        losses.append(models[-1].fit(batches, **fit).history["loss"])
+    assert (losses[0] == losses[1]) == (mode == "exact")
+    tables = [v for v in models[1].variables if isinstance(v, keras_sparse.EmbeddingVariable)]
+    stats = [each.stats()["prefetch"] for each in tables]
+    assert {types[i] for i, counts in enumerate(stats) if counts["used"] >= 2 * 3} == used
+    assert max(counts["staleness_max"] for counts in stats) <= (0 if mode == "exact" else 3)
 
 
 def test_errors_name_what_they_are_about():

@@ -1,5 +1,6 @@
 """Looks rows up and updates them in every form of ids, on a machine that seems to have a GPU."""
 
+import ctypes
 import functools
 
 import tensorflow as tf
@@ -52,6 +53,11 @@ def train(layer, inputs):
     return [variable.num_rows for variable in layer.trainable_variables]
 
 
+def is_pinned(tensor):
+    address = tensor._numpy().ctypes.data  # of the tensor's own memory
+    return bool(ctypes.CDLL("libcuda.so.1").fake_is_pinned(ctypes.c_void_p(address)))
+
+
 def main():
     print()  # what TensorFlow has printed may end within a line
     for layer, inputs in inputs_of_layers():
@@ -60,6 +66,8 @@ def main():
     look_up = tf.function(lambda ids: keras_sparse.ops.embedding_lookup(table, ids))
     look_up(IDS)
     look_up(RAGGED)
+    with tf.device("CPU"):
+        print("pinned", is_pinned(look_up(IDS)), is_pinned(tf.zeros((2, 3)) + 1))
     for pool in (
         keras_sparse.ops.embedding_lookup_sparse,
         functools.partial(keras_sparse.ops.safe_embedding_lookup_sparse, default_id=7),

@@ -38,6 +38,10 @@ def test_the_rows_that_a_step_makes_are_those_of_its_ids(run):
     assert made == ["5", "10", "10", "5", "3", "2", "10", "10 5", "10 5"]
 
 
+def test_a_gpu_copies_rows_from_where_they_were_written(run):
+    assert re.findall(r"(?m)^pinned (.*)$", run.stdout) == ["True False"]
+
+
 def test_tables_are_used_on_the_cpu(devices):
     ours = {(op, device) for (_, op), device in devices if op.startswith("KerasSparse")}
     assert {"KerasSparseLookup", "KerasSparseApply"} <= {op for op, _ in ours}

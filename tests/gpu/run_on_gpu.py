@@ -10,8 +10,7 @@ import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
 
-# Of one process. Nearly all others pass so, too: not those that wait for staged lookups, of which
-# these tables have none.
+# Of one process. Nearly all others pass so, too.
 FILES = (
     "gpu/both_memories.py",
     "gpu/lower_tiers.py",
@@ -20,6 +19,8 @@ FILES = (
     "native/lookup_gradient_test.py",
     "native/pooled_slices_test.py",
     "native/saved_rule_test.py",
+    "native/staging_test.py",
+    "data/prefetch_lookups_test.py",
     "optimizers/sparse_optimizer_test.py",
     "saving/checkpoint/checkpoint_delta_test.py",
     "tables/embedding_variable_test.py",

@@ -14,7 +14,7 @@ def test_a_lookup_takes_what_was_staged_by_hand():
     def look_up(ids):
         return ops.lookup([variable], [tf.constant(ids, "int64")])[0]
 
-    stage = ops.create_lookup_stage(num_threads=2, capacity=3)
+    stage = ops.create_lookup_stage(num_threads=2, capacity=3, on_gpu=variable.is_on_gpu)
     np.testing.assert_array_equal(ops.lookup_stage_state(stage), [2, 3, 0])
     for number, ids in enumerate(([1, 2], [3, 4, 5])):
         with ops.collect_lookups() as lookups:

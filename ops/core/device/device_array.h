@@ -30,9 +30,12 @@ class DeviceArray {
     return Status::Ok();
   }
   static Status Copy(Device* device, const std::vector<T>& from, DeviceArray* array) {
-    KERAS_SPARSE_RETURN_IF_ERROR(Allocate(device, static_cast<int64_t>(from.size()), array));
-    if (from.empty()) return Status::Ok();
-    return device->CopyToDevice(from.data(), array->bytes(), array->data());
+    return Copy(device, from.data(), static_cast<int64_t>(from.size()), array);
+  }
+  //   from  (size)
+  static Status Copy(Device* device, const T* from, int64_t size, DeviceArray* array) {
+    KERAS_SPARSE_RETURN_IF_ERROR(Allocate(device, size, array));
+    return size == 0 ? Status::Ok() : device->CopyToDevice(from, array->bytes(), array->data());
   }
 
   DeviceArray() = default;
@@ -52,9 +55,12 @@ class DeviceArray {
   int64_t bytes() const { return size_ * static_cast<int64_t>(sizeof(T)); }
 
   // Waits for all work of the device so far.
-  Status Read(std::vector<T>* to) const {
-    to->resize(static_cast<size_t>(size_));
-    return size_ == 0 ? Status::Ok() : device_->CopyToHost(data_, bytes(), to->data());
+  Status Read(std::vector<T>* to) const { return ReadFirst(size_, to); }
+  //   n  of its elements
+  Status ReadFirst(int64_t n, std::vector<T>* to) const {
+    to->resize(static_cast<size_t>(n));
+    if (n == 0) return Status::Ok();
+    return device_->CopyToHost(data_, n * static_cast<int64_t>(sizeof(T)), to->data());
   }
 
  private:

@@ -28,14 +28,26 @@ Status FindNumbers(const std::vector<int64_t>& keys, const DeviceIds& ids, Devic
 
 }  // namespace
 
-Status ColdRows::Read(const FoundRows& found, size_t list, const DeviceIds& ids, Device* device,
-                      ColdRows* rows) {
-  *rows = ColdRows();
-  const TableState& state = *ids.state;
-  if (!state.tiers.HasColdRows()) return Status::Ok();
-  MissingIds missing;
-  KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(list, &missing));
+Status ColdRows::Read(const FoundRows& found, const std::vector<DeviceIds>& lists, Device* device,
+                      std::vector<ColdRows>* rows) {
+  rows->clear();
+  rows->resize(lists.size());
+  std::vector<size_t> over_cold;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (lists[i].state->tiers.HasColdRows()) over_cold.push_back(i);
+  }
+  std::vector<MissingIds> missing;
+  KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(over_cold, &missing));
+  for (size_t i = 0; i < over_cold.size(); ++i) {
+    const size_t list = over_cold[i];
+    KERAS_SPARSE_RETURN_IF_ERROR((*rows)[list].Read(missing[i], lists[list], device));
+  }
+  return Status::Ok();
+}
+
+Status ColdRows::Read(const MissingIds& missing, const DeviceIds& ids, Device* device) {
   if (missing.ids.empty()) return Status::Ok();
+  const TableState& state = *ids.state;
   FetchedRecords fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(fetched.FetchCold(state.tiers, missing.ids));
   fetched.Stage(state.tiers);
@@ -55,11 +67,11 @@ Status ColdRows::Read(const FoundRows& found, size_t list, const DeviceIds& ids,
     }
     row += dim;
     keys.push_back(missing.ids[i]);
-    rows->num_hits_ += missing.counts[i];
+    num_hits_ += missing.counts[i];
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, ids.num_ids, &rows->found_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, values, &rows->rows_));
-  return FindNumbers(keys, ids, device, rows->found_.data());
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, ids.num_ids, &found_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, values, &rows_));
+  return FindNumbers(keys, ids, device, found_.data());
 }
 
 }  // namespace keras_sparse::cuda_impl

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
@@ -16,9 +17,9 @@ namespace keras_sparse::cuda_impl {
 // takes: no row moves to another tier. What is read stays staged for the update of the same step.
 class ColdRows {
  public:
-  // Of lists[list] of what was found. There are none where all rows are above.
-  static Status Read(const FoundRows& found, size_t list, const DeviceIds& ids, Device* device,
-                     ColdRows* rows);
+  // Of each of the lists that were found. There are none where all rows are above.
+  static Status Read(const FoundRows& found, const std::vector<DeviceIds>& lists, Device* device,
+                     std::vector<ColdRows>* rows);
 
   // For IdRows; null where there are none.
   const uint32_t* found() const { return found_.data(); }
@@ -27,6 +28,9 @@ class ColdRows {
   int64_t num_hits() const { return num_hits_; }
 
  private:
+  // Of one list.
+  Status Read(const MissingIds& missing, const DeviceIds& ids, Device* device);
+
   DeviceArray<uint32_t> found_;
   DeviceArray<float> rows_;
   int64_t num_hits_ = 0;

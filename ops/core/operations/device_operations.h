@@ -1,4 +1,4 @@
-// What a training step does to tables in a GPU's memory.
+// What a training step, and what comes before it, does to tables in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_
 
@@ -7,20 +7,29 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/base/per_process.h"
 #include "ops/core/base/status.h"
+#include "ops/core/ids/bags_hash.h"
 #include "ops/core/operations/apply.h"
+#include "ops/core/operations/fetch_ahead.h"
 #include "ops/core/operations/lookup.h"
 
 namespace keras_sparse {
 
-// Each is that of its name in lookup.h and apply.h, which calls it where tables are in a GPU's
-// memory: all of an op then are in that of one GPU, as is what it reads and writes for them, but
-// for LookupRowsToHost. The .cu files fill it in; in a build without CUDA there is no such table.
+// Each is that of its name in lookup.h, apply.h and fetch_ahead.h, which calls it where tables are
+// in a GPU's memory: all of an op then are in that of one GPU, as is what it reads and writes for
+// them, but for LookupRowsToHost. The .cu files fill it in; in a build without CUDA there is no
+// such table.
 struct DeviceOperations {
   Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_rows_to_host)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_weights_gradient)(const std::vector<WeightsGradientRequest>& requests) = nullptr;
   Status (*apply_gradients)(const std::vector<ApplyRequest>& requests,
                             Executor* executor) = nullptr;
+  Status (*fetch_ahead)(const std::vector<IdsAhead>& lists,
+                        std::vector<StagedRecords::Hold>* holds) = nullptr;
+  Status (*lookup_ahead)(const std::vector<LookupRequest>& requests) = nullptr;
+  // Of each request's ids and bags, for which it waits.
+  Status (*hash_lookup)(const std::vector<LookupRequest>& lookup,
+                        std::vector<BagsHash>* hashes) = nullptr;
 
   static DeviceOperations& Get();
 };

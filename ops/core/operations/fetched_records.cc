@@ -14,9 +14,9 @@ namespace {
 constexpr int64_t kIdsPerTask = 4096;
 constexpr int64_t kNanosecondsPerId = 20;
 
-// Each key once, in the order of its first occurrence: the stores see the same batch however the
-// threads were timed.
-std::vector<int64_t> Distinct(const std::vector<std::vector<int64_t>>& lists) {
+}  // namespace
+
+std::vector<int64_t> FetchedRecords::Distinct(const std::vector<std::vector<int64_t>>& lists) {
   size_t size = 0;
   for (const auto& list : lists) size += list.size();
   HashIndex seen(0, static_cast<int64_t>(size));
@@ -29,17 +29,14 @@ std::vector<int64_t> Distinct(const std::vector<std::vector<int64_t>>& lists) {
   return distinct;
 }
 
-// Those of the keys whose record is null.
-std::vector<int64_t> WithoutRecord(const std::vector<int64_t>& keys,
-                                   const std::vector<const float*>& records) {
+std::vector<int64_t> FetchedRecords::WithoutRecord(const std::vector<int64_t>& keys,
+                                                   const std::vector<const float*>& records) {
   std::vector<int64_t> without;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (records[i] == nullptr) without.push_back(keys[i]);
   }
   return without;
 }
-
-}  // namespace
 
 Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* executor,
                              std::vector<FetchedRecords>* fetched) {
@@ -65,39 +62,6 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
     KERAS_SPARSE_RETURN_IF_ERROR(
         (*fetched)[l].FetchMissing(tiers, tiers.lower_tiers(), Distinct(missing)));
   }
-  return Status::Ok();
-}
-
-Status FetchedRecords::FetchAhead(const EmbeddingTable& table, const int64_t* ids, int64_t num_ids,
-                                  StagedRecords::Hold* hold) {
-  RowStores stores;
-  StagedRecords* staged = nullptr;
-  std::optional<StagedRecords::Reading> reading;
-  std::vector<std::vector<int64_t>> missing(1);
-  // Piece by piece, so that an update need not wait long for the lock.
-  for (int64_t begin = 0; begin < num_ids; begin += kIdsPerTask) {
-    const ReadLocks locks({&table});
-    const TierStack& tiers = locks[0].tiers;
-    // Rows in a GPU's memory are updated where they are: no copy of them may be staged.
-    if (!tiers.HasRowsBelow() || tiers.hbm_store() != nullptr) return Status::Ok();
-    if (!reading.has_value()) {
-      // With the lock: no row is on its way down. What is staged and the stores themselves need
-      // none: the table may change afterwards.
-      staged = &tiers.staged();
-      reading.emplace(staged);
-      stores = tiers.lower_tiers();
-    }
-    AppendMissing(tiers.first_tier(), ids + begin, std::min(kIdsPerTask, num_ids - begin),
-                  &missing[0]);
-  }
-  const std::vector<int64_t> keys = Distinct(missing);
-  if (keys.empty()) return Status::Ok();
-  StagedRecords::Batches batches;
-  const std::vector<int64_t> unread = WithoutRecord(keys, staged->Find(keys, &batches));
-  if (unread.empty()) return Status::Ok();
-  std::shared_ptr<const RecordBatch> read;
-  KERAS_SPARSE_RETURN_IF_ERROR(RecordBatch::Read(stores, unread, &read));
-  if (read->size() > 0) *hold = staged->Add(std::move(read), *reading);
   return Status::Ok();
 }
 

@@ -14,7 +14,6 @@
 #include "ops/core/index/hash_index.h"
 #include "ops/core/operations/check_ids.h"
 #include "ops/core/stores/record_batch.h"
-#include "ops/core/table/embedding_table.h"
 #include "ops/core/table/staged_records.h"
 #include "ops/core/table/tier_stack.h"
 
@@ -27,13 +26,6 @@ class FetchedRecords {
   // that nothing has staged, in one batch a tier. One result per element of `lists`.
   static Status Fetch(const std::vector<TableIds>& lists, Executor* executor,
                       std::vector<FetchedRecords>* fetched);
-
-  // The same for one table ahead of an op, into the table's staged records, which are held as long
-  // as `hold` lives. While the lower tiers are read the table's lock is free, and what changes
-  // meanwhile is not staged.
-  // REQUIRES: the caller does not have the table's lock
-  static Status FetchAhead(const EmbeddingTable& table, const int64_t* ids, int64_t num_ids,
-                           StagedRecords::Hold* hold);
 
   // The same for keys that are not in a GPU's memory, from the tiers below that.
   //   keys  distinct
@@ -57,10 +49,17 @@ class FetchedRecords {
   // The same for those of FetchCold, once they are in the GPU's memory.
   Status EraseCold(TierStack* tiers) const;
 
- private:
   // Appends the ids that the first tier does not have.
   static void AppendMissing(const FirstTier& tier, const int64_t* ids, int64_t n,
                             std::vector<int64_t>* missing);
+  // Each key once, in the order of its first occurrence: the stores see the same batch however the
+  // threads were timed.
+  static std::vector<int64_t> Distinct(const std::vector<std::vector<int64_t>>& lists);
+  // Those of the keys whose record is null.
+  static std::vector<int64_t> WithoutRecord(const std::vector<int64_t>& keys,
+                                            const std::vector<const float*>& records);
+
+ private:
   //   keys  distinct, none of them above the stores
   Status FetchMissing(const TierStack& tiers, const RowStores& stores,
                       const std::vector<int64_t>& keys);

@@ -1,10 +1,27 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "ops/core/base/hash.h"
+#include "ops/core/device/device_code.h"
+#include "ops/core/device/device_requests.h"
+#include "ops/core/index/hash_index.h"
 #include "ops/core/operations/found_rows.h"
 
 namespace keras_sparse::cuda_impl {
 namespace {
+
+__global__ void CollectMissingKernel(Requests<FindRequest> requests,
+                                     unsigned long long* num_missing, MissingId* missing) {
+  const Parts& parts = requests.parts;
+  for (int64_t i = LaneOfKernel(); i < parts.size(); i += LanesOfKernel()) {
+    const int r = parts.Find(i);
+    const FindRequest& request = requests.requests[r];
+    const int64_t place = i - parts.firsts[r];
+    if (request.rows[place] != kNoHbmRow) continue;
+    missing[atomicAdd(num_missing, 1ull)] = {i, request.ids[place]};
+  }
+}
 
 // Rows that an import has brought and the GPU had no room for are out of a kernel's sight.
 Status CheckAllAreThere(const TableState& state) {
@@ -13,6 +30,23 @@ Status CheckAllAreThere(const TableState& state) {
   return ResourceExhausted("the GPU must have room for all rows of table '" + state.options.name +
                            "'; erase rows or evict some, or import again. Received: " +
                            std::to_string(num_rows) + " rows that wait for room");
+}
+
+MissingIds Counted(const std::vector<int64_t>& ids) {
+  MissingIds counted;
+  HashIndex seen(0, static_cast<int64_t>(ids.size()));
+  for (const int64_t id : ids) {
+    const uint64_t hash = HashKey(id);
+    uint32_t at = seen.Find(hash, id);
+    if (at == HashIndex::kNoRow) {
+      at = static_cast<uint32_t>(counted.ids.size());
+      seen.Insert(hash, id, at);
+      counted.ids.push_back(id);
+      counted.counts.push_back(0);
+    }
+    ++counted.counts[at];
+  }
+  return counted;
 }
 
 }  // namespace
@@ -56,27 +90,66 @@ Status FoundRows::Check(std::vector<IdChecks>* checks) const {
   return Status::Ok();
 }
 
-FoundIds FoundRows::ListOf(size_t list, const IdChecks& checks) const {
-  const FindRequest& request = requests_[list];
-  return {request.ids, request.rows, request.num_ids, static_cast<int64_t>(checks.num_missing)};
-}
-
 Status FoundRows::FindMissing(const std::vector<IdChecks>& checks,
                               std::vector<MissingKeys>* missing) const {
   std::vector<FoundIds> lists;
-  for (size_t i = 0; i < requests_.size(); ++i) lists.push_back(ListOf(i, checks[i]));
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    const FindRequest& request = requests_[i];
+    lists.push_back({request.ids, request.rows, request.num_ids,
+                     static_cast<int64_t>(checks[i].num_missing)});
+  }
   return MissingKeys::Find(lists, device_, missing);
 }
 
-Status FoundRows::ReadMissing(size_t list, MissingIds* missing) const {
-  *missing = MissingIds();
-  IdChecks checks;
+Status FoundRows::CollectMissing(const std::vector<size_t>& lists, CollectedIds* missing) const {
+  CollectedIds made;
+  std::vector<FindRequest> requests;
+  std::vector<int64_t> num_ids;
+  int64_t end = 0;
+  for (const size_t list : lists) {
+    requests.push_back(requests_[list]);
+    num_ids.push_back(requests_[list].num_ids);
+    end += requests_[list].num_ids;
+    made.ends_.push_back(end);
+  }
+  RequestsOnDevice<FindRequest> on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      device_->CopyToHost(requests_[list].table.checks, sizeof(checks), &checks));
-  std::vector<MissingKeys> found;
-  KERAS_SPARSE_RETURN_IF_ERROR(MissingKeys::Find({ListOf(list, checks)}, device_, &found));
-  KERAS_SPARSE_RETURN_IF_ERROR(found[0].ReadKeys(&missing->ids));
-  return found[0].ReadCounts(&missing->counts);
+      RequestsOnDevice<FindRequest>::Copy(device_, requests, num_ids, &on_device));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<unsigned long long>::Copy(device_, {0}, &made.number_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<MissingId>::Allocate(device_, end, &made.missing_));
+  Launch(CollectMissingKernel, BlocksFor(*device_, end), kBlock, device_->stream(),
+         on_device.view(), made.number_.data(), made.missing_.data());
+  *missing = std::move(made);
+  return Status::Ok();
+}
+
+Status CollectedIds::Read(std::vector<std::vector<int64_t>>* ids) const {
+  ids->assign(ends_.size(), {});
+  std::vector<unsigned long long> number;
+  KERAS_SPARSE_RETURN_IF_ERROR(number_.Read(&number));
+  std::vector<MissingId> came;
+  KERAS_SPARSE_RETURN_IF_ERROR(missing_.ReadFirst(static_cast<int64_t>(number[0]), &came));
+  // Lanes came in any order.
+  std::sort(came.begin(), came.end(),
+            [](const MissingId& a, const MissingId& b) { return a.place < b.place; });
+  size_t list = 0;
+  for (const MissingId& each : came) {
+    while (each.place >= ends_[list]) ++list;
+    (*ids)[list].push_back(each.id);
+  }
+  return Status::Ok();
+}
+
+Status FoundRows::ReadMissing(const std::vector<size_t>& lists,
+                              std::vector<MissingIds>* missing) const {
+  missing->assign(lists.size(), {});
+  if (lists.empty()) return Status::Ok();
+  CollectedIds collected;
+  KERAS_SPARSE_RETURN_IF_ERROR(CollectMissing(lists, &collected));
+  std::vector<std::vector<int64_t>> came;
+  KERAS_SPARSE_RETURN_IF_ERROR(collected.Read(&came));
+  for (size_t i = 0; i < lists.size(); ++i) (*missing)[i] = Counted(came[i]);
+  return Status::Ok();
 }
 
 }  // namespace keras_sparse::cuda_impl

@@ -23,7 +23,27 @@ struct DeviceIds {
   int64_t num_ids;
 };
 
-// Distinct ids that have no row in the GPU's memory, in their order.
+// An id that has no row in the GPU's memory, and where it came.
+struct MissingId {
+  int64_t place;  // among the ids of all lists that it is one of
+  int64_t id;
+};
+
+// The ids without a row of some lists, on their way to the CPU.
+class CollectedIds {
+ public:
+  // As they came, with repeats: a vector a list. Waits for the device, which needs no lock.
+  Status Read(std::vector<std::vector<int64_t>>* ids) const;
+
+ private:
+  friend class FoundRows;
+
+  std::vector<int64_t> ends_;  // of each list's places
+  DeviceArray<unsigned long long> number_;
+  DeviceArray<MissingId> missing_;
+};
+
+// Distinct ids that have no row in the GPU's memory, in the order in which they first came.
 struct MissingIds {
   std::vector<int64_t> ids;
   std::vector<int64_t> counts;  // how often each came
@@ -46,14 +66,14 @@ class FoundRows {
   // The ids of each list that have no row, in the GPU's memory.
   //   checks  that Check has given
   Status FindMissing(const std::vector<IdChecks>& checks, std::vector<MissingKeys>* missing) const;
-  // Those of one list, for the CPU. Waits for the device.
-  Status ReadMissing(size_t list, MissingIds* missing) const;
+  // Gives the device the work to collect the ids without a row of some of the lists.
+  Status CollectMissing(const std::vector<size_t>& lists, CollectedIds* missing) const;
+  // The same, and waits for it.
+  Status ReadMissing(const std::vector<size_t>& lists, std::vector<MissingIds>* missing) const;
 
   const uint32_t* any_refused() const { return any_refused_.data(); }
 
  private:
-  FoundIds ListOf(size_t list, const IdChecks& checks) const;
-
   Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;
   std::vector<FindRequest> requests_;

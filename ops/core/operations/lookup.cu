@@ -33,7 +33,8 @@ class Reads {
   Status Find(const std::vector<Request>& requests, const ReadLocks& locks, Device* device) {
     lists_ = ListsOf(requests, locks);
     KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists_, device, &found_));
-    KERAS_SPARSE_RETURN_IF_ERROR(ReadCold(device));
+    // What is below the GPU's memory. Only then the CPU has to know which ids are not in it.
+    KERAS_SPARSE_RETURN_IF_ERROR(ColdRows::Read(found_, lists_, device, &cold_));
     moved_.resize(lists_.size());
     for (size_t r = 0; r < lists_.size(); ++r) {
       KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(requests[r], locks[r]));
@@ -63,14 +64,6 @@ class Reads {
   }
 
  private:
-  // What is below the GPU's memory. Only then the CPU has to know which ids are not in it.
-  Status ReadCold(Device* device) {
-    cold_.resize(lists_.size());
-    for (size_t r = 0; r < lists_.size(); ++r) {
-      KERAS_SPARSE_RETURN_IF_ERROR(ColdRows::Read(found_, r, lists_[r], device, &cold_[r]));
-    }
-    return Status::Ok();
-  }
   void CountLookups(size_t r, const IdChecks& checks) const {
     const int64_t num_ids = lists_[r].num_ids;
     ReadCounts counts;

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "ops/core/ids/bags_hash.h"
+#include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/lookup.h"
 
 namespace keras_sparse {
@@ -23,6 +25,39 @@ uint64_t Finish(uint64_t x) {
 
 uint64_t MixLow(uint64_t word) { return Rotate(word * kC1, 31) * kC2; }
 uint64_t MixHigh(uint64_t word) { return Rotate(word * kC2, 33) * kC1; }
+
+template <typename T, size_t kSize>
+Fingerprint With(const std::array<T, kSize>& words, Fingerprint seed) {
+  return FingerprintOf(words.data(), sizeof(words), seed);
+}
+
+Fingerprint WithBags(uint64_t table, const Bags& bags, const BagsHash& hash, Fingerprint seed) {
+  // Without bags or weights their hash is that of no list.
+  const std::array<uint64_t, 10> words = {table,
+                                          static_cast<uint64_t>(bags.combiner),
+                                          static_cast<uint64_t>(bags.num_ids),
+                                          static_cast<uint64_t>(bags.num_bags),
+                                          hash.ids.low,
+                                          hash.ids.high,
+                                          hash.row_splits.low,
+                                          hash.row_splits.high,
+                                          hash.weights.low,
+                                          hash.weights.high};
+  return With(words, seed);
+}
+
+//   hashes  of each request's ids and bags
+Fingerprint WithHashes(const std::vector<LookupRequest>& lookup,
+                       const std::vector<BagsHash>& hashes) {
+  Fingerprint result;
+  for (size_t i = 0; i < lookup.size(); ++i) {
+    const LookupRequest& request = lookup[i];
+    result = WithBags(request.table->number(), request.bags, hashes[i], result);
+    const OutputRows rows = request.rows.Of(request.table->dim());
+    result = With(std::array<int64_t, 2>{rows.stride, static_cast<int64_t>(rows.type)}, result);
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -54,28 +89,24 @@ Fingerprint FingerprintOf(const void* data, size_t num_bytes, Fingerprint seed) 
 }
 
 Fingerprint FingerprintOf(uint64_t table, const int64_t* ids, const Bags& bags, Fingerprint seed) {
-  const auto add = [&seed](const void* data, int64_t num_bytes) {
-    seed = FingerprintOf(data, static_cast<size_t>(num_bytes), seed);
-  };
-  const std::array<uint64_t, 2> kind = {table, static_cast<uint64_t>(bags.combiner)};
-  add(kind.data(), sizeof(kind));
-  add(ids, 8 * bags.num_ids);
-  // Without bags or weights nothing is added, and the next length says so.
-  const bool is_pooled = bags.combiner != Combiner::kNone;
-  add(bags.row_splits, is_pooled ? 8 * (bags.num_bags + 1) : 0);
-  add(bags.weights, bags.weights == nullptr ? 0 : 4 * bags.num_ids);
-  return seed;
+  return WithBags(table, bags, HashOf({ids, bags}), seed);
 }
 
 Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup) {
-  Fingerprint result;
-  for (const LookupRequest& request : lookup) {
-    result = FingerprintOf(request.table->number(), request.ids, request.bags, result);
-    const OutputRows rows = request.rows.Of(request.table->dim());
-    const std::array<int64_t, 2> form = {rows.stride, static_cast<int64_t>(rows.type)};
-    result = FingerprintOf(form.data(), sizeof(form), result);
+  std::vector<BagsHash> hashes;
+  for (const LookupRequest& request : lookup) hashes.push_back(HashOf({request.ids, request.bags}));
+  return WithHashes(lookup, hashes);
+}
+
+Status FingerprintOfStep(const std::vector<LookupRequest>& lookup, Fingerprint* fingerprint) {
+  if (!AreOnDevice(lookup)) {
+    *fingerprint = FingerprintOf(lookup);
+    return Status::Ok();
   }
-  return result;
+  std::vector<BagsHash> hashes;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().hash_lookup(lookup, &hashes));
+  *fingerprint = WithHashes(lookup, hashes);
+  return Status::Ok();
 }
 
 }  // namespace keras_sparse

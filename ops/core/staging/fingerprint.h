@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/status.h"
+
 namespace keras_sparse {
 
 struct Bags;
@@ -27,8 +29,13 @@ Fingerprint FingerprintOf(const void* data, size_t num_bytes, Fingerprint seed =
 Fingerprint FingerprintOf(uint64_t table, const int64_t* ids, const Bags& bags, Fingerprint seed);
 
 // Of what decides a lookup's output, but for what the tables hold: tables, combiners, ids, bags,
-// weights, and how far apart its rows are.
+// weights, and how far apart its rows are. All of it is in the CPU's memory, wherever the tables
+// are: a stage is given it there.
 Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup);
+
+// The same of a step, whose ids, bags and weights are where the tables are. Of those in a GPU's
+// memory the GPU makes it, and is waited for.
+Status FingerprintOfStep(const std::vector<LookupRequest>& lookup, Fingerprint* fingerprint);
 
 }  // namespace keras_sparse
 

@@ -49,7 +49,7 @@ absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& fo
 
 absl::Status AllocateRows(const std::vector<RowsShape>& shapes, const OutputRows& plan,
                           std::vector<tf::Tensor>* outputs, std::vector<OutputRows>* rows,
-                          tf::OpKernelContext* on_gpu) {
+                          tf::Allocator* memory) {
   const bool are_joined = plan.stride > 0;
   OutputRows next = plan;
   for (const RowsShape& shape : shapes) {
@@ -57,9 +57,7 @@ absl::Status AllocateRows(const std::vector<RowsShape>& shapes, const OutputRows
       const int64_t width = are_joined ? plan.stride : shape.dim;
       outputs->emplace_back();
       const tf::DataType type = DataTypeOf(plan.type);
-      const tf::TensorShape whole = {shape.num_rows, width};
-      TF_RETURN_IF_ERROR(on_gpu == nullptr ? MakeTensor(type, whole, &outputs->back())
-                                           : on_gpu->allocate_temp(type, whole, &outputs->back()));
+      TF_RETURN_IF_ERROR(MakeTensor(type, {shape.num_rows, width}, &outputs->back(), memory));
       next.data = outputs->back().data();
     }
     rows->push_back(next);
@@ -76,10 +74,10 @@ absl::Status PlanRows(const OutputForm& form, std::vector<LookupRequest>* reques
 }
 
 absl::Status AllocateRows(std::vector<LookupRequest>* requests, std::vector<tf::Tensor>* outputs,
-                          tf::OpKernelContext* on_gpu) {
+                          tf::Allocator* memory) {
   std::vector<OutputRows> rows;
   TF_RETURN_IF_ERROR(
-      AllocateRows(ShapesOf(*requests), requests->front().rows, outputs, &rows, on_gpu));
+      AllocateRows(ShapesOf(*requests), requests->front().rows, outputs, &rows, memory));
   for (size_t i = 0; i < rows.size(); ++i) (*requests)[i].rows = rows[i];
   return absl::OkStatus();
 }

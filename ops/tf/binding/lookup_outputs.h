@@ -29,15 +29,15 @@ absl::Status PlanRows(const std::vector<RowsShape>& shapes, const OutputForm& fo
 // Makes the outputs. ResourceExhausted where there is no memory left.
 //   plan    of PlanRows
 //   rows    gets those of each input
-//   on_gpu  an op that runs on a GPU, in whose memory they are to be; null for the CPU's
+//   memory  of OutputMemory
 absl::Status AllocateRows(const std::vector<RowsShape>& shapes, const OutputRows& plan,
                           std::vector<tf::Tensor>* outputs, std::vector<OutputRows>* rows,
-                          tf::OpKernelContext* on_gpu = nullptr);
+                          tf::Allocator* memory = nullptr);
 
 // The same for lookups in tables of this process: both fill in the requests.
 absl::Status PlanRows(const OutputForm& form, std::vector<LookupRequest>* requests);
 absl::Status AllocateRows(std::vector<LookupRequest>* requests, std::vector<tf::Tensor>* outputs,
-                          tf::OpKernelContext* on_gpu = nullptr);
+                          tf::Allocator* memory = nullptr);
 
 // The shapes of an op's outputs `rows`, of which there are `num_outputs`: 1, or one an input.
 absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c,

@@ -40,10 +40,12 @@ void OutputAllocator::DeallocateRaw(void* data) {
   kept_.emplace(buffer.bytes(), std::move(buffer));
 }
 
-absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor) {
+absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor,
+                        tf::Allocator* memory) {
   const bool is_small = shape.num_elements() * tf::DataTypeSize(type) < kHugePageBytes / 2;
-  tf::Allocator* allocator = OutputAllocator::Get();
-  *tensor = tf::Tensor(is_small ? tf::cpu_allocator() : allocator, type, shape);
+  tf::Allocator* allocator = memory;
+  if (allocator == nullptr) allocator = is_small ? tf::cpu_allocator() : OutputAllocator::Get();
+  *tensor = tf::Tensor(allocator, type, shape);
   if (tensor->IsInitialized()) return absl::OkStatus();
   return absl::ResourceExhaustedError("the output must fit memory. Received: shape=" +
                                       shape.DebugString());

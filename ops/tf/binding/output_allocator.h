@@ -40,9 +40,11 @@ class OutputAllocator : public tf::Allocator {
   int64_t kept_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
-// Memory for an output of an op, from TensorFlow's allocator if it is small. ResourceExhausted
-// where there is none left.
-absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor);
+// Memory for an output of an op: of the allocator above, or, if it is small, of TensorFlow's.
+// ResourceExhausted where there is none left.
+//   memory  that it is to be in, instead
+absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor,
+                        tf::Allocator* memory = nullptr);
 
 // An output of floats of an op.
 absl::Status AllocateFloats(tf::OpKernelContext* ctx, int output, const tf::TensorShape& shape,

@@ -52,6 +52,15 @@ bool IsOnGpu(tf::OpKernelContext* ctx) {
   return info != nullptr && info->stream != nullptr;
 }
 
+tf::Allocator* OutputMemory(tf::OpKernelContext* ctx) {
+  tf::AllocatorAttributes attributes;
+  if (IsOnGpu(ctx)) return ctx->device()->GetAllocator(attributes);
+  attributes.set_on_host(true);
+  attributes.set_gpu_compatible(true);
+  tf::Allocator* pinned = ctx->device()->GetAllocator(attributes);
+  return pinned->GetMemoryType() == tf::AllocatorMemoryType::kHostPinned ? pinned : nullptr;
+}
+
 absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* device) {
   if (!IsOnGpu(ctx)) {
     return ToTf(FailedPrecondition("a table in a GPU's memory must be made on a GPU. Received: " +
@@ -65,8 +74,7 @@ absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* dev
   std::shared_ptr<Device>& of_gpu = (*devices)[stream];
   if (of_gpu == nullptr) {
     of_gpu = std::make_shared<TfDevice>(stream->platform_specific_handle().stream,
-                                        stream->parent()->device_ordinal(),
-                                        ctx->device()->GetAllocator(tf::AllocatorAttributes()));
+                                        stream->parent()->device_ordinal(), OutputMemory(ctx));
   }
   *device = of_gpu;
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/fetch_ahead.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -139,13 +139,12 @@ class ServeRoundOp : public tf::OpKernel {
 
   static Status FetchAhead(const LocalSlices& parts, const ServedIds& ids,
                            std::vector<StagedRecords::Hold>* holds) {
+    std::vector<IdsAhead> lists;
     for (size_t p = 0; p < parts.tables.size(); ++p) {
       if (!parts.tables[p]->options().has_lower_tiers()) continue;
-      holds->emplace_back();
-      KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(
-          *parts.tables[p], ids.id_pointers()[p], ids.ids[p].NumElements(), &holds->back()));
+      lists.push_back({parts.tables[p], ids.id_pointers()[p], ids.ids[p].NumElements()});
     }
-    return Status::Ok();
+    return keras_sparse::FetchAhead(lists, holds);
   }
 
   std::vector<bool> pools_;

@@ -34,5 +34,9 @@ class CreateLookupStageOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateLookupStage").Device(tf::DEVICE_CPU),
                         CreateLookupStageOp);
+// Of lookups in tables there: an op takes handles of one device.
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseCreateLookupStage").Device(tf::DEVICE_GPU).HostMemory("stage"),
+    CreateLookupStageOp);
 
 }  // namespace keras_sparse

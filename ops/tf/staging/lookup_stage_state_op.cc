@@ -32,5 +32,10 @@ class LookupStageStateOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupStageState").Device(tf::DEVICE_CPU),
                         LookupStageStateOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupStageState")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("stage")
+                            .HostMemory("state"),
+                        LookupStageStateOp);
 
 }  // namespace keras_sparse

@@ -2,21 +2,21 @@
 
 #include <algorithm>
 
-#include "ops/core/operations/fetched_records.h"
+#include "ops/core/operations/fetch_ahead.h"
 #include "ops/tf/binding/lookup_outputs.h"
 
 namespace keras_sparse {
 
 Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
+  std::vector<IdsAhead> lists;
   for (const LookupRequest& request : requests) {
-    holds_.emplace_back();
-    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::FetchAhead(*request.table, request.ids,
-                                                            request.bags.num_ids, &holds_.back()));
+    lists.push_back({request.table, request.ids, request.bags.num_ids});
   }
-  return Status::Ok();
+  return keras_sparse::FetchAhead(lists, &holds_);
 }
 
-Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness) {
+Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness,
+                            tf::Allocator* memory) {
   max_staleness_ = max_staleness;
   num_updates_.resize(requests.size());
   versions_.resize(requests.size());
@@ -24,10 +24,9 @@ Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_sta
     requests[i].version = &versions_[i];
     requests[i].num_updates = &num_updates_[i];
   }
-  const absl::Status allocated = AllocateRows(&requests, &outputs_);
+  const absl::Status allocated = AllocateRows(&requests, &outputs_, memory);
   if (!allocated.ok()) return FromTf(allocated);
-  InlineExecutor executor;
-  return LookupRows(requests, &executor);
+  return LookupAhead(requests);
 }
 
 int64_t PrefetchedRows::Staleness(const std::vector<LookupRequest>& requests) const {
@@ -43,7 +42,8 @@ int64_t PrefetchedRows::Staleness(const std::vector<LookupRequest>& requests) co
 absl::Status TakePrefetchedRows(StagingArea* area, std::vector<LookupRequest>* requests,
                                 std::unique_ptr<PrefetchedRows>* ready) {
   if (!area->MayHaveAny()) return absl::OkStatus();
-  const Fingerprint fingerprint = FingerprintOf(*requests);
+  Fingerprint fingerprint;
+  TF_RETURN_IF_ERROR(ToTf(FingerprintOfStep(*requests, &fingerprint)));
   std::vector<uint32_t> num_updates(requests->size());
   // More than one if batches are alike, or an iterator was left: the oldest first.
   while (const std::shared_ptr<StagedLookup> lookup = area->Take(fingerprint)) {

@@ -36,7 +36,8 @@ class PrefetchedRows : public StagedRows {
   // Does the lookup.
   //   requests       of PlanRows
   //   max_staleness  how many updates of a table its rows may have missed when they are used
-  Status Read(std::vector<LookupRequest> requests, int64_t max_staleness);
+  //   memory         of OutputMemory
+  Status Read(std::vector<LookupRequest> requests, int64_t max_staleness, tf::Allocator* memory);
 
   bool has_outputs() const { return !outputs_.empty(); }
   const std::vector<tf::Tensor>& outputs() const { return outputs_; }

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "ops/tf/binding/lookup_outputs.h"
+#include "ops/tf/binding/tf_device.h"
 #include "ops/tf/staging/prefetched_rows.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -62,16 +63,13 @@ class StageLookupsOp : public tf::OpKernel {
     for (size_t l = 0; l < lookup_sizes_.size(); ++l) {
       std::vector<LookupRequest> requests;
       const size_t first = next;
-      bool has_lower_tiers = false;
       for (const size_t end = next + static_cast<size_t>(lookup_sizes_[l]); next < end; ++next) {
         EmbeddingTable* table = inputs->tables[next];
         requests.push_back({table, bags.ids(static_cast<int>(next)), bags.bags(next), nullptr});
-        has_lower_tiers |= table->options().has_lower_tiers();
       }
-      // Of rows in memory alone there is nothing to be made ready but the rows themselves.
-      if (!has_lower_tiers && !reads_rows_) continue;
       OP_REQUIRES_OK(ctx, PlanRows({are_joined_[l], FloatTypeOf(out_types_[l])}, &requests));
-      lookups.push_back(MakeLookup(batch, inputs, first, std::move(requests), resource->stage()));
+      lookups.push_back(MakeLookup(batch, inputs, first, std::move(requests), resource->stage(),
+                                   OutputMemory(ctx)));
     }
     resource->stage()->Stage(batch, std::move(lookups));
   }
@@ -83,14 +81,16 @@ class StageLookupsOp : public tf::OpKernel {
     std::vector<tf::Tensor> tensors;
   };
 
-  //   first  the lookup's first table, by its place among the inputs
+  //   first   the lookup's first table, by its place among the inputs
+  //   memory  of OutputMemory
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            size_t first, std::vector<LookupRequest> requests,
-                                           std::weak_ptr<LookupStage> stage) const {
+                                           std::weak_ptr<LookupStage> stage,
+                                           tf::Allocator* memory) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
     const std::shared_ptr<StagingArea> area = inputs->tables.staging_area(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
-                       stage = std::move(stage),
+                       stage = std::move(stage), memory,
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
       // TensorFlow's profiler shows ops; this is none.
       const tsl::profiler::TraceMe trace(
@@ -100,7 +100,10 @@ class StageLookupsOp : public tf::OpKernel {
       if (reads_rows) {
         const std::shared_ptr<LookupStage> owner = stage.lock();
         const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
-        KERAS_SPARSE_RETURN_IF_ERROR(ready->Read(requests, max_staleness));
+        const Status read = ready->Read(requests, max_staleness, memory);
+        // There may be room when the step comes, which then does the lookup itself.
+        if (memory != nullptr && read.code() == StatusCode::kResourceExhausted) return Status::Ok();
+        KERAS_SPARSE_RETURN_IF_ERROR(read);
       }
       *rows = std::move(ready);
       return Status::Ok();
@@ -116,5 +119,15 @@ class StageLookupsOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseStageLookups").Device(tf::DEVICE_CPU), StageLookupsOp);
+// What a dataset gives is in the CPU's memory.
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStageLookups")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("stage")
+                            .HostMemory("batch")
+                            .HostMemory("handles")
+                            .HostMemory("ids")
+                            .HostMemory("row_splits")
+                            .HostMemory("weights"),
+                        StageLookupsOp);
 
 }  // namespace keras_sparse

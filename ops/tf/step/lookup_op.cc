@@ -102,7 +102,7 @@ class LookupOp : public tf::OpKernel {
       return;
     }
     std::vector<tf::Tensor> outputs;
-    OP_REQUIRES_OK(ctx, AllocateRows(&requests, &outputs, IsOnGpu(ctx) ? ctx : nullptr));
+    OP_REQUIRES_OK(ctx, AllocateRows(&requests, &outputs, OutputMemory(ctx)));
     SetOutputs(ctx, outputs);
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(LookupRows(requests, &executor)));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/core/operations/lookup.h"
+#include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -56,6 +57,29 @@ TEST(Fingerprint, TellsLookupsApartByAllThatDecidesThem) {
     for (size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i] == all[j]) << i << " and " << j;
   }
   EXPECT_TRUE(of(*table, std::vector<int64_t>(ids), bags) == all[0]);
+}
+
+// A stage has ids in memory, the step that comes for its rows has them on the GPU.
+TEST(Fingerprint, IsThatOfAStepInAGpusMemory) {
+  TableOptions options = Dynamic(2);
+  options.storage.device = OpenDevice();
+  const auto table = Open(options);
+  const auto in_memory = Open(Dynamic(2));
+  const std::vector<int64_t> ids = {7, -7, 7};
+  const std::vector<int64_t> splits = {0, 1, 3};
+  const std::vector<float> weights = {1, 0, -2};
+  for (const Bags& bags : {NoBags(ids), BagsOf(Combiner::kSum, splits, weights)}) {
+    DeviceCopies copies(*table);
+    Fingerprint on_gpu;
+    ASSERT_TRUE(IsOk(FingerprintOfStep(
+        {{table.get(), copies.Of(ids.data(), 3), copies.Of(bags), nullptr}}, &on_gpu)));
+    EXPECT_TRUE(on_gpu == FingerprintOf({{table.get(), ids.data(), bags, nullptr}}));
+    Fingerprint of_memory;
+    const std::vector<LookupRequest> lookup = {{in_memory.get(), ids.data(), bags, nullptr}};
+    ASSERT_TRUE(IsOk(FingerprintOfStep(lookup, &of_memory)));
+    EXPECT_TRUE(of_memory == FingerprintOf(lookup));
+    EXPECT_FALSE(of_memory == on_gpu);
+  }
 }
 
 }  // namespace fingerprint_test

@@ -1,0 +1,66 @@
+// A hash of a lookup's ids, bags and weights, the same wherever these lie.
+#ifndef KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_
+#define KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "ops/core/base/host_device.h"
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/ids/bags.h"
+
+namespace keras_sparse {
+
+// 128 bits of a list: two sums over what each number and its place give, so that lanes may share
+// the work in any way. A list of none has zeros.
+struct ListHash {
+  unsigned long long low = 0;
+  unsigned long long high = 0;
+
+  KERAS_SPARSE_HOST_DEVICE void Add(uint64_t number, int64_t place) {
+    // What ends MurmurHash3 (Appleby, public domain): each bit decides about all others.
+    uint64_t mixed = number + 0x9e3779b97f4a7c15ULL * static_cast<uint64_t>(place + 1);
+    mixed ^= mixed >> 33;
+    mixed *= 0xff51afd7ed558ccdULL;
+    mixed ^= mixed >> 33;
+    mixed *= 0xc4ceb9fe1a85ec53ULL;
+    mixed ^= mixed >> 33;
+    low += mixed;
+    high += mixed * (mixed >> 32 | mixed << 32);  // no sum of these follows from that of the others
+  }
+  KERAS_SPARSE_HOST_DEVICE void Add(float number, int64_t place) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &number, sizeof(bits));
+    Add(uint64_t{bits}, place);
+  }
+  KERAS_SPARSE_HOST_DEVICE void Add(int64_t number, int64_t place) {
+    Add(static_cast<uint64_t>(number), place);
+  }
+};
+
+struct BagsHash {
+  ListHash ids;
+  ListHash row_splits;  // of bags that are pooled
+  ListHash weights;
+};
+
+// Ids and their bags.
+struct BagsToHash {
+  const int64_t* ids;  // (bags.num_ids)
+  Bags bags;
+};
+
+BagsHash HashOf(const BagsToHash& lists);
+
+namespace cuda_impl {
+
+// The same of lists in the GPU's memory, for which it waits.
+Status HashOf(const std::vector<BagsToHash>& lists, Device* device, std::vector<BagsHash>* hashes);
+
+}  // namespace cuda_impl
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_

@@ -1,0 +1,142 @@
+#include <utility>
+
+#include "ops/core/device/device_array.h"
+#include "ops/core/ids/bags_hash.h"
+#include "ops/core/operations/device_operations.h"
+#include "ops/core/operations/fetch_ahead.h"
+#include "ops/core/operations/found_rows.h"
+#include "ops/core/operations/lookup_tables.h"
+#include "ops/core/table/table_locks.h"
+
+namespace keras_sparse::cuda_impl {
+namespace {
+
+// Whether an id may have a record below the GPU's memory. Of a table with rows that wait for room
+// on the GPU nothing is made ready: its step says so, if they still do.
+bool HasColdRows(const TierStack& tiers) {
+  return tiers.HasColdRows() && tiers.first_tier().num_rows() == 0;
+}
+
+// The search of an op's ids that are not on the GPU.
+class Search {
+ public:
+  // Gives the GPU the work.
+  Status Begin(const std::vector<IdsAhead>& lists, Device* device);
+  // Waits for it, and reads what there is of these ids.
+  Status Finish(std::vector<StagedRecords::Hold>* holds) const;
+
+ private:
+  std::vector<DeviceArray<int64_t>> ids_;
+  std::vector<RecordsAhead> ahead_;
+  std::vector<size_t> searched_;  // of the lists
+  FoundRows found_;
+  CollectedIds missing_;
+};
+
+Status Search::Begin(const std::vector<IdsAhead>& lists, Device* device) {
+  ids_.resize(lists.size());
+  ahead_ = std::vector<RecordsAhead>(lists.size());
+  // Before the lock: to copy much may take as long as what the GPU does.
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (!lists[i].table->options().has_lower_tiers()) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        DeviceArray<int64_t>::Copy(device, lists[i].ids, lists[i].num_ids, &ids_[i]));
+  }
+  const ReadLocks locks(TablesOf(lists));
+  std::vector<DeviceIds> to_search;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    const TierStack& tiers = locks[i].tiers;
+    if (ids_[i].size() == 0 || !HasColdRows(tiers)) continue;
+    ahead_[i].Begin(tiers, tiers.cold_stores());
+    places.push_back(searched_.size());
+    searched_.push_back(i);
+    to_search.push_back({&locks[i], ids_[i].data(), ids_[i].size()});
+  }
+  if (searched_.empty()) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(to_search, device, &found_));
+  return found_.CollectMissing(places, &missing_);
+}
+
+Status Search::Finish(std::vector<StagedRecords::Hold>* holds) const {
+  if (searched_.empty()) return Status::Ok();
+  std::vector<std::vector<int64_t>> missing;
+  KERAS_SPARSE_RETURN_IF_ERROR(missing_.Read(&missing));
+  for (size_t i = 0; i < searched_.size(); ++i) {
+    const size_t list = searched_[i];
+    KERAS_SPARSE_RETURN_IF_ERROR(ahead_[list].Read(missing[i], &(*holds)[list]));
+  }
+  return Status::Ok();
+}
+
+Status FetchAhead(const std::vector<IdsAhead>& lists, std::vector<StagedRecords::Hold>* holds) {
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(lists, &device));
+  const DeviceScope scope(*device);
+  Search search;
+  const Status begun = search.Begin(lists, device);
+  // There is no room for it on the GPU while a step computes: the step then does without.
+  if (begun.code() == StatusCode::kResourceExhausted) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(begun);
+  return search.Finish(holds);
+}
+
+// What lookups read, on the GPU.
+class Copies {
+ public:
+  Status Add(const LookupRequest& request, Device* device) {
+    const Bags& bags = request.bags;
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        DeviceArray<int64_t>::Copy(device, request.ids, bags.num_ids, &ids_.emplace_back()));
+    const bool is_pooled = bags.combiner != Combiner::kNone;
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(
+        device, bags.row_splits, is_pooled ? bags.num_bags + 1 : 0, &row_splits_.emplace_back()));
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        DeviceArray<float>::Copy(device, bags.weights, bags.weights == nullptr ? 0 : bags.num_ids,
+                                 &weights_.emplace_back()));
+    LookupRequest& copy = requests_.emplace_back(request);
+    copy.ids = ids_.back().data();
+    copy.bags.row_splits = row_splits_.back().data();
+    copy.bags.weights = weights_.back().data();
+    return Status::Ok();
+  }
+  const std::vector<LookupRequest>& requests() const { return requests_; }
+
+ private:
+  std::vector<LookupRequest> requests_;
+  std::vector<DeviceArray<int64_t>> ids_;
+  std::vector<DeviceArray<int64_t>> row_splits_;
+  std::vector<DeviceArray<float>> weights_;
+};
+
+Status LookupAhead(const std::vector<LookupRequest>& requests) {
+  // The kernels count on sound splits, which here can be seen.
+  for (const LookupRequest& each : requests) KERAS_SPARSE_RETURN_IF_ERROR(each.bags.Check());
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
+  const DeviceScope scope(*device);
+  Copies copies;
+  for (const LookupRequest& each : requests) {
+    KERAS_SPARSE_RETURN_IF_ERROR(copies.Add(each, device));
+  }
+  return DeviceOperations::Get().lookup_rows(copies.requests());
+}
+
+Status HashLookup(const std::vector<LookupRequest>& lookup, std::vector<BagsHash>* hashes) {
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(lookup, &device));
+  const DeviceScope scope(*device);
+  std::vector<BagsToHash> lists;
+  for (const LookupRequest& each : lookup) lists.push_back({each.ids, each.bags});
+  return HashOf(lists, device, hashes);
+}
+
+const bool kRegistered = [] {
+  DeviceOperations::Get().fetch_ahead = FetchAhead;
+  DeviceOperations::Get().lookup_ahead = LookupAhead;
+  DeviceOperations::Get().hash_lookup = HashLookup;
+  return true;
+}();
+
+}  // namespace
+}  // namespace keras_sparse::cuda_impl
