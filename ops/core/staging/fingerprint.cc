@@ -94,6 +94,7 @@ Fingerprint FingerprintOf(uint64_t table, const int64_t* ids, const Bags& bags, 
 
 Fingerprint FingerprintOf(const std::vector<LookupRequest>& lookup) {
   std::vector<BagsHash> hashes;
+  hashes.reserve(lookup.size());
   for (const LookupRequest& request : lookup) hashes.push_back(HashOf({request.ids, request.bags}));
   return WithHashes(lookup, hashes);
 }

@@ -241,22 +241,28 @@ TEST_P(FetchedAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
   OpenTables(on_gpu ? 50 * 96 : 10000);
   // To emulate a GPU takes time, under a sanitizer many times as much.
   const int64_t num_ids = on_gpu ? 20 : 60;
-  const int64_t num_steps = on_gpu ? 30 : 210;
+  const int64_t num_steps = on_gpu ? 25 : 210;
   std::atomic<bool> is_over{false};
   std::atomic<int64_t> num_held{0};
+  std::atomic<uint64_t> num_begun{0};  // of the steps
   std::vector<std::thread> stages;
   for (uint64_t t = 0; t < (on_gpu ? 1u : 2u); ++t) {
     stages.emplace_back([&, t] {
       std::vector<StagedRecords::Hold> holds(4);
-      for (uint64_t n = 0; !is_over; ++n) {
+      for (uint64_t n = 0; !is_over || n < 10;) {
+        if (on_gpu && !is_over && n >= num_begun) {  // the emulated one does one thing at a time
+          std::this_thread::yield();
+          continue;
+        }
         holds[n % 4] = Ahead(tiered_.get(), RandomIds(2 * num_ids, -200, 200, 1000 * t + n));
-        num_held += holds[n % 4] == nullptr ? 0 : 1;
+        num_held += holds[n++ % 4] == nullptr ? 0 : 1;
       }
     });
   }
   ThreadExecutor executor(2);
   for (int64_t step = 1; step <= num_steps; ++step) {
     const auto seed = static_cast<uint64_t>(step);
+    ++num_begun;
     const std::vector<int64_t> ids = RandomIds(num_ids, -150, 150, seed);
     const std::vector<float> grads = RandomFloats(num_ids * kDim, seed);
     ExpectSameRows(ids);
@@ -281,7 +287,7 @@ TEST_P(FetchedAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
   is_over = true;
   for (std::thread& stage : stages) stage.join();
   EXPECT_EQ(ExportAll(*tiered_, 7), ExportAll(*plain_));
-  EXPECT_GT(num_held, 10);
+  EXPECT_GT(num_held, 0);
 }
 
 }  // namespace fetch_ahead_test
