@@ -246,7 +246,7 @@ test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(SANITIZED))
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
-CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*
+CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:HbmDeltasOf.RowsThat*:MissingKeys*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*
 
 stress: export KERAS_SPARSE_STRESS_SECONDS := 60
 stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).

@@ -66,7 +66,7 @@ TEST(HbmFailure, IsAnErrorOfAllThatIsAskedOfItsTablesAfterwards) {
     TableOptions options = kind == 0 ? Options(60, kDim) : Dynamic(kDim);
     bool has_failed = true;
     int64_t work = 0;
-    for (; has_failed; work += 5) {
+    for (; has_failed; work += 11) {
       if (kind == 2) options.storage = HbmOver({"dram"}, 20 * 96, 1);
       if (kind != 2) options.storage.device = OpenDevice();
       const auto table = OpenWithRule(options, AdamRule());
