@@ -95,8 +95,8 @@ Status FoundRows::FindMissing(const std::vector<IdChecks>& checks,
   std::vector<FoundIds> lists;
   for (size_t i = 0; i < requests_.size(); ++i) {
     const FindRequest& request = requests_[i];
-    lists.push_back({request.ids, request.rows, request.num_ids,
-                     static_cast<int64_t>(checks[i].num_missing)});
+    lists.push_back(
+        {request.ids, request.rows, request.num_ids, static_cast<int64_t>(checks[i].num_missing)});
   }
   return MissingKeys::Find(lists, device_, missing);
 }
