@@ -21,7 +21,7 @@ from keras_sparse.saving.keras_files.refuse_backup import on_train_begin
 from keras_sparse.saving.keras_files.save_weights import carefully
 from keras_sparse.saving.keras_files.save_weights import is_memory_sufficient
 from keras_sparse.serving.export_formats import refusing_formats
-from keras_sparse.serving.saved_model_scope import keeping_its_readings
+from keras_sparse.serving.saved_model_scope import knowing_its_save
 from keras_sparse.serving.saved_model_scope import traced_for_saved_model
 from keras_sparse.serving.saved_model_scope import writing_plain_ops
 
@@ -35,7 +35,7 @@ keras.optimizers.LossScaleOptimizer.check_finite = check_finite
 keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
 # Before Keras imports it, which would make another module of that name.
 _tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")
-_tf_saved_model.save = keeping_its_readings(tf.saved_model.save)
+_tf_saved_model.save = knowing_its_save(tf.saved_model.save)
 tf.saved_model.save = _tf_saved_model.save
 keras.Model.export = refusing_formats(keras.Model.export)
 TFExportArchive.write_out = writing_plain_ops(TFExportArchive.write_out)

@@ -1,3 +1,5 @@
+import threading
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -17,6 +19,8 @@ from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_table import keeps_failure
 from keras_sparse.serving.saved_index import SavedIndex
 from keras_sparse.serving.saved_model_scope import is_for_saved_model
+
+_creation = threading.Lock()
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -93,7 +97,7 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
     def _tokens(self, keys, training):
         keys = to_int64(keys, None)
         if is_for_saved_model():
-            return self.saved_index.lookup(keys)
+            return self._saved_tokens(keys)
         if not training:
             return ops.find_tokens(self._vocabulary, keys)
         if size() > 1:
@@ -103,10 +107,19 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
     @property
     def saved_index(self):
         """The `SavedIndex` that a SavedModel has of the keys, made when it is first asked for."""
-        if self._saved_index is None:
-            with tf.init_scope(), tf.device("CPU"):
-                self._saved_index = SavedIndex(self._saved_content, default_value=0)
+        with _creation:
+            if self._saved_index is None:
+                with tf.init_scope(), tf.device("CPU"):
+                    self._saved_index = SavedIndex(self._saved_content, default_value=0)
         return self._saved_index
+
+    def _saved_tokens(self, keys):
+        tokens = self.saved_index.lookup(keys)
+        if not len(self._content()[0]):
+            return tokens
+        # Converters to other formats drop what fills the index: no token is then right.
+        is_empty = tf.equal(self.saved_index.size(), 0)
+        return tf.where(is_empty, tf.constant(-1, tf.int64), tokens)
 
     def _saved_content(self):
         keys = self._content()[0]

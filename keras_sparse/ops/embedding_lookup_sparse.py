@@ -105,7 +105,7 @@ def ragged_bags(ids, weights):
     Returns:
         RaggedTensor of int64 ids; and of float32 weights, or `None`.
     """
-    form = ragged_form(ids, weights, "sum", input_dim=None, mask_zero=False)
+    form = ragged_form(ids, weights, "sum", input_dim=None)
     row_splits = form.row_splits
     if isinstance(ids, tf.SparseTensor):
         row_splits = _check_places(row_splits, form.ids)

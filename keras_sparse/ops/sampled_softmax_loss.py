@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse.native.check_tables import check_table
 from keras_sparse.ops.embedding_lookup import embedding_lookup
+from keras_sparse.ops.embedding_lookup import ids_tensor
 
 _SAMPLERS = {
     "log_uniform": tf.random.log_uniform_candidate_sampler,
@@ -37,7 +38,7 @@ def sampled_softmax_loss(
         biases: `EmbeddingVariable` with a row of one column for each class, a float32 tensor or
             variable of shape `(num_classes,)`, or `None` for none.
         labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample.
-        inputs: float32 tensor of shape `(batch_size, output_dim)`.
+        inputs: Float tensor of shape `(batch_size, output_dim)`.
         num_sampled: Integer. How many classes are drawn for the batch.
         num_classes: Integer: labels are below it. Defaults to `None`: the rows of a static table.
         num_true: Integer. Classes a sample. Defaults to 1.
@@ -54,9 +55,10 @@ def sampled_softmax_loss(
         float32 tensor of shape `(batch_size,)`: the loss of each sample.
 
     Raises:
-        TypeError: `weights` is not an `EmbeddingVariable`.
-        ValueError: `num_classes` is missing for a dynamic table, or is not its number of rows for a
+        TypeError: `weights` is not an `EmbeddingVariable`, or `labels` are not integers.
+        ValueError: `num_classes` is missing for a dynamic table, or is more than the rows of a
             static one; or another argument is out of its range.
+        tf.errors.InvalidArgumentError: A label is not in `[0, num_classes)`.
 
     Example:
     >>> items = keras_sparse.EmbeddingVariable(1000, 8)
@@ -68,7 +70,7 @@ def sampled_softmax_loss(
     num_sampled = checks.positive(num_sampled, "num_sampled")
     num_true = checks.positive(num_true, "num_true")
     checks.one_of(sampler, tuple(_SAMPLERS), "sampler")
-    labels = tf.cast(labels, tf.int64)
+    labels = _check_labels(labels, num_classes)
     if sampled_values is None:
         sampled_values = _SAMPLERS[sampler](
             labels, num_true, num_sampled, unique=True, range_max=num_classes, seed=seed
@@ -84,13 +86,22 @@ def sampled_softmax_loss(
         weights=embedding_lookup(weights, classes),
         biases=_biases_of(biases, classes),
         labels=tf.reshape(numbers[:num_labels], tf.shape(labels)),
-        inputs=inputs,
+        inputs=tf.cast(inputs, tf.float32),
         num_sampled=num_sampled,
         num_classes=num_classes,
         num_true=num_true,
         sampled_values=(numbers[num_labels:], *counts),
         remove_accidental_hits=remove_accidental_hits,
     )
+
+
+def _check_labels(labels, num_classes):
+    labels = ids_tensor(labels, "labels")
+    labels = tf.cast(labels, tf.int64)
+    are_classes = tf.reduce_all((labels >= 0) & (labels < num_classes))
+    message = f"`labels` must be in [0, {num_classes}). Received:"
+    with tf.control_dependencies([tf.debugging.Assert(are_classes, [message, labels])]):
+        return tf.identity(labels)
 
 
 def _check_num_classes(num_classes, weights):

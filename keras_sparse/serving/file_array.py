@@ -10,15 +10,13 @@ import tensorflow as tf
 from keras_sparse.amounts import bytes_text
 from keras_sparse.serving.saved_model_scope import current_save
 
-# Smaller arrays are in memory.
-_MEMORY_BYTES = 64 << 20
-
 
 class FileArray:
     """An array that may be larger than memory, to be filled in pieces and written as a tensor.
 
-    It is a file without a name beside the SavedModel that is being written, whose disk has to have
-    room for it anyway, and which the system takes out of memory as it needs to.
+    Where the `Save` that runs has no memory left it is a file without a name beside the SavedModel,
+    whose disk has to have room for it anyway, and which the system takes out of memory as it needs
+    to.
 
     Args:
         shape: Tuple of integers.
@@ -30,7 +28,8 @@ class FileArray:
 
     def __init__(self, shape, dtype):
         num_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        if num_bytes <= _MEMORY_BYTES:
+        if num_bytes <= current_save().memory_bytes:
+            current_save().memory_bytes -= num_bytes
             self.array = np.empty(shape, dtype)
             return
         with tempfile.TemporaryFile(dir=_folder()) as file:

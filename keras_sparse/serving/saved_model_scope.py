@@ -2,6 +2,7 @@
 
 import contextvars
 import functools
+import inspect
 import os
 from typing import Any
 
@@ -9,6 +10,10 @@ import tensorflow as tf
 from tensorflow.python.saved_model import save_context
 
 _save: contextvars.ContextVar[Any] = contextvars.ContextVar("save", default=None)
+_is_verbose: contextvars.ContextVar[bool] = contextvars.ContextVar("is_verbose", default=True)
+
+# What a SavedModel has of tables in memory while it is written; what is beyond goes through files.
+_MEMORY_BYTES = 64 << 20
 
 
 class Save:
@@ -16,19 +21,24 @@ class Save:
 
     Args:
         export_dir: String: the folder that it writes to.
+        is_verbose: Boolean. Whether to show a bar if it takes long.
 
     Attributes:
         readings: Dict of what has been read for it: the arrays of a table by its `TableContent`.
+        memory_bytes: Integer. What arrays may still take of memory.
     """
 
-    def __init__(self, export_dir):
+    def __init__(self, export_dir, is_verbose):
         self.export_dir = export_dir
+        self.is_verbose = is_verbose
         self.readings = {}
+        self.memory_bytes = _MEMORY_BYTES
 
 
 def is_for_saved_model():
     """Returns whether what is traced now goes into a SavedModel."""
-    return save_context.in_save_context()
+    # What is computed while a function is traced, as under `tf.init_scope`, is as ever.
+    return save_context.in_save_context() and not tf.executing_eagerly()
 
 
 def traced_for_saved_model(function):
@@ -40,7 +50,7 @@ def traced_for_saved_model(function):
 
     @functools.wraps(function)
     def traced(*args, **kwargs):
-        if is_for_saved_model():
+        if save_context.in_save_context():
             return function(*args, **kwargs)
         with save_context.save_context(tf.saved_model.SaveOptions()):
             return function(*args, **kwargs)
@@ -56,6 +66,8 @@ def writing_plain_ops(write_out):
 
     @functools.wraps(write_out)
     def writing(archive, *args, **kwargs):
+        bound = inspect.signature(write_out).bind(archive, *args, **kwargs)
+        token = _is_verbose.set(bool(bound.arguments.get("verbose", True)))
         found = archive._tf_trackable
         endpoints = {name: getattr(found, name) for name in archive._endpoint_names}
         try:
@@ -63,6 +75,7 @@ def writing_plain_ops(write_out):
                 setattr(found, name, _traced_anew(function))
             return write_out(archive, *args, **kwargs)
         finally:
+            _is_verbose.reset(token)
             for name, function in endpoints.items():
                 setattr(found, name, function)
 
@@ -71,22 +84,23 @@ def writing_plain_ops(write_out):
 
 @traced_for_saved_model
 def _traced_anew(function):
-    """Returns a copy of a `tf.function` with its first trace, which Keras takes, made anew."""
+    """Returns a copy of a `tf.function` with all its traces made anew, in their order."""
     copy = function._clone(None)
-    if function.input_signature is None:
-        args, kwargs = function._list_all_concrete_functions()[0].structured_input_signature
-        copy.get_concrete_function(*args, **kwargs)
-    else:
+    if function.input_signature is not None:
         copy.get_concrete_function()
+        return copy
+    for trace in function._list_all_concrete_functions():
+        args, kwargs = trace.structured_input_signature
+        copy.get_concrete_function(*args, **kwargs)
     return copy
 
 
-def keeping_its_readings(save):
+def knowing_its_save(save):
     """Returns `tf.saved_model.save` that `current_save` knows of while it runs."""
 
     @functools.wraps(save)
     def saving(obj, export_dir, *args, **kwargs):
-        token = _save.set(Save(os.fspath(export_dir)))
+        token = _save.set(Save(os.fspath(export_dir), _is_verbose.get()))
         try:
             return save(obj, export_dir, *args, **kwargs)
         finally:

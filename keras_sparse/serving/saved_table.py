@@ -26,7 +26,7 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
             # Not `tf.Variable`: a function that is traced again may make none.
             self.rows = resource_variable_ops.UninitializedVariable(
                 trainable=False,
-                shape=tf.TensorShape((None, variable.output_dim)),
+                shape=tf.TensorShape((variable.input_dim, variable.output_dim)),
                 dtype=tf.float32,
                 name="rows",
             )
@@ -34,6 +34,13 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
                 self.index = SavedIndex(content.index, default_value=-1)
         # Of this one alone: where a graph has a copy of it, that is saved as any variable is.
         self.rows._serialize_to_tensors = lambda: {"VARIABLE_VALUE": content.rows()}
+        self.rows._write_object_proto = self._describe_rows
+
+    def _describe_rows(self, proto, options):
+        """Writes what is loaded as a variable: `TFSMLayer` of Keras takes none of unknown shape."""
+        type(self.rows)._write_object_proto(self.rows, proto, options)
+        shape = self._variable().num_rows + self._variable().is_dynamic, self.rows.shape[1]
+        proto.variable.shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
     def lookup(self, ids):
         """Returns the rows of ids, an int64 tensor of shape `(n,)`, in ops of TensorFlow."""

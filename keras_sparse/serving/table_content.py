@@ -9,8 +9,7 @@ from keras_sparse.serving.saved_model_scope import current_save
 class TableContent:
     """What a table is when it is saved, in arrays that are taken one by one.
 
-    All of them are from one reading of the table, which the first one causes, and each is let go
-    once it is taken.
+    All of them are from one reading of the table, which the first one causes.
 
     Args:
         find_variable: Function without arguments that returns the `EmbeddingVariable`.
@@ -44,7 +43,7 @@ class TableContent:
         arrays = {"rows": rows}
         if is_dynamic:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
-        progress = Progress(num_rows, "thousand rows", 1000)
+        progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
         for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
             end = done + len(keys)

@@ -1,6 +1,9 @@
+import threading
 from typing import Any
 
 from keras_sparse.serving.saved_table import SavedTable
+
+_creation = threading.Lock()
 
 
 class SavedModelPart:
@@ -15,8 +18,9 @@ class SavedModelPart:
     @property
     def saved_table(self):
         """The `SavedTable` of this variable, made when it is first asked for."""
-        if self._saved_table is None:
-            self._saved_table = SavedTable(self)
+        with _creation:
+            if self._saved_table is None:
+                self._saved_table = SavedTable(self)
         return self._saved_table
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

@@ -108,6 +108,8 @@ def test_a_step_trains_the_rows_of_labels_and_of_drawn_classes():
         (20, {"num_true": 0}, ValueError, "`num_true`"),
         (20, {"sampler": "zipf"}, ValueError, "`sampler` must be one of"),
         (20, {"biases": 2}, ValueError, "`biases` must have one column"),
+        (20, {"labels": [[1.5]] * 4}, TypeError, "`labels` must be integers"),
+        (None, {"num_classes": 7}, tf.errors.InvalidArgumentError, "`labels` must be in"),
     ],
 )
 def test_refuses_what_makes_no_sense(table, arguments, error, words):
@@ -115,6 +117,16 @@ def test_refuses_what_makes_no_sense(table, arguments, error, words):
         table = keras_sparse.EmbeddingVariable(table, 5)
     if "biases" in arguments:
         arguments = {"biases": keras_sparse.EmbeddingVariable(20, arguments["biases"])}
-    options = {"biases": None, "num_sampled": 8, **arguments}
+    options = {"biases": None, "num_sampled": 6, "labels": LABELS[:, :1], **arguments}
     with pytest.raises(error, match=words):
-        ops.sampled_softmax_loss(table, labels=LABELS[:, :1], inputs=INPUTS, **options)
+        ops.sampled_softmax_loss(table, inputs=INPUTS, **options)
+
+
+def test_takes_inputs_in_half_precision():
+    table = keras_sparse.EmbeddingVariable(20, 5)
+    tf.random.set_seed(1)
+    half = ops.sampled_softmax_loss(table, None, LABELS[:, :1], np.float16(INPUTS), 6, seed=3)
+    tf.random.set_seed(1)
+    whole = ops.sampled_softmax_loss(table, None, LABELS[:, :1], INPUTS, 6, seed=3)
+    assert half.dtype == "float32"
+    np.testing.assert_allclose(half, whole, rtol=0.01)

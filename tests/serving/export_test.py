@@ -1,9 +1,12 @@
 """What exports of models do, refuse and leave as it is."""
 
+import concurrent.futures
 import copy
 import errno
 import os
+import pathlib
 import re
+import tempfile
 
 import keras
 import numpy as np
@@ -93,20 +96,25 @@ def test_functions_that_have_run_are_endpoints_and_go_on(tmp_path):
     np.testing.assert_allclose(loaded.call_model(tf.constant(LARGE + 1)), expected, rtol=1e-6)
 
 
-def test_arrays_too_large_for_memory_go_through_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.file_array._MEMORY_BYTES", 16)
-    for name, table in {"dynamic": Embedding(None, 4), "static": Embedding(60, 4)}.items():
-        model = model_of(table)
-        export(model, tmp_path / name)
-        expected = model.predict(IDS, verbose=0)
-        np.testing.assert_allclose(served(tmp_path / name, IDS), expected, rtol=1e-6)
-        assert sorted(os.listdir(tmp_path / name)) == sorted(
-            ["assets", "fingerprint.pb", "saved_model.pb", "variables"]
-        )
+def test_what_memory_has_no_room_for_goes_through_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 90)
+    files, make = [], tempfile.TemporaryFile
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda dir: files.append(dir) or make(dir=dir))
+    tables = [Embedding(60, 4), Embedding(None, 4), Embedding(5, 4, "sum")]
+    ids = keras.Input((3,), dtype="int64")
+    outputs = [keras.layers.Flatten()(table(ids % 5)) for table in tables]
+    model = keras.Model(ids, keras.layers.Concatenate()(outputs))
+    export(model, tmp_path / "model")
+    np.testing.assert_allclose(served(tmp_path / "model", IDS), model(IDS), rtol=1e-6)
+    # The rows of the first and the last, for which what is left is too little by then.
+    assert len(files) == 2
+    assert all(tmp_path in pathlib.Path(each).parents for each in files)
+    names = ["assets", "fingerprint.pb", "saved_model.pb", "variables"]
+    assert sorted(os.listdir(tmp_path / "model")) == names
 
 
 def test_a_full_disk_is_an_error_and_the_next_export_has_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.file_array._MEMORY_BYTES", 16)
+    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 16)
     model = model_of(Embedding(None, 4), LARGE)
     with (
         small_disks.files_of_at_most(64),
@@ -157,8 +165,9 @@ def test_an_untrained_table_has_its_initial_rows(tmp_path):
     np.testing.assert_array_equal(served(tmp_path / "model", LARGE), model(LARGE))
 
 
-def test_copies_of_a_model_that_was_exported_are_exported(tmp_path):
-    model = model_of(IntegerLookup(60))
+@pytest.mark.parametrize("make", [lambda: IntegerLookup(60), lambda: Embedding(None, 4)])
+def test_copies_of_a_model_that_was_exported_are_exported(make, tmp_path):
+    model = model_of(make())
     export(model, tmp_path / "model")
     other = copy.deepcopy(model)
     export(other, tmp_path / "other")
@@ -194,14 +203,82 @@ def test_other_formats_are_refused(make, tmp_path):
             model.export(tmp_path / "model", format=name)
 
 
-def test_a_table_whose_index_was_not_filled_gives_no_numbers(tmp_path):
+@pytest.mark.parametrize("make", [lambda: Embedding(None, 4), lambda: IntegerLookup(60)])
+def test_what_an_index_that_was_not_filled_gives_shows(make, tmp_path):
     """As in what a converter of TensorFlow makes of the SavedModel."""
-    export(model_of(Embedding(None, 4), LARGE), tmp_path / "model")
+    layer = make()
+    ids = keras.Input((3,), dtype="int64")
+    model = keras.Model(ids, layer(ids))
+    layer(LARGE, training=True) if isinstance(layer, IntegerLookup) else layer.embeddings.import_(
+        np.unique(LARGE), np.ones((len(np.unique(LARGE)), 4))
+    )
+    export(model, tmp_path / "model")
     loaded = tf.saved_model.load(str(tmp_path / "model"))
-    assert np.isfinite(loaded.serve(tf.constant(LARGE + 7))).all()
+    np.testing.assert_array_equal(loaded.serve(tf.constant(LARGE + 7)), model(LARGE + 7))
     (index,) = loaded._misc_assets
     tf.raw_ops.LookupTableRemoveV2(table_handle=index.resource_handle, keys=np.unique(LARGE))
-    assert np.isnan(loaded.serve(tf.constant(LARGE))).all()
+    answers = loaded.serve(tf.constant(LARGE))
+    assert np.all(answers == -1) if isinstance(layer, IntegerLookup) else np.isnan(answers).all()
+
+
+@pytest.mark.parametrize("make", [lambda: Embedding(60, 4), lambda: Embedding(None, 4)])
+def test_keras_loads_it_as_a_layer(make, tmp_path):
+    model = model_of(make())
+    export(model, tmp_path / "model")
+    layer = keras.layers.TFSMLayer(tmp_path / "model", call_endpoint="serve")
+    np.testing.assert_allclose(layer(tf.constant(IDS)), model(IDS), rtol=1e-6)
+
+
+def test_what_is_computed_while_a_model_is_traced_is_as_ever(tmp_path):
+    class Shifted(keras.layers.Layer):
+        def build(self, input_shape):
+            self.table = Embedding(None, 4)
+            self.table.build()
+
+        def call(self, ids):
+            with tf.init_scope():
+                shift = self.table(np.array([[1]]))[0].numpy()
+            return self.table(ids) + shift
+
+    model = model_of(Shifted())
+    export(model, tmp_path / "model")
+    np.testing.assert_allclose(served(tmp_path / "model", IDS), model(IDS), rtol=1e-6)
+
+
+def test_threads_export_a_model_at_once(tmp_path):
+    model = model_of(Embedding(None, 4))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda i: export(model, tmp_path / str(i)), range(3)))
+    for i in range(3):
+        np.testing.assert_allclose(served(tmp_path / str(i), IDS), model(IDS), rtol=1e-6)
+
+
+def test_models_of_keras_alone_are_exported_as_without_this_package(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+
+    @tf.function
+    def scaled(x, factor=1.0):
+        for _ in tf.range(2):  # rewritten by AutoGraph
+            x = x * factor
+        return model(x)
+
+    for batch, factor in ((1, 1.0), (4, 1.0), (4, 2.0)):
+        scaled(tf.ones((batch, 3)), factor)
+    outputs = []
+    for write_out in (keras.export.ExportArchive().write_out.__func__, None):
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("scaled", scaled)
+        archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 3))])
+        path = tmp_path / str(len(outputs))
+        (write_out or type(archive).write_out.__wrapped__)(archive, path, verbose=False)
+        loaded = tf.saved_model.load(str(path))
+        inputs = [(tf.ones((1, 3)), 1.0), (tf.ones((4, 3)), 1.0), (tf.ones((4, 3)), 2.0)]
+        outputs.append([loaded.scaled(*each).numpy() for each in inputs])
+        outputs[-1].append(loaded.serve(tf.ones((5, 3))).numpy())
+        assert len(loaded.signatures) == 3
+    for ours, theirs in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_function_that_saved_before_the_package_was_there_is_refused(tmp_path):
