@@ -96,10 +96,11 @@ Status Device::Wait() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
   KERAS_SPARSE_RETURN_IF_ERROR(
       ToStatus(cudaStreamSynchronize(StreamOf(*this)), "do what it was given"));
-  return ToStatus(cudaGetLastError(), "start a kernel");
+  return CheckStarted();
 }
 
-// Whoever waits for the device hears of what could not be started.
+Status Device::CheckStarted() { return ToStatus(cudaGetLastError(), "start a kernel"); }
+
 DeviceScope::DeviceScope(const Device& device) {
   (void)cudaGetDevice(&before_);
   (void)cudaSetDevice(device.ordinal());

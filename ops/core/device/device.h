@@ -52,6 +52,8 @@ class Device {
   Status Fill(void* memory, int byte, int64_t bytes);
   // Until all work so far is done. Gives what has gone wrong in it.
   Status Wait();
+  // Whether all kernels that this thread has given it could be started. Waits for nothing.
+  Status CheckStarted();
 
   // Ok until it has failed.
   Status CheckWorks() const {

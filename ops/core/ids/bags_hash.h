@@ -21,13 +21,10 @@ struct ListHash {
   unsigned long long high = 0;
 
   KERAS_SPARSE_HOST_DEVICE void Add(uint64_t number, int64_t place) {
-    // What ends MurmurHash3 (Appleby, public domain): each bit decides about all others.
-    uint64_t mixed = number + 0x9e3779b97f4a7c15ULL * static_cast<uint64_t>(place + 1);
-    mixed ^= mixed >> 33;
-    mixed *= 0xff51afd7ed558ccdULL;
-    mixed ^= mixed >> 33;
-    mixed *= 0xc4ceb9fe1a85ec53ULL;
-    mixed ^= mixed >> 33;
+    // The number is mixed before its place is added: no other number of another place is the same
+    // sum, but by chance.
+    const uint64_t mixed =
+        Mix(Mix(number) + 0x9e3779b97f4a7c15ULL * static_cast<uint64_t>(place + 1));
     low += mixed;
     high += mixed * (mixed >> 32 | mixed << 32);  // no sum of these follows from that of the others
   }
@@ -38,6 +35,16 @@ struct ListHash {
   }
   KERAS_SPARSE_HOST_DEVICE void Add(int64_t number, int64_t place) {
     Add(static_cast<uint64_t>(number), place);
+  }
+
+ private:
+  // What ends MurmurHash3 (Appleby, public domain): each bit decides about all others.
+  KERAS_SPARSE_HOST_DEVICE static uint64_t Mix(uint64_t bits) {
+    bits ^= bits >> 33;
+    bits *= 0xff51afd7ed558ccdULL;
+    bits ^= bits >> 33;
+    bits *= 0xc4ceb9fe1a85ec53ULL;
+    return bits ^ bits >> 33;
   }
 };
 

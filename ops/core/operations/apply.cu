@@ -243,6 +243,7 @@ Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
   BeginSteps(requests_, locks_);
   Status status = CreateAndUpdate(&found);
+  if (status.ok()) status = device_->CheckStarted();  // nobody waits for what was given last
   FinishSteps(requests_, locks_, executor_);
   for (size_t r = 0; r < requests_.size(); ++r) {
     const Status erased =

@@ -14,10 +14,10 @@
 
 namespace keras_sparse {
 
-// Each is that of its name in lookup.h, apply.h and fetch_ahead.h, which calls it where tables are
-// in a GPU's memory: all of an op then are in that of one GPU, as is what it reads and writes for
-// them, but for LookupRowsToHost. The .cu files fill it in; in a build without CUDA there is no
-// such table.
+// Each is that of its name in lookup.h, apply.h and fetch_ahead.h, which calls it for tables in a
+// GPU's memory: all of a call are in that of one GPU, as is what lookups, their gradient and
+// updates read and write for them. What is named `ahead` or `to_host` has its ids, and the last its
+// rows, in the CPU's. The .cu files fill it in; in a build without CUDA there is no such table.
 struct DeviceOperations {
   Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_rows_to_host)(const std::vector<LookupRequest>& requests) = nullptr;

@@ -34,10 +34,20 @@ Status FetchOf(const IdsAhead& list, StagedRecords::Hold* hold) {
 
 Status FetchAhead(const std::vector<IdsAhead>& lists, std::vector<StagedRecords::Hold>* holds) {
   holds->resize(lists.size());
-  if (AreOnDevice(lists)) return DeviceOperations::Get().fetch_ahead(lists, holds);
+  std::vector<IdsAhead> on_device;
+  std::vector<size_t> places;
   for (size_t i = 0; i < lists.size(); ++i) {
-    KERAS_SPARSE_RETURN_IF_ERROR(FetchOf(lists[i], &(*holds)[i]));
+    if (IsOnDevice(*lists[i].table)) {
+      on_device.push_back(lists[i]);
+      places.push_back(i);
+    } else {
+      KERAS_SPARSE_RETURN_IF_ERROR(FetchOf(lists[i], &(*holds)[i]));
+    }
   }
+  if (on_device.empty()) return Status::Ok();
+  std::vector<StagedRecords::Hold> held(on_device.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().fetch_ahead(on_device, &held));
+  for (size_t i = 0; i < held.size(); ++i) (*holds)[places[i]] = std::move(held[i]);
   return Status::Ok();
 }
 

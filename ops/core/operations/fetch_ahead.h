@@ -35,7 +35,7 @@ struct IdsAhead {
 // takes some microseconds of its time, but not while it is waited for. On a stream of its own the
 // search could begin while what came before it goes on, but the next update would have to wait for
 // it, and a stage is batches ahead: that is what hides the wait.
-// REQUIRES: the caller has no lock of these tables; all are in memory, or in that of one GPU
+// REQUIRES: the caller has no lock of these tables; those in a GPU's memory are in that of one
 Status FetchAhead(const std::vector<IdsAhead>& lists, std::vector<StagedRecords::Hold>* holds);
 
 // LookupRows of ids, bags and weights in the CPU's memory. The rows are where the tables are, and

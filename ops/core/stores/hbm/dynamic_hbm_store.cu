@@ -138,6 +138,7 @@ Status DynamicHbmStore::Create(const int64_t* keys, int64_t n, DeviceArray<uint3
                     device_->stream(), freed.data(), freed.size(), end_, n, numbers.data());
   KERAS_SPARSE_RETURN_IF_ERROR(InsertRows(keys, numbers.data(), n));
   TakeRows(freed.size(), n);
+  changes_.Mark(numbers.data(), n);  // whatever becomes of the step that wants them
   *rows = std::move(numbers);
   return Status::Ok();
 }

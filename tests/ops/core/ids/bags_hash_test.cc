@@ -17,6 +17,8 @@ std::vector<unsigned long long> Words(const BagsHash& hash) {
           hash.row_splits.high, hash.weights.low, hash.weights.high};
 }
 
+int64_t Multiple(uint64_t number) { return static_cast<int64_t>(number * 0x9e3779b97f4a7c15ULL); }
+
 TEST(BagsHash, IsThatOfTheSameListsInAGpusMemory) {
   const auto device = OpenDevice();
   // More than one warp's numbers, few, one and none.
@@ -54,8 +56,21 @@ TEST(BagsHash, TellsWhatStandsWhere) {
   };
   EXPECT_EQ(of({1, 2, 3}), of({1, 2, 3}));
   std::vector<std::vector<unsigned long long>> all;
-  for (const std::vector<int64_t>& ids : std::vector<std::vector<int64_t>>{
-           {}, {0}, {0, 0}, {1, 2}, {2, 1}, {1, 2, 0}, {0, 1, 2}, {1, 1}, {2, 2}, {-1, 2}}) {
+  for (const std::vector<int64_t>& ids :
+       std::vector<std::vector<int64_t>>{{},
+                                         {0},
+                                         {0, 0},
+                                         {1, 2},
+                                         {2, 1},
+                                         {1, 2, 0},
+                                         {0, 1, 2},
+                                         {1, 1},
+                                         {2, 2},
+                                         {-1, 2},
+                                         // Multiples of a number that hashes are made by.
+                                         {Multiple(5), Multiple(5)},
+                                         {Multiple(6), Multiple(4)},
+                                         {Multiple(4), Multiple(6)}}) {
     all.push_back(of(ids));
     for (size_t i = 0; i + 1 < all.size(); ++i) {
       EXPECT_NE(all[i][0], all.back()[0]) << i << " and " << all.size() - 1;

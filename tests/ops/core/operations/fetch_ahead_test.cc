@@ -144,6 +144,28 @@ TEST_P(FetchedAhead, AreThoseThatTheFirstTierDoesNotHave) {
   EXPECT_EQ(num_asked() - before, static_cast<int64_t>(missing.size()) + num_nowhere);
 }
 
+TEST_P(FetchedAhead, MayBeOfTablesOfBothMemories) {
+  OpenTables(1);
+  Train({1, 2, 3});
+  TableOptions options = Dynamic(kDim);
+  options.storage = HbmOver({"asked"}, 1, 1, folder_ / "other");
+  if (GetParam() == kOnGpu) options.storage.device = nullptr;
+  const auto other = OpenWithRule(options, AdagradRule(0.1));
+  const AskedStore* others = asked;
+  ASSERT_TRUE(IsOk(Apply(other.get(), {0.1f}, {7, 8}, RandomFloats(2 * kDim, 1))));
+  ReadLocks({other.get()})[0].tiers.WaitForWrites();
+  const std::vector<int64_t> ids = {1, 2, 7};
+  const int64_t before = num_asked();
+  const int64_t others_before = others->num_asked;
+  std::vector<StagedRecords::Hold> holds;
+  ASSERT_TRUE(
+      IsOk(FetchAhead({{tiered_.get(), ids.data(), 2}, {other.get(), &ids[2], 1}}, &holds)));
+  EXPECT_NE(holds[0], nullptr);
+  EXPECT_NE(holds[1], nullptr);
+  EXPECT_EQ(num_asked() - before, 2);
+  EXPECT_EQ(others->num_asked - others_before, 1);
+}
+
 TEST_P(FetchedAhead, AreAskedForOnceWhileTheyAreStaged) {
   OpenTables(1);
   Train({1, 2});

@@ -195,6 +195,23 @@ TEST(HbmDeltasOf, AllRowsAreWrittenWhereTheGpuHasNoRoomToKeepChanges) {
   EXPECT_TRUE(IsOk(MarkSaved(table.get())));
   EXPECT_FALSE(TableSnapshot(table.get()).is_everything_changed());
 }
+
+TEST(HbmDeltasOf, RowsThatAnUpdateWithoutRoomHasMadeAreInThem) {
+  TableOptions options = Dynamic(kDim);
+  options.storage.device = OpenDevice();
+  const auto table = OpenWithRule(options, SgdRule());
+  const auto update = [&](const std::vector<int64_t>& ids) {
+    return Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, 1));
+  };
+  ASSERT_TRUE(IsOk(update(Range(0, 50))));
+  ASSERT_TRUE(IsOk(MarkSaved(table.get())));
+  FailAtEachAllocation([&] { return update(Range(100, 150)); },
+                       [&] {
+                         std::set<int64_t> made = KeysOf(ExportRaw(table.get()));
+                         for (const int64_t old : Range(0, 50)) made.erase(old);
+                         EXPECT_EQ(KeysOf(ExportRaw(table.get(), kChanged)), made);
+                       });
+}
 #endif
 
 // Of a table that has grown since it was saved, and of more rows than are read at once.
