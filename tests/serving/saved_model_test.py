@@ -120,7 +120,7 @@ MODELS = {
     ),
     "weights without a combiner": lambda: of_options(None, 4, inputs=[UNSEEN, WEIGHTS]),
     "mask_zero": lambda: of_options(60, 4, "mean", mask_zero=True, inputs=[IDS % 4]),
-    "padding_id": lambda: of_options(None, 4, padding_id=7, inputs=[IDS % 8]),
+    "padding_id": lambda: of_options(None, 4, "mean", padding_id=7, inputs=[IDS % 8]),
     "zeros out of range": lambda: of_options(60, 4, out_of_range="zero", inputs=[IDS * 2 - 9]),
     "admission": lambda: of_options(
         None, 4, admission=keras_sparse.CounterFilter(2, default_value_no_permission=0.25)
