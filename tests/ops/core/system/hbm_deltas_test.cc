@@ -200,17 +200,21 @@ TEST(HbmDeltasOf, RowsThatAnUpdateWithoutRoomHasMadeAreInThem) {
   TableOptions options = Dynamic(kDim);
   options.storage.device = OpenDevice();
   const auto table = OpenWithRule(options, SgdRule());
-  const auto update = [&](const std::vector<int64_t>& ids) {
-    return Subtract(table.get(), ids, std::vector<float>(ids.size() * kDim, 1));
-  };
-  ASSERT_TRUE(IsOk(update(Range(0, 50))));
+  const std::vector<int64_t> ids = Range(100, 150);
+  const std::vector<float> grads(ids.size() * kDim, 1);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), Range(0, 50), grads)));
   ASSERT_TRUE(IsOk(MarkSaved(table.get())));
-  FailAtEachAllocation([&] { return update(Range(100, 150)); },
+  // The emulated GPU's memory is that of the process.
+  const ApplyRequest request = Request(table.get(), ids, NoBags(ids), grads);
+  size_t num_made = 0;
+  FailAtEachAllocation([&] { return ApplyGradients({request}, Inline()); },
                        [&] {
                          std::set<int64_t> made = KeysOf(ExportRaw(table.get()));
                          for (const int64_t old : Range(0, 50)) made.erase(old);
                          EXPECT_EQ(KeysOf(ExportRaw(table.get(), kChanged)), made);
+                         num_made = made.size();
                        });
+  EXPECT_EQ(num_made, ids.size());  // before the update itself had no room
 }
 #endif
 
