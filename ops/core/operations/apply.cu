@@ -221,7 +221,8 @@ Status DeviceApplier::CreateAndUpdate(FoundRows* found) {
   for (size_t r = 0; r < requests_.size(); ++r) {
     locks_[r].tiers.hbm_store()->Use(found->rows(r), requests_[r].gradient.bags.num_ids);
   }
-  return UpdateAll(*found);
+  KERAS_SPARSE_RETURN_IF_ERROR(UpdateAll(*found));
+  return device_->CheckStarted();  // nobody waits for what was given last
 }
 
 Status DeviceApplier::Run() {
@@ -243,7 +244,6 @@ Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
   BeginSteps(requests_, locks_);
   Status status = CreateAndUpdate(&found);
-  if (status.ok()) status = device_->CheckStarted();  // nobody waits for what was given last
   FinishSteps(requests_, locks_, executor_);
   for (size_t r = 0; r < requests_.size(); ++r) {
     const Status erased =
