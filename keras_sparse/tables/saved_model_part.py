@@ -1,6 +1,7 @@
 import threading
 from typing import Any
 
+from keras_sparse.serving.refuse_checkpoints import refuse_checkpoints
 from keras_sparse.serving.saved_table import SavedTable
 
 _creation = threading.Lock()
@@ -24,12 +25,7 @@ class SavedModelPart:
         return self._saved_table
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
-        if save_type != "savedmodel":
-            raise NotImplementedError(
-                "Embedding variables are not in TensorFlow's checkpoints. Use `model.save`, "
-                "`model.save_weights` or `keras_sparse.saving.save_checkpoint`. Received: "
-                f"variable '{self.path}'"
-            )
+        refuse_checkpoints(save_type, "Embedding variables", f"variable '{self.path}'")
         return {"saved_table": self.saved_table}
 
     # Of itself it has nothing there.
