@@ -10,7 +10,7 @@ SCRIPT = pathlib.Path(saving_ranks.__file__)
 
 
 @needs_horovod
-@pytest.mark.skipif("saving_ranks.ksd.size() > 1")
+@pytest.mark.skipif("saving_ranks.ksd.size() > 1", reason="it starts ranks itself")
 def test_what_some_ranks_have_saved_goes_on_on_others(tmp_path):
     """From 3 ranks to 1 and 2, and back; each also saves what it has loaded."""
 

@@ -14,7 +14,7 @@ FILES = ("gpu/tables_of_ranks.py",)
 
 
 @needs_horovod
-@pytest.mark.skipif("saving_ranks.ksd.size() > 1")
+@pytest.mark.skipif("saving_ranks.ksd.size() > 1", reason="it starts ranks itself")
 def test_tables_of_ranks_are_used_on_their_gpus(build_info, driver, tmp_path, monkeypatch):
     saving_ranks.run(tmp_path, ["begin=of1"])
     monkeypatch.setenv("EMULATED_BUILD_INFO", str(build_info))
