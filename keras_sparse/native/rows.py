@@ -69,8 +69,7 @@ def promote_rows(variables, keys):
 
     Args:
         variables: List of `EmbeddingVariable`.
-        keys: List of int64 tensors of shape `(n,)`. Those of the first tier, and without a row, are
-            left out. Where they do not all fit, the last ones stay.
+        keys: List of int64 tensors of shape `(n,)`. Those without a row are left out.
 
     Returns:
         int64 tensor of shape `(num_tables,)`: how many rows came.

@@ -16,6 +16,10 @@ from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.table_part import TablePart
 
+# A first tier that is full makes room for as many rows as have come at once.
+_PROMOTED_PIECES = 64
+_LEAST_PROMOTED = 256
+
 
 class VariableRows:
     """How all rows of a table, or some by their keys, get out of an embedding variable and in."""
@@ -127,9 +131,8 @@ class VariableRows:
         when it has named them here.
 
         Args:
-            keys: int64 array of shape `(n,)`: keys, or ids of the whole table. Those of the first
-                tier, and those without a row, are left out. Where not all fit, the last ones stay:
-                sort them so that the hottest come last.
+            keys: int64 array of shape `(n,)`: keys, or ids of the whole table, the hottest last.
+                Where not all fit, the last ones stay. Those without a row are left out.
 
         Returns:
             Integer. How many rows came.
@@ -143,7 +146,10 @@ class VariableRows:
             keys = self.part.local_ids(tf.boolean_mask(keys, self.part.holds(keys)))
         with tf.init_scope():
             before = self._version()
-            num_promoted = int(promote_rows([self], [keys])[0])
+            # One after the other, so that the first tier knows which are the last.
+            piece = max(_LEAST_PROMOTED, len(keys) // _PROMOTED_PIECES)
+            pieces = [keys[first : first + piece] for first in range(0, len(keys), piece)]
+            num_promoted = sum(int(promote_rows([self], [each])[0]) for each in pieces)
             if self.loaded_state is not None and self.loaded_state.version == before:
                 self.loaded_state = dataclasses.replace(self.loaded_state, version=self._version())
         return num_promoted

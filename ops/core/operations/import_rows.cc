@@ -103,6 +103,21 @@ Status CheckRecords(const std::vector<SavedChange>& changes, const TableState& s
   return Status::Ok();
 }
 
+// Those of the keys that the first tier has or that were fetched, in their order.
+std::vector<int64_t> WithARow(const int64_t* keys, int64_t n, const TableState& state,
+                              const FetchedRecords& fetched) {
+  std::vector<int64_t> missing;
+  FetchedRecords::AppendMissing(state.tiers.first_tier(), keys, n, &missing);
+  std::vector<int64_t> found;
+  size_t next = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_missing = next < missing.size() && missing[next] == keys[i];
+    if (is_missing) ++next;
+    if (!is_missing || fetched.Find(keys[i]) != nullptr) found.push_back(keys[i]);
+  }
+  return found;
+}
+
 }  // namespace
 
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
@@ -162,8 +177,9 @@ Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Execut
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
   std::vector<FetchedRecords> fetched(1);
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{&state, keys, n}}, executor, &fetched));
-  const std::vector<int64_t>& found = fetched[0].keys();
-  if (found.empty()) return Status::Ok();
+  if (fetched[0].empty()) return Status::Ok();
+  // Those that are above already are used with the others, which would push them down otherwise.
+  const std::vector<int64_t> found = WithARow(keys, n, state, fetched[0]);
   ++state.version;
   state.tiers.BeginUpdate();
   const auto num_found = static_cast<int64_t>(found.size());
@@ -173,7 +189,7 @@ Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Execut
       WriteParts({nullptr, 0, nullptr}, partitions[0], fetched[0], &state, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(fetched[0].EraseBelow(&state.tiers));
   state.FinishChange(executor);
-  *num_promoted = num_found;
+  *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
   return Status::Ok();
 }
 

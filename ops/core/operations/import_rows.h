@@ -45,8 +45,8 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
                     const std::vector<SavedChange>& changes, Executor* executor);
 
 // Brings rows from lower tiers into the first one, as their next gradient would, and counts those
-// that came. Where they do not all fit, the last ones stay.
-//   keys  (n); those of the first tier, and without a row, are left out
+// that came. To the first tier it is a use of all of these rows at once.
+//   keys  (n); those without a row are left out
 // InvalidArgument for a key outside a static table.
 Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor,
                    int64_t* num_promoted);
