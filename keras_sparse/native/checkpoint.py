@@ -2,8 +2,6 @@
 
 import ctypes
 import os
-from typing import Any
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +10,7 @@ from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.device_groups import on_each_device
+from keras_sparse.native.rule_history import history_inputs
 
 
 def snapshot_versions(variables):
@@ -176,109 +175,28 @@ def restore(variable, history):
     Raises:
         tf.errors.InvalidArgumentError: It cannot be one of the rule.
     """
-    return library.lib.keras_sparse_restore(
-        handles=[variable.native],
-        step=tf.constant(history.step, tf.int64),
-        first_step=tf.constant(history.first_step, tf.int64),
-        table_step=tf.constant(history.table_step, tf.uint32),
-        run_lengths=tf.convert_to_tensor(history.run_lengths, tf.int64),
-        numbers=tf.convert_to_tensor(history.numbers, tf.float32),
-    )
+    return library.lib.keras_sparse_restore(handles=[variable.native], **history_inputs(history))
 
 
-class RuleHistory(NamedTuple):
-    """The numbers that a table's rule was given in the steps that rows may have missed.
-
-    Attributes:
-        step: int64 scalar: the last step of the rule.
-        first_step: int64 scalar: the step after which the history begins.
-        table_step: uint32 scalar: the last step as the table counts them, for the ages of rows.
-        run_lengths: int64 array of shape `(num_runs,)`: how many steps followed each other with the
-            same numbers.
-        numbers: float32 array of shape `(num_runs, num_numbers)`: these.
-    """
-
-    step: Any
-    first_step: Any
-    table_step: Any
-    run_lengths: Any
-    numbers: Any
-
-
-def export_history(variables):
-    """Reads what each table's rule was given in the steps that rows may have missed.
-
-    A rule with dense semantics lets a row miss steps, and catches it up when it is next used. From
-    its history and its constants `SavedRule` can catch up rows in another process, and `restore`
-    lets a table go on.
+def apply_changes(variable, history, changes):
+    """Brings a table from one state of a saved table to a later one, at once for all lookups.
 
     Args:
-        variables: List of `EmbeddingVariable`.
-
-    Returns:
-        List of `RuleHistory`. That of a rule that lets no row miss anything has no runs, and begins
-        after the last step.
-    """
-    steps, first_steps, table_steps, run_lengths, numbers = library.lib.keras_sparse_export_history(
-        handles=handles_of(variables)
-    )
-    return [
-        RuleHistory(steps[i], first_steps[i], table_steps[i], run_lengths[i], numbers[i])
-        for i in range(len(variables))
-    ]
-
-
-class SavedRule:
-    """The update rule of a saved table, which catches up records that were saved as they lay.
-
-    In a table's tiers a record is as of the step of its last update. This object makes the moves
-    that it has missed since, with the bits that the table itself would have given. It takes the
-    steps of the history again once, when it is made: microseconds a step where the learning rate
-    changes, next to nothing where it stays.
-
-    Args:
-        rule: String. Name of the native rule, `EmbeddingVariable.rule`.
-        constants: Dict of floats: `EmbeddingVariable.rule_constants`.
-        weight_decay: Float: `EmbeddingVariable.rule_weight_decay`.
-        output_dim: Integer. Width of a row.
-        history: `RuleHistory`, what `export_history` gave after the last record was saved.
-        keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.
-            Defaults to `False`.
+        variable: `EmbeddingVariable` with the update rule of the saved table.
+        history: `RuleHistory` of the later state.
+        changes: List of `(erased, keys, records)` with all changes in between, in order: int64
+            arrays of shape `(m,)`, whose rows go, and `(n,)`, and float32 arrays of shape `(n,
+            record_words)` as `export_raw` gives them, or `(n, record_floats)`, which come.
 
     Raises:
-        tf.errors.InvalidArgumentError: There is no such rule, or the history cannot be one of it.
+        tf.errors.InvalidArgumentError: The changes are of another rule, or the history does not go
+            on from that of the table, which stays as it is.
     """
-
-    def __init__(
-        self, rule, constants, weight_decay, output_dim, history, keeps_gradient_step=False
-    ):
-        with tf.init_scope():
-            self.native = library.lib.keras_sparse_open_saved_rule(
-                constants=tf.constant([float(c) for c in constants.values()], tf.float64),
-                weight_decay=tf.constant(float(weight_decay), tf.float64),
-                step=tf.constant(history.step, tf.int64),
-                first_step=tf.constant(history.first_step, tf.int64),
-                table_step=tf.constant(history.table_step, tf.uint32),
-                run_lengths=tf.convert_to_tensor(history.run_lengths, tf.int64),
-                numbers=tf.convert_to_tensor(history.numbers, tf.float32),
-                rule=rule,
-                constant_names=list(constants),
-                output_dim=output_dim,
-                keeps_gradient_step=keeps_gradient_step,
-            )
-
-    def catch_up(self, raw):
-        """Returns records as they are after the last step of the history.
-
-        Args:
-            raw: float32 array of shape `(n, record_words)`: records as they lie in the tiers. What
-                comes after row and slots are words of other types, whose bits must be kept.
-
-        Returns:
-            float32 tensor of shape `(n, record_floats)`: the row, then its slots.
-
-        Raises:
-            tf.errors.InvalidArgumentError: The records are not those of the rule, or one was last
-                updated in a step that is not in the history.
-        """
-        return library.lib.keras_sparse_catch_up(saved_rule=self.native, raw=raw)
+    erased, keys, records = zip(*changes, strict=True) if changes else ((), (), ())
+    return library.lib.keras_sparse_apply_changes(
+        handles=[variable.native],
+        erased=[tf.convert_to_tensor(each, tf.int64) for each in erased],
+        keys=[tf.convert_to_tensor(each, tf.int64) for each in keys],
+        records=[tf.convert_to_tensor(each, tf.float32) for each in records],
+        **history_inputs(history),
+    )

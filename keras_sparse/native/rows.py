@@ -64,6 +64,21 @@ def erase_rows(variables, keys):
     return library.lib.keras_sparse_erase_rows(handles=handles, keys=keys)
 
 
+def promote_rows(variables, keys):
+    """Brings rows from lower tiers into the first one, as their next gradient would.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        keys: List of int64 tensors of shape `(n,)`. Those without a row are left out.
+
+    Returns:
+        int64 tensor of shape `(num_tables,)`: how many rows came.
+    """
+    handles = handles_of(variables)
+    checks.same_length({"variables": variables, "keys": keys})
+    return library.lib.keras_sparse_promote(handles=handles, keys=keys)
+
+
 def evict_rows(variables, eviction, with_rows=False):
     """Drops the rows of dynamic tables, in all their tiers, that a policy lets go.
 

@@ -1,14 +1,12 @@
 """One Python function, and the gradient, of each native op. All take lists: one element a table."""
 
+from keras_sparse.native.checkpoint import apply_changes as apply_changes
 from keras_sparse.native.checkpoint import erased_keys as erased_keys
-from keras_sparse.native.checkpoint import export_history as export_history
 from keras_sparse.native.checkpoint import export_raw as export_raw
 from keras_sparse.native.checkpoint import link_files as link_files
 from keras_sparse.native.checkpoint import mark_saved as mark_saved
 from keras_sparse.native.checkpoint import read_segment as read_segment
 from keras_sparse.native.checkpoint import restore as restore
-from keras_sparse.native.checkpoint import RuleHistory as RuleHistory
-from keras_sparse.native.checkpoint import SavedRule as SavedRule
 from keras_sparse.native.checkpoint import snapshot_versions as snapshot_versions
 from keras_sparse.native.gradients import apply_gradients as apply_gradients
 from keras_sparse.native.gradients import check_room as check_room
@@ -26,6 +24,10 @@ from keras_sparse.native.rows import export_filter as export_filter
 from keras_sparse.native.rows import export_rows as export_rows
 from keras_sparse.native.rows import import_filter as import_filter
 from keras_sparse.native.rows import import_rows as import_rows
+from keras_sparse.native.rows import promote_rows as promote_rows
+from keras_sparse.native.rule_history import export_history as export_history
+from keras_sparse.native.rule_history import RuleHistory as RuleHistory
+from keras_sparse.native.rule_history import SavedRule as SavedRule
 from keras_sparse.native.staging import collect_lookups as collect_lookups
 from keras_sparse.native.staging import create_lookup_stage as create_lookup_stage
 from keras_sparse.native.staging import lookup_stage_state as lookup_stage_state

@@ -1,5 +1,8 @@
 """Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
+from keras_sparse.saving.checkpoint.apply_delta import apply_delta as apply_delta
+from keras_sparse.saving.checkpoint.follow import follow as follow
+from keras_sparse.saving.checkpoint.follow import Follower as Follower
 from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo as CheckpointInfo
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint as load_checkpoint
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint as save_checkpoint

@@ -118,6 +118,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableRows, ker
         self.rule_generation = 0
         self.rule_owner = None
         self.saved_state = None  # of `saving.save_checkpoint`
+        self.loaded_state = None  # of `saving.load_checkpoint`
         super().__init__(
             initializer=self.initializer,
             shape=(self.input_dim or 0, self.output_dim),

@@ -1,17 +1,24 @@
+import dataclasses
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.native.checkpoint import snapshot_versions
 from keras_sparse.native.rows import export_filter
 from keras_sparse.native.rows import export_rows
 from keras_sparse.native.rows import import_rows
+from keras_sparse.native.rows import promote_rows
 from keras_sparse.native.tables import clear_tables
 from keras_sparse.native.tables import set_initial_rows
 from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.table_part import TablePart
+
+# A first tier that is full makes room for as many rows as have come at once.
+_PROMOTED_PIECES = 64
+_LEAST_PROMOTED = 256
 
 
 class VariableRows:
@@ -26,6 +33,7 @@ class VariableRows:
     admission: Any
     initializer: Any
     initial_rows: Any
+    loaded_state: Any
     # Whether the native table cannot make the initial rows itself.
     _imports_initial_rows: bool
 
@@ -115,6 +123,39 @@ class VariableRows:
                     ids,
                 ],
             )
+
+    def promote(self, keys):
+        """Brings rows from lower tiers into the first one, as their next gradient would.
+
+        Lookups move nothing. So a process that only predicts has its hot rows in the first tier
+        when it has named them here.
+
+        Args:
+            keys: int64 array of shape `(n,)`: keys, or ids of the whole table, the hottest last.
+                Where not all fit, the last ones stay. Those without a row are left out.
+
+        Returns:
+            Integer. How many rows came.
+        """
+        keys = tf.convert_to_tensor(keys)
+        if not keys.dtype.is_integer:
+            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
+        keys = tf.reshape(tf.cast(keys, tf.int64), [-1])
+        if self.part is not None and self.part.num_shards > 1:
+            self._check_ids(keys)
+            keys = self.part.local_ids(tf.boolean_mask(keys, self.part.holds(keys)))
+        with tf.init_scope():
+            before = self._version()
+            # One after the other, so that the first tier knows which are the last.
+            piece = max(_LEAST_PROMOTED, len(keys) // _PROMOTED_PIECES)
+            pieces = [keys[first : first + piece] for first in range(0, len(keys), piece)]
+            num_promoted = sum(int(promote_rows([self], [each])[0]) for each in pieces)
+            if self.loaded_state is not None and self.loaded_state.version == before:
+                self.loaded_state = dataclasses.replace(self.loaded_state, version=self._version())
+        return num_promoted
+
+    def _version(self):
+        return int(snapshot_versions([self])[0][0])
 
     def import_local(self, keys, records, ages=None):
         """Imports rows that are this part's, with the ids of static ones counted here."""

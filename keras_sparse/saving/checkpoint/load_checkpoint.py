@@ -15,11 +15,12 @@ from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_tog
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
+from keras_sparse.saving.checkpoint.loaded_state import note_loaded
+from keras_sparse.saving.checkpoint.loaded_state import tables_of
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.keras_files.dense_values import DenseValues
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 _AUTOMATIC_NAME = re.compile(
     r"(.*/)?(embedding(_\d+)?/[^/]*|distributed_embedding(_\d+)?/embedding(_\d+)?)"
@@ -85,25 +86,23 @@ def load_checkpoint(model, path, verify=True, verbose=True):
             _check_tables(model, checkpoint)
     if verify:
         check_checkpoint_together(checkpoint, verbose)
-    with _unchanged_unless_all_can(model, "load_weights"):
-        tables, loaders = _load_all_but_tables(model, checkpoint)
+    with unchanged_unless_all_can(model, "load_weights"):
+        loaded = load_all_but_tables(model, checkpoint)
+    loaders = [loader for _, _, loader in loaded]
     with errors_on_all_ranks("load_tables"):
         num_records = sum(loader.num_records() for loader in loaders)
         progress = Progress(num_records, "thousand rows", 1000, verbose)
         for loader in loaders:
             loader.load(progress)
         progress.close()
-        _mark_loaded(tables, loaders)
+        _mark_loaded(loaded)
+        note_loaded(loaded, checkpoint.manifest.step)
     return CheckpointInfo.read(path)
 
 
 def _check_tables(model, checkpoint):
     """Raises ValueError unless the model has tables of the saved shapes, in any order."""
-    ours = [
-        (variable.input_dim or 0, variable.output_dim)
-        for variable in model.variables
-        if isinstance(variable, EmbeddingVariable)
-    ]
+    ours = [(variable.input_dim or 0, variable.output_dim) for variable in tables_of(model)]
     saved = [(part.input_dim or 0, part.output_dim) for part in _whole_tables(checkpoint)]
     if sorted(ours) != sorted(saved):
         raise ValueError(_other_tables(saved, checkpoint, model, ours))
@@ -122,7 +121,7 @@ def _other_tables(saved, checkpoint, model, ours):
 
 
 @contextlib.contextmanager
-def _unchanged_unless_all_can(model, name):
+def unchanged_unless_all_can(model, name):
     """While this is entered, an error on one rank is one on all, and what is no table stays then.
 
     What is done inside must not wait for other ranks.
@@ -141,19 +140,22 @@ def _unchanged_unless_all_can(model, name):
         raise
 
 
-def _load_all_but_tables(model, checkpoint):
+def load_all_but_tables(model, checkpoint):
     """Loads all but the tables, and returns what loads these.
 
     Returns:
-        `(variables, loaders)`: the tables that this rank has some of.
+        List of `(variable, number, TableLoader)`: the tables that this rank has some of, with their
+        places in the checkpoint.
     """
     tables = _load_weights(model, checkpoint)
     if len(tables) != len(checkpoint.tables):
         saved = [part.shape for part in _whole_tables(checkpoint)]
         raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
-    tables = [pair for pair in tables if pair[0] is not None]
-    loaders = [TableLoader(variable, checkpoint.tables[number]) for variable, number in tables]
-    return [variable for variable, _ in tables], loaders
+    return [
+        (variable, number, TableLoader(variable, checkpoint.tables[number]))
+        for variable, number in tables
+        if variable is not None
+    ]
 
 
 def _is_automatic(name):
@@ -185,14 +187,15 @@ def _load_weights(model, checkpoint):
     return tables
 
 
-def _mark_loaded(variables, loaders):
+def _mark_loaded(loaded):
     """Lets changes count from here, so that what was loaded need not be saved again."""
-    if not variables:
+    if not loaded:
         return
+    variables = [variable for variable, _, _ in loaded]
     with tf.init_scope():
         versions, _ = ops.snapshot_versions(variables)
         ops.mark_saved(variables, versions)
-    for variable, loader in zip(variables, loaders, strict=True):
+    for variable, _, loader in loaded:
         # Records that were made anew from those saved are not in its files.
         variable.saved_state = None
         source = loader.source()

@@ -35,6 +35,11 @@ class RowsFile:
     def files(self):
         return (self.file,)
 
+    @property
+    def place(self):
+        """What no other part has: the file's name, and the path in it."""
+        return self.file, self.group
+
 
 @dataclasses.dataclass(frozen=True)
 class SegmentFile:
@@ -59,6 +64,11 @@ class SegmentFile:
     @property
     def files(self):
         return (self.file, self.alive_file)
+
+    @property
+    def place(self):
+        """As of `RowsFile`."""
+        return self.file, self.alive_path
 
 
 @dataclasses.dataclass(frozen=True)

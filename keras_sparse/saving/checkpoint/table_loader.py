@@ -1,6 +1,8 @@
+import functools
 import math
 
 import numpy as np
+import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
@@ -56,11 +58,60 @@ class TableLoader:
         is_same = len(self._saved) == 1 and _place(self._saved[0].part) == _place(self._part)
         return self._saved[0] if is_same and self._is_as_it_lay else None
 
-    def num_records(self):
-        """Returns how many records are read."""
-        return sum(
-            part.num_rows for each in self._saved for _, part in each.reader.parts(each.index)
+    def files(self):
+        """Returns what names the parts of rows: a tuple of them, in order, for each `SavedPart`."""
+        return tuple(
+            tuple(part.place for _, part in each.reader.parts(each.index)) for each in self._saved
         )
+
+    def goes_on_from(self, files):
+        """Returns whether a table with these files lacks later ones alone to be this one."""
+        ours = self.files()
+        if len(ours) != len(files) or not all(
+            mine[: len(old)] == old for mine, old in zip(ours, files, strict=True)
+        ):
+            return False
+        if not all(_has_columns(each.part, self._part) for each in self._saved):
+            return False
+        # Of rows that move in steps without a gradient a delta has only what a rule makes of it.
+        have_moved = any(len(each.run_lengths) > 0 for each in self._histories.values())
+        return self._is_as_it_lay or not have_moved
+
+    def num_records(self, files=None):
+        """Returns how many records are read, all of them or those of parts after `files`."""
+        return sum(part.num_rows for _, _, part in self._parts_after(files))
+
+    def _parts_after(self, files=None):
+        """Yields `(SavedPart, folder, part)` of what comes after `files`, which `files()` gave."""
+        for i, each in enumerate(self._saved):
+            first = 0 if files is None else len(files[i])
+            for folder, part in each.reader.parts(each.index)[first:]:
+                yield each, folder, part
+
+    def read_changes(self, files, progress):
+        """Reads what comes after `files`.
+
+        Returns:
+            `(history, changes)` as `ops.apply_changes` takes them.
+        """
+        if self._is_as_it_lay:
+            history = self._history()
+        else:
+            with tf.init_scope():
+                (history,) = ops.export_history([self._variable])
+        changes: list = []
+        for saved, folder, part in self._parts_after(files):
+            erased, pieces = self._read_part(saved, folder, part, progress)
+            for keys, records, _ in pieces:
+                changes.append((erased, keys, records))
+                erased = erased[:0]
+            if len(erased) > 0:
+                changes.append((erased, erased[:0], np.zeros((0, self._variable.output_dim))))
+        return history, changes
+
+    def _history(self):
+        """Returns that which reaches back to the steps of all records."""
+        return min(self._histories.values(), key=lambda history: history.first_step)
 
     def load(self, progress):
         """Loads rows, and what the admission filter remembers.
@@ -70,43 +121,55 @@ class TableLoader:
         """
         variable = self._variable
         variable.set_initial_rows(self._saved[0].table.initial_rows)
-        same_slots = self._is_as_it_lay or has_same_slots(variable, self._saved[0].table)
         if self._is_as_it_lay:
-            # That which reaches back to the steps of all records.
-            history = min(self._histories.values(), key=lambda history: history.first_step)
-            ops.restore(variable, history)
+            ops.restore(variable, self._history())
         else:
             ops.clear_tables([variable])
         if not all(_has_columns(each.part, self._part) for each in self._saved):
             importers = {each: self._caught_up(each) for each in self._saved}
-            slot_names = self._saved[0].table.slot_names if same_slots else ()
+            slot_names = self._saved[0].table.slot_names if self._same_slots else ()
             for keys, records in ColumnJoiner(self._part, importers, slot_names).read(progress):
                 variable.import_local(keys, records)
         else:
-            for saved in self._saved:
-                self._load_part(saved, same_slots, progress)
+            for saved, folder, part in self._parts_after():
+                erased, pieces = self._read_part(saved, folder, part, progress)
+                if len(erased) > 0:
+                    ops.erase_rows([variable], [erased])
+                for piece in pieces:
+                    variable.import_local(*piece)
         self._load_filter()
 
-    def _load_part(self, saved, same_slots, progress):
-        reader, table, variable = saved.reader, saved.table, self._variable
+    @functools.cached_property
+    def _same_slots(self):
+        return self._is_as_it_lay or has_same_slots(self._variable, self._saved[0].table)
+
+    def _read_part(self, saved, folder, part, progress):
+        """Returns what a part changes in the variable.
+
+        Returns:
+            `(erased, pieces)`: the keys whose rows go, and then an iterator of `(keys, records,
+            ages)` of those that come, none of them empty.
+        """
         cut = PartSelector(self._part, saved.part)
+        erased, _ = cut.keys(saved.reader.read_erased(folder, part))
+        return erased, self._read_pieces(saved, folder, part, cut, progress)
+
+    def _read_pieces(self, saved, folder, part, cut, progress):
+        table = saved.table
         layout = RecordLayout(table.output_dim, table.slot_names)
         catch_up = None if self._is_as_it_lay else self._caught_up(saved)
-        for folder, part in reader.parts(saved.index):
-            erased, _ = cut.keys(reader.read_erased(folder, part))
-            if len(erased) > 0:
-                ops.erase_rows([variable], [erased])
-            for keys, raw in reader.read(saved.index, folder, part):
-                progress.add(len(keys))
-                ages = None
-                records = raw if catch_up is None else catch_up(raw)
-                if catch_up is not None and table.keeps_ages:
-                    ages = self._ages(saved, raw)
-                keys, records, ages = cut.records(keys, records, ages, layout)
-                if not same_slots:
-                    records = records[:, : variable.output_dim]
-                if len(keys) > 0:
-                    variable.import_local(keys, records, ages)
+        same_slots = self._same_slots
+        for keys, raw in saved.reader.read(saved.index, folder, part):
+            progress.add(len(keys))
+            ages = None
+            records = raw if catch_up is None else catch_up(raw)
+            if catch_up is not None and table.keeps_ages:
+                ages = self._ages(saved, raw)
+            keys, records, ages = cut.records(keys, records, ages, layout)
+            if not same_slots:
+                records = records[:, : self._variable.output_dim]
+            if len(keys) > 0:
+                yield keys, records, ages
 
     def _ages(self, saved, raw):
         # The last word of a record is the step of its last gradient.

@@ -38,19 +38,24 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
   return Status::Ok();
 }
 
+Status CheckErasable(const TableOptions& options) {
+  if (options.is_dynamic()) return Status::Ok();
+  return Status(
+      StatusCode::kUnimplemented,
+      "static table '" + options.name + "' keeps all its rows; only a dynamic one drops any");
+}
+
 Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor) {
-  if (!table->options().is_dynamic()) {
-    return Status(
-        StatusCode::kUnimplemented,
-        "static table '" + table->name() + "' keeps all its rows; only a dynamic one drops any");
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckErasable(table->options()));
   const WriteLocks locks({table});
-  TableState& state = locks[0];
-  ++state.version;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      state.tiers.EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
+  return EraseFrom(std::vector<int64_t>(keys, keys + n), &locks[0], executor);
+}
+
+Status EraseFrom(const std::vector<int64_t>& keys, TableState* state, Executor* executor) {
+  ++state->version;
+  KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(keys, keys.size()));
   // There may be room now for what the last change left to do.
-  state.FinishChange(executor);
+  state->FinishChange(executor);
   return Status::Ok();
 }
 

@@ -3,6 +3,7 @@
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_EVICT_ROWS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
@@ -31,6 +32,12 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state, 
 // repeated, or have no row. After an error those of the first tier are still there, of the others
 // some may have gone. Unimplemented for a static table.
 Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor);
+
+// Unimplemented for a static table.
+Status CheckErasable(const TableOptions& options);
+
+// Does what EraseRows does, to a table that is dynamic.
+Status EraseFrom(const std::vector<int64_t>& keys, TableState* state, Executor* executor);
 
 }  // namespace keras_sparse
 

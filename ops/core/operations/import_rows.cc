@@ -6,6 +6,7 @@
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/ids/id_partition.h"
+#include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/fetched_records.h"
 #include "ops/core/operations/row_writer.h"
 #include "ops/core/table/table_locks.h"
@@ -17,7 +18,7 @@ constexpr int64_t kNanosecondsPerPart = 100000;
 
 // Records on their way into a table.
 struct Import {
-  const float* records;
+  const float* records;  // or null: the rows stay as they are
   int64_t width;
   const uint32_t* ages;  // or null
 };
@@ -35,6 +36,7 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
     bool created = false;
     KERAS_SPARSE_RETURN_IF_ERROR(writer->Locate(ids + i, 1, &record, &created));
     writer->Prepare(ids + i, 1, &record, &created);
+    if (import.records == nullptr) continue;
     const int64_t position = positions == nullptr ? i : positions[i];
     // By memcpy: steps are no floats.
     std::memcpy(record, import.records + position * import.width,
@@ -64,34 +66,130 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
   return status;
 }
 
+// Writes rows that have passed CheckKeys and CheckRecords.
+Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* state,
+             Executor* executor) {
+  KERAS_SPARSE_RETURN_IF_ERROR(state->BeginChange(executor));
+  // Whole records need nothing of those they replace, which might not even be readable.
+  const RecordLayout& layout = state->layout();
+  const bool replaces =
+      import.width != state->options.output_dim || import.width == layout.record_floats();
+  std::vector<FetchedRecords> fetched(1);
+  if (!replaces) {
+    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{state, keys, n}}, executor, &fetched));
+  }
+  ++state->version;
+  state->tiers.BeginUpdate();
+  const std::vector<IdPartition> partitions =
+      PartitionIds({{keys, n, state->max_partition_bits()}}, executor);
+  KERAS_SPARSE_RETURN_IF_ERROR(WriteParts(import, partitions[0], fetched[0], state, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? state->tiers.EraseBelow(keys, n)
+                                        : fetched[0].EraseBelow(&state->tiers));
+  state->FinishChange(executor);
+  return Status::Ok();
+}
+
+Status CheckNumber(int64_t n) {
+  if (n < (int64_t{1} << 32)) return Status::Ok();
+  return InvalidArgument(
+      "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
+}
+
+// Also against the history that the table has now.
+Status CheckRecords(const std::vector<SavedChange>& changes, const TableState& state) {
+  for (const SavedChange& change : changes) {
+    KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(change.records, change.n, change.width));
+  }
+  return Status::Ok();
+}
+
+// Those of the keys that the first tier has or that were fetched, in their order.
+std::vector<int64_t> WithARow(const int64_t* keys, int64_t n, const TableState& state,
+                              const FetchedRecords& fetched) {
+  std::vector<int64_t> missing;
+  FetchedRecords::AppendMissing(state.tiers.first_tier(), keys, n, &missing);
+  std::vector<int64_t> found;
+  size_t next = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_missing = next < missing.size() && missing[next] == keys[i];
+    if (is_missing) ++next;
+    if (!is_missing || fetched.Find(keys[i]) != nullptr) found.push_back(keys[i]);
+  }
+  return found;
+}
+
 }  // namespace
 
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
                   int64_t width, Executor* executor, const uint32_t* ages) {
-  if (n >= (int64_t{1} << 32)) {
-    return InvalidArgument(
-        "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumber(n));
   const WriteLocks locks({table});
   TableState& state = locks[0];
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
-  KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
-  // Whole records need nothing of those they replace, which might not even be readable.
-  const bool replaces = width != table->dim() || width == state.layout().record_floats();
-  std::vector<FetchedRecords> fetched(1);
-  if (!replaces) {
-    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{&state, keys, n}}, executor, &fetched));
+  return Write({records, width, ages}, keys, n, &state, executor);
+}
+
+Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
+                    const std::vector<SavedChange>& changes, Executor* executor) {
+  for (const SavedChange& change : changes) {
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckNumber(change.n));
+    if (change.num_erased > 0) KERAS_SPARSE_RETURN_IF_ERROR(CheckErasable(table->options()));
   }
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
+  for (const SavedChange& change : changes) {
+    KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(change.keys, change.n));
+  }
+  const RuleHistory before = state.rule_state.history();
+  const bool has_forgotten = state.rule().defers_moves() && history.first_step > before.first_step;
+  if (has_forgotten || history.step < before.step) {
+    return InvalidArgument("a history must reach back as far as that of table '" + table->name() +
+                           "', from step " + std::to_string(before.first_step) + " to " +
+                           std::to_string(before.step) + ", and go on. Received: from step " +
+                           std::to_string(history.first_step) + " to " +
+                           std::to_string(history.step));
+  }
+  // The first change that can fail for want of room, before the history is another.
+  KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.Restore(history));
+  if (const Status fits = CheckRecords(changes, state); !fits.ok()) {
+    KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.Restore(before));
+    return fits;
+  }
+  ++state.version;  // rows that are not among the changes have moved, too
+  for (const SavedChange& change : changes) {
+    const std::vector<int64_t> erased(change.erased, change.erased + change.num_erased);
+    KERAS_SPARSE_RETURN_IF_ERROR(EraseFrom(erased, &state, executor));
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        Write({change.records, change.width, nullptr}, change.keys, change.n, &state, executor));
+  }
+  return Status::Ok();
+}
+
+Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor,
+                   int64_t* num_promoted) {
+  *num_promoted = 0;
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumber(n));
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
+  KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
+  KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
+  std::vector<FetchedRecords> fetched(1);
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{&state, keys, n}}, executor, &fetched));
+  if (fetched[0].empty()) return Status::Ok();
+  // Those that are above already are used with the others, which would push them down otherwise.
+  const std::vector<int64_t> found = WithARow(keys, n, state, fetched[0]);
   ++state.version;
   state.tiers.BeginUpdate();
+  const auto num_found = static_cast<int64_t>(found.size());
   const std::vector<IdPartition> partitions =
-      PartitionIds({{keys, n, state.max_partition_bits()}}, executor);
+      PartitionIds({{found.data(), num_found, state.max_partition_bits()}}, executor);
   KERAS_SPARSE_RETURN_IF_ERROR(
-      WriteParts({records, width, ages}, partitions[0], fetched[0], &state, executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? state.tiers.EraseBelow(keys, n)
-                                        : fetched[0].EraseBelow(&state.tiers));
+      WriteParts({nullptr, 0, nullptr}, partitions[0], fetched[0], &state, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(fetched[0].EraseBelow(&state.tiers));
   state.FinishChange(executor);
+  *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
   return Status::Ok();
 }
 

@@ -1,11 +1,14 @@
-// ImportRows: rows that come into a table from outside.
+// ImportRows and ApplyChanges: rows that come into a table from outside, or (PromoteRows) from
+// below.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_IMPORT_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_IMPORT_ROWS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/optimizer/step_log.h"
 #include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
@@ -20,6 +23,33 @@ namespace keras_sparse {
 // remember; nothing is changed then.
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
                   int64_t width, Executor* executor, const uint32_t* ages = nullptr);
+
+// What has changed in a saved table: first rows go, then others come.
+struct SavedChange {
+  const int64_t* erased;  // (num_erased)
+  int64_t num_erased;
+  const int64_t* keys;   // (n)
+  const float* records;  // (n, width), as ImportRows takes them
+  int64_t n;
+  int64_t width;
+};
+
+// Brings a table from one state of a saved table to a later one, which lookups see before it or
+// after it. The rule is that of the saved one.
+//   history  of the later state
+//   changes  all since the state that the table is in, in order
+// InvalidArgument as ImportRows has it, or if the history does not go on from the table's;
+// Unimplemented for rows to erase in a static table. Nothing is changed then. After an error of a
+// lower tier the table is between both states, and must be loaded anew.
+Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
+                    const std::vector<SavedChange>& changes, Executor* executor);
+
+// Brings rows from lower tiers into the first one, as their next gradient would, and counts those
+// that came. To the first tier it is a use of all of these rows at once.
+//   keys  (n); those without a row are left out
+// InvalidArgument for a key outside a static table.
+Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor,
+                   int64_t* num_promoted);
 
 }  // namespace keras_sparse
 

@@ -1,0 +1,117 @@
+import contextlib
+
+from keras_sparse import ops
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.progress import Progress
+from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
+from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo
+from keras_sparse.saving.checkpoint.load_checkpoint import load_all_but_tables
+from keras_sparse.saving.checkpoint.load_checkpoint import unchanged_unless_all_can
+from keras_sparse.saving.checkpoint.loaded_state import loaded_step
+from keras_sparse.saving.checkpoint.loaded_state import note_loaded
+from keras_sparse.saving.checkpoint.loaded_state import tables_of
+from keras_sparse.saving.checkpoint.table_loader import TableLoader
+from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+
+
+def apply_delta(model, path, lock=None, verbose=True):
+    """Brings a model that is in use from the checkpoint it was loaded from to a later one.
+
+    Only what has come since is read: of a delta its own rows, and those of the deltas before it
+    that the model has not, so that the cost is that of what has changed. The rows of a table change
+    at once: a lookup sees them all as they were, or all as they are afterwards. Tables change one
+    after the other, and dense variables before them: with `lock`, who holds it sees one state.
+
+    A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
+    loaded the later state. One without it has rows alone, and can follow optimizers that move no
+    row without a gradient, as Adagrad, SGD and all lazy ones. What admission filters remember is
+    not brought along, so that the next save of the model is a checkpoint rather than a delta.
+
+    Args:
+        model: A `keras.Model` that `load_checkpoint`, or this, has brought to a state that the
+            later one goes back to, and that has not been trained since.
+        path: Path of the delta, or of a checkpoint that links the files of that state.
+        lock: Context manager that is entered while the model changes, as `threading.Lock()`.
+            Defaults to `None`.
+        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+
+    Returns:
+        `CheckpointInfo`.
+
+    Raises:
+        FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
+        CheckpointDamagedError: It is damaged.
+        ValueError: It does not go on from the model's state: `load_checkpoint` loads it. The model
+            stays as it is then, and after the errors above.
+    """
+    with errors_on_all_ranks("apply_delta_begins"):
+        check_model(model)
+        changes = find_changes(model, path)
+        if changes is None:
+            raise ValueError(
+                "A delta must go on from what the model was loaded from, with nothing trained or "
+                "changed since, and the model be compiled with the optimizer that saved it if that "
+                "moves rows without a gradient. Use `load_checkpoint`, which loads all of it. "
+                f"Received: '{path}' for model '{model.name}', which was {_state_text(model)}"
+            )
+        changes.read(verbose)
+    return changes.apply(lock)
+
+
+def find_changes(model, path):
+    """Returns the `_Changes` between the state of a model and a later checkpoint.
+
+    Returns:
+        `None` if the checkpoint does not go on from there.
+    """
+    checkpoint = WholeCheckpoint(path)
+    tables = tables_of(model)
+    if loaded_step(model) is None or any(
+        each.loaded_state.number >= len(checkpoint.tables) for each in tables
+    ):
+        return None
+    loaders = [TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables]
+    pairs = zip(tables, loaders, strict=True)
+    if not all(loader.goes_on_from(each.loaded_state.files) for each, loader in pairs):
+        return None
+    return _Changes(model, checkpoint, tables, loaders)
+
+
+class _Changes:
+    """What a checkpoint has beyond the state of a model."""
+
+    def __init__(self, model, checkpoint, tables, loaders):
+        self._model = model
+        self._checkpoint = checkpoint
+        self._tables = tables
+        self._loaders = loaders
+        self._changes: list = []
+
+    def read(self, verbose):
+        """Reads all of it into memory, each byte checked."""
+        self._checkpoint.check_weights()
+        pairs = list(zip(self._tables, self._loaders, strict=True))
+        number = sum(loader.num_records(each.loaded_state.files) for each, loader in pairs)
+        progress = Progress(number, "thousand rows", 1000, verbose)
+        self._changes = [
+            loader.read_changes(each.loaded_state.files, progress) for each, loader in pairs
+        ]
+        progress.close()
+
+    def apply(self, lock=None):
+        """Changes the model, and returns the `CheckpointInfo` of what it is then."""
+        with lock or contextlib.nullcontext():
+            with unchanged_unless_all_can(self._model, "apply_delta_weights"):
+                loaded = load_all_but_tables(self._model, self._checkpoint)
+            with errors_on_all_ranks("apply_delta_tables"):
+                for variable in self._tables:
+                    variable.loaded_state = variable.saved_state = None
+                for variable, (history, changes) in zip(self._tables, self._changes, strict=True):
+                    ops.apply_changes(variable, history, changes)
+                note_loaded(loaded, self._checkpoint.manifest.step)
+        return CheckpointInfo.read(self._checkpoint.folder)
+
+
+def _state_text(model):
+    step = loaded_step(model)
+    return "loaded from no checkpoint, or changed since" if step is None else f"at step {step}"

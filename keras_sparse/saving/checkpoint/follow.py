@@ -1,0 +1,146 @@
+import contextlib
+import pathlib
+import threading
+import warnings
+
+from keras_sparse import checks
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.saving.checkpoint.apply_delta import find_changes
+from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint
+from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint
+from keras_sparse.saving.checkpoint.loaded_state import loaded_step
+from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+from keras_sparse.saving.format.damage_error import CheckpointDamagedError
+
+
+def follow(model, folder, every=60.0, lock=None, verbose=False):
+    """Keeps a model that answers requests at the last state that a training has saved.
+
+    The last checkpoint or delta is loaded before this returns. From then on a thread looks for a
+    later one, reads what has come since and changes the model in place, as `apply_delta` does. A
+    checkpoint that was written anew as a whole, because most of its rows have changed, is loaded as
+    a whole, and so is each if the optimizer of the training moves rows without a gradient and the
+    model is not compiled with it. Give a `lock` then: lookups meanwhile would miss rows that are
+    not there yet.
+
+    What is damaged is passed by with a warning, and what the training removes meanwhile in silence:
+    the model stays at the state that it has until a later one is whole.
+
+    Args:
+        model: A built `keras.Model`.
+        folder: Path of the folder that `callbacks.Checkpoint` saves in.
+        every: Float. Seconds between two looks. Defaults to 60.
+        lock: Context manager that is entered while the model changes, as `threading.Lock()`.
+            Defaults to `None`.
+        verbose: Boolean. Whether to show bars where loading takes long. Defaults to `False`.
+
+    Returns:
+        `Follower`, which also is a context manager that stops at its end.
+
+    Raises:
+        FileNotFoundError: There is no checkpoint yet.
+
+    Example:
+    >>> with keras_sparse.saving.follow(model, "run", every=10.0) as follower:
+    ...     follower.step
+    1100
+    """
+    follower = Follower(model, folder, every, lock, verbose)
+    if not follower.look() and follower.step is None:
+        raise FileNotFoundError(
+            "`folder` must have a checkpoint or delta, as `callbacks.Checkpoint` saves them, to "
+            f"begin with. Received: folder='{folder}' with none that is whole"
+        )
+    follower.start()
+    return follower
+
+
+class Follower:
+    """What `follow` returns.
+
+    Attributes:
+        step: Integer: the steps of the training that the model has now.
+        path: `pathlib.Path` of the checkpoint or delta with this state, or `None` if the model was
+            at its state before.
+        error: The last exception that a look ended with, or `None` if it went well.
+    """
+
+    def __init__(self, model, folder, every=60.0, lock=None, verbose=False):
+        if size() > 1:
+            raise NotImplementedError(
+                "A model must be of one process to follow a training. Start a process of its own "
+                f"for it, which loads what any number of ranks saved. Received: {size()} ranks"
+            )
+        self._every = checks.between(every, 0, threading.TIMEOUT_MAX, "every")
+        folder = pathlib.Path(checks.local_path(folder, "folder"))
+        if not folder.is_dir():
+            raise FileNotFoundError(f"`folder` must be there. Received: folder='{folder}'")
+        self._folder = CheckpointFolder(folder, is_cleaned=False)
+        self._model = model
+        self._lock = lock or contextlib.nullcontext()
+        self._verbose = verbose
+        self._passed_by: set = set()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keras_sparse follow", daemon=True)
+        self.step = loaded_step(model)
+        self.path = None
+        self.error = None
+
+    def start(self):
+        """Starts to look, every so many seconds."""
+        self._thread.start()
+
+    def stop(self):
+        """Ends it, once a change that has begun is done. The model keeps its state."""
+        self._is_stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.stop()
+
+    def look(self):
+        """Looks once for a later state, and returns whether the model has it now."""
+        for saved in reversed(self._folder.list()):
+            if self.step is not None and saved.step <= self.step:
+                return False
+            if saved.path in self._passed_by:
+                continue
+            try:
+                self._bring_to(saved.path)
+            except FileNotFoundError:  # removed since it was listed, it or what it goes back to
+                continue
+            except CheckpointDamagedError as error:
+                self._passed_by.add(saved.path)
+                warnings.warn(f"A model follows what is whole, not this: {error}", stacklevel=2)
+                continue
+            self.step, self.path = saved.step, saved.path
+            return True
+        return False
+
+    def _bring_to(self, path):
+        changes = find_changes(self._model, path)
+        if changes is not None:
+            changes.read(self._verbose)
+            changes.apply(self._lock)
+            return
+        checkpoint = WholeCheckpoint(path)
+        check_checkpoint(checkpoint, checkpoint.readers, self._verbose)
+        with self._lock:
+            load_checkpoint(self._model, path, verify=False, verbose=self._verbose)
+
+    def _run(self):
+        while not self._is_stopping.wait(self._every):
+            try:
+                self.look()
+                self.error = None
+            except Exception as error:  # the next look may go well: of a full disk, perhaps
+                self.error = error
+                warnings.warn(
+                    f"A model could not follow its training, and tries again: {error!r}",
+                    stacklevel=2,
+                )

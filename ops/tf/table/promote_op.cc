@@ -1,0 +1,51 @@
+// KerasSparsePromote: brings rows of tables from lower tiers into the first one.
+#include "ops/core/operations/import_rows.h"
+#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+REGISTER_OP("KerasSparsePromote")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Input("keys: N * int64")
+    .Output("num_promoted: int64")
+    .SetIsStateful()
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      int n = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+      c->set_output(0, c->Vector(n));
+      return absl::OkStatus();
+    });
+
+class PromoteOp : public tf::OpKernel {
+ public:
+  explicit PromoteOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    tf::OpInputList keys;
+    tf::Tensor* num_promoted = nullptr;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {keys.size()}, &num_promoted));
+    TfExecutor executor(ctx);
+    for (int i = 0; i < keys.size(); ++i) {
+      OP_REQUIRES_OK(
+          ctx, ToTf(PromoteRows(tables[i], keys[i].flat<int64_t>().data(), keys[i].NumElements(),
+                                &executor, &num_promoted->flat<int64_t>()(i))));
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparsePromote").Device(tf::DEVICE_CPU), PromoteOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparsePromote")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("handles")
+                            .HostMemory("keys")
+                            .HostMemory("num_promoted"),
+                        PromoteOp);
+
+}  // namespace keras_sparse

@@ -1,0 +1,206 @@
+"""A model in use is brought to a later state in place, and is as if it had been loaded."""
+
+import threading
+
+import keras
+import numpy as np
+import pytest
+
+import keras_sparse
+from checkpoint_cases import content
+from checkpoint_cases import make_model
+from checkpoint_cases import NUM_KEYS
+from checkpoint_cases import storage
+from checkpoint_cases import STORAGE_TYPES
+from checkpoint_cases import tables
+from checkpoint_cases import train
+from checkpoint_cases import train_all_keys
+from keras_sparse.saving import apply_delta
+from keras_sparse.saving import CheckpointDamagedError
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+
+IDS = np.arange(2 * NUM_KEYS).reshape(-1, 2) % (NUM_KEYS - 1)
+
+
+def loaded(path, *args, **options):
+    model = make_model(*args, **options)
+    load_checkpoint(model, path)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("storage_type", "optimizer"),
+    [
+        *((None, each) for each in ("Adagrad", "SGD", "LazyAdam")),
+        *((t, "Adam") for t in STORAGE_TYPES),
+    ],
+)
+def test_deltas_one_by_one_or_several_at_once(storage_type, optimizer, tmp_path):
+    trained = make_model(optimizer=optimizer)
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    followed = loaded(
+        tmp_path / "first", storage(storage_type, tmp_path / "tiers"), optimizer=optimizer
+    )
+    for number in range(4):
+        train(trained, number)
+        keras_sparse.ops.erase_rows([tables(trained)[0]], [np.array([number, 7 * number])])
+        train(trained, number + 10)
+        info_path = save_delta(trained, tmp_path / f"{number}")
+        if number != 1:  # the next brings this one
+            info = apply_delta(followed, info_path)
+            assert (info.step, info.is_delta) == (3 + 2 * number, True)
+            assert content(followed) == content(trained)
+            np.testing.assert_array_equal(
+                followed.predict_on_batch(IDS), trained.predict_on_batch(IDS)
+            )
+    # What was brought to a state in place goes on from it as what was loaded.
+    again = loaded(tmp_path / "3", optimizer=optimizer)
+    for model in (followed, again):
+        train(model, 99)
+    assert content(followed) == content(again)
+
+
+def test_a_checkpoint_that_links_the_files_of_the_state(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    followed = loaded(tmp_path / "first")
+    train(trained, 1)
+    apply_delta(followed, save_delta(trained, tmp_path / "delta"))
+    train(trained, 2)
+    info = apply_delta(followed, save_checkpoint(trained, tmp_path / "second"))
+    assert not info.is_delta
+    assert content(followed) == content(trained)
+
+
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
+def test_a_model_without_optimizer_follows_what_moves_by_gradients_alone(optimizer, tmp_path):
+    trained = make_model(optimizer=optimizer)
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    followed = loaded(tmp_path / "first", compiled=False)
+    train(trained, 1)
+    path = save_delta(trained, tmp_path / "delta")
+    if optimizer == "Adagrad":
+        apply_delta(followed, path)
+        assert [each.record_floats for each in tables(followed)] == [4, 2]
+    else:
+        before = followed.predict_on_batch(IDS)
+        with pytest.raises(ValueError, match="moves rows without a gradient"):
+            apply_delta(followed, path)
+        np.testing.assert_array_equal(followed.predict_on_batch(IDS), before)
+        load_checkpoint(followed, path)
+    np.testing.assert_array_equal(followed.predict_on_batch(IDS), trained.predict_on_batch(IDS))
+
+
+def test_what_does_not_go_on_is_refused_and_changes_nothing(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    train(trained, 1)
+    save_delta(trained, tmp_path / "1")
+    train(trained, 2)
+    save_delta(trained, tmp_path / "2")
+
+    def refused(model, path, error=ValueError, match="must go on from what the model was loaded"):
+        before = content(model)
+        with pytest.raises(error, match=match):
+            apply_delta(model, path)
+        assert content(model) == before
+
+    refused(make_model(), tmp_path / "1")  # never loaded
+    refused(loaded(tmp_path / "2"), tmp_path / "1")  # back
+    changed = loaded(tmp_path / "first")
+    train(changed, 3)
+    refused(changed, tmp_path / "1")
+    by_hand = loaded(tmp_path / "first")
+    tables(by_hand)[0].import_(np.array([1]), np.ones((1, 4)))
+    refused(by_hand, tmp_path / "1")
+    other = make_model()
+    train_all_keys(other)
+    save_checkpoint(other, tmp_path / "other")
+    refused(loaded(tmp_path / "other"), tmp_path / "1")
+    refused(loaded(tmp_path / "first"), tmp_path / "nothing", FileNotFoundError, "with a manifest")
+    with pytest.raises(TypeError, match="must be a keras"):
+        apply_delta(keras.layers.Dense(1), tmp_path / "1")
+
+
+def test_damage_is_found_before_anything_changes(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    train(trained, 1)
+    delta = save_delta(trained, tmp_path / "1")
+    (file,) = delta.glob("rows-*.h5")
+    good = file.read_bytes()
+    followed = loaded(tmp_path / "first")
+    before = content(followed)
+    records = next(iter(tables(trained)[1].export()))[1].tobytes()
+    assert len(records) > 0
+    for begin in range(0, len(good), len(good) // 12):
+        file.write_bytes(good[:begin] + bytes([good[begin] ^ 1]) + good[begin + 1 :])
+        try:
+            apply_delta(followed, delta)
+        except CheckpointDamagedError:
+            assert content(followed) == before
+        else:  # a byte that says nothing
+            assert content(followed) == content(trained)
+            followed = loaded(tmp_path / "first")
+    file.write_bytes(good)
+
+
+def test_only_what_has_come_is_read(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    followed = loaded(tmp_path / "first")
+    train(trained, 1)
+    delta = save_delta(trained, tmp_path / "1")
+    for file in (tmp_path / "first").glob("rows-*.h5"):
+        file.write_bytes(bytes(file.stat().st_size))  # nothing could be read of it
+    apply_delta(followed, delta)
+    assert content(followed) == content(trained)
+
+
+def test_requests_see_one_published_state_of_each_table(tmp_path):
+    """Predictions of one table each, from two threads, while ten deltas come."""
+    trained = make_model(optimizer="Adam")
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "0")
+    followed = loaded(tmp_path / "0", optimizer="Adam")
+    ids = np.arange(NUM_KEYS)
+    states = []
+    paths = []
+    for number in range(1, 11):
+        states.append(keras_sparse.ops.lookup([tables(trained)[0]], [ids])[0].numpy())
+        train(trained, number, num_samples=500)
+        paths.append(save_delta(trained, tmp_path / f"{number}"))
+    states.append(keras_sparse.ops.lookup([tables(trained)[0]], [ids])[0].numpy())
+    seen = [set(), set()]
+    problems = []
+    is_done = threading.Event()
+
+    def read(seen):
+        state = 0
+        while not is_done.is_set():
+            rows = keras_sparse.ops.lookup([tables(followed)[0]], [ids])[0].numpy()
+            while state < len(states) and not np.array_equal(rows, states[state]):
+                state += 1
+            if state == len(states):
+                problems.append("rows of no state, or of an earlier one")
+                return
+            seen.add(state)
+
+    threads = [threading.Thread(target=read, args=(each,)) for each in seen]
+    for thread in threads:
+        thread.start()
+    for path in paths:
+        apply_delta(followed, path)
+    is_done.set()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert all(len(each) > 1 for each in seen)

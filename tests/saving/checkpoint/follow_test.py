@@ -1,0 +1,74 @@
+"""A model in use follows a training that goes on."""
+
+import threading
+
+import pytest
+
+import keras_sparse
+from checkpoint_cases import content
+from checkpoint_cases import fit
+from checkpoint_cases import make_model
+from checkpoint_cases import train
+from checkpoint_cases import train_all_keys
+from keras_sparse.saving import follow
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+
+
+def test_follows_a_folder(tmp_path):
+    trained = make_model()
+    checkpoint = keras_sparse.callbacks.Checkpoint(
+        tmp_path / "run", every_steps=20, delta_every=5, keep=1, verbose=False
+    )
+
+    fit(trained, [checkpoint], epochs=1)
+    followed = make_model()
+    lock = threading.Lock()
+    with follow(followed, tmp_path / "run", every=0.05, lock=lock) as follower:
+        assert follower.step == 10
+        assert content(followed)[0] == content(trained)[0]
+        with lock:  # who holds it sees nothing change
+            fit(trained, [checkpoint], epochs=4)
+            assert follower.step == 10
+        for _ in range(200):
+            if follower.step == 50:
+                break
+            threading.Event().wait(0.05)
+        assert follower.step == 50
+        assert follower.error is None
+        assert content(followed) == content(trained)
+    with pytest.raises(FileNotFoundError, match="must be there"):
+        follow(followed, tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="with none that is whole"):
+        follow(make_model(), tmp_path / "empty")
+    with pytest.raises(ValueError, match="`every` must be above 0"):
+        follow(followed, tmp_path / "run", every=0)
+
+
+def test_passes_by_what_is_damaged(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "step-000000001")
+    followed = make_model()
+    follower = keras_sparse.saving.Follower(followed, tmp_path)
+    assert follower.look()
+    train(trained, 1)
+    delta = save_delta(trained, tmp_path / "step-000000002-delta")
+    (file,) = delta.glob("rows-*.h5")
+    content_of_file = file.read_bytes()
+    file.unlink()  # later checkpoints link it
+    file.write_bytes(content_of_file[:-1])
+    before = content(followed)
+    with pytest.warns(UserWarning, match="follows what is whole"):
+        assert not follower.look()
+    assert not follower.look()  # said once
+    assert content(followed) == before
+    load_checkpoint(trained, tmp_path / "step-000000001")
+    for number in range(2):
+        train(trained, number)
+    save_checkpoint(trained, tmp_path / "step-000000003")
+    assert follower.look()
+    assert follower.step == 3
+    assert content(followed) == content(trained)
