@@ -24,8 +24,10 @@ from keras_sparse.native.rows import erase_rows as erase_rows
 from keras_sparse.native.rows import evict_rows as evict_rows
 from keras_sparse.native.rows import export_filter as export_filter
 from keras_sparse.native.rows import export_rows as export_rows
+from keras_sparse.native.rows import have_rows as have_rows
 from keras_sparse.native.rows import import_filter as import_filter
 from keras_sparse.native.rows import import_rows as import_rows
+from keras_sparse.native.rows import read_rows as read_rows
 from keras_sparse.native.staging import collect_lookups as collect_lookups
 from keras_sparse.native.staging import create_lookup_stage as create_lookup_stage
 from keras_sparse.native.staging import lookup_stage_state as lookup_stage_state

@@ -40,15 +40,17 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
 
 Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor) {
   if (!table->options().is_dynamic()) {
-    return Status(
-        StatusCode::kUnimplemented,
-        "static table '" + table->name() + "' keeps all its rows; only a dynamic one drops any");
+    return Status(StatusCode::kUnimplemented,
+                  "static table '" + table->name() +
+                      "' keeps all its rows; only a dynamic one drops any. Write others over them: "
+                      "`assign(ids, rows, slots)`");
   }
   const WriteLocks locks({table});
   TableState& state = locks[0];
   ++state.version;
   KERAS_SPARSE_RETURN_IF_ERROR(
       state.tiers.EraseEverywhere(std::vector<int64_t>(keys, keys + n), static_cast<size_t>(n)));
+  for (int64_t i = 0; i < n; ++i) state.gate.Forget(keys[i]);
   // There may be room now for what the last change left to do.
   state.FinishChange(executor);
   return Status::Ok();
