@@ -8,6 +8,7 @@ from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.tables.keys_of_ranks import KeysOfRanks
 from keras_sparse.distribute.tables.make_local_tables import make_local_tables
 from keras_sparse.distribute.tables.regularized_parts import check_regularizers
 from keras_sparse.distribute.tables.whole_tables import get_whole_tables
@@ -187,8 +188,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         self.own_tables = make_local_tables(
             self.plan, self.templates.layers, self.dp_input, self.wire_dtype
         )
-        # For Keras to find them.
-        self._own_variables = self.own_tables.variables()
+        self._own_variables = self.own_tables.variables()  # for Keras to find them
         for variable in self._own_variables:
             variable.trainable = variable.trainable and self.trainable
         for holder, table in zip(self.table_holders, self.own_tables.saved_tables(), strict=True):
@@ -233,11 +233,14 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
                 `False`.
 
         Returns:
-            Dict by the names of the tables that have such an option: how many went, or `(keys,
-            records)` as of `EmbeddingVariable.evict`.
+            Dict of what `EmbeddingVariable.evict` returns, by the names of tables with the option.
         """
         parts = self._own_parts("evict").items()
         return {n: table.evict(with_rows) for n, table in parts if table.eviction is not None}
+
+    def _keyed_tables(self, method):
+        tables = map(KeysOfRanks, self._built_tables(method))
+        return dict(zip(self.templates.names, tables, strict=True))
 
     def _own_parts(self, method):
         self._built_tables(method)

@@ -219,6 +219,9 @@ class Embedding(TableLayer):
         """Lets go of the rows that `eviction` names: see `EmbeddingVariable.evict`."""
         return self._built_table("evict").evict(with_rows)
 
+    def _keyed_tables(self, method):
+        return {self.name: self._built_table(method)}
+
     def _built_table(self, method):
         if self._embeddings is None:
             raise RuntimeError(unbuilt_text(self, f"`{method}` must be called on"))

@@ -2,6 +2,7 @@ import inspect
 
 # What a subclass may give a layer without changing what it computes.
 _DESCRIPTIONS = ("get_config", "from_config", "from_keras")
+_BY_KEYS = ("contains", "find", "assign", "erase", "export")
 
 # What Keras puts into each layer, around the methods of its class.
 _WRAPPED_BY_KERAS = ("build", "quantize")
@@ -34,7 +35,7 @@ def own_computation(layer, known):
     for each in (layer, *type(layer).__mro__[: type(layer).__mro__.index(known)]):
         for name, value in vars(each).items():
             is_plain = not name.startswith("__") or name == "__call__"
-            is_own = is_plain and hasattr(known, name) and name not in _DESCRIPTIONS
+            is_own = is_plain and hasattr(known, name) and name not in (*_DESCRIPTIONS, *_BY_KEYS)
             if is_own and not (each is layer and _is_as_in_class(layer, name, value)):
                 return name
     return None

@@ -4,10 +4,73 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 class TableLayer(keras.layers.Layer):
-    """What layers with tables have in common: how `model.summary()` counts a dynamic one.
+    """What layers with tables have in common: rows by their keys, and how `model.summary()` counts.
 
-    Its rows come with training. Before, it would look like a layer without weights.
+    On several ranks all must call these methods of a layer that spreads tables over them together,
+    with the same arguments: each does what it owns, and all get the whole answer.
     """
+
+    def contains(self, keys, table=None):
+        """Says which keys have a row: see `EmbeddingVariable.contains`.
+
+        Args:
+            keys: List, array or tensor of integers of shape `(n,)`.
+            table: String: which table, of a layer of several. Defaults to `None`: its only one.
+        """
+        return self._keyed_table("contains", table).contains(keys)
+
+    def find(self, keys, table=None):
+        """Reads the rows of keys, with their slots: see `EmbeddingVariable.find`.
+
+        Args:
+            keys, table: As of `contains`.
+        """
+        return self._keyed_table("find", table).find(keys)
+
+    def assign(self, keys, rows, slots=None, table=None):
+        """Writes rows of keys, making those that are not there: see `EmbeddingVariable.assign`.
+
+        Args:
+            keys, table: As of `contains`.
+            rows: List, array or tensor of numbers of shape `(n, output_dim)`.
+            slots: Dict of such by the names of all slots. Defaults to `None`: slots stay.
+        """
+        self._keyed_table("assign", table).assign(keys, rows, slots)
+
+    def erase(self, keys, table=None):
+        """Drops the rows of keys of a dynamic table for good: see `EmbeddingVariable.erase`.
+
+        Args:
+            keys, table: As of `contains`.
+        """
+        self._keyed_table("erase", table).erase(keys)
+
+    def export(self, chunk_rows=65536, with_ages=False, table=None):
+        """Yields all rows in pieces: see `EmbeddingVariable.export`.
+
+        Of tables over several ranks all ranks get the rows of all, and must go through them to the
+        end.
+
+        Args:
+            chunk_rows, with_ages: As of `EmbeddingVariable.export`.
+            table: As of `contains`.
+        """
+        return self._keyed_table("export", table).export(chunk_rows, with_ages)
+
+    def _keyed_table(self, method, table):
+        tables = self._keyed_tables(method)
+        if table is None and len(tables) == 1:
+            return next(iter(tables.values()))
+        if table not in tables:
+            raise ValueError(
+                f"`table` must be the name of a table of layer '{self.name}', one of "
+                f"{list(tables)}. Received: table={table!r}"
+            )
+        return tables[table]
+
+    def _keyed_tables(self, method):
+        """Returns a dict of what has these methods, by the names of tables."""
+        raise NotImplementedError
 
     def count_params(self):
         count = super().count_params()

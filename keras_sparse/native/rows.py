@@ -52,8 +52,44 @@ def export_rows(variables, cursors, max_rows):
     )
 
 
+def have_rows(variables, keys):
+    """Says which keys have a row, in any tier.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        keys: List of int64 tensors of shape `(n,)`.
+
+    Returns:
+        List of boolean tensors of shape `(n,)`. An id outside a static table has no row.
+    """
+    handles = handles_of(variables)
+    checks.same_length({"variables": variables, "keys": keys})
+    return library.lib.keras_sparse_have_rows(handles=handles, keys=keys)
+
+
+def read_rows(variables, keys):
+    """Reads the rows of keys with their slots. It is no lookup, and changes nothing.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        keys: List of int64 tensors of shape `(n,)`, with repeats or without.
+
+    Returns:
+        `(exist, records)`: a list of boolean tensors of shape `(n,)`, which keys have a row; a list
+        of float32 tensors of shape `(n, record_floats)`, as `export_rows` gives them. A key without
+        a row has what a lookup reads for it, and slots as a new row begins with them; an id outside
+        a static table zeros.
+
+    Raises:
+        tf.errors.InvalidArgumentError: An id is outside a static table that refuses such.
+    """
+    handles = handles_of(variables)
+    checks.same_length({"variables": variables, "keys": keys})
+    return library.lib.keras_sparse_read_rows(handles=handles, keys=keys)
+
+
 def erase_rows(variables, keys):
-    """Drops rows from all tiers of dynamic tables.
+    """Drops rows from all tiers of dynamic tables, and what admission filters have of waiting keys.
 
     Args:
         variables: List of `EmbeddingVariable`.

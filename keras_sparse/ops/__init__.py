@@ -22,9 +22,11 @@ from keras_sparse.native.rows import erase_rows as erase_rows
 from keras_sparse.native.rows import evict_rows as evict_rows
 from keras_sparse.native.rows import export_filter as export_filter
 from keras_sparse.native.rows import export_rows as export_rows
+from keras_sparse.native.rows import have_rows as have_rows
 from keras_sparse.native.rows import import_filter as import_filter
 from keras_sparse.native.rows import import_rows as import_rows
 from keras_sparse.native.rows import promote_rows as promote_rows
+from keras_sparse.native.rows import read_rows as read_rows
 from keras_sparse.native.rule_history import export_history as export_history
 from keras_sparse.native.rule_history import RuleHistory as RuleHistory
 from keras_sparse.native.rule_history import SavedRule as SavedRule

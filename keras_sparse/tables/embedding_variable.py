@@ -22,11 +22,11 @@ from keras_sparse.tables.saved_model_part import SavedModelPart
 from keras_sparse.tables.table_config import LAYER_OPTIONS
 from keras_sparse.tables.table_config import TableConfig
 from keras_sparse.tables.unsupported_operations import UnsupportedOperations
-from keras_sparse.tables.variable_rows import VariableRows
+from keras_sparse.tables.variable_keys import VariableKeys
 from keras_sparse.tables.variable_statistics import variable_statistics
 
 
-class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableRows, keras.Variable):
+class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, keras.Variable):
     """The Python face of a native table of embedding rows.
 
     To Keras it is a trainable variable: a layer tracks it, and `tape.gradient` gives

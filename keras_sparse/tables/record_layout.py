@@ -13,6 +13,7 @@ class RecordLayout:
 
     Attributes:
         floats: Integer. Width of row and slots.
+        slot_widths: Dict of integers by the names of the slots, in their order.
     """
 
     def __init__(self, width, slot_names):
@@ -22,6 +23,17 @@ class RecordLayout:
         self._is_of_row = [name in _ROW_SLOTS for name in (None, *slot_names)]
         self._begins = [0, *ends[:-1]]
         self.floats = ends[-1]
+        self.slot_widths = dict(zip(slot_names, widths[1:], strict=True))
+
+    def split(self, records):
+        """Returns the rows of records, and a dict of the slots by name: views, all of them."""
+        rows, *slots = (
+            records[:, begin : begin + width]
+            for begin, width in zip(
+                self._begins, (self.width, *self.slot_widths.values()), strict=True
+            )
+        )
+        return rows, dict(zip(self.slot_widths, slots, strict=True))
 
     def cut(self, records, first_column, num_columns):
         """Returns records of some columns: of the row, and of each slot that is as wide.

@@ -30,6 +30,7 @@ ON_3 = [
     "distributed_optimizer",
     "dynamic_options",
     "exchange_errors",
+    "keys_of_ranks",
     "whole_tables",
     "table_parts",
     "unused_table",

@@ -31,7 +31,7 @@ from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
-def write_checkpoint(model, path, base=None, training=None, verbose=True):
+def write_checkpoint(model, path, base=None, training=None, verbose=True, links=True):
     """Writes a checkpoint, or a delta, beside its path and then renames it.
 
     All ranks must call it, with the same path in a folder that all of them see. Each writes what it
@@ -43,6 +43,8 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         base: `Base` with the folder of what a delta goes on from. Defaults to `None`, a checkpoint.
         training: Dict for the manifest.
         verbose: Boolean. Whether to show a bar if it takes long.
+        links: Boolean. Whether a checkpoint links files that have some of its rows. Defaults to
+            `True`.
 
     Returns:
         Path of the folder.
@@ -51,6 +53,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
         check_model(model)
         path = pathlib.Path(checks.local_path(path, "path"))
         path = path.parent.resolve() / path.name
+        checks.boolean(links, "links")
         training = _checked(training or {})
     checkpoint_id = broadcast_object(uuid.uuid4().hex[:16], 0, "checkpoint_id")
     folder = partial_folder.partial_path(path, checkpoint_id)
@@ -62,7 +65,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True):
                     stack.enter_context(partial_folder.passing_folder(path, checkpoint_id))
             with errors_on_all_ranks("save_tables"):
                 written = _Written(model, folder, checkpoint_id)
-                written.write_tables(base and rank_base(base), verbose)
+                written.write_tables(base and rank_base(base), verbose, links)
                 if size() > 1:
                     written.write_manifest_of_rank(base, path)
             with errors_on_all_ranks("save_manifest"):
@@ -165,7 +168,7 @@ class _Written:
         with tf.init_scope():
             return [tensor.numpy() for tensor in ops.snapshot_versions(self._tables)]
 
-    def write_tables(self, base, verbose):
+    def write_tables(self, base, verbose, links):
         num_rows = sum(variable.num_rows for variable in self._tables)
         progress = Progress(num_rows, "thousand rows", 1000, verbose)
         folder = self._rank_folder
@@ -174,7 +177,7 @@ class _Written:
                 number = self._numbers[index] if size() > 1 else None
                 writer = TableWriter(variable, index, folder, data, self._id, progress, number)
                 everything = bool(self._is_everything_changed[index])
-                self._saved.append(writer.write(everything, base))
+                self._saved.append(writer.write(everything, base, links))
         progress.close()
 
     def write_manifest(self, base, training):

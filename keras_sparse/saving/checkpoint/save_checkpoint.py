@@ -1,7 +1,7 @@
 from keras_sparse.saving.checkpoint.checkpoint_writer import write_checkpoint
 
 
-def save_checkpoint(model, path, training=None, verbose=True):
+def save_checkpoint(model, path, training=None, verbose=True, links=True):
     """Saves a model with tables of any size, so that a crash at any moment leaves a whole one.
 
     The checkpoint is a folder that stands alone: dense variables and the optimizer's state in
@@ -20,6 +20,9 @@ def save_checkpoint(model, path, training=None, verbose=True):
         training: Dict that JSON can hold, to be found again in `CheckpointInfo.training`. Defaults
             to `None`, an empty one.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+        links: Boolean. Whether files may be linked. If not, all rows are written anew: a linked
+            file may still have the bytes of rows that were erased, which nothing reads. Defaults to
+            `True`.
 
     Returns:
         `pathlib.Path` of the checkpoint.
@@ -28,4 +31,4 @@ def save_checkpoint(model, path, training=None, verbose=True):
         FileExistsError: There is something at `path`.
         RuntimeError: The model was trained meanwhile. There is no checkpoint then.
     """
-    return write_checkpoint(model, path, None, training, verbose)
+    return write_checkpoint(model, path, None, training, verbose, links)

@@ -47,13 +47,15 @@ class TableWriter:
         self._progress = progress
         self._record_words = variable.record_floats  # more if the table keeps steps
 
-    def write(self, is_everything_changed, base):
+    def write(self, is_everything_changed, base, links=True):
         """Writes the table's files.
 
         Args:
             is_everything_changed: Boolean. Whether nothing that was saved before is of use.
             base: `Base` of what a delta goes on from, which then has changed rows alone, if
                 this table was there. `None` for a checkpoint.
+            links: Boolean. Whether a checkpoint links what was saved before, and segments of SSD
+                tiers. Defaults to `True`.
 
         Returns:
             `(TableEntry, is_linked)`: what the manifest says of the table, and the state's.
@@ -64,9 +66,9 @@ class TableWriter:
                 parts = (self._write_rows(is_complete=False, is_linked=False),)
                 return self._describe(parts), state.is_linked
             state = None
-        segments = self._link_segments()
+        segments = self._link_segments() if links else None
         is_linked = segments is not None
-        old_parts = self._take_over(state, is_linked)
+        old_parts = self._take_over(state, is_linked) if links else None
         rows = self._write_rows(is_complete=old_parts is None, is_linked=is_linked)
         parts = (*(old_parts or ()), rows, *(segments or ()))
         return self._describe(parts), is_linked

@@ -40,9 +40,10 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
 
 Status CheckErasable(const TableOptions& options) {
   if (options.is_dynamic()) return Status::Ok();
-  return Status(
-      StatusCode::kUnimplemented,
-      "static table '" + options.name + "' keeps all its rows; only a dynamic one drops any");
+  return Status(StatusCode::kUnimplemented,
+                "static table '" + options.name +
+                    "' keeps all its rows; only a dynamic one drops any. "
+                    "Write others over them: `assign(ids, rows, slots)`");
 }
 
 Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor) {
@@ -54,6 +55,7 @@ Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor
 Status EraseFrom(const std::vector<int64_t>& keys, TableState* state, Executor* executor) {
   ++state->version;
   KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(keys, keys.size()));
+  for (const int64_t key : keys) state->gate.Forget(key);
   // There may be room now for what the last change left to do.
   state->FinishChange(executor);
   return Status::Ok();

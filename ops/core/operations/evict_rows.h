@@ -28,9 +28,9 @@ Status EvictRows(EmbeddingTable* table, const EvictionPolicy& policy, Executor* 
 // Does so with rows that FindEvictionCandidates has found, since when the table has not changed.
 Status EvictCandidates(const EvictionCandidates& candidates, TableState* state, Executor* executor);
 
-// Drops the rows of these keys from all tiers; what waits in the filter stays. Keys may be
-// repeated, or have no row. After an error those of the first tier are still there, of the others
-// some may have gone. Unimplemented for a static table.
+// Drops the rows of these keys from all tiers, and what the filter has of keys that wait. Keys may
+// be repeated, or have no row. After an error rows of the first tier are still there, and of the
+// others some may have gone. Unimplemented for a static table.
 Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor);
 
 // Unimplemented for a static table.

@@ -1,13 +1,18 @@
 #include "ops/core/operations/export_rows.h"
 
 #include <algorithm>
-#include <vector>
+#include <array>
 
+#include "ops/core/math/prefetch.h"
+#include "ops/core/operations/check_ids.h"
+#include "ops/core/operations/fetched_records.h"
 #include "ops/core/table/table_cursor.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {
+
+constexpr int64_t kNanosecondsPerKey = 100;
 
 void ExportFirstTier(const TableState& state, int64_t cursor, int64_t max_rows,
                      ExportedRows* rows) {
@@ -48,6 +53,33 @@ Status ExportLowerTier(const TableState& state, int64_t cursor, int64_t max_rows
   return Status::Ok();
 }
 
+// What a table has of a key, whose record is null where it has none.
+class KeyReader {
+ public:
+  explicit KeyReader(const TableState& state)
+      : state_(state), copy_(static_cast<size_t>(state.layout().record_words())) {}
+
+  //   to  (record_floats)
+  void Read(int64_t key, const float* record, float* to) {
+    const RecordLayout& layout = state_.layout();
+    float* copy = copy_.data();  // with the words of steps
+    if (record != nullptr) {
+      std::copy_n(record, copy_.size(), copy);
+      if (state_.rule().defers_moves()) state_.rule().CatchUp(copy);
+    } else if (state_.tiers.first_tier().Accepts(key)) {
+      state_.gate.default_rows().Fill(key, layout.dim(), copy);
+      layout.InitializeSlots(copy, state_.rule().step());
+    } else {
+      std::fill(copy_.begin(), copy_.end(), 0.0f);
+    }
+    std::copy_n(copy, layout.record_floats(), to);
+  }
+
+ private:
+  const TableState& state_;
+  std::vector<float> copy_;
+};
+
 }  // namespace
 
 Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
@@ -65,6 +97,41 @@ Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
   if (TierOf(cursor) > 0) return ExportLowerTier(state, cursor, max_rows, rows);
   ExportFirstTier(state, cursor, max_rows, rows);
   return Status::Ok();
+}
+
+Status ReadRows(const EmbeddingTable& table, const int64_t* keys, int64_t n, Executor* executor,
+                RowsOfKeys* rows) {
+  const ReadLocks locks({&table});
+  const TableState& state = locks[0];
+  const std::vector<TableIds> lists = {{&state, keys, n}};
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(lists, executor));
+  std::vector<FetchedRecords> fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
+  const FetchedRecords& below = fetched[0];
+  const int64_t width = rows->record_floats = state.layout().record_floats();
+  rows->exist.resize(static_cast<size_t>(n));
+  rows->records.resize(static_cast<size_t>(n * width));
+  executor->ParallelFor(n, kNanosecondsPerKey, [&](int64_t begin, int64_t end) {
+    KeyReader reader(state);
+    std::array<float*, kBlockRows> records;
+    for (; begin < end; begin += kBlockRows) {
+      const int64_t size = std::min(kBlockRows, end - begin);
+      state.tiers.first_tier().Find(keys + begin, size, records.data());
+      for (int64_t i = begin; i < begin + size; ++i) {
+        const float* record = records[static_cast<size_t>(i - begin)];
+        if (record == nullptr && !below.empty()) record = below.Find(keys[i]);
+        rows->exist[static_cast<size_t>(i)] = record != nullptr ? 1 : 0;
+        reader.Read(keys[i], record, rows->records.data() + i * width);
+      }
+    }
+  });
+  return Status::Ok();
+}
+
+std::vector<bool> HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
+  const ReadLocks locks({&table});
+  const TierStack& tiers = locks[0].tiers;
+  return tiers.AreAbove(tiers.lower_tiers().size(), keys);
 }
 
 }  // namespace keras_sparse

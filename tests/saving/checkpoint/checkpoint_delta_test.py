@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import keras_sparse
+from checkpoint_cases import content
 from checkpoint_cases import make_model
 from checkpoint_cases import storage
 from checkpoint_cases import STORAGE_TYPES
@@ -64,11 +65,16 @@ def test_holds_new_rows_and_the_keys_of_those_that_have_gone(storage_type, tmp_p
     train_keys(model, np.arange(1000))
     save_checkpoint(model, tmp_path / "first")
     train_keys(model, [2000, 4])
-    keras_sparse.ops.erase_rows([tables(model)[0]], [np.array([3, 999])])
+    tables(model)[0].erase([3, 999])
+    tables(model)[0].assign([5, 2001], np.ones((2, 4)))
     path = save_delta(model, tmp_path / "delta")
-    assert keys_of(path) == [[4, 2000]] * 2
+    assert keys_of(path) == [[4, 5, 2000, 2001], [4, 2000]]
     assert erased_in(path, 0) == [3, 999]
     assert erased_in(path, 1) == []
+    load_checkpoint(loaded := make_model(), path)
+    found = tables(loaded)[0].find([3, 999, 4, 5, 2001])
+    assert found.exist.tolist() == [False, False, True, True, True]
+    np.testing.assert_array_equal(found.rows[3:], 1)
 
 
 def test_holds_no_row_that_admission_keeps_out(tmp_path):
@@ -80,3 +86,39 @@ def test_holds_no_row_that_admission_keeps_out(tmp_path):
     assert keys_of(save_delta(model, tmp_path / "1")) == [[3], [3, 500]]
     train_keys(model, [4, 500])
     assert keys_of(save_delta(model, tmp_path / "2")) == [[4, 500]] * 2
+
+
+def test_holds_no_count_of_a_key_that_is_erased(tmp_path):
+    model = make_model(admission=keras_sparse.CounterFilter(3))
+    train_keys(model, [3, 4])
+    save_checkpoint(model, tmp_path / "first")
+    train_keys(model, [3, 500])
+    tables(model)[0].erase([3, 7])
+    path = save_delta(model, tmp_path / "1")
+    load_checkpoint(loaded := make_model(admission=keras_sparse.CounterFilter(3)), path)
+    for each in (model, loaded):
+        (entries,) = tables(each)[0].export_filter(9)
+        assert sorted(zip(*map(np.ndarray.tolist, entries), strict=True)) == [(4, 1), (500, 1)]
+
+
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_no_byte_of_an_erased_row_is_in_a_checkpoint_without_links(storage_type, tmp_path):
+    model = make_model(storage(storage_type, tmp_path / "tiers"))
+    row = np.array([[1234.5, -77.25, 0.125, 3e-9]], np.float32)
+    tables(model)[0].assign([-1], row)
+    train_keys(model, np.arange(2000))  # it goes down to the last tier
+    save_checkpoint(model, tmp_path / "first")
+    tables(model)[0].erase([-1])
+    save_checkpoint(model, tmp_path / "linked")
+    save_checkpoint(model, tmp_path / "anew", links=False)
+    has_bytes = {
+        name: any(row.tobytes() in path.read_bytes() for path in (tmp_path / name).iterdir())
+        for name in ("first", "linked", "anew")
+    }
+    assert has_bytes == {"first": True, "linked": True, "anew": False}
+    for name in ("linked", "anew"):
+        load_checkpoint(loaded := make_model(), tmp_path / name)
+        assert content(loaded) == content(model)
+    save_checkpoint(model, tmp_path / "next")
+    load_checkpoint(loaded := make_model(), tmp_path / "next")
+    assert content(loaded) == content(model)

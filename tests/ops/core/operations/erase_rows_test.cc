@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_filter.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
@@ -77,6 +78,18 @@ TEST(EraseRows, TakesNothingFromAStaticTable) {
                         EraseRows(table.get(), {1})));
   EXPECT_EQ(snapshot.version(), version);
   EXPECT_EQ(NumRowsOf(*table), 10);
+}
+
+TEST(EraseRows, TakesWhatTheFilterHasOfKeysThatWait) {
+  const auto table = OpenWithRule(Dynamic(1), SgdRule());
+  FilterOptions filter;
+  filter.filter = "counter";
+  filter.constants = {{"filter_freq", 2}};
+  ASSERT_TRUE(IsOk(SetFilter(table.get(), filter)));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
+  ASSERT_TRUE(IsOk(EraseRows(table.get(), {1, 9})));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
+  EXPECT_EQ(KeysOf(ExportRaw(table.get())), (std::set<int64_t>{2})) << "1 waits anew";
 }
 
 TEST(EraseRows, EndsAnExportAndChangesTheVersionWhateverItFinds) {

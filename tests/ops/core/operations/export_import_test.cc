@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
@@ -117,6 +119,64 @@ TEST(Export, RefusesOrEndsAtACursorItNeverGave) {
       EXPECT_TRUE(rows.keys.empty());
       EXPECT_EQ(rows.next_cursor, -1);
     }
+  }
+}
+
+TEST(ReadRows, GivesWhatLookupsAndExportsGiveAndChangesNothing) {
+  const TempFolder folder;
+  TableOptions tiered = Dynamic(3);
+  tiered.storage = {{"ssdhash"}, {20000, int64_t{1} << 30}, folder / "rows", "LRU"};
+  for (const TableOptions& options : {Dynamic(3), tiered, Options(2000, 3)}) {
+    const auto table = Trained(options);
+    const Exported before = ExportAll(*table);
+    const TableStats stats = StatsOf(*table);
+    std::vector<int64_t> keys = RandomIds(3000, 0, 1999, 3);
+    if (options.is_dynamic()) {
+      for (const int64_t key : ExtremeKeys()) keys.push_back(key);
+    }
+    const auto n = static_cast<int64_t>(keys.size());
+    RowsOfKeys rows;
+    ThreadExecutor executor(3);
+    ASSERT_TRUE(IsOk(ReadRows(*table, keys.data(), n, &executor, &rows)));
+    ASSERT_EQ(rows.record_floats, 6);
+    const std::vector<bool> have = HaveRows(*table, keys);
+    const std::vector<float> looked_up = Lookup(table.get(), keys);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto first = rows.records.begin() + static_cast<int64_t>(6 * i);
+      const std::vector<float> record(first, first + 6);
+      const auto exported = before.find(keys[i]);
+      ASSERT_EQ(rows.exist[i] != 0, exported != before.end()) << keys[i];
+      ASSERT_EQ(have[i], exported != before.end()) << keys[i];
+      const auto row = looked_up.begin() + static_cast<int64_t>(3 * i);
+      ASSERT_TRUE(std::equal(row, row + 3, record.begin())) << keys[i];
+      if (exported != before.end()) {
+        ASSERT_EQ(record, exported->second.record) << keys[i];
+      } else {
+        ASSERT_EQ(std::vector<float>(first + 3, first + 6), std::vector<float>(3, 0.1f));
+      }
+    }
+    EXPECT_EQ(ExportAll(*table), before);
+    EXPECT_EQ(StatsOf(*table).lookups, stats.lookups + n) << "the lookup alone";
+  }
+}
+
+TEST(ReadRows, RefusesIdsOutsideAStaticTableUnlessTheyReadAsZeros) {
+  for (const bool is_zero : {false, true}) {
+    TableOptions options = Options(5, 2);
+    options.out_of_range_is_zero = is_zero;
+    const auto table = OpenWithRule(options, AdagradRule(0.1));
+    const std::vector<int64_t> ids = {4, 5, -1};
+    EXPECT_EQ(HaveRows(*table, ids), (std::vector<bool>{true, false, false}));
+    RowsOfKeys rows;
+    const Status status = ReadRows(*table, ids.data(), 3, Inline(), &rows);
+    if (!is_zero) {
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 5", status));
+      continue;
+    }
+    ASSERT_TRUE(IsOk(status));
+    EXPECT_EQ(std::vector<float>(rows.records.begin() + 4, rows.records.end()),
+              std::vector<float>(8));
+    EXPECT_EQ(rows.exist, (std::vector<char>{1, 0, 0}));
   }
 }
 
