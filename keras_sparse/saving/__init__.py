@@ -11,3 +11,4 @@ from keras_sparse.saving.format.damage_error import CheckpointDamagedError as Ch
 from keras_sparse.saving.keras_files.load_table import load_table as load_table
 from keras_sparse.saving.keras_files.save_table import save_table as save_table
 from keras_sparse.saving.verify import verify as verify
+from keras_sparse.serving.to_keras import to_keras as to_keras

@@ -13,7 +13,8 @@ def refusing_formats(export):
             raise NotImplementedError(
                 '`format` must be "tf_saved_model" for a model with tables or an IntegerLookup of '
                 "keras_sparse: the others have no hash table of 64-bit keys that is filled where "
-                f"they are loaded. Received: format='{format}' for model '{model.name}'"
+                "they are loaded. `keras_sparse.saving.to_keras(model)` gives one of Keras' own "
+                f"layers, which may have it. Received: format='{format}' for model '{model.name}'"
             )
         return export(model, filepath, format, *args, **kwargs)
 
