@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 
 # Parts of the names of the files that take longest.
 _SLOW_FILES = (
+    "gpu/emulated",
     "failing_ranks",
     "saving_ranks",
     "random_batches",
@@ -20,6 +21,7 @@ _SLOW_FILES = (
     "checkpoint/resume",
     "data/prefetch_lookups",
     "callbacks/checkpoint",
+    "serving/saved_model",
     "benchmarks/",
     "examples/",
 )

@@ -29,10 +29,8 @@ FILES = (
     "storage/stacks_test.py",
     "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
 )
-# Beginnings of tests that say nothing more of a GPU: of tables that are not there, and of
-# optimizers, which know of no stage.
+# Beginnings of tests that say nothing more of a GPU: of optimizers, which know of no stage.
 LEFT_OUT = (
-    "tests/data/prefetch_lookups_test.py::test_exact_training_is_that_without_it_bit_for_bit[DRAM",
     "tests/data/prefetch_lookups_test.py::test_exact_training_is_that_without_it_for_each_optimizer",
     "tests/tables/variable_keys_test.py::test_rows_of_every_tier_are_found_written_and_erased[DRAM",
 )
