@@ -15,10 +15,12 @@
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
+#include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -237,13 +239,13 @@ TEST_P(FetchedAhead, ArePooledFromIdsInMemory) {
     DeviceArray<float> on_gpu;
     if (device != nullptr) on_gpu = OnDevice(device, rows);
     float* to = device != nullptr ? on_gpu.data() : rows.data();
-    ASSERT_TRUE(IsOk(LookupAhead({{tiered_.get(), ids.data(), bags, to}})));
+    ASSERT_TRUE(IsOk(LookupRowsFromHost({{tiered_.get(), ids.data(), bags, to}}, Inline())));
     if (device != nullptr) rows = Values(on_gpu);
     EXPECT_EQ(Bits(rows), Bits(Pool(plain_.get(), ids, bags)));
   }
   const std::vector<int64_t> falling = {0, 3, 2};
   const Bags unsound = BagsOf(Combiner::kSum, falling);
-  EXPECT_EQ(LookupAhead({{tiered_.get(), ids.data(), unsound, nullptr}}).code(),
+  EXPECT_EQ(LookupRowsFromHost({{tiered_.get(), ids.data(), unsound, nullptr}}, Inline()).code(),
             StatusCode::kInvalidArgument);
 }
 
