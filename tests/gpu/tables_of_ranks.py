@@ -13,6 +13,7 @@ import keras_sparse.distribute as ksd
 import prefetch_on_ranks
 import saving_ranks
 from keras_sparse import StorageOption
+from keras_sparse.distribute.ranks import collectives
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
@@ -92,7 +93,7 @@ SOME = ("HBM", "HBM", "DRAM", "DRAM")
 CASES = {
     "tables": (samples_of_each_rank(), SOME, "Adagrad"),
     "rows": (samples_of_each_rank(row_slice_threshold=1), ALL, "Adam"),
-    "columns": (samples_of_each_rank(column_slice_threshold=30), SOME, "Ftrl"),
+    "columns": (samples_of_each_rank(column_slice_threshold=30), ALL, "Ftrl"),
     "group": (tables_of_each_rank, SOME, "Adam"),
     "copies": (samples_of_each_rank(data_parallel_threshold=10**6), ALL, "SGD"),
     "halves": (samples_of_each_rank(wire_dtype="float16"), ALL, "LazyAdam"),
@@ -115,7 +116,7 @@ def test_tables_in_gpu_memory_have_the_bits_of_those_in_memory(name):
     assert any(table.is_on_gpu for table in tables)
 
 
-def test_what_ranks_send_is_on_the_cpu_whatever_the_device_around_it():
+def test_ids_are_sent_from_the_cpu_whatever_the_device_around_them():
     before = tf.config.get_soft_device_placement()
     tf.config.set_soft_device_placement(False)
     try:
@@ -137,6 +138,50 @@ def content_after_a_step(types, device):
         grads = tape.gradient(rows, layer.trainable_variables, ones)
     optimizer.apply(grads, layer.trainable_variables)
     return [checks.table_content(each) for each in layer.trainable_variables]
+
+
+def ops_of_a_step(types):
+    """The ops of a step's graph, and of each whether it is to be on a GPU."""
+    layer, data = samples_of_each_rank()(types)
+    layer.build()
+
+    @tf.function
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(each) for each in layer(inputs)])
+        return tape.gradient(loss, layer.trainable_variables)
+
+    graph = step.get_concrete_function(next(data)).graph
+    return [(op, "GPU" in op.device) for op in graph.get_operations()]
+
+
+@pytest.mark.parametrize(("types", "are_on_gpus"), [(ALL, True), (SOME, False)])
+def test_rows_and_gradients_are_made_on_gpus_where_all_tables_are_there(types, are_on_gpus):
+    names = ("ServeRows", "CombineRows", "ReturnGradients", "GatherGradients")
+    made = {f"KerasSparse{name}": are_on_gpus for name in names}
+    assert {op.type: on_gpu for op, on_gpu in ops_of_a_step(types) if op.type in made} == made
+
+
+def test_a_gradient_of_weights_has_the_bits_of_tables_in_memory():
+    grads = []
+    for storage in ("DRAM", "HBM"):
+        table = Embedding(9, 6, "mean", seed=1, storage=StorageOption(storage))
+        layer = DistributedEmbedding([table], column_slice_threshold=30)
+        weights = tf.constant([[1.5, -2, 0.25], [1, 0.5, 3]])
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            (rows,) = layer([tf.constant([[3, 1, 3], [8, 0, 1]])], [weights])
+        grads.append(tape.gradient(rows, weights, tf.ones(rows.shape)).numpy().tolist())
+    assert grads[0] == grads[1]
+
+
+def test_a_horovod_with_nccl_is_given_rows_and_gradients_on_their_gpus(monkeypatch):
+    monkeypatch.setattr(collectives, "sends_from_gpus", lambda: True)
+    ops = ops_of_a_step(ALL)  # which run with NCCL alone
+    sent = [(op.inputs[0].dtype.name, on_gpu) for op, on_gpu in ops if op.type == "HorovodAlltoall"]
+    assert sorted(sent) == [("float32", True), ("float32", True), ("int32", False)]
+    waits = [on_gpu for op, on_gpu in ops if op.type.endswith("Wait")]
+    assert sorted(waits) == [False] * 2 + [True] * 4
 
 
 def test_gradients_on_a_gpu_stay_there_until_horovod_has_them():

@@ -27,9 +27,11 @@ class Exchange:
         anchor: `EmbeddingVariable` that stands in for the tables of a rank that trains none of
             them, for gradients to arrive at there too. `None` where there are some.
         name: String, different for each exchange, the same on all ranks.
+        on_gpu: Boolean. Whether rows and gradients are made and used on GPUs, for tables that all
+            ranks have in GPU memory. The same on all ranks.
     """
 
-    def __init__(self, layout, variables, pools, is_used, is_trained, anchor, name):
+    def __init__(self, layout, variables, pools, is_used, is_trained, anchor, name, on_gpu):
         self.layout = layout
         self.variables = variables
         self.pools = pools
@@ -37,6 +39,7 @@ class Exchange:
         self.is_trained = is_trained
         self.anchor = anchor
         self.name = name
+        self.on_gpu = on_gpu
         self.area = None
         self.num_stages = 0  # that have made lookups ready for it; the same on all ranks
 

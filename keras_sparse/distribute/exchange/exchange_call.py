@@ -1,3 +1,5 @@
+import contextlib
+
 import tensorflow as tf
 
 from keras_sparse.beside_tables import beside_tables
@@ -7,6 +9,7 @@ from keras_sparse.native.lookup_gradient import gradient_dims
 from keras_sparse.native.lookup_gradient import joined_columns
 from keras_sparse.native.lookup_gradient import shape_tensor
 from keras_sparse.native.pooled_slices import PooledSlices
+from keras_sparse.native.table_device import table_device
 
 
 class ExchangeCall:
@@ -26,6 +29,7 @@ class ExchangeCall:
         self.area = exchange.area
         self.handles = [variable.native for variable in exchange.variables]
         self.pools = exchange.pools
+        self.on_gpu = exchange.on_gpu
         self.tables = tables
         self.ids = ids
         self.row_splits = row_splits
@@ -50,14 +54,15 @@ class ExchangeCall:
         def rows_of(*anchors_and_weights):
             request, served, words, splits = self._exchange(name, joined)
             reply = {"words": words, "splits": splits, "own_words": served.own_reply}
-            rows = library.lib.keras_sparse_combine_rows(
-                **reply,
-                reply_rows=request.reply_rows,
-                output_dims=output_dims,
-                num_outputs=1 if joined else len(output_dims),
-                out_type=tf.as_dtype(dtype),  # a string takes TensorFlow longer
-                **self._uses(request),
-            )
+            with self._place():
+                rows = library.lib.keras_sparse_combine_rows(
+                    **reply,
+                    reply_rows=request.reply_rows,
+                    output_dims=output_dims,
+                    num_outputs=1 if joined else len(output_dims),
+                    out_type=tf.as_dtype(dtype),  # a string takes TensorFlow longer
+                    **self._uses(request),
+                )
 
             @beside_tables
             def gradient(*row_grads):
@@ -79,9 +84,13 @@ class ExchangeCall:
             **self.inputs(), are_joined=joined, **self.layout.attributes
         )
         words, splits = alltoall(request.words, request.splits, f"{name}.ids")
-        served = self._serve(words, splits, request.own_words)
-        words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
+        served = self._serve(words, splits, request.own_words, self.on_gpu)
+        words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows", self.on_gpu)
         return request, served, words, splits
+
+    def _place(self):
+        """Returns the scope of ops of rows and gradients: the device of tables in GPU memory."""
+        return tf.device(table_device(True)) if self.on_gpu else contextlib.nullcontext()
 
     def inputs(self):
         """Returns what the native ops take of the inputs of the lookup, as a dict."""
@@ -93,15 +102,17 @@ class ExchangeCall:
             "input_tables": self.layout.numbers_of(self.tables),
         }
 
-    def _serve(self, words, splits, own_words):
-        return library.lib.keras_sparse_serve_rows(
-            handles=self.handles,
-            words=words,
-            splits=splits,
-            own_words=own_words,
-            pools=self.pools,
-            **self.layout.attributes,
-        )
+    def _serve(self, words, splits, own_words, on_gpu):
+        with self._place() if on_gpu else contextlib.nullcontext():
+            return library.lib.keras_sparse_serve_rows(
+                handles=self.handles,
+                words=words,
+                splits=splits,
+                own_words=own_words,
+                pools=self.pools,
+                W=_word_type(on_gpu),
+                **self.layout.attributes,
+            )
 
     def _uses(self, request, places=None):
         """Returns what the native ops take of the inputs at these places; all by default."""
@@ -119,37 +130,49 @@ class ExchangeCall:
     def _table_grads(self, slices, grads, columns, request, served, name):
         if not slices:
             return []
-        returned = library.lib.keras_sparse_return_gradients(
-            output_grads=grads,
-            columns=columns,
-            reply_rows=request.reply_rows,
-            scale=1 / self.layout.num_ranks,
-            **self._uses(request),
-        )
-        words, splits = alltoall(returned.words, returned.splits, f"{name}.gradients")
-        values = library.lib.keras_sparse_gather_gradients(
-            words=words,
-            splits=splits,
-            own_words=returned.own_words,
-            served_rows=served.served_rows,
-            output_dims=self.layout.own_dims,
-            P=len(self.layout.own_dims),
-            **self.layout.attributes,
-        )
-        return [each.make(values, served, tf.size(words, tf.int64)) for each in slices]
+        with self._place():
+            returned = library.lib.keras_sparse_return_gradients(
+                output_grads=grads,
+                columns=columns,
+                reply_rows=request.reply_rows,
+                scale=1 / self.layout.num_ranks,
+                W=_word_type(self.on_gpu),
+                **self._uses(request),
+            )
+        sent = returned.words, returned.splits
+        words, splits = alltoall(*sent, f"{name}.gradients", self.on_gpu)
+        with self._place():
+            values = library.lib.keras_sparse_gather_gradients(
+                words=words,
+                splits=splits,
+                own_words=returned.own_words,
+                served_rows=served.served_rows,
+                output_dims=self.layout.own_dims,
+                P=len(self.layout.own_dims),
+                **self.layout.attributes,
+            )
+            after = tf.size(words, tf.int64)
+        device = table_device(self.on_gpu)
+        return [each.make(values, served, after, device) for each in slices]
 
     def _weight_grads(self, grads, columns, request, reply):
         if not self.weighted:
             return []
-        return list(
-            library.lib.keras_sparse_combine_rows_weights_grad(
-                output_grads=[grads[i] for i in self.weighted],
-                columns=[columns[i] for i in self.weighted] if columns else [],
-                **reply,
-                reply_rows=request.reply_rows,
-                **self._uses(request, self.weighted),
+        with self._place():
+            return list(
+                library.lib.keras_sparse_combine_rows_weights_grad(
+                    output_grads=[grads[i] for i in self.weighted],
+                    columns=[columns[i] for i in self.weighted] if columns else [],
+                    **reply,
+                    reply_rows=request.reply_rows,
+                    **self._uses(request, self.weighted),
+                )
             )
-        )
+
+
+def _word_type(on_gpu):
+    """Returns the dtype that ops give words: see BlockTensors (ops/tf/exchange)."""
+    return tf.float32 if on_gpu else tf.int32
 
 
 class Slices:
@@ -167,13 +190,14 @@ class Slices:
         self._place = place
         self._pools = pools
 
-    def make(self, values, served, after):
+    def make(self, values, served, after, device):
         """Returns the gradient.
 
         Args:
             values: List of tensors: the gradients of what was served, one a part.
             served: What `ExchangeCall` served of each part.
             after: As for `no_slices`.
+            device: String. Where the gradients are.
         """
         if self._place is None:
             return no_slices(self._dims, after)
@@ -181,7 +205,7 @@ class Slices:
         if not self._pools:
             return tf.IndexedSlices(values, ids, shape_tensor(*self._dims))
         bags = (tf.identity(served.row_splits[self._place]), tf.zeros((0,), tf.float32), "sum")
-        return PooledSlices(ids, values, *bags, shape_tensor(*self._dims))
+        return PooledSlices(ids, values, *bags, shape_tensor(*self._dims), device=device)
 
 
 def no_slices(dims, after):

@@ -55,8 +55,12 @@ class PrefetchedCall(ExchangeCall):
                 lambda: (first["words"], first["splits"]),
                 begun_again,
             )
-            served = self._serve(words, splits, lookup.own_words)
+            served = self._serve(words, splits, lookup.own_words, False)
             words, splits = alltoall(served.reply, served.reply_splits, f"{name}.rows")
             return _Served(*served), words, splits
 
-        return lookup, *tf.cond(tf.equal(outcome, _ALL_STAGED), staged, served_now)
+        served, words, splits = tf.cond(tf.equal(outcome, _ALL_STAGED), staged, served_now)
+        if self.on_gpu:  # rows come to the CPU, as those that were made ready do
+            served = served._replace(own_reply=tf.bitcast(served.own_reply, tf.float32))
+            words = tf.bitcast(words, tf.float32)
+        return lookup, served, words, splits

@@ -9,23 +9,29 @@ them in the same order too, or what a rank sends in one call arrives in another 
 """
 
 import contextlib
+import functools
 
 import tensorflow as tf
+from tensorflow.python.framework import kernels
 
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.watch import keep_watch
 from keras_sparse.native import library
+from keras_sparse.native.table_device import table_device
 
 
-def alltoall(values, splits, name):
+def alltoall(values, splits, name, on_gpu=False):
     """Sends a part of a tensor to each rank.
 
     Args:
         values: Tensor of shape `(n,)`: what goes to rank 0, then to rank 1, and so on.
         splits: int32 tensor of shape `(size,)`: how much of it goes to each.
         name: String, different for each exchange that may be under way at a time.
+        on_gpu: Boolean. Whether the values, of a floating dtype, are made and used on a GPU, on all
+            ranks: then a Horovod with NCCL sends them from there; another one sends them from
+            memory. Defaults to `False`.
 
     Returns:
         `(received, received_splits)`: the same of what came, from rank 0, then from rank 1, and so
@@ -33,7 +39,26 @@ def alltoall(values, splits, name):
     """
     if size() == 1:
         return tf.identity(values), tf.identity(splits)
-    return tuple(_wait_in(horovod().alltoall, [values, _not_constant(splits)], name))
+    splits = _not_constant(splits)
+    if not on_gpu or not sends_from_gpus():
+        return tuple(_wait_in(horovod().alltoall, [values, splits], name))
+
+    def alltoall_of_values(values, **options):
+        received = horovod().alltoall(values, splits, **options)
+        received_splits.append(received[1])
+        return received[0]
+
+    received_splits: list[tf.Tensor] = []
+    with tf.device(table_device(True)):
+        received = _wait_in(alltoall_of_values, [values], name)
+    return received, *received_splits
+
+
+@functools.cache
+def sends_from_gpus():
+    """Returns whether Horovod takes what goes to each rank from a GPU: if it is built with NCCL."""
+    found = kernels.get_registered_kernels_for_op("HorovodAlltoall")
+    return any(kernel.device_type == "GPU" for kernel in found.kernel)
 
 
 def sum_of(tensors, name):

@@ -26,6 +26,7 @@ class LocalTables:
         layers: List of `Embedding`, one a table: its options.
         by_table: Dict of the `EmbeddingVariable` of each table that this rank has a part of, by its
             place in the plan.
+        are_on_gpu: List of booleans, one a table: whether it is in GPU memory on all ranks.
         dp_input: Boolean. Whether each rank has its own samples, of all inputs, rather than all
             samples of its own inputs. Defaults to `True`.
         wire_dtype: As for `ExchangeLayout`. Defaults to `"float32"`.
@@ -35,7 +36,7 @@ class LocalTables:
             uses while others do; otherwise `None`.
     """
 
-    def __init__(self, plan, layers, by_table, dp_input=True, wire_dtype="float32"):
+    def __init__(self, plan, layers, by_table, are_on_gpu, dp_input=True, wire_dtype="float32"):
         self.plan = plan
         self.by_table = by_table
         self._layers = layers
@@ -52,7 +53,8 @@ class LocalTables:
             layout = ExchangeLayout(plan, rank(), out_of_range, wire_dtype, name)
             self.stand_in = self._make_stand_in(layout, name)
             if dp_input:
-                self.exchange = self._make_exchange(layout, name)
+                on_gpu = all(are_on_gpu[table] for table in layout.tables)
+                self.exchange = self._make_exchange(layout, name, on_gpu)
             else:
                 self.samples = ModelParallelExchange(plan, out_of_range, wire_dtype, name)
 
@@ -65,7 +67,7 @@ class LocalTables:
         part = TablePart(name, None, 1, 0, 1, rank(), self.plan.num_ranks)
         return EmbeddingVariable(None, 1, "zeros", name="no_table", part=part)
 
-    def _make_exchange(self, layout, name):
+    def _make_exchange(self, layout, name, on_gpu):
         return Exchange(
             layout,
             [self.by_table[table] for table in layout.own_tables],
@@ -74,6 +76,7 @@ class LocalTables:
             self._is_any_trained,
             self.stand_in,
             name,
+            on_gpu,
         )
 
     def _trained_stand_in(self):

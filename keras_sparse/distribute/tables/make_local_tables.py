@@ -7,6 +7,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.local_tables import LocalTables
 from keras_sparse.distribute.tables.local_tables import part_of_rank
 from keras_sparse.native.table_device import lack_of_gpu
+from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import with_seed
@@ -32,22 +33,25 @@ def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
         NotImplementedError: On all ranks, if tables of one are to be in GPU memory and it has none.
         RuntimeError: On all ranks, if they did not make the same plan.
     """
-    seeds = _agree(plan, layers)
+    seeds, are_on_gpu = _agree(plan, layers)
     by_table = {
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
     }
-    return LocalTables(plan, layers, by_table, dp_input, wire_dtype)
+    return LocalTables(plan, layers, by_table, are_on_gpu, dp_input, wire_dtype)
 
 
 def _agree(plan, layers):
-    """Returns the seeds of rank 0. Without a seed given, ranks draw different ones."""
+    """Returns of each table the seed of rank 0, as ranks without one draw different ones, and
+    whether it is in GPU memory on all ranks.
+    """
     seeds = [resolve_seed(each.embeddings_initializer, each.seed) for each in layers]
+    are_on_gpu = [(each.storage or StorageOption()).is_on_gpu for each in layers]
     if plan.num_ranks == 1:
-        return seeds
-    own = plan.to_json(), seeds, _lack_of_gpu(layers)
+        return seeds, are_on_gpu
+    own = plan.to_json(), _lack_of_gpu(layers), seeds, are_on_gpu
     told = gather_objects(own, f"keras_sparse.plan_{next(_numbers)}")
-    for other, (text, _, lack) in enumerate(told):
+    for other, (text, lack, *_) in enumerate(told):
         if lack is not None:
             prefix = f"[rank {rank()} of {plan.num_ranks}]"
             raise NotImplementedError(f"{prefix} {lack} on rank {other}")
@@ -58,7 +62,8 @@ def _agree(plan, layers):
                 "made: give those in `embeddings` a `name` where ranks make others too. Received: "
                 f"{_first_difference(told[0][0], text)} on rank {other}"
             )
-    return told[0][1]
+    _, _, seeds, _ = told[0]
+    return seeds, [all(each) for each in zip(*(of_rank[-1] for of_rank in told), strict=True)]
 
 
 def _lack_of_gpu(layers):

@@ -10,6 +10,13 @@
 
 namespace keras_sparse::cuda_impl {
 
+// The fewest bits, of one at least, that a number and those below it have.
+inline int BitsOf(int64_t number) {
+  int bits = 1;
+  while (number >> bits != 0) ++bits;
+  return bits;
+}
+
 // Sorts numbers below 2^num_bits; equal ones keep their order. All memory is the GPU's.
 //   numbers, sorted    (n)
 //   places             (n) where each of the sorted numbers stood: n < 2^32

@@ -74,7 +74,7 @@ void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run&
       const float* weights = input.bags.weights == nullptr ? nullptr : input.bags.weights + at;
       AddRows(rows.data(), weights, n, columns.num_columns, sum);
     }
-    Scale(input.Scale(b), columns.num_columns, sum);
+    Scale(input.bags.Scale(b), columns.num_columns, sum);
     if (!output.are_floats()) WriteFloats(output.type, sum, columns.num_columns, output.Row(b));
   }
 }

@@ -8,6 +8,7 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
 #include "ops/core/ids/bags.h"
@@ -19,11 +20,9 @@ namespace keras_sparse {
 struct CombinedInput {
   size_t table;
   const uint32_t* positions;  // (bags.num_ids) of reply rows
-  // kNone, or kSum over positions; with weights the combiner itself.
+  // Over positions: a sum of some of them may be one of these, so that with a combiner and without
+  // weights it has scales.
   Bags bags;
-  const float* scales;  // (num_bags) what a sum is multiplied with; null for bags.Scale()
-
-  float Scale(int64_t bag) const { return scales == nullptr ? bags.Scale(bag) : scales[bag]; }
 };
 
 // InvalidArgument unless tables are those of the layout, bags well-formed and positions below the
@@ -50,6 +49,21 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<GradientRows>& output_grads,
                             const std::vector<float*>& weight_grads, Executor* executor);
 
+namespace cuda_impl {
+
+// The same on a GPU, which is given the work: the same bits, of reply rows of any type. Inputs are
+// in the CPU's memory, all else is in the GPU's.
+Status CombineRows(const ExchangeLayout& layout,
+                   const std::vector<std::vector<ReplyColumns>>& columns,
+                   const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
+                   Device* device);
+Status CombineWeightsGradient(const ExchangeLayout& layout,
+                              const std::vector<std::vector<ReplyColumns>>& columns,
+                              const std::vector<CombinedInput>& inputs,
+                              const std::vector<GradientRows>& output_grads,
+                              const std::vector<float*>& weight_grads, Device* device);
+
+}  // namespace cuda_impl
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_EXCHANGE_COMBINE_ROWS_H_

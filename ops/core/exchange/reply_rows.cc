@@ -17,21 +17,23 @@ ReplyRows::ReplyRows(const ExchangeLayout& layout, const int64_t* reply_rows)
   }
 }
 
-std::vector<std::vector<ReplyColumns>> ReplyRows::Columns(const std::vector<float*>& floats) const {
+std::vector<std::vector<ReplyColumns>> ReplyRows::Columns(const std::vector<void*>& blocks,
+                                                          FloatType type) const {
   std::vector<std::vector<ReplyColumns>> columns(layout_.tables.size());
-  std::vector<float*> next = floats;
+  std::vector<char*> next;
+  for (void* block : blocks) next.push_back(static_cast<char*>(block));
   for (size_t t = 0; t < layout_.tables.size(); ++t) {
     const ExchangedTable& table = layout_.tables[t];
     const int64_t* rows = reply_rows_ + t * layout_.num_ranks;
     int64_t first_row = 0;
     for (const ExchangedSlice& slice : table.slices) {
       if (!table.by_rows || columns[t].empty()) {
-        columns[t].push_back({slice.first_column, slice.num_columns, {}, {}});
+        columns[t].push_back({slice.first_column, slice.num_columns, type, {}, {}});
       }
       const auto rank = static_cast<size_t>(slice.rank);
       columns[t].back().first_rows.push_back(first_row);
       columns[t].back().runs.push_back(next[rank]);
-      next[rank] += rows[slice.rank] * slice.num_columns;
+      next[rank] += rows[slice.rank] * slice.num_columns * FloatBytes(type);
       if (table.by_rows) first_row += rows[slice.rank];
     }
   }

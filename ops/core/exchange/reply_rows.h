@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/math/float_type.h"
 
 namespace keras_sparse {
 
@@ -15,16 +16,18 @@ namespace keras_sparse {
 struct ReplyColumns {
   int64_t first_column = 0;
   int64_t num_columns = 0;
+  FloatType type{};
   std::vector<int64_t> first_rows;  // of each run
-  std::vector<float*> runs;
+  std::vector<void*> runs;
 
+  // REQUIRES: kFloat32
   float* Row(int64_t row) const {
     size_t run = 0;
     if (runs.size() > 1) {
       const auto after = std::upper_bound(first_rows.begin(), first_rows.end(), row);
       run = static_cast<size_t>(after - first_rows.begin()) - 1;
     }
-    return runs[run] + (row - first_rows[run]) * num_columns;
+    return static_cast<float*>(runs[run]) + (row - first_rows[run]) * num_columns;
   }
 };
 
@@ -40,8 +43,12 @@ class ReplyRows {
   int64_t num_rows(size_t table) const { return num_rows_[table]; }
 
   // For each table its columns, in as many pieces as ranks have them.
-  //   floats  (num_ranks) where the block of each rank begins
-  std::vector<std::vector<ReplyColumns>> Columns(const std::vector<float*>& floats) const;
+  //   blocks  (num_ranks) where the floats of each rank begin
+  std::vector<std::vector<ReplyColumns>> Columns(const std::vector<void*>& blocks,
+                                                 FloatType type) const;
+  std::vector<std::vector<ReplyColumns>> Columns(const std::vector<float*>& floats) const {
+    return Columns({floats.begin(), floats.end()}, FloatType::kFloat32);
+  }
 
  private:
   const ExchangeLayout& layout_;

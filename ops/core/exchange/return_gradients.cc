@@ -33,7 +33,7 @@ struct Uses {
 };
 
 bool HasCoefficients(const CombinedInput& input) {
-  return input.bags.weights != nullptr || input.scales != nullptr;
+  return input.bags.weights != nullptr || input.bags.scales != nullptr;
 }
 
 // Calls use(position, grads, coefficient) for each use of a reply row in an input.
@@ -45,7 +45,7 @@ void ForEachUse(const CombinedInput& input, const GradientRows& grads, const Use
     return;
   }
   for (int64_t b = 0; b < bags.num_bags; ++b) {
-    const float scale = input.Scale(b);
+    const float scale = bags.Scale(b);
     for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
       use(input.positions[i], grads.Row(b),
           bags.weights == nullptr ? scale : scale * bags.weights[i]);
@@ -81,6 +81,12 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   return uses;
 }
 
+// What the sum of some uses begins with, as GradientSource::empty_sum: to -0 a number is added as
+// it is.
+float EmptySum(const Uses& uses, uint32_t num_uses) {
+  return num_uses > 0 && uses.coefficients.empty() ? -0.0f : 0.0f;
+}
+
 // Sum where gradients are not floats.
 void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns,
                 float scale, float* sum) {
@@ -88,7 +94,7 @@ void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColum
   if (is_one) {
     ReadFloats(uses.type, uses.Grad(begin, columns.first_column), columns.num_columns, sum);
   } else {
-    std::fill_n(sum, columns.num_columns, 0.0f);
+    std::fill_n(sum, columns.num_columns, EmptySum(uses, end - begin));
     for (uint32_t at = begin; at < end; ++at) {
       const float coefficient = uses.coefficients.empty() ? 1.0f : uses.coefficients[at];
       AddScaled(uses.type, coefficient, uses.Grad(at, columns.first_column), columns.num_columns,
@@ -108,7 +114,7 @@ void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& col
     return;
   }
   std::array<const float*, kBlockRows> rows;
-  std::fill_n(sum, columns.num_columns, 0.0f);
+  std::fill_n(sum, columns.num_columns, EmptySum(uses, end - begin));
   for (uint32_t at = begin; at < end; at += kBlockRows) {
     const int64_t n = std::min<int64_t>(kBlockRows, end - at);
     for (int64_t i = 0; i < n; ++i) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "ops/core/base/executor.h"
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/reply_rows.h"
@@ -32,6 +34,20 @@ void GatherGradients(const ExchangeLayout& layout, const std::vector<const float
                      const int64_t* served_rows, const std::vector<float*>& grads,
                      Executor* executor);
 
+namespace cuda_impl {
+
+// The same on a GPU, which is given the work: the same bits, into floats of any type and from
+// such. Inputs and `served_rows` are in the CPU's memory, all else is in the GPU's.
+Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+                       const std::vector<CombinedInput>& inputs,
+                       const std::vector<GradientRows>& output_grads, float scale,
+                       const std::vector<std::vector<ReplyColumns>>& columns, Device* device);
+//   blocks  (num_ranks) of floats of the type
+Status GatherGradients(const ExchangeLayout& layout, const std::vector<const void*>& blocks,
+                       FloatType type, const int64_t* served_rows, const std::vector<float*>& grads,
+                       Device* device);
+
+}  // namespace cuda_impl
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_

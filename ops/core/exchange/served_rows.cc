@@ -4,8 +4,6 @@
 #include <cstring>
 #include <string>
 
-#include "ops/core/operations/lookup.h"
-
 namespace keras_sparse {
 namespace {
 
@@ -97,10 +95,11 @@ int64_t ServedRows::num_floats(size_t rank) const {
   return floats;
 }
 
-Status ServedRows::Reply(const std::vector<EmbeddingTable*>& tables,
-                         const std::vector<const int64_t*>& ids, const std::vector<float*>& floats,
-                         Executor* executor, std::vector<int64_t>* versions,
-                         std::vector<uint32_t>* num_updates) const {
+std::vector<LookupRequest> ServedRows::Lookups(const std::vector<EmbeddingTable*>& tables,
+                                               const std::vector<const int64_t*>& ids,
+                                               const std::vector<void*>& replies, FloatType type,
+                                               std::vector<int64_t>* versions,
+                                               std::vector<uint32_t>* num_updates) const {
   std::vector<LookupRequest> requests;
   if (versions != nullptr) {
     versions->resize(parts_.size());
@@ -111,28 +110,30 @@ Status ServedRows::Reply(const std::vector<EmbeddingTable*>& tables,
           {tables[p], nullptr, Bags(), nullptr, &(*versions)[p], &(*num_updates)[p]});
     }
   }
-  std::vector<float*> next = floats;
+  std::vector<char*> next;
+  for (void* reply : replies) next.push_back(static_cast<char*>(reply));
   for (size_t p = 0; p < parts_.size(); ++p) {
     const int64_t* part_ids = ids[p];
+    const int64_t row_bytes = tables[p]->dim() * FloatBytes(type);
     for (size_t r = 0; r < layout_.num_ranks; ++r) {
       const Asked& asked = parts_[p].asked[r];
       Bags rows;
       rows.num_ids = rows.num_bags = asked.num_single;
-      if (rows.num_ids > 0) requests.push_back({tables[p], part_ids, rows, next[r]});
+      if (rows.num_ids > 0) requests.push_back({tables[p], part_ids, rows, {next[r], 0, type}});
       part_ids += asked.num_single;
-      next[r] += asked.num_single * tables[p]->dim();
+      next[r] += asked.num_single * row_bytes;
       if (asked.num_bags == 0) continue;
       Bags bags;
       bags.combiner = Combiner::kSum;
       bags.num_ids = asked.num_bag_ids;
       bags.num_bags = asked.num_bags;
       bags.row_splits = asked.bag_splits.data();
-      requests.push_back({tables[p], part_ids, bags, next[r]});
+      requests.push_back({tables[p], part_ids, bags, {next[r], 0, type}});
       part_ids += asked.num_bag_ids;
-      next[r] += asked.num_bags * tables[p]->dim();
+      next[r] += asked.num_bags * row_bytes;
     }
   }
-  return LookupRowsToHost(requests, executor);
+  return requests;
 }
 
 }  // namespace keras_sparse

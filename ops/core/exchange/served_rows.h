@@ -11,6 +11,8 @@
 #include "ops/core/base/status.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/wire.h"
+#include "ops/core/math/float_type.h"
+#include "ops/core/operations/lookup.h"
 #include "ops/core/table/embedding_table.h"
 
 namespace keras_sparse {
@@ -42,16 +44,19 @@ class ServedRows {
   // Floats of the reply to a rank.
   int64_t num_floats(size_t rank) const;
 
-  // Looks the rows up.
+  // The lookups that make the reply, for LookupRowsToHost or LookupRowsFromHost: they point into
+  // this and the blocks.
   //   tables       one an own part
   //   ids          one an own part, as WriteIds gives them
-  //   floats       (num_ranks) where the reply to each rank goes: part by part, row by row
+  //   replies      (num_ranks) where the reply to each rank goes: part by part, row by row
+  //   type         of its floats
   //   versions     if not null: gets the version of each table that was read
   //   num_updates  likewise: how many updates it had had
-  Status Reply(const std::vector<EmbeddingTable*>& tables, const std::vector<const int64_t*>& ids,
-               const std::vector<float*>& floats, Executor* executor,
-               std::vector<int64_t>* versions = nullptr,
-               std::vector<uint32_t>* num_updates = nullptr) const;
+  std::vector<LookupRequest> Lookups(const std::vector<EmbeddingTable*>& tables,
+                                     const std::vector<const int64_t*>& ids,
+                                     const std::vector<void*>& replies, FloatType type,
+                                     std::vector<int64_t>* versions = nullptr,
+                                     std::vector<uint32_t>* num_updates = nullptr) const;
 
  private:
   // What one rank has asked of one part.

@@ -28,7 +28,7 @@ Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& receiv
                       std::to_string(kHeaderWords) +
                       " words at least. Received: " + std::to_string(num_words));
   }
-  if (block[kCode] != 0) {
+  if (IsError(received)) {
     const int64_t room = 4 * (num_words - kHeaderWords);
     const int64_t bytes = std::clamp<int64_t>(block[kMessageBytes], 0, room);
     const std::string message(reinterpret_cast<const char*>(block + kHeaderWords),
@@ -79,6 +79,8 @@ Preparation Preparation::Read(const Word* block) {
   result.expectation = static_cast<uint32_t>(block[kExpectation]);
   return result;
 }
+
+bool IsError(const Block& block) { return block.words[kCode] != 0; }
 
 Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) {
   for (size_t r = 0; r < layout.num_ranks; ++r) {

@@ -43,6 +43,9 @@ struct Block {
   int64_t num_words;
 };
 
+// Whether it holds an error; of a block of a header at least.
+bool IsError(const Block& block);
+
 // The first error that a rank has sent, or that its block is none of this layout.
 // InvalidArgument etc. that begins with `[rank r of n]`.
 //   blocks  (num_ranks)

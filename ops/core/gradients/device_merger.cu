@@ -31,13 +31,12 @@ __global__ void CopyDistinctKernel(const int64_t* sorted, const uint32_t* begins
 template <int kFloats>
 __global__ void SumKernel(SegmentsView view, float* sums) {
   using T = Tile<kSumLanes>;
-  const SegmentRequest& request = view.requests[0];
-  const int64_t dim = request.gradient.dim;
+  const int64_t dim = view.requests[0].gradient.dim;
   for (int64_t i = T::Number(); i < int64_t{*view.num_segments}; i += T::Count()) {
     const Segment segment = SegmentAt(view, i);
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim;
          column += kSumLanes * kFloats) {
-      Store(FloatType::kFloat32, SumSegment<kFloats>(view, request, segment, column),
+      Store(FloatType::kFloat32, SumSegment<kFloats>(view, 0, segment, column),
             sums + int64_t{segment.row} * dim + column);
     }
   }

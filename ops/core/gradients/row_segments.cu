@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/device/device_sort.h"
@@ -53,15 +55,16 @@ __global__ void BagsKernel(SegmentsView view, RequestParts parts, uint32_t* bag_
   }
 }
 
-// What BagsKernel wrote, in the order of rows. Ids without bags are their own.
+// What BagsKernel wrote says of gradients, in the order of rows. Ids without bags are their own.
 __global__ void OrderKernel(SegmentsView view, RequestParts parts, const uint32_t* places,
-                            const uint32_t* bag_of, const float* coefficient_of, uint32_t* bags,
-                            float* coefficients) {
+                            const uint32_t* bag_of, const float* coefficient_of,
+                            const void** gradients, float* coefficients) {
   for (int64_t i = LaneOfKernel(); i < view.num_ids; i += LanesOfKernel()) {
     const uint32_t place = places[i];
     const int r = parts.ids.Find(place);
-    const bool has_bags = view.requests[r].gradient.bags.combiner != Combiner::kNone;
-    bags[i] = has_bags ? bag_of[place] : static_cast<uint32_t>(place - parts.ids.firsts[r]);
+    const OutputGradient& gradient = view.requests[r].gradient;
+    const bool has_bags = gradient.bags.combiner != Combiner::kNone;
+    gradients[i] = gradient.grads.Row(has_bags ? bag_of[place] : place - parts.ids.firsts[r]);
     if (coefficients != nullptr) coefficients[i] = has_bags ? coefficient_of[place] : 1;
   }
 }
@@ -79,7 +82,7 @@ __global__ void FindLongKernel(SegmentsView view, uint32_t* segments, uint32_t* 
 // Gradients of a long segment on their way into its sum, by chunk: each has the place that the one
 // before the last had.
 struct LongChunks {
-  uint32_t bags[2][kLongIds];
+  const void* rows[2][kLongIds];  // where gradients are
   float coefficients[2][kLongIds];
   float gradients[2][kLongIds][kLongColumns];
 };
@@ -87,17 +90,20 @@ struct LongChunks {
 // Some columns of a long segment. What is read again and again is here, and not in memory that
 // might have changed.
 struct LongPiece {
-  GradientRows grads;
+  FloatType type;
   bool counts_once;
   int num_columns;
   int64_t first_column;
   int64_t begin;  // of the segment
   int64_t end;
 
-  __device__ LongPiece(const SegmentRequest& request, const Segment& segment, int64_t column)
-      : grads(request.gradient.grads),
-        counts_once(CountsOnce(request.gradient.bags)),
-        num_columns(static_cast<int>(request.gradient.dim - column)),
+  __device__ LongPiece(const SegmentsView& view, const Segment& segment, int64_t column)
+      : LongPiece(view, segment, column, RequestOf(view, segment.row)) {}
+  __device__ LongPiece(const SegmentsView& view, const Segment& segment, int64_t column,
+                       int request)
+      : type(view.requests[request].gradient.grads.type),
+        counts_once(view.count_once[request] != 0),
+        num_columns(static_cast<int>(view.requests[request].gradient.dim - column)),
         first_column(column),
         begin(segment.begin),
         end(segment.end) {}
@@ -122,18 +128,18 @@ __device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int6
   constexpr int kLoads = kLongIds / kWarp;
   const int64_t half = chunk & 1;
   const int size = piece.SizeOf(chunk);
-  uint32_t bags[kLoads] = {};
+  const void* rows[kLoads] = {};
   float coefficients[kLoads] = {};
   for (int k = 0; k < kLoads; ++k) {
     const int i = k * kWarp + Tile<kWarp>::Lane();
     if (i >= size) continue;
-    bags[k] = view.bags[piece.FirstOf(chunk) + i];
+    rows[k] = view.gradients[piece.FirstOf(chunk) + i];
     if (!kCountsOnce) coefficients[k] = view.coefficients[piece.FirstOf(chunk) + i];
   }
   for (int k = 0; k < kLoads; ++k) {
     const int i = k * kWarp + Tile<kWarp>::Lane();
     if (i >= size) continue;
-    chunks->bags[half][i] = bags[k];
+    chunks->rows[half][i] = rows[k];
     if (!kCountsOnce) chunks->coefficients[half][i] = coefficients[k];
   }
 }
@@ -153,7 +159,7 @@ __device__ void LoadChunk(const LongPiece& piece, int64_t chunk, int lane, LongC
     const int id = first_id + k * kStep;
     if (id >= size) continue;
     loaded[k] =
-        LoadOf<kAreFloats, 1>(piece.grads, chunks->bags[half][id], piece.first_column + column)
+        LoadOf<kAreFloats, 1>(piece.type, chunks->rows[half][id], piece.first_column + column)
             .at[0];
   }
   for (int k = 0; k < kLoads; ++k) {
@@ -185,7 +191,7 @@ __device__ void AddChunk(const LongPiece& piece, int64_t chunk, const LongChunks
 __device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float* to) {
   LongChunks& chunks = SharedOfBlock<LongChunks>();
   const int lane = static_cast<int>(threadIdx.x);
-  const bool are_floats = piece.grads.are_floats();
+  const bool are_floats = piece.type == FloatType::kFloat32;
   float sum = EmptySum<1>(piece.counts_once).at[0];
   for (int64_t chunk = -2; chunk < piece.num_chunks(); ++chunk) {
     if (lane < kLoaders) {
@@ -209,16 +215,22 @@ __global__ void LongSegmentsKernel(SegmentsView view, const uint32_t* segments,
   const int64_t pieces = (dim + kLongColumns - 1) / kLongColumns;
   for (int64_t i = blockIdx.x; i < int64_t{*num_segments} * pieces; i += gridDim.x) {
     const Segment segment = SegmentAt(view, segments[i / pieces]);
-    const SegmentRequest& request = view.requests[RequestOf(view, segment.row)];
-    SumLong(view, LongPiece(request, segment, i % pieces * kLongColumns),
+    SumLong(view, LongPiece(view, segment, i % pieces * kLongColumns),
             sums + segment.begin / kLongSegment * dim);
   }
 }
 
-int NumBits(int64_t number) {
-  int bits = 1;
-  while (number >> bits != 0) ++bits;
-  return bits;
+// Whether gradients of each request are added as they are: those of all that share its rows.
+std::vector<uint8_t> CountOnce(const std::vector<SegmentRequest>& requests) {
+  std::vector<uint8_t> count_once;
+  for (size_t first = 0, r = 0; r < requests.size(); ++r) {
+    count_once.push_back(CountsOnce(requests[r].gradient.bags) ? 1 : 0);
+    if (!requests[r].shares_rows) first = r;
+    const bool all = std::all_of(count_once.begin() + static_cast<int64_t>(first), count_once.end(),
+                                 [](uint8_t each) { return each != 0; });
+    std::fill(count_once.begin() + static_cast<int64_t>(first), count_once.end(), all ? 1 : 0);
+  }
+  return count_once;
 }
 
 }  // namespace
@@ -228,15 +240,17 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   std::vector<int64_t> first_rows = {0};
   std::vector<int64_t> first_ids = {0};
   std::vector<int64_t> first_bags = {0};
-  bool all_count_once = true;
   for (const SegmentRequest& each : requests) {
     const Bags& bags = each.gradient.bags;
+    if (each.shares_rows) first_rows.back() = first_rows[first_rows.size() - 2];
     first_rows.push_back(first_rows.back() + each.num_rows);
     first_ids.push_back(first_ids.back() + bags.num_ids);
     const bool has_bags = bags.combiner != Combiner::kNone;
     first_bags.push_back(first_bags.back() + (has_bags ? bags.num_bags : 0));
-    all_count_once = all_count_once && CountsOnce(bags);
   }
+  const std::vector<uint8_t> count_once = CountOnce(requests);
+  const bool all_count_once =
+      std::find(count_once.begin(), count_once.end(), 0) == count_once.end();
   const int64_t num_ids = first_ids.back();
   const int64_t num_coefficients = all_count_once ? 0 : num_ids;
   const int64_t dim = requests.empty() ? 0 : requests[0].gradient.dim;
@@ -252,13 +266,15 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   DeviceArray<uint32_t> num_long;
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<SegmentRequest>::Copy(device, requests, &made.requests_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Copy(device, count_once, &made.count_once_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_rows, &made.first_rows_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_ids, &ids));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_bags, &bags));
-  for (DeviceArray<uint32_t>* each :
-       {&unsorted, &places, &bag_of, &made.rows_, &made.begins_, &made.bags_}) {
+  for (DeviceArray<uint32_t>* each : {&unsorted, &places, &bag_of, &made.rows_, &made.begins_}) {
     KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, num_ids, each));
   }
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      DeviceArray<const void*>::Allocate(device, num_ids, &made.gradients_));
   for (DeviceArray<float>* each : {&coefficient_of, &made.coefficients_}) {
     KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Allocate(device, num_coefficients, each));
   }
@@ -269,13 +285,14 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<float>::Allocate(device, (num_ids / kLongSegment + 1) * dim, &made.long_sums_));
   made.view_ = {made.requests_.data(),
+                made.count_once_.data(),
                 made.first_rows_.data(),
                 num_requests,
                 num_ids,
                 made.rows_.data(),
                 made.begins_.data(),
                 made.num_segments_.data(),
-                made.bags_.data(),
+                made.gradients_.data(),
                 made.coefficients_.data(),
                 made.long_sums_.data()};
   const RequestParts parts = {{ids.data(), num_requests}, {bags.data(), num_requests}};
@@ -283,10 +300,10 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
          unsorted.data());
   Launch(BagsKernel, BlocksFor(*device, first_bags.back(), kBagLanes), kBlock, device->stream(),
          made.view_, parts, bag_of.data(), coefficient_of.data());
-  KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, NumBits(first_rows.back()),
+  KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, BitsOf(first_rows.back()),
                                           device, made.rows_.data(), places.data()));
   Launch(OrderKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_, parts,
-         places.data(), bag_of.data(), coefficient_of.data(), made.bags_.data(),
+         places.data(), bag_of.data(), coefficient_of.data(), made.gradients_.data(),
          made.coefficients_.data());
   KERAS_SPARSE_RETURN_IF_ERROR(
       FindRuns(made.rows_.data(), num_ids, device, made.begins_.data(), made.num_segments_.data()));

@@ -26,7 +26,7 @@ __device__ inline Segment SegmentAt(const SegmentsView& view, int64_t number) {
   return {view.rows[begin], begin, end};
 }
 
-// The request of a row; num_requests for the row of ids that have none.
+// The request of a row, the last one of several; num_requests for the row of ids that have none.
 __device__ inline int RequestOf(const SegmentsView& view, uint32_t row) {
   if (int64_t{row} >= view.first_rows[view.num_requests]) return view.num_requests;
   return Parts{view.first_rows, view.num_requests}.Find(row);
@@ -35,15 +35,14 @@ __device__ inline int RequestOf(const SegmentsView& view, uint32_t row) {
 // Whether the gradient of a bag is that of each of its ids.
 KERAS_SPARSE_HOST_DEVICE inline bool CountsOnce(const Bags& bags) {
   return bags.combiner == Combiner::kNone ||
-         (bags.combiner == Combiner::kSum && bags.weights == nullptr);
+         (bags.combiner == Combiner::kSum && bags.weights == nullptr && bags.scales == nullptr);
 }
 
-// The gradient of a bag, from one column on.
+// A gradient, from one column on.
 template <bool kAreFloats, int kFloats>
-__device__ Floats<kFloats> LoadOf(const GradientRows& grads, int64_t bag, int64_t column) {
-  const void* row = grads.Row(bag);
-  if constexpr (kAreFloats) return Load<kFloats>(static_cast<const float*>(row) + column);
-  return LoadAny<kFloats>(grads.type, row, column);
+__device__ Floats<kFloats> LoadOf(FloatType type, const void* gradient, int64_t column) {
+  if constexpr (kAreFloats) return Load<kFloats>(static_cast<const float*>(gradient) + column);
+  return LoadAny<kFloats>(type, gradient, column);
 }
 
 // What a sum begins with, as GradientSource::empty_sum: to -0 a number is added as it is.
@@ -55,11 +54,11 @@ __device__ Floats<kFloats> EmptySum(bool counts_once) {
 }
 
 // What a sum adds for the id at a place of `rows`.
-//   kAreFloats  what grads.type says, which loads that are to overlap must not wait to learn
+//   kAreFloats  what the type says, which loads that are to overlap must not wait to learn
 template <bool kAreFloats, int kFloats>
-__device__ Floats<kFloats> GradientAt(const SegmentsView& view, const GradientRows& grads,
-                                      bool counts_once, int64_t at, int64_t column) {
-  auto gradient = LoadOf<kAreFloats, kFloats>(grads, view.bags[at], column);
+__device__ Floats<kFloats> GradientAt(const SegmentsView& view, FloatType type, bool counts_once,
+                                      int64_t at, int64_t column) {
+  auto gradient = LoadOf<kAreFloats, kFloats>(type, view.gradients[at], column);
   if (counts_once) return gradient;
   for (int f = 0; f < kFloats; ++f) gradient.at[f] = view.coefficients[at] * gradient.at[f];
   return gradient;
@@ -67,17 +66,18 @@ __device__ Floats<kFloats> GradientAt(const SegmentsView& view, const GradientRo
 
 // The sum of a segment of a few gradients.
 template <bool kAreFloats, int kFloats>
-__device__ Floats<kFloats> SumShort(const SegmentsView& view, const SegmentRequest& request,
-                                    const Segment& segment, int64_t column) {
+__device__ Floats<kFloats> SumShort(const SegmentsView& view, int request, const Segment& segment,
+                                    int64_t column) {
   constexpr int kInFlight = 4;
-  const GradientRows grads = request.gradient.grads;  // which need not be read for each
-  const bool counts_once = CountsOnce(request.gradient.bags);
+  // Which need not be read for each.
+  const FloatType type = view.requests[request].gradient.grads.type;
+  const bool counts_once = view.count_once[request] != 0;
   auto sum = EmptySum<kFloats>(counts_once);
   for (int64_t at = segment.begin; at < segment.end; at += kInFlight) {
     Floats<kFloats> gradients[kInFlight] = {};
     for (int k = 0; k < kInFlight; ++k) {
       if (at + k >= segment.end) continue;
-      gradients[k] = GradientAt<kAreFloats, kFloats>(view, grads, counts_once, at + k, column);
+      gradients[k] = GradientAt<kAreFloats, kFloats>(view, type, counts_once, at + k, column);
     }
     for (int k = 0; k < kInFlight; ++k) {
       if (at + k >= segment.end) continue;
@@ -88,16 +88,17 @@ __device__ Floats<kFloats> SumShort(const SegmentsView& view, const SegmentReque
 }
 
 // The sum of a segment's gradients, from one column on.
+//   request  RequestOf its row
 template <int kFloats>
-__device__ Floats<kFloats> SumSegment(const SegmentsView& view, const SegmentRequest& request,
-                                      const Segment& segment, int64_t column) {
+__device__ Floats<kFloats> SumSegment(const SegmentsView& view, int request, const Segment& segment,
+                                      int64_t column) {
+  const OutputGradient& gradient = view.requests[request].gradient;
   if (segment.end - segment.begin > kLongSegment) {
     const int64_t place = segment.begin / kLongSegment;
-    return Load<kFloats>(view.long_sums + place * request.gradient.dim + column);
+    return Load<kFloats>(view.long_sums + place * gradient.dim + column);
   }
-  return request.gradient.grads.are_floats()
-             ? SumShort<true, kFloats>(view, request, segment, column)
-             : SumShort<false, kFloats>(view, request, segment, column);
+  return gradient.grads.are_floats() ? SumShort<true, kFloats>(view, request, segment, column)
+                                     : SumShort<false, kFloats>(view, request, segment, column);
 }
 
 }  // namespace keras_sparse::cuda_impl

@@ -27,6 +27,8 @@ struct Bags {
   int64_t num_bags = 0;                 // with kNone: num_ids
   const int64_t* row_splits = nullptr;  // (num_bags + 1); bag b has ids [splits[b], splits[b + 1])
   const float* weights = nullptr;       // (num_ids) or null
+  // (num_bags) what Scale gives, where that is no matter of these bags alone; else null.
+  const float* scales = nullptr;
 
   // InvalidArgument unless the splits rise from 0 to num_ids and num_ids and num_bags are
   // below 2^32.
@@ -36,6 +38,7 @@ struct Bags {
 
   // What a pooled sum of bag b is multiplied with.
   KERAS_SPARSE_HOST_DEVICE float Scale(int64_t bag) const {
+    if (scales != nullptr) return scales[bag];
     if (combiner == Combiner::kNone || combiner == Combiner::kSum) return 1;
     const int64_t begin = row_splits[bag];
     const int64_t end = row_splits[bag + 1];

@@ -31,21 +31,6 @@ void Take(const T* from, const DeviceArray<uint32_t>& places, int64_t n, Device*
          to);
 }
 
-// Bits of numbers below n.
-int BitsBelow(int64_t n) {
-  int bits = 1;
-  while (n >> bits != 0) ++bits;
-  return bits;
-}
-
-// The first n elements.
-template <typename T>
-Status ReadFirst(const DeviceArray<T>& array, int64_t n, Device* device, std::vector<T>* to) {
-  to->resize(static_cast<size_t>(n));
-  if (n == 0) return Status::Ok();
-  return device->CopyToHost(array.data(), n * static_cast<int64_t>(sizeof(T)), to->data());
-}
-
 }  // namespace
 
 Status MissingKeys::Find(const std::vector<FoundIds>& lists, Device* device,
@@ -101,12 +86,12 @@ Status MissingKeys::Sort(const FoundIds& list, uint32_t* num_runs) {
 }
 
 Status MissingKeys::ReadKeys(std::vector<int64_t>* keys) const {
-  return ReadFirst(keys_, size_, device_, keys);
+  return keys_.ReadFirst(size_, keys);
 }
 
 Status MissingKeys::ReadCounts(std::vector<int64_t>* counts) const {
   std::vector<uint32_t> begins;
-  KERAS_SPARSE_RETURN_IF_ERROR(ReadFirst(begins_, size_, device_, &begins));
+  KERAS_SPARSE_RETURN_IF_ERROR(begins_.ReadFirst(size_, &begins));
   counts->resize(begins.size());
   int64_t end = num_ids_;
   for (size_t i = begins.size(); i > 0; --i) {
@@ -124,9 +109,9 @@ Status MissingKeys::ReadArrivals(std::vector<uint32_t>* places) const {
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, size_, &sorted));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, size_, &arrivals));
   Take(static_cast<const uint32_t*>(places_.data()), begins_, size_, device_, firsts.data());
-  KERAS_SPARSE_RETURN_IF_ERROR(StableSort(firsts.data(), size_, BitsBelow(num_ids_), device_,
-                                          sorted.data(), arrivals.data()));
-  return ReadFirst(arrivals, size_, device_, places);
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      StableSort(firsts.data(), size_, BitsOf(num_ids_), device_, sorted.data(), arrivals.data()));
+  return arrivals.ReadFirst(size_, places);
 }
 
 }  // namespace keras_sparse::cuda_impl

@@ -16,17 +16,18 @@ namespace keras_sparse {
 
 // Each is that of its name in lookup.h, apply.h and fetch_ahead.h, which calls it for tables in a
 // GPU's memory: all of a call are in that of one GPU, as is what lookups, their gradient and
-// updates read and write for them. What is named `ahead` or `to_host` has its ids, and the last its
-// rows, in the CPU's. The .cu files fill it in; in a build without CUDA there is no such table.
+// updates read and write for them. What is named `ahead`, `from_host` or `to_host` has its ids, and
+// the last its rows, in the CPU's. The .cu files fill it in; in a build without CUDA there is no
+// such table.
 struct DeviceOperations {
   Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
+  Status (*lookup_rows_from_host)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_rows_to_host)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_weights_gradient)(const std::vector<WeightsGradientRequest>& requests) = nullptr;
   Status (*apply_gradients)(const std::vector<ApplyRequest>& requests,
                             Executor* executor) = nullptr;
   Status (*fetch_ahead)(const std::vector<IdsAhead>& lists,
                         std::vector<StagedRecords::Hold>* holds) = nullptr;
-  Status (*lookup_ahead)(const std::vector<LookupRequest>& requests) = nullptr;
   // Of each request's ids and bags, for which it waits.
   Status (*hash_lookup)(const std::vector<LookupRequest>& lookup,
                         std::vector<BagsHash>* hashes) = nullptr;

@@ -51,12 +51,6 @@ Status FetchAhead(const std::vector<IdsAhead>& lists, std::vector<StagedRecords:
   return Status::Ok();
 }
 
-Status LookupAhead(const std::vector<LookupRequest>& requests) {
-  if (AreOnDevice(requests)) return DeviceOperations::Get().lookup_ahead(requests);
-  InlineExecutor executor;
-  return LookupRows(requests, &executor);
-}
-
 void RecordsAhead::Begin(const TierStack& tiers, RowStores stores) {
   staged_ = &tiers.staged();
   reading_.emplace(staged_);

@@ -1,5 +1,3 @@
-#include <utility>
-
 #include "ops/core/device/device_array.h"
 #include "ops/core/ids/bags_hash.h"
 #include "ops/core/operations/device_operations.h"
@@ -81,47 +79,6 @@ Status FetchAhead(const std::vector<IdsAhead>& lists, std::vector<StagedRecords:
   return search.Finish(holds);
 }
 
-// What lookups read, on the GPU.
-class Copies {
- public:
-  Status Add(const LookupRequest& request, Device* device) {
-    const Bags& bags = request.bags;
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        DeviceArray<int64_t>::Copy(device, request.ids, bags.num_ids, &ids_.emplace_back()));
-    const bool is_pooled = bags.combiner != Combiner::kNone;
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(
-        device, bags.row_splits, is_pooled ? bags.num_bags + 1 : 0, &row_splits_.emplace_back()));
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        DeviceArray<float>::Copy(device, bags.weights, bags.weights == nullptr ? 0 : bags.num_ids,
-                                 &weights_.emplace_back()));
-    LookupRequest& copy = requests_.emplace_back(request);
-    copy.ids = ids_.back().data();
-    copy.bags.row_splits = row_splits_.back().data();
-    copy.bags.weights = weights_.back().data();
-    return Status::Ok();
-  }
-  const std::vector<LookupRequest>& requests() const { return requests_; }
-
- private:
-  std::vector<LookupRequest> requests_;
-  std::vector<DeviceArray<int64_t>> ids_;
-  std::vector<DeviceArray<int64_t>> row_splits_;
-  std::vector<DeviceArray<float>> weights_;
-};
-
-Status LookupAhead(const std::vector<LookupRequest>& requests) {
-  // The kernels count on sound splits, which here can be seen.
-  for (const LookupRequest& each : requests) KERAS_SPARSE_RETURN_IF_ERROR(each.bags.Check());
-  Device* device = nullptr;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
-  const DeviceScope scope(*device);
-  Copies copies;
-  for (const LookupRequest& each : requests) {
-    KERAS_SPARSE_RETURN_IF_ERROR(copies.Add(each, device));
-  }
-  return DeviceOperations::Get().lookup_rows(copies.requests());
-}
-
 Status HashLookup(const std::vector<LookupRequest>& lookup, std::vector<BagsHash>* hashes) {
   Device* device = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(lookup, &device));
@@ -133,7 +90,6 @@ Status HashLookup(const std::vector<LookupRequest>& lookup, std::vector<BagsHash
 
 const bool kRegistered = [] {
   DeviceOperations::Get().fetch_ahead = FetchAhead;
-  DeviceOperations::Get().lookup_ahead = LookupAhead;
   DeviceOperations::Get().hash_lookup = HashLookup;
   return true;
 }();

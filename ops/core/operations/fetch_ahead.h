@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "ops/core/base/status.h"
-#include "ops/core/operations/lookup.h"
 #include "ops/core/stores/row_store.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/core/table/staged_records.h"
@@ -37,10 +36,6 @@ struct IdsAhead {
 // it, and a stage is batches ahead: that is what hides the wait.
 // REQUIRES: the caller has no lock of these tables; those in a GPU's memory are in that of one
 Status FetchAhead(const std::vector<IdsAhead>& lists, std::vector<StagedRecords::Hold>* holds);
-
-// LookupRows of ids, bags and weights in the CPU's memory. The rows are where the tables are, and
-// may be read once this returns.
-Status LookupAhead(const std::vector<LookupRequest>& requests);
 
 // One table's part of FetchAhead.
 class RecordsAhead {

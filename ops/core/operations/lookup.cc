@@ -216,6 +216,11 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                     });
 }
 
+Status LookupRowsFromHost(const std::vector<LookupRequest>& requests, Executor* executor) {
+  if (AreOnDevice(requests)) return DeviceOperations::Get().lookup_rows_from_host(requests);
+  return LookupRows(requests, executor);
+}
+
 Status LookupRowsToHost(const std::vector<LookupRequest>& requests, Executor* executor) {
   std::vector<LookupRequest> in_memory;
   std::vector<LookupRequest> on_device;

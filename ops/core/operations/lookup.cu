@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
 
+#include "ops/core/device/arrays_on_device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/operations/cold_rows.h"
 #include "ops/core/operations/device_operations.h"
@@ -105,59 +105,25 @@ Status LookupRows(const std::vector<LookupRequest>& requests) {
 }
 
 // What requests of the CPU's point to, in the device's memory.
-class RequestsOnDevice {
+class RequestsFromHost {
  public:
+  // All but the rows, which are as the requests say.
   Status Copy(const std::vector<LookupRequest>& requests, Device* device) {
-    std::vector<int64_t> numbers;  // in one copy
-    std::vector<float> weights;
-    for (const LookupRequest& each : requests) {
-      KERAS_SPARSE_RETURN_IF_ERROR(each.bags.Check());
-      const Bags& bags = each.bags;
-      numbers.insert(numbers.end(), each.ids, each.ids + bags.num_ids);
-      if (bags.row_splits != nullptr) {
-        numbers.insert(numbers.end(), bags.row_splits, bags.row_splits + bags.num_bags + 1);
-      }
-      if (bags.weights != nullptr) {
-        weights.insert(weights.end(), bags.weights, bags.weights + bags.num_ids);
-      }
-    }
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, numbers, &numbers_));
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, weights, &weights_));
-    const int64_t* next = numbers_.data();
-    const float* next_weights = weights_.data();
     requests_ = requests;
     for (LookupRequest& each : requests_) {
       Bags& bags = each.bags;
-      each.ids = std::exchange(next, next + bags.num_ids);
-      if (bags.row_splits != nullptr) {
-        bags.row_splits = std::exchange(next, next + bags.num_bags + 1);
-      }
-      if (bags.weights != nullptr) {
-        bags.weights = std::exchange(next_weights, next_weights + bags.num_ids);
-      }
+      // The kernels count on sound splits, which here can be seen.
+      KERAS_SPARSE_RETURN_IF_ERROR(bags.Check());
+      numbers_.Add(&each.ids, bags.num_ids);
+      if (bags.combiner == Combiner::kNone) bags.row_splits = nullptr;
+      numbers_.Add(&bags.row_splits, bags.num_bags + 1);
+      weights_.Add(&bags.weights, bags.num_ids);
     }
-    return PlaceRows(device);
+    KERAS_SPARSE_RETURN_IF_ERROR(numbers_.Copy(device));
+    return weights_.Copy(device);
   }
 
-  const std::vector<LookupRequest>& requests() const { return requests_; }
-
-  // To where the requests had them.
-  Status CopyRowsBack(Device* device) const {
-    for (const Run& run : runs_) {
-      KERAS_SPARSE_RETURN_IF_ERROR(
-          device->CopyToHost(rows_.data() + run.first_byte, run.bytes, run.rows));
-    }
-    return Status::Ok();
-  }
-
- private:
-  // Rows of requests that follow one another in the CPU's memory, and do so in the device's.
-  struct Run {
-    char* rows;
-    int64_t first_byte;
-    int64_t bytes;
-  };
-
+  // Gives the rows a place on the device, too, for CopyRowsBack.
   // REQUIRES: rows with nothing between them
   Status PlaceRows(Device* device) {
     std::vector<size_t> order(requests_.size());
@@ -183,23 +149,53 @@ class RequestsOnDevice {
     }
     return Status::Ok();
   }
+
+  const std::vector<LookupRequest>& requests() const { return requests_; }
+
+  // To where the requests had them.
+  Status CopyRowsBack(Device* device) const {
+    for (const Run& run : runs_) {
+      KERAS_SPARSE_RETURN_IF_ERROR(
+          device->CopyToHost(rows_.data() + run.first_byte, run.bytes, run.rows));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  // Rows of requests that follow one another in the CPU's memory, and do so in the device's.
+  struct Run {
+    char* rows;
+    int64_t first_byte;
+    int64_t bytes;
+  };
+
   static int64_t BytesOf(const LookupRequest& request) {
     return request.bags.num_bags * request.table->dim() * FloatBytes(request.rows.type);
   }
 
   std::vector<LookupRequest> requests_;
-  DeviceArray<int64_t> numbers_;
-  DeviceArray<float> weights_;
+  ArraysOnDevice<int64_t> numbers_;
+  ArraysOnDevice<float> weights_;
   DeviceArray<char> rows_;
   std::vector<Run> runs_;
 };
+
+Status LookupRowsFromHost(const std::vector<LookupRequest>& requests) {
+  Device* device = nullptr;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
+  const DeviceScope scope(*device);
+  RequestsFromHost on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(requests, device));
+  return LookupRows(on_device.requests());
+}
 
 Status LookupRowsToHost(const std::vector<LookupRequest>& requests) {
   Device* device = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
   const DeviceScope scope(*device);
-  RequestsOnDevice on_device;
+  RequestsFromHost on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(requests, device));
+  KERAS_SPARSE_RETURN_IF_ERROR(on_device.PlaceRows(device));
   KERAS_SPARSE_RETURN_IF_ERROR(LookupRows(on_device.requests()));
   return on_device.CopyRowsBack(device);
 }
@@ -218,6 +214,7 @@ Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests
 
 const bool kRegistered = [] {
   DeviceOperations::Get().lookup_rows = LookupRows;
+  DeviceOperations::Get().lookup_rows_from_host = LookupRowsFromHost;
   DeviceOperations::Get().lookup_rows_to_host = LookupRowsToHost;
   DeviceOperations::Get().lookup_weights_gradient = LookupWeightsGradient;
   return true;

@@ -28,6 +28,10 @@ struct LookupRequest {
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
 
+// The same of ids, bags and weights in the CPU's memory. The rows are where the tables are, all in
+// one memory, and may be read once this returns.
+Status LookupRowsFromHost(const std::vector<LookupRequest>& requests, Executor* executor);
+
 // The same for tables in any memory. What `requests` point to is the CPU's: of tables on a GPU ids
 // go there, and rows come back, which must have nothing between them.
 Status LookupRowsToHost(const std::vector<LookupRequest>& requests, Executor* executor);

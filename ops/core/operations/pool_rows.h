@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/ids/pooled_rows.h"
 #include "ops/core/math/strided_rows.h"
 #include "ops/core/operations/find_rows.h"
 
@@ -27,13 +29,14 @@ struct IdRows {
   const uint32_t* cold_found = nullptr;
   // and (number of them, dim) these as they read now.
   const float* cold_rows = nullptr;
+
+  KERAS_SPARSE_HOST_DEVICE int64_t dim() const { return table.dim; }
+  KERAS_SPARSE_HOST_DEVICE unsigned long long* refused_bag() const {
+    return &table.checks->refused_bag;
+  }
 };
 
-struct PoolRequest {
-  IdRows read;
-  Bags bags;
-  OutputRows rows;  // (bags.num_bags, dim)
-};
+using PoolRequest = PooledRows<IdRows>;
 
 // Gives the device the work that LookupRows is, with its bits: the sum of a bag adds its rows in
 // their order. Bags that it refuses stand in the tables' checks once the work is done; rows are

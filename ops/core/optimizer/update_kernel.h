@@ -41,15 +41,14 @@ __device__ void UpdateRecord(const SegmentsView& view, int request, const Segmen
                              const Element& element, const HistoryView& history, float* record) {
   using T = Tile<kLanes>;
   constexpr auto kSlots = std::make_index_sequence<Element::kSlots>();
-  const SegmentRequest& from = view.requests[request];
-  const int64_t dim = from.gradient.dim;
+  const int64_t dim = view.requests[request].gradient.dim;
   const auto moves = MovesOf<Element>::From(element);
   const int64_t first = FirstOf<kLanes>(history, record);
   const auto update_columns = [&](const auto& column_element) {
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim; column += kLanes * kFloats) {
       ColumnFloats<kFloats, Element::kSlots> columns;
       columns.LoadFrom(record + column, dim);  // on its way while gradients are added
-      const auto gradient = SumSegment<kFloats>(view, from, segment, column);
+      const auto gradient = SumSegment<kFloats>(view, request, segment, column);
       CatchUpColumns<kFloats>(history, moves, first, &columns, kSlots);
       UpdateColumns<kFloats>(column_element, gradient, &columns, kSlots);
       columns.StoreTo(record + column, dim);
@@ -61,7 +60,7 @@ __device__ void UpdateRecord(const SegmentsView& view, int request, const Segmen
     float* slot = record + (1 + Element::kSlots) * dim;
     const auto mean_square = [&] {
       const float sum = TileSum<kLanes>(dim, [&](int64_t column) {
-        const float g = SumSegment<1>(view, from, segment, column).at[0];
+        const float g = SumSegment<1>(view, request, segment, column).at[0];
         return g * g;
       });
       return sum / static_cast<float>(dim);

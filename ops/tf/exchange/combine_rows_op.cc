@@ -1,9 +1,9 @@
 // KerasSparseCombineRows: the rows that ranks sent -> the outputs of many inputs.
+#include <memory>
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/tf/binding/lookup_outputs.h"
-#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -12,15 +12,16 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseCombineRows")
     .Attr("N: int >= 1")
-    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
+    .Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
     // N, or 1 for the rows of all inputs side by side.
     .Attr("num_outputs: int >= 1")
     .Attr("out_type: {float, half, bfloat16} = DT_FLOAT")
-    .Input("words: int32")
+    .Input("words: W")
     .Input("splits: int32")
-    .Input("own_words: int32")
+    .Input("own_words: W")
     .Input("reply_rows: int64")
     .Input("positions: N * int32")
     .Input("position_splits: N * int64")
@@ -58,9 +59,11 @@ class CombineRowsOp : public InputsExchangeOp {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
+    std::unique_ptr<ExchangePlace> place;
     ReceivedFloats replies;
     CombinedInputs inputs;
-    OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
+    OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
+    OP_REQUIRES_OK(ctx, ReadReplies(ctx, place.get(), &inputs, &replies));
     std::vector<RowsShape> shapes;
     for (const CombinedInput& input : inputs.inputs()) {
       shapes.push_back({input.bags.num_bags, layout_.tables[input.table].dim});
@@ -69,9 +72,9 @@ class CombineRowsOp : public InputsExchangeOp {
     std::vector<tf::Tensor> outputs;
     std::vector<OutputRows> rows;
     OP_REQUIRES_OK(ctx, PlanRows(shapes, form_, &plan));
-    OP_REQUIRES_OK(ctx, AllocateRows(shapes, plan, &outputs, &rows));
-    TfExecutor executor(ctx);
-    CombineRows(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(), rows, &executor);
+    OP_REQUIRES_OK(ctx, AllocateRows(shapes, plan, &outputs, &rows, place->memory()));
+    const auto columns = inputs.rows().Columns(replies.floats(), replies.type());
+    OP_REQUIRES_OK(ctx, ToTf(place->CombineRows(layout_, columns, inputs.inputs(), rows)));
     for (size_t i = 0; i < outputs.size(); ++i) ctx->set_output(static_cast<int>(i), outputs[i]);
   }
 
@@ -79,6 +82,18 @@ class CombineRowsOp : public InputsExchangeOp {
   OutputForm form_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRows").Device(tf::DEVICE_CPU), CombineRowsOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseCombineRows").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
+    CombineRowsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRows")
+                            .Device(tf::DEVICE_GPU)
+                            .TypeConstraint<float>("W")
+                            .HostMemory("splits")
+                            .HostMemory("reply_rows")
+                            .HostMemory("positions")
+                            .HostMemory("position_splits")
+                            .HostMemory("scales")
+                            .HostMemory("weights"),
+                        CombineRowsOp);
 
 }  // namespace keras_sparse

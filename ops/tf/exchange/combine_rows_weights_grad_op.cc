@@ -1,8 +1,8 @@
 // KerasSparseCombineRowsWeightsGrad: the gradient of KerasSparseCombineRows by its weights.
+#include <memory>
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -12,14 +12,15 @@ namespace keras_sparse {
 REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
     .Attr("N: int >= 1")
     .Attr("T: {float, half, bfloat16} = DT_FLOAT")
-    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
+    .Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     // The first column of each input's gradient in its `output_grads`, where that has more.
     .Attr("columns: list(int) = []")
     .Input("output_grads: N * T")
-    .Input("words: int32")
+    .Input("words: W")
     .Input("splits: int32")
-    .Input("own_words: int32")
+    .Input("own_words: W")
     .Input("reply_rows: int64")
     .Input("positions: N * int32")
     .Input("position_splits: N * int64")
@@ -40,11 +41,13 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
+    std::unique_ptr<ExchangePlace> place;
     ReceivedFloats replies;
     CombinedInputs inputs;
     std::vector<GradientRows> output_grads;
     std::vector<float*> weight_grads;
-    OP_REQUIRES_OK(ctx, ReadReplies(ctx, &inputs, &replies));
+    OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
+    OP_REQUIRES_OK(ctx, ReadReplies(ctx, place.get(), &inputs, &replies));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &output_grads));
     for (size_t i = 0; i < inputs.inputs().size(); ++i) {
       const Bags& bags = inputs.inputs()[i].bags;
@@ -54,16 +57,27 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {bags.num_ids}, &grads));
       weight_grads.push_back(grads->flat<float>().data());
     }
-    TfExecutor executor(ctx);
-    CombineWeightsGradient(layout_, inputs.rows().Columns(replies.floats()), inputs.inputs(),
-                           output_grads, weight_grads, &executor);
+    const auto columns = inputs.rows().Columns(replies.floats(), replies.type());
+    OP_REQUIRES_OK(ctx, ToTf(place->CombineWeightsGradient(layout_, columns, inputs.inputs(),
+                                                           output_grads, weight_grads)));
   }
 
  private:
   std::vector<int64_t> columns_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRowsWeightsGrad").Device(tf::DEVICE_CPU),
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseCombineRowsWeightsGrad").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
+    CombineRowsWeightsGradOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRowsWeightsGrad")
+                            .Device(tf::DEVICE_GPU)
+                            .TypeConstraint<float>("W")
+                            .HostMemory("splits")
+                            .HostMemory("reply_rows")
+                            .HostMemory("positions")
+                            .HostMemory("position_splits")
+                            .HostMemory("scales")
+                            .HostMemory("weights"),
                         CombineRowsWeightsGradOp);
 
 }  // namespace keras_sparse

@@ -1,7 +1,9 @@
 #include "ops/tf/exchange/exchange_inputs.h"
 
 #include <limits>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ops/tf/binding/output_allocator.h"
@@ -62,7 +64,7 @@ absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layou
     return InvalidInput(absl::StrCat("`splits` must have one number a rank, ", layout.num_ranks,
                                      ". Received: ", splits.NumElements()));
   }
-  const Word* next = words.flat<int32_t>().data();
+  const Word* next = static_cast<const Word*>(words.data());
   int64_t left = words.NumElements();
   for (size_t r = 0; r < layout.num_ranks; ++r) {
     const int64_t n = splits.flat<int32_t>()(static_cast<int64_t>(r));
@@ -76,7 +78,7 @@ absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layou
         "`splits` must be the words of each other rank. Received: ", splits.SummarizeValue(-1),
         " for ", words.NumElements(), " words"));
   }
-  (*blocks)[layout.rank] = {own_words.flat<int32_t>().data(), own_words.NumElements()};
+  (*blocks)[layout.rank] = {static_cast<const Word*>(own_words.data()), own_words.NumElements()};
   return absl::OkStatus();
 }
 
@@ -88,7 +90,8 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
 }
 
 absl::Status ReceivedFloats::Read(const std::vector<Block>& blocks, int64_t header_words,
-                                  FloatType type, const std::vector<int64_t>& num_floats) {
+                                  FloatType type, const std::vector<int64_t>& num_floats,
+                                  bool decodes) {
   int64_t total = 0;
   for (size_t r = 0; r < num_floats.size(); ++r) {
     const int64_t expected = header_words + FloatWords(type, num_floats[r]);
@@ -101,14 +104,14 @@ absl::Status ReceivedFloats::Read(const std::vector<Block>& blocks, int64_t head
     }
     total += num_floats[r];
   }
-  if (type != FloatType::kFloat32) {
-    TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &decoded_));
-  }
-  float* next = type == FloatType::kFloat32 ? nullptr : decoded_.flat<float>().data();
+  decodes = decodes && type != FloatType::kFloat32;
+  type_ = decodes ? FloatType::kFloat32 : type;
+  if (decodes) TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &decoded_));
+  float* next = decodes ? decoded_.flat<float>().data() : nullptr;
   for (size_t r = 0; r < num_floats.size(); ++r) {
     const Word* words = blocks[r].words + header_words;
-    if (type == FloatType::kFloat32) {
-      floats_.push_back(reinterpret_cast<float*>(const_cast<Word*>(words)));
+    if (!decodes) {
+      floats_.push_back(const_cast<Word*>(words));
       continue;
     }
     DecodeFloats(type, words, num_floats[r], next);
@@ -136,8 +139,7 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
   }
   for (int i = 0; i < positions.size(); ++i) {
     CombinedInput input{tables[i],
-                        reinterpret_cast<const uint32_t*>(positions[i].flat<int>().data()), Bags(),
-                        nullptr};
+                        reinterpret_cast<const uint32_t*>(positions[i].flat<int>().data()), Bags()};
     input.bags.combiner = combiners[i];
     input.bags.num_ids = input.bags.num_bags = positions[i].NumElements();
     if (combiners[i] != Combiner::kNone) {
@@ -156,7 +158,7 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
                        input.bags.num_ids, ", ", input.bags.num_bags + 1, ", ", num_scales, ", ",
                        num_weights, " for input ", i));
     }
-    if (num_scales != 0) input.scales = scales[i].flat<float>().data();
+    if (num_scales != 0) input.bags.scales = scales[i].flat<float>().data();
     if (num_weights != 0) input.bags.weights = weights[i].flat<float>().data();
     inputs_.push_back(input);
   }
@@ -191,45 +193,53 @@ absl::Status BlockOutputs::Allocate(const std::vector<int64_t>& num_words) {
   }
   int64_t capacity = 1;
   while (capacity < total) capacity *= 2;
-  TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT32, {num_words[layout_.rank]}, &tensors_.own_words));
-  return MakeTensor(tf::DT_INT32, {capacity}, &tensors_.words);
+  const tf::DataType type = memory_ == nullptr ? tf::DT_INT32 : tf::DT_FLOAT;
+  TF_RETURN_IF_ERROR(MakeTensor(type, {num_words[layout_.rank]}, &tensors_.own_words, memory_));
+  return MakeTensor(type, {capacity}, &tensors_.words, memory_);
+}
+
+absl::Status BlockOutputs::AllocateStatus(const Status& status) {
+  return Allocate(std::vector<int64_t>(layout_.num_ranks, StatusWords(status)));
 }
 
 absl::Status BlockOutputs::SetStatus(const Status& status) {
-  const std::vector<int64_t> num_words(layout_.num_ranks, StatusWords(status));
-  TF_RETURN_IF_ERROR(Allocate(num_words));
+  TF_RETURN_IF_ERROR(AllocateStatus(status));
   for (Word* block : Blocks()) WriteStatus(status, layout_.checksum, block);
   return absl::OkStatus();
 }
 
 std::vector<Word*> BlockOutputs::Blocks() {
   std::vector<Word*> blocks;
-  Word* next = tensors_.words.flat<int32_t>().data();
+  Word* next = static_cast<Word*>(tensors_.words.data());
   const auto splits = tensors_.splits.flat<int32_t>();
   for (int64_t r = 0; r < splits.size(); ++r) {
     blocks.push_back(next);
     next += splits(r);
   }
-  blocks[layout_.rank] = tensors_.own_words.flat<int32_t>().data();
+  blocks[layout_.rank] = static_cast<Word*>(tensors_.own_words.data());
   return blocks;
 }
 
 absl::Status BlockOutputs::AllocateFloats(int64_t header_words, FloatType type,
                                           const std::vector<int64_t>& num_floats,
-                                          std::vector<float*>* floats) {
+                                          std::vector<void*>* floats) {
   std::vector<int64_t> num_words;
-  int64_t total = 0;
-  for (const int64_t n : num_floats) {
-    num_words.push_back(header_words + FloatWords(type, n));
-    total += n;
-  }
+  for (const int64_t n : num_floats) num_words.push_back(header_words + FloatWords(type, n));
   TF_RETURN_IF_ERROR(Allocate(num_words));
+  for (Word* block : Blocks()) floats->push_back(block + header_words);
+  return absl::OkStatus();
+}
+
+absl::Status BlockOutputs::AllocateUncoded(int64_t header_words, FloatType type,
+                                           const std::vector<int64_t>& num_floats,
+                                           std::vector<void*>* floats) {
+  std::vector<void*> coded;
+  TF_RETURN_IF_ERROR(AllocateFloats(header_words, type, num_floats, &coded));
   if (type == FloatType::kFloat32) {
-    for (Word* block : Blocks()) {
-      floats->push_back(reinterpret_cast<float*>(block + header_words));
-    }
+    *floats = std::move(coded);
     return absl::OkStatus();
   }
+  const int64_t total = std::accumulate(num_floats.begin(), num_floats.end(), int64_t{0});
   TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &uncoded_));
   float* next = uncoded_.flat<float>().data();
   for (const int64_t n : num_floats) {
@@ -241,11 +251,12 @@ absl::Status BlockOutputs::AllocateFloats(int64_t header_words, FloatType type,
 
 void BlockOutputs::EncodeFloats(int64_t header_words, FloatType type,
                                 const std::vector<int64_t>& num_floats,
-                                const std::vector<float*>& floats) {
+                                const std::vector<void*>& floats) {
   if (type == FloatType::kFloat32) return;
   const std::vector<Word*> blocks = Blocks();
   for (size_t r = 0; r < blocks.size(); ++r) {
-    keras_sparse::EncodeFloats(type, floats[r], num_floats[r], blocks[r] + header_words);
+    keras_sparse::EncodeFloats(type, static_cast<const float*>(floats[r]), num_floats[r],
+                               blocks[r] + header_words);
   }
 }
 

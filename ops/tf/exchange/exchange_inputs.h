@@ -17,6 +17,8 @@
   Attr("layout: list(int)").Attr("table_names: list(string)").Attr("exchange: string")
 // The attribute of ops that send or receive floats: see FloatType.
 #define KERAS_SPARSE_WIRE_ATTR Attr("wire_dtype: string")
+// That of ops whose words may be in a GPU's memory: see BlockTensors.
+#define KERAS_SPARSE_WORD_ATTR Attr("W: {int32, float} = DT_INT32")
 
 namespace keras_sparse {
 
@@ -30,7 +32,9 @@ absl::Status ReadWireType(tf::OpKernelConstruction* ctx, FloatType* type);
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
 
 // Blocks as ops give and get them: the words for other ranks or from them, how many are of each,
-// and the words of this rank's block for itself, which no exchange has to copy.
+// and the words of this rank's block for itself, which no exchange has to copy. Words are of
+// DT_INT32; in a GPU's memory of DT_FLOAT, as TensorFlow takes DT_INT32 to the CPU between
+// functions.
 struct BlockTensors {
   tf::Tensor words;
   tf::Tensor splits;  // none of the words is this rank's
@@ -53,15 +57,18 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
 class ReceivedFloats {
  public:
   // DataLoss unless each block has as many floats as `num_floats` says.
+  //   decodes  whether to make them float32, on the CPU
   absl::Status Read(const std::vector<Block>& blocks, int64_t header_words, FloatType type,
-                    const std::vector<int64_t>& num_floats);
+                    const std::vector<int64_t>& num_floats, bool decodes);
   // Where those of each rank begin. They are to be read only, whatever the type says: replies are
   // of one type for who writes and who reads them.
-  const std::vector<float*>& floats() const { return floats_; }
+  const std::vector<void*>& floats() const { return floats_; }
+  FloatType type() const { return type_; }
 
  private:
   tf::Tensor decoded_;
-  std::vector<float*> floats_;
+  std::vector<void*> floats_;
+  FloatType type_{};
 };
 
 // The list inputs `positions`, `position_splits`, `scales` and `weights`, as KerasSparseRequestRows
@@ -89,23 +96,31 @@ class CombinedInputs {
 // the same in each step if the shapes are, and ranks then agree on it in one message, not in six.
 class BlockOutputs {
  public:
-  explicit BlockOutputs(const ExchangeLayout& layout) : layout_(layout) {}
+  //   memory  a GPU's that they are to be in, instead of the CPU's
+  explicit BlockOutputs(const ExchangeLayout& layout, tf::Allocator* memory = nullptr)
+      : layout_(layout), memory_(memory) {}
   // ResourceExhausted for 2^31 words of one rank or more.
   absl::Status Allocate(const std::vector<int64_t>& num_words);
-  // The same error for all ranks.
+  // For an error that is the same for all ranks.
+  absl::Status AllocateStatus(const Status& status);
+  // Writes it, too.
+  // REQUIRES: the CPU's memory
   absl::Status SetStatus(const Status& status);
   // Where the block of each rank begins.
   std::vector<Word*> Blocks();
   // Makes blocks of header words and then floats, and says where the floats of each are to go.
   absl::Status AllocateFloats(int64_t header_words, FloatType type,
-                              const std::vector<int64_t>& num_floats, std::vector<float*>* floats);
-  // Once they are there.
+                              const std::vector<int64_t>& num_floats, std::vector<void*>* floats);
+  // The same where they are to go as float32, on the CPU, until they are encoded.
+  absl::Status AllocateUncoded(int64_t header_words, FloatType type,
+                               const std::vector<int64_t>& num_floats, std::vector<void*>* floats);
   void EncodeFloats(int64_t header_words, FloatType type, const std::vector<int64_t>& num_floats,
-                    const std::vector<float*>& floats);
+                    const std::vector<void*>& floats);
   const BlockTensors& tensors() const { return tensors_; }
 
  private:
   const ExchangeLayout& layout_;
+  tf::Allocator* const memory_;
   BlockTensors tensors_;
   tf::Tensor uncoded_;  // floats, where the wire has others
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/tf/exchange/exchange_inputs.h"
+#include "ops/tf/exchange/exchange_place.h"
 
 namespace keras_sparse {
 
@@ -38,13 +39,14 @@ class InputsExchangeKernel : public ExchangeKernel<Kernel> {
 
   // Reads the inputs and the replies of all ranks to them. First of all the error that a rank has
   // sent in the place of a reply, as the inputs make no sense then.
-  absl::Status ReadReplies(tf::OpKernelContext* ctx, CombinedInputs* inputs,
+  absl::Status ReadReplies(tf::OpKernelContext* ctx, ExchangePlace* place, CombinedInputs* inputs,
                            ReceivedFloats* replies) const {
     std::vector<Block> blocks;
     TF_RETURN_IF_ERROR(ReadBlocks(ctx, this->layout_, &blocks));
-    TF_RETURN_IF_ERROR(ToTf(CheckBlocks(this->layout_, blocks)));
+    TF_RETURN_IF_ERROR(ToTf(place->CheckBlocks(this->layout_, blocks)));
     TF_RETURN_IF_ERROR(ReadInputs(ctx, inputs));
-    return replies->Read(blocks, kHeaderWords, this->wire_type_, inputs->rows().num_floats());
+    return replies->Read(blocks, kHeaderWords, this->wire_type_, inputs->rows().num_floats(),
+                         !place->is_gpu());
   }
 
   std::vector<size_t> input_tables_;

@@ -1,10 +1,10 @@
 // KerasSparseGatherGradients: gradients that ranks sent -> those of each of this rank's tables.
+#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/tf/binding/output_allocator.h"
-#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -13,10 +13,11 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseGatherGradients")
     .Attr("P: int >= 0")
-    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("output_dims: list(int)")
-    .Input("words: int32")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
+    .Attr("output_dims: list(int)")
+    .Input("words: W")
     .Input("splits: int32")
-    .Input("own_words: int32")
+    .Input("own_words: W")
     .Input("served_rows: int64")
     .Output("grads: P * float")
     // A rank without tables has no use for it, but the others wait for its gradients.
@@ -35,10 +36,12 @@ class GatherGradientsOp : public ExchangeOp {
   explicit GatherGradientsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
+    std::unique_ptr<ExchangePlace> place;
     std::vector<Block> blocks;
     const tf::Tensor* served_rows = nullptr;
+    OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
     OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
-    OP_REQUIRES_OK(ctx, ToTf(CheckBlocks(layout_, blocks)));
+    OP_REQUIRES_OK(ctx, ToTf(place->CheckBlocks(layout_, blocks)));
     OP_REQUIRES_OK(ctx, ctx->input("served_rows", &served_rows));
     const auto num_parts = static_cast<int64_t>(layout_.own_parts().size());
     const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
@@ -54,18 +57,27 @@ class GatherGradientsOp : public ExchangeOp {
         num_rows += rows[p * num_ranks + r];
         expected[static_cast<size_t>(r)] += rows[p * num_ranks + r] * dim;
       }
-      grads.emplace_back();
-      OP_REQUIRES_OK(ctx, AllocateFloats(ctx, static_cast<int>(p), {num_rows, dim}, &grads.back()));
+      tf::Tensor tensor;
+      OP_REQUIRES_OK(ctx, MakeTensor(tf::DT_FLOAT, {num_rows, dim}, &tensor, place->memory()));
+      grads.push_back(tensor.flat<float>().data());
+      ctx->set_output(static_cast<int>(p), tensor);
     }
     ReceivedFloats received;
-    OP_REQUIRES_OK(ctx, received.Read(blocks, kHeaderWords, wire_type_, expected));
-    const std::vector<const float*> floats(received.floats().begin(), received.floats().end());
-    TfExecutor executor(ctx);
-    GatherGradients(layout_, floats, rows, grads, &executor);
+    OP_REQUIRES_OK(ctx,
+                   received.Read(blocks, kHeaderWords, wire_type_, expected, !place->is_gpu()));
+    OP_REQUIRES_OK(ctx, ToTf(place->GatherGradients(layout_, received.floats(), received.type(),
+                                                    rows, grads)));
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU),
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
+    GatherGradientsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients")
+                            .Device(tf::DEVICE_GPU)
+                            .TypeConstraint<float>("W")
+                            .HostMemory("splits")
+                            .HostMemory("served_rows"),
                         GatherGradientsOp);
 
 }  // namespace keras_sparse

@@ -1,9 +1,9 @@
 // KerasSparseReturnGradients: gradients of the outputs of many inputs -> what each rank gets of
 // them.
+#include <memory>
 #include <vector>
 
 #include "ops/core/exchange/return_gradients.h"
-#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -13,7 +13,8 @@ namespace keras_sparse {
 REGISTER_OP("KerasSparseReturnGradients")
     .Attr("N: int >= 1")
     .Attr("T: {float, half, bfloat16} = DT_FLOAT")
-    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("input_tables: list(int)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
+    .Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
     // The first column of each input's gradient in its `output_grads`, where that has more.
     .Attr("columns: list(int) = []")
@@ -24,9 +25,9 @@ REGISTER_OP("KerasSparseReturnGradients")
     .Input("position_splits: N * int64")
     .Input("scales: N * float")
     .Input("weights: N * float")
-    .Output("words: int32")
+    .Output("words: W")
     .Output("splits: int32")
-    .Output("own_words: int32")
+    .Output("own_words: W")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
       return absl::OkStatus();
@@ -41,28 +42,55 @@ class ReturnGradientsOp : public InputsExchangeOp {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
+    std::unique_ptr<ExchangePlace> place;
     CombinedInputs inputs;
     std::vector<GradientRows> grads;
+    OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
     OP_REQUIRES_OK(ctx, ReadInputs(ctx, &inputs));
     OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &grads));
     const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
-    BlockOutputs blocks(layout_);
-    std::vector<float*> floats;
-    OP_REQUIRES_OK(ctx, blocks.AllocateFloats(kHeaderWords, wire_type_, num_floats, &floats));
-    for (Word* block : blocks.Blocks()) WriteStatus(Status::Ok(), layout_.checksum, block);
-    TfExecutor executor(ctx);
-    ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads, scale_,
-                    inputs.rows().Columns(floats), &executor);
-    blocks.EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
+    BlockOutputs blocks(layout_, place->memory());
+    std::vector<void*> floats;
+    OP_REQUIRES_OK(ctx, Allocate(num_floats, place.get(), &blocks, &floats));
+    OP_REQUIRES_OK(ctx, ToTf(place->WriteHeaders(layout_, blocks.Blocks())));
+    const FloatType type = place->is_gpu() ? wire_type_ : FloatType::kFloat32;
+    OP_REQUIRES_OK(ctx, ToTf(place->ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads,
+                                                    scale_, inputs.rows().Columns(floats, type))));
+    if (!place->is_gpu()) blocks.EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
     blocks.tensors().SetOutputs(ctx, 0);
   }
 
  private:
+  absl::Status Allocate(const std::vector<int64_t>& num_floats, ExchangePlace* place,
+                        BlockOutputs* blocks, std::vector<void*>* floats) const {
+    if (!place->is_gpu()) {
+      return blocks->AllocateUncoded(kHeaderWords, wire_type_, num_floats, floats);
+    }
+    TF_RETURN_IF_ERROR(blocks->AllocateFloats(kHeaderWords, wire_type_, num_floats, floats));
+    // The kernel writes rows that have a gradient; what fills words up is sent, too.
+    for (const tf::Tensor* each : {&blocks->tensors().words, &blocks->tensors().own_words}) {
+      TF_RETURN_IF_ERROR(
+          ToTf(place->Clear(each->data(), static_cast<int64_t>(each->TotalBytes()))));
+    }
+    return absl::OkStatus();
+  }
+
   float scale_ = 1;
   std::vector<int64_t> columns_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseReturnGradients").Device(tf::DEVICE_CPU),
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseReturnGradients").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
+    ReturnGradientsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseReturnGradients")
+                            .Device(tf::DEVICE_GPU)
+                            .TypeConstraint<float>("W")
+                            .HostMemory("reply_rows")
+                            .HostMemory("positions")
+                            .HostMemory("position_splits")
+                            .HostMemory("scales")
+                            .HostMemory("weights")
+                            .HostMemory("splits"),
                         ReturnGradientsOp);
 
 }  // namespace keras_sparse

@@ -2,7 +2,6 @@
 #include <memory>
 #include <vector>
 
-#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange/served_row_tensors.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -12,14 +11,15 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseServeRows")
     .Attr("P: int >= 0")
-    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("pools: list(bool)")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
+    .Attr("pools: list(bool)")
     .Input("handles: P * resource")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")
-    .Output("reply: int32")
+    .Output("reply: W")
     .Output("reply_splits: int32")
-    .Output("own_reply: int32")
+    .Output("own_reply: W")
     .Output("served_rows: int64")
     .Output("ids: P * int64")
     .Output("row_splits: P * int64")
@@ -48,12 +48,14 @@ class ServeRowsOp : public ExchangeOp {
     OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
     OP_REQUIRES_OK(ctx, ToTf(ServedRows::Create(layout_, blocks, &served)));
     OP_REQUIRES_OK(ctx, ids.Make(layout_, *served, pools_));
-    TfExecutor executor(ctx);
-    BlockOutputs reply(layout_);
-    const Status status =
-        MakeReply(layout_, wire_type_, *served, parts, ids, Preparation(), &executor, &reply);
-    // As with ids: the replies carry the error to all ranks.
-    if (!status.ok()) OP_REQUIRES_OK(ctx, reply.SetStatus(status));
+    std::unique_ptr<ExchangePlace> place;
+    OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
+    BlockOutputs reply(layout_, place->memory());
+    const Status status = MakeReply(layout_, wire_type_, *served, parts, ids, place.get(), &reply);
+    if (!status.ok()) {  // as with ids: the replies carry the error to all ranks
+      OP_REQUIRES_OK(ctx, reply.AllocateStatus(status));
+      OP_REQUIRES_OK(ctx, ToTf(place->WriteErrors(layout_, status, reply.Blocks())));
+    }
     reply.tensors().SetOutputs(ctx, 0);
     ids.SetOutputs(ctx, 3);
   }
@@ -62,6 +64,19 @@ class ServeRowsOp : public ExchangeOp {
   std::vector<bool> pools_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseServeRows").Device(tf::DEVICE_CPU), ServeRowsOp);
+REGISTER_KERNEL_BUILDER(
+    Name("KerasSparseServeRows").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"), ServeRowsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseServeRows")
+                            .Device(tf::DEVICE_GPU)
+                            .TypeConstraint<float>("W")
+                            .HostMemory("handles")
+                            .HostMemory("words")
+                            .HostMemory("splits")
+                            .HostMemory("own_words")
+                            .HostMemory("reply_splits")
+                            .HostMemory("served_rows")
+                            .HostMemory("ids")
+                            .HostMemory("row_splits"),
+                        ServeRowsOp);
 
 }  // namespace keras_sparse

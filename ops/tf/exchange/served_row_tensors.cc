@@ -57,8 +57,8 @@ void ServedIds::SetOutputs(tf::OpKernelContext* ctx, int output) const {
 }
 
 Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const ServedRows& served,
-                 const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
-                 Executor* executor, BlockOutputs* blocks, std::vector<int64_t>* versions,
+                 const LocalSlices& parts, const ServedIds& ids, ExchangePlace* place,
+                 BlockOutputs* blocks, std::vector<int64_t>* versions,
                  std::vector<uint32_t>* num_updates) {
   for (size_t p = 0; p < parts.pools.size(); ++p) {
     if (!served.has_bags(p) || parts.pools[p]) continue;
@@ -68,17 +68,18 @@ Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const Served
   }
   std::vector<int64_t> num_floats;
   for (size_t r = 0; r < layout.num_ranks; ++r) num_floats.push_back(served.num_floats(r));
-  std::vector<float*> floats;
+  std::vector<void*> floats;
   KERAS_SPARSE_RETURN_IF_ERROR(
       FromTf(blocks->AllocateFloats(kHeaderWords, wire_type, num_floats, &floats)));
-  for (Word* block : blocks->Blocks()) {
-    WriteStatus(Status::Ok(), layout.checksum, block);
-    preparation.Write(block);
+  KERAS_SPARSE_RETURN_IF_ERROR(place->WriteHeaders(layout, blocks->Blocks()));
+  for (size_t r = 0; r < layout.num_ranks; ++r) {
+    const int64_t bytes = FloatBytes(wire_type) * num_floats[r];
+    const int64_t padding = 4 * FloatWords(wire_type, num_floats[r]) - bytes;
+    if (padding == 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(place->Clear(static_cast<char*>(floats[r]) + bytes, padding));
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      served.Reply(parts.tables, ids.id_pointers(), floats, executor, versions, num_updates));
-  blocks->EncodeFloats(kHeaderWords, wire_type, num_floats, floats);
-  return Status::Ok();
+  return place->Lookup(
+      served.Lookups(parts.tables, ids.id_pointers(), floats, wire_type, versions, num_updates));
 }
 
 }  // namespace keras_sparse

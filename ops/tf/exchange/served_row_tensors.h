@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/base/executor.h"
 #include "ops/core/exchange/served_rows.h"
 #include "ops/tf/exchange/exchange_inputs.h"
+#include "ops/tf/exchange/exchange_place.h"
 
 namespace keras_sparse {
 
@@ -36,10 +36,10 @@ struct ServedIds {
 };
 
 // Reads the rows into blocks for the ranks that asked for them.
-//   preparation  what their headers say besides
+//   blocks  in the memory of the place
 Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const ServedRows& served,
-                 const LocalSlices& parts, const ServedIds& ids, const Preparation& preparation,
-                 Executor* executor, BlockOutputs* blocks, std::vector<int64_t>* versions = nullptr,
+                 const LocalSlices& parts, const ServedIds& ids, ExchangePlace* place,
+                 BlockOutputs* blocks, std::vector<int64_t>* versions = nullptr,
                  std::vector<uint32_t>* num_updates = nullptr);
 
 }  // namespace keras_sparse

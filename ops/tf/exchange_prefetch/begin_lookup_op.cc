@@ -163,8 +163,10 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
       KERAS_SPARSE_RETURN_IF_ERROR(ServedRows::Create(layout_, asked, &served));
       KERAS_SPARSE_RETURN_IF_ERROR(FromTf(step->served.Make(layout_, *served, pools_)));
       if (!exchange.reads_rows) {
-        KERAS_SPARSE_RETURN_IF_ERROR(MakeReply(layout_, wire_type_, *served, parts, step->served,
-                                               preparation, executor, &blocks));
+        ExchangeOnCpu place(executor);
+        KERAS_SPARSE_RETURN_IF_ERROR(
+            MakeReply(layout_, wire_type_, *served, parts, step->served, &place, &blocks));
+        for (Word* block : blocks.Blocks()) preparation.Write(block);
         *first = blocks.tensors();
         return Status::Ok();
       }

@@ -128,9 +128,10 @@ class ServeRoundOp : public tf::OpKernel {
     // Without rows, what cannot be read is the error of the step, which reads it again.
     if (!exchange.reads_rows) return reply->SetStatus(Status::Ok());
     InlineExecutor executor;
+    ExchangeOnCpu place(&executor);
     if (status.ok()) {
-      status = MakeReply(exchange.layout, exchange.wire_type, *served, parts, ids, Preparation(),
-                         &executor, reply, &content->versions, &content->num_updates);
+      status = MakeReply(exchange.layout, exchange.wire_type, *served, parts, ids, &place, reply,
+                         &content->versions, &content->num_updates);
     }
     if (status.ok()) return absl::OkStatus();
     SeeTables(parts, &content->versions, &content->num_updates);

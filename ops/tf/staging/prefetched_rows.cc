@@ -26,7 +26,8 @@ Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_sta
   }
   const absl::Status allocated = AllocateRows(&requests, &outputs_, memory);
   if (!allocated.ok()) return FromTf(allocated);
-  return LookupAhead(requests);
+  InlineExecutor executor;
+  return LookupRowsFromHost(requests, &executor);
 }
 
 int64_t PrefetchedRows::Staleness(const std::vector<LookupRequest>& requests) const {

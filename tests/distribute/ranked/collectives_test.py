@@ -18,6 +18,11 @@ def test_every_rank_gets_its_part_from_every_rank():
     np.testing.assert_array_equal(received, np.repeat(sources, expected))
 
 
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank has no Horovod")
+def test_a_horovod_with_nccl_is_known():
+    assert collectives.sends_from_gpus() == bool(horovod().nccl_built())
+
+
 def test_sums_and_averages():
     tensors = [tf.constant([1.0, ksd.rank()]), tf.constant(float(ksd.rank()))]
     total = ksd.size() * (ksd.size() - 1) / 2

@@ -3,6 +3,7 @@
 #include <map>
 #include <random>
 
+#include "tests/ops/core/exchange/draw_exchange.h"
 #include "tests/ops/core/exchange/exchange_testing.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -155,71 +156,14 @@ void ExpectLikeOneRank(const std::vector<PlacedTable>& tables,
   }
 }
 
-class Draw {
- public:
-  explicit Draw(uint64_t seed) : random_(seed) {}
-  int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
-
-  PlacedTable Table(int64_t num_ranks) {
-    PlacedTable table;
-    table.input_dim = Below(3) == 0 ? -1 : 1 + Below(40);
-    table.dim = 1 + Below(20);
-    table.by_rows = Below(3) == 0;
-    std::vector<int64_t> ranks;
-    for (int64_t r = 0; r < num_ranks; ++r) ranks.push_back(r);
-    std::shuffle(ranks.begin(), ranks.end(), random_);
-    const int64_t num_slices = 1 + Below(std::min(num_ranks, table.dim));
-    int64_t left = table.dim;
-    for (int64_t s = 0; s < num_slices; ++s) {
-      const int64_t rest = num_slices - s - 1;
-      table.ranks.push_back(ranks[static_cast<size_t>(s)]);
-      table.columns.push_back(rest == 0 ? left : 1 + Below(left - rest));
-      left -= table.columns.back();
-    }
-    return table;
-  }
-
-  // `kind` decides what must be the same on all ranks.
-  Ids Input(const PlacedTable& table, size_t number, uint64_t kind, uint64_t seed) {
-    Ids ids;
-    ids.table = number;
-    ids.combiner = static_cast<Combiner>(kind % 4);
-    ids.splits = RandomSplits(Below(30), 1 + Below(12), seed);
-    const int64_t n = ids.splits.back();
-    ids.ids = table.input_dim < 0 ? RandomIds(n, -20, 20, seed)
-                                  : RandomIds(n, 0, table.input_dim - 1, seed);
-    if (ids.combiner == Combiner::kNone) ids.splits.clear();
-    // Positive: a divisor near zero would make any rounding large.
-    if (ids.combiner != Combiner::kNone && kind / 4 % 3 == 0) {
-      ids.weights = RandomFloats(n, seed + 1);
-      for (float& weight : ids.weights) weight += 2;
-    }
-    return ids;
-  }
-
- private:
-  std::mt19937_64 random_;
-};
-
 TEST(Exchange, IsALookupOnAnyRanksAndPlacements) {
   ThreadExecutor threads(3);
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Draw draw(seed);
     const int64_t num_ranks = 1 + draw.Below(4);
-    std::vector<PlacedTable> tables;
-    for (int64_t t = 0; t < 1 + static_cast<int64_t>(seed % 4); ++t) {
-      tables.push_back(draw.Table(num_ranks));
-    }
-    std::vector<std::vector<Ids>> inputs(static_cast<size_t>(num_ranks));
-    const int64_t num_inputs = static_cast<int64_t>(tables.size()) + draw.Below(3);
-    for (int64_t i = 0; i < num_inputs; ++i) {
-      const auto number = static_cast<size_t>(i) % tables.size();
-      const auto kind = static_cast<uint64_t>(draw.Below(1000));
-      for (auto& rank : inputs) {
-        rank.push_back(draw.Input(tables[number], number, kind, seed * 100 + rank.size()));
-      }
-    }
+    const std::vector<PlacedTable> tables = draw.Tables(1 + seed % 4, num_ranks);
+    const std::vector<std::vector<Ids>> inputs = draw.Inputs(tables, num_ranks, seed);
     ExpectLikeOneRank(tables, inputs, seed, seed % 2 == 0 ? &threads : Inline());
     if (HasFatalFailure()) return;
   }

@@ -182,7 +182,10 @@ inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor
   for (auto& reply : *replies) floats.push_back(reply.data());
   std::vector<int64_t> versions(tables.size(), -1);
   std::vector<uint32_t> num_updates(tables.size(), 99);
-  const Status status = served_->Reply(tables, ids, floats, executor, &versions, &num_updates);
+  const Status status =
+      LookupRowsToHost(served_->Lookups(tables, ids, {floats.begin(), floats.end()},
+                                        FloatType::kFloat32, &versions, &num_updates),
+                       executor);
   for (size_t p = 0; p < tables.size(); ++p) {
     EXPECT_EQ(versions[p], VersionOf(*tables[p]));
     EXPECT_EQ(num_updates[p], 0u);
@@ -193,8 +196,8 @@ inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor
 inline std::vector<CombinedInput> Rank::combined() const {
   std::vector<CombinedInput> inputs;
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    CombinedInput input{inputs_[i].table, positions_[i].data(), inputs_[i].request().bags,
-                        scales_[i].empty() ? nullptr : scales_[i].data()};
+    CombinedInput input{inputs_[i].table, positions_[i].data(), inputs_[i].request().bags};
+    if (!scales_[i].empty()) input.bags.scales = scales_[i].data();
     input.bags.num_ids = static_cast<int64_t>(positions_[i].size());
     if (!splits_[i].empty()) input.bags.row_splits = splits_[i].data();
     if (input.bags.combiner == Combiner::kNone) input.bags.num_bags = input.bags.num_ids;

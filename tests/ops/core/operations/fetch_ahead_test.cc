@@ -237,13 +237,13 @@ TEST_P(FetchedAhead, ArePooledFromIdsInMemory) {
     DeviceArray<float> on_gpu;
     if (device != nullptr) on_gpu = OnDevice(device, rows);
     float* to = device != nullptr ? on_gpu.data() : rows.data();
-    ASSERT_TRUE(IsOk(LookupAhead({{tiered_.get(), ids.data(), bags, to}})));
+    ASSERT_TRUE(IsOk(LookupRowsFromHost({{tiered_.get(), ids.data(), bags, to}}, Inline())));
     if (device != nullptr) rows = Values(on_gpu);
     EXPECT_EQ(Bits(rows), Bits(Pool(plain_.get(), ids, bags)));
   }
   const std::vector<int64_t> falling = {0, 3, 2};
   const Bags unsound = BagsOf(Combiner::kSum, falling);
-  EXPECT_EQ(LookupAhead({{tiered_.get(), ids.data(), unsound, nullptr}}).code(),
+  EXPECT_EQ(LookupRowsFromHost({{tiered_.get(), ids.data(), unsound, nullptr}}, Inline()).code(),
             StatusCode::kInvalidArgument);
 }
 

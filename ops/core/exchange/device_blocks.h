@@ -1,0 +1,27 @@
+// Blocks of rows and gradients in a GPU's memory.
+#ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_DEVICE_BLOCKS_H_
+#define KERAS_SPARSE_OPS_CORE_EXCHANGE_DEVICE_BLOCKS_H_
+
+#include <vector>
+
+#include "ops/core/base/status.h"
+#include "ops/core/device/device.h"
+#include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/wire.h"
+
+namespace keras_sparse::cuda_impl {
+
+// Gives the device the work to write the header of each block: no error.
+//   blocks  (num_ranks)
+Status WriteHeaders(const ExchangeLayout& layout, const std::vector<Word*>& blocks, Device* device);
+
+// Writes the blocks of an error, of StatusWords each.
+Status WriteErrors(const ExchangeLayout& layout, const Status& error,
+                   const std::vector<Word*>& blocks, Device* device);
+
+// CheckBlocks, for which it waits for the device: only headers come to the CPU, and an error.
+Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks, Device* device);
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_EXCHANGE_DEVICE_BLOCKS_H_

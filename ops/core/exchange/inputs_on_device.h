@@ -1,0 +1,41 @@
+// How inputs use the reply rows, for kernels.
+#ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_INPUTS_ON_DEVICE_H_
+#define KERAS_SPARSE_OPS_CORE_EXCHANGE_INPUTS_ON_DEVICE_H_
+
+#include <vector>
+
+#include "ops/core/device/arrays_on_device.h"
+#include "ops/core/exchange/combine_rows.h"
+
+namespace keras_sparse::cuda_impl {
+
+class InputsOnDevice {
+ public:
+  //   inputs  in the CPU's memory
+  Status Copy(const std::vector<CombinedInput>& inputs, Device* device) {
+    inputs_ = inputs;
+    for (CombinedInput& each : inputs_) {
+      Bags& bags = each.bags;
+      positions_.Add(&each.positions, bags.num_ids);
+      splits_.Add(&bags.row_splits, bags.num_bags + 1);
+      floats_.Add(&bags.weights, bags.num_ids);
+      floats_.Add(&bags.scales, bags.num_bags);
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(positions_.Copy(device));
+    KERAS_SPARSE_RETURN_IF_ERROR(splits_.Copy(device));
+    return floats_.Copy(device);
+  }
+
+  // The same there.
+  const std::vector<CombinedInput>& inputs() const { return inputs_; }
+
+ private:
+  std::vector<CombinedInput> inputs_;
+  ArraysOnDevice<uint32_t> positions_;
+  ArraysOnDevice<int64_t> splits_;
+  ArraysOnDevice<float> floats_;
+};
+
+}  // namespace keras_sparse::cuda_impl
+
+#endif  // KERAS_SPARSE_OPS_CORE_EXCHANGE_INPUTS_ON_DEVICE_H_

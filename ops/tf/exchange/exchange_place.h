@@ -1,0 +1,103 @@
+// Who computes what ranks send each other, and in whose memory it is.
+#ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_PLACE_H_
+#define KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_PLACE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/core/base/executor.h"
+#include "ops/core/exchange/combine_rows.h"
+#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/exchange/return_gradients.h"
+#include "ops/core/exchange/wire.h"
+#include "ops/core/operations/lookup.h"
+#include "ops/tf/binding/binding.h"
+
+namespace keras_sparse {
+
+// The CPU, or the GPU that an op runs on: then blocks of rows and of gradients are in its memory,
+// outputs and their gradients too, and all else is in the CPU's.
+//
+// Each method is what is named so in the core, for the one or the other.
+class ExchangePlace {
+ public:
+  using Columns = std::vector<std::vector<ReplyColumns>>;
+
+  // Of an op.
+  static absl::Status Of(tf::OpKernelContext* ctx, std::unique_ptr<ExchangePlace>* place);
+
+  virtual ~ExchangePlace() = default;
+  // Of blocks and outputs. Null for the CPU's.
+  tf::Allocator* memory() const { return memory_; }
+  // A GPU computes with floats as they travel; for the CPU they are made float32.
+  bool is_gpu() const { return memory_ != nullptr; }
+
+  virtual Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) = 0;
+  virtual Status WriteHeaders(const ExchangeLayout& layout, const std::vector<Word*>& blocks) = 0;
+  virtual Status WriteErrors(const ExchangeLayout& layout, const Status& error,
+                             const std::vector<Word*>& blocks) = 0;
+  // Fills memory with zeros.
+  virtual Status Clear(void* memory, int64_t bytes) = 0;
+  // LookupRowsToHost or LookupRowsFromHost.
+  virtual Status Lookup(const std::vector<LookupRequest>& requests) = 0;
+  virtual Status CombineRows(const ExchangeLayout& layout, const Columns& columns,
+                             const std::vector<CombinedInput>& inputs,
+                             const std::vector<OutputRows>& outputs) = 0;
+  virtual Status CombineWeightsGradient(const ExchangeLayout& layout, const Columns& columns,
+                                        const std::vector<CombinedInput>& inputs,
+                                        const std::vector<GradientRows>& output_grads,
+                                        const std::vector<float*>& weight_grads) = 0;
+  virtual Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+                                 const std::vector<CombinedInput>& inputs,
+                                 const std::vector<GradientRows>& output_grads, float scale,
+                                 const Columns& columns) = 0;
+  virtual Status GatherGradients(const ExchangeLayout& layout, const std::vector<void*>& blocks,
+                                 FloatType type, const int64_t* served_rows,
+                                 const std::vector<float*>& grads) = 0;
+
+ protected:
+  explicit ExchangePlace(tf::Allocator* memory) : memory_(memory) {}
+
+ private:
+  tf::Allocator* const memory_;
+};
+
+class ExchangeOnCpu : public ExchangePlace {
+ public:
+  // The executor must outlive it.
+  explicit ExchangeOnCpu(Executor* executor) : ExchangePlace(nullptr), executor_(executor) {}
+
+  Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) override;
+  Status WriteHeaders(const ExchangeLayout& layout, const std::vector<Word*>& blocks) override;
+  Status WriteErrors(const ExchangeLayout& layout, const Status& error,
+                     const std::vector<Word*>& blocks) override;
+  Status Clear(void* memory, int64_t bytes) override;
+  Status Lookup(const std::vector<LookupRequest>& requests) override;
+  Status CombineRows(const ExchangeLayout& layout, const Columns& columns,
+                     const std::vector<CombinedInput>& inputs,
+                     const std::vector<OutputRows>& outputs) override;
+  Status CombineWeightsGradient(const ExchangeLayout& layout, const Columns& columns,
+                                const std::vector<CombinedInput>& inputs,
+                                const std::vector<GradientRows>& output_grads,
+                                const std::vector<float*>& weight_grads) override;
+  Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+                         const std::vector<CombinedInput>& inputs,
+                         const std::vector<GradientRows>& output_grads, float scale,
+                         const Columns& columns) override;
+  Status GatherGradients(const ExchangeLayout& layout, const std::vector<void*>& blocks,
+                         FloatType type, const int64_t* served_rows,
+                         const std::vector<float*>& grads) override;
+
+ private:
+  Executor* const executor_;
+};
+
+// In builds for GPUs, what makes the place of an op that runs on one.
+using MakeExchangeOnGpu = absl::Status (*)(tf::OpKernelContext* ctx,
+                                           std::unique_ptr<ExchangePlace>* place);
+MakeExchangeOnGpu& make_exchange_on_gpu();
+
+}  // namespace keras_sparse
+
+#endif  // KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_PLACE_H_
