@@ -128,17 +128,27 @@ def test_rows_that_have_missed_too_much_are_read_anew(monkeypatch):
     assert (stats["used"], stats["dropped"], stats["staleness_max"]) == (0, 2, 0)
 
 
-def test_rows_from_before_new_weights_are_not_used(monkeypatch):
-    layer = keras_sparse.layers.Embedding(4, 1, embeddings_initializer="zeros")
+@pytest.mark.parametrize(
+    ("input_dim", "change", "expected"),
+    [
+        (4, lambda layer: layer.set_weights([np.full((4, 1), 5.0)]), 5),
+        (None, lambda layer: layer.assign([2], [[5.0]]), 5),
+        (None, lambda layer: layer.erase([2]), 0),
+    ],
+    ids=["set_weights", "assign", "erase"],
+)
+def test_rows_from_before_a_change_are_not_used(input_dim, change, expected, monkeypatch):
+    layer = keras_sparse.layers.Embedding(input_dim, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
+    layer.assign([2], [[7.0]])
     ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
     stages = keep_stages(monkeypatch)
     batches = iter(prefetch_lookups(ids, model, 1, 3, "stale"))
     first = next(batches)
     stages[0].wait(3)  # the one thread has the last of them in work at most
     assert layer(first).numpy().tolist() == [[[0]]]
-    layer.set_weights([np.full((4, 1), 5.0)])
-    assert layer(next(batches)).numpy().tolist() == [[[5]]]
+    change(layer)
+    assert layer(next(batches)).numpy().tolist() == [[[expected]]]
     assert layer.stats()["prefetch"]["used"] == 1
 
 
