@@ -15,6 +15,7 @@ from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchiv
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 
 from keras_sparse.optimizers.support.finite_gradients import check_finite
+from keras_sparse.optimizers.support.finite_gradients import of_inner_optimizer
 from keras_sparse.saving.keras_files.hdf5_write_errors import open_carefully
 from keras_sparse.saving.keras_files.load_weights import verifying
 from keras_sparse.saving.keras_files.refuse_backup import on_train_begin
@@ -32,6 +33,7 @@ _tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
 h5py.File.__init__ = open_carefully
 saving_lib.is_memory_sufficient = is_memory_sufficient
 keras.optimizers.LossScaleOptimizer.check_finite = check_finite
+keras.optimizers.LossScaleOptimizer.__getattr__ = of_inner_optimizer
 keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
 # Before Keras imports it, which would make another module of that name.
 _tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")

@@ -71,6 +71,10 @@ CASES = [
         "accumulator_decay_rate": 0.5,
     }),
     (optimizers.AdamAsync, {**DECAY, "beta_1": 0.5, "apply_sparse_rmsprop": True}),
+    (optimizers.MultiOptimizer, {
+        "optimizers": {"others": {"class_name": "SGD", "config": {"name": "plain"}}},
+        "loss_scale_factor": 2.0,
+    }),
     (optimizers.RowWiseAdagrad, {**DECAY, "initial_accumulator_value": 0.5}),
     (optimizers.LazyAdam, {**DECAY, "beta_1": 0.5, "beta_2": 0.75}),
     (optimizers.Ftrl, {**DECAY, "beta": 0.5, "l1_regularization_strength": 0.25}),

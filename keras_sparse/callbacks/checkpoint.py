@@ -12,6 +12,7 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
@@ -129,7 +130,7 @@ class Checkpoint(keras.callbacks.Callback):
                 continue
             # Errors from here on are of the model, and no reason to go further back.
             info = load_checkpoint(self.model, last.path, verify=False, verbose=self.verbose)
-            self.model.optimizer.iterations.assign(info.step)  # also for another optimizer
+            set_iterations(self.model.optimizer, info.step)  # also for another optimizer
             self._epoch = info.training.get("epoch", 0)
             self._epoch_step = info.step - info.training.get("batch", 0)
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does

@@ -11,6 +11,7 @@ from keras_sparse.optimizers.from_keras import from_keras as from_keras
 from keras_sparse.optimizers.ftrl import Ftrl as Ftrl
 from keras_sparse.optimizers.lazy_adam import LazyAdam as LazyAdam
 from keras_sparse.optimizers.lion import Lion as Lion
+from keras_sparse.optimizers.multi_optimizer import MultiOptimizer as MultiOptimizer
 from keras_sparse.optimizers.nadam import Nadam as Nadam
 from keras_sparse.optimizers.rmsprop import RMSprop as RMSprop
 from keras_sparse.optimizers.row_wise_adagrad import RowWiseAdagrad as RowWiseAdagrad

@@ -7,6 +7,7 @@ from keras_sparse.optimizers.adamax import Adamax
 from keras_sparse.optimizers.adamw import AdamW
 from keras_sparse.optimizers.ftrl import Ftrl
 from keras_sparse.optimizers.lion import Lion
+from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
 from keras_sparse.optimizers.nadam import Nadam
 from keras_sparse.optimizers.rmsprop import RMSprop
 from keras_sparse.optimizers.sgd import SGD
@@ -26,7 +27,7 @@ def from_keras(optimizer):
     Args:
         optimizer: `keras.optimizers.Optimizer`, its name, or its config as `keras.optimizers.get`
             takes it. An optimizer of `keras_sparse.optimizers` is returned as it is. Of a
-            `LossScaleOptimizer` the inner optimizer is turned.
+            `LossScaleOptimizer` the inner optimizer is turned, of a `MultiOptimizer` all are.
 
     Returns:
         Optimizer of `keras_sparse.optimizers` with the same settings, not built: slots and step
@@ -41,8 +42,10 @@ def from_keras(optimizer):
     <class 'keras_sparse.optimizers.adam.Adam'>
     """
     optimizer = _instance(optimizer)
-    if isinstance(optimizer, SparseOptimizer):
+    if isinstance(optimizer, (SparseOptimizer, MultiOptimizer)):
         return optimizer
+    if type(optimizer) is keras.optimizers.MultiOptimizer:
+        return _multi_optimizer(optimizer)
     if type(optimizer) is keras.optimizers.LossScaleOptimizer:
         config = optimizer.get_config()
         config["inner_optimizer"] = from_keras(optimizer.inner_optimizer)
@@ -52,7 +55,7 @@ def from_keras(optimizer):
         raise NotImplementedError(
             f"A Keras optimizer must be one of {_names()} to train embedding variables. Take one "
             "of these, or give the embedding variables an optimizer of their own "
-            "(`split_embedding_variable_from_others`). Received: "
+            "(`MultiOptimizer`). Received: "
             f"{type(optimizer).__name__}"
         )
     ours = counterpart(**_settings(optimizer))
@@ -60,6 +63,21 @@ def from_keras(optimizer):
         if hasattr(optimizer, name):
             setattr(ours, name, getattr(optimizer, name))
     return ours
+
+
+def _multi_optimizer(optimizer):
+    given = optimizer._optimizer_map
+    if not isinstance(given, keras.optimizers.OptimizerMap):
+        raise NotImplementedError(
+            "A MultiOptimizer must have an `OptimizerMap` to be turned into one of "
+            "`keras_sparse.optimizers`. Make that of a dict whose keys may be functions. Received: "
+            f"{given!r}"
+        )
+    ours = {key: from_keras(each) for key, each in given._optimizer_map.items()}
+    ours["others"] = from_keras(given.default_optimizer)
+    for each in ours.values():
+        each.loss_scale_factor = None
+    return MultiOptimizer(ours, optimizer.loss_scale_factor, optimizer.name)
 
 
 def _names():

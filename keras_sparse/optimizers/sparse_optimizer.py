@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.support.check_constants import check_constants
-from keras_sparse.optimizers.support.room_check import check_room
+from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.row_gradient import columns_of
 from keras_sparse.optimizers.support.row_gradient import merge
 from keras_sparse.optimizers.support.row_gradient import row_gradient
@@ -15,6 +15,7 @@ from keras_sparse.optimizers.support.unsupported_options import refuse_any
 from keras_sparse.optimizers.support.unsupported_options import refuse_attributes
 from keras_sparse.optimizers.support.unsupported_options import refuse_norms_of_parts
 from keras_sparse.optimizers.support.unsupported_options import refuse_part_of_row
+from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -92,7 +93,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         if self.built:
             return
         embedding, others = split_embedding_variable_from_others(variables)
-        _check_distinct(embedding)
+        refuse_repeated(embedding)
         for variable in embedding:
             self._check_options(variable)
         if embedding:
@@ -125,25 +126,11 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 "`grads` must hold one gradient a variable. Received: "
                 f"{len(grads)} gradients for {len(variables)} variables"
             )
-        _check_distinct(embedding)
+        refuse_repeated(embedding)
         grads, variables = self._with_row_gradients(grads, variables)
-        with tf.control_dependencies(self._check_room(_split_row_gradients(variables)[0], grads)):
+        touched, _ = _split_row_gradients(variables)
+        with tf.control_dependencies(room_checks(touched, grads, self.check_room_on_all_ranks)):
             return super().apply(grads, variables)
-
-    def _check_room(self, touched, grads):
-        """Returns what must have run before any variable of a step is updated.
-
-        The update refuses a step without room by itself, but others would have been updated then.
-        """
-        touched = [rows for rows in touched if rows.ids is not None]
-        limited = [rows for rows in touched if rows.variable.max_rows is not None]
-        if self.check_room_on_all_ranks is not None:
-            checked = self.check_room_on_all_ranks(limited, grads)
-        elif limited:
-            checked = check_room(limited, grads)
-        else:
-            return []
-        return [] if checked is None else [checked]
 
     def _with_row_gradients(self, grads, variables):
         """Puts values for each `IndexedSlices` and `RowGradient` for each embedding variable.
@@ -272,14 +259,3 @@ def _difference(built, now):
     names = ("rule", "constants", "weight_decay")
     parts = zip(names, now, built, strict=True)
     return ", ".join(f"{name}={new} (built with {old})" for name, new, old in parts if new != old)
-
-
-def _check_distinct(variables):
-    seen = set()
-    for variable in variables:
-        if id(variable) in seen:
-            raise ValueError(
-                "An embedding variable must be in the list of variables once. Received: "
-                f"'{variable.path}' twice"
-            )
-        seen.add(id(variable))

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse import optimizers
+from keras_sparse.distribute import DistributedOptimizer
 from keras_sparse.optimizers import from_keras
 from optimizer_cases import make_model
 from optimizer_cases import slices
@@ -49,7 +50,7 @@ def test_takes_names_classes_and_configs_as_keras_does(name):
 def test_all_optimizers_of_keras_that_have_a_namesake_are_taken():
     for name in dir(keras.optimizers):
         ours = getattr(optimizers, name, None)
-        if isinstance(ours, type) and name != "Optimizer":
+        if isinstance(ours, type) and name not in ("Optimizer", "MultiOptimizer"):
             assert type(from_keras(getattr(keras.optimizers, name)())) is ours
 
 
@@ -149,7 +150,7 @@ class MyAdam(keras.optimizers.Adam):
     [keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.optimizers.Muon, MyAdam],
 )
 def test_names_an_optimizer_that_has_no_counterpart(make):
-    words = "must be one of SGD, Adagrad, .*Ftrl.*split_embedding.*Received: " + make.__name__
+    words = "must be one of SGD, Adagrad, .*Ftrl.*MultiOptimizer.*Received: " + make.__name__
     with pytest.raises(NotImplementedError, match=words):
         from_keras(make())
     with pytest.raises(NotImplementedError, match=words):
@@ -185,3 +186,18 @@ def test_a_stock_optimizer_on_a_table_is_told_of_it():
             [tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), (3, 2))],
             [EmbeddingVariable(3, 2)],
         )
+
+
+def test_turns_the_optimizers_of_a_multi_optimizer():
+    stock = keras.optimizers.OptimizerMap(keras.optimizers.AdamW(0.1))
+    stock["ads/.*"] = keras.optimizers.Adagrad(0.2)
+    stock = keras.optimizers.MultiOptimizer(stock, loss_scale_factor=2.0, name="mine")
+    ours = from_keras(stock)
+    kinds = [type(ours[key]) for key in ("ads/.*", "others")]
+    assert kinds == [optimizers.Adagrad, optimizers.AdamW]
+    assert (ours.loss_scale_factor, ours.name) == (2.0, "mine")
+    assert from_keras(ours) is ours
+    with pytest.raises(ValueError, match=r"`from_keras` turns one into it. Received: .*MultiOpt"):
+        DistributedOptimizer(stock)
+    with pytest.raises(NotImplementedError, match="must have an `OptimizerMap`"):
+        from_keras(keras.optimizers.MultiOptimizer(lambda variable: None))

@@ -10,8 +10,11 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.average_gradients import average_gradients
 from keras_sparse.distribute.training.clip_over_ranks import clip_over_ranks
 from keras_sparse.distribute.training.step_agreement import agree_on_step
+from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 from keras_sparse.optimizers.support.room_check import check_room
+from keras_sparse.optimizers.support.step_count import optimizers_in
+from keras_sparse.optimizers.support.step_count import step_without_gradients
 
 # Optimizers take their numbers in their first step, which all ranks do together: they are the same
 # on all ranks, as names that Keras counts up need not be.
@@ -57,12 +60,13 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         self.inner_optimizer = inner_optimizer
         self._variables_built_on = None
         self._number = None
-        self._tables_in_parts = ()
+        self._tables_in_parts: list = []  # of each of the optimizers inside
         self._has_limit = False
 
     def __dir__(self):
         # Keras' saving walks over these, and would save the variables once more.
-        return [name for name in super().__dir__() if name != "inner_optimizer"]
+        hidden = {"inner_optimizer", "optimizers"}
+        return [name for name in super().__dir__() if name not in hidden]
 
     def build(self, variables):
         """Builds the optimizer, on each rank by itself."""
@@ -105,8 +109,11 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
                 f"{len(grads)} gradients for {len(variables)} variables"
             )
         name = self._call_name()
-        if isinstance(self.inner_optimizer, SparseOptimizer):
-            self.inner_optimizer.clip_over_ranks = self._clipping(f"{name}.norms")
+        for i, optimizer in enumerate(optimizers_in(self.inner_optimizer)):
+            if isinstance(optimizer, SparseOptimizer):
+                tables = self._tables_in_parts[i]
+                optimizer.clip_over_ranks = _clipping(optimizer, tables, f"{name}.norms.{i}")
+        if isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer)):
             self.inner_optimizer.check_room_on_all_ranks = self._checking(f"{name}.room")
         if not grads:
             self._step_without_variables()
@@ -117,17 +124,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         look_for_room = getattr(self.inner_optimizer, "check_room_on_all_ranks", None)
         checked = None if look_for_room is None else look_for_room([], [])
         with tf.control_dependencies([] if checked is None else [checked]):
-            clip = getattr(self.inner_optimizer, "clip_over_ranks", None)
-            if clip is not None:
-                clip([tf.zeros(1)], [None])
-            self.iterations.assign_add(1)
-
-    def _clipping(self, name):
-        """Returns what clips instead of Keras, or `None` if Keras sees all there is."""
-        inner = self.inner_optimizer
-        if not self._tables_in_parts or not (inner.clipnorm or inner.global_clipnorm):
-            return None
-        return functools.partial(clip_over_ranks, inner, tables=self._tables_in_parts, name=name)
+            step_without_gradients(self.inner_optimizer)
 
     def _checking(self, name):
         """Returns what looks for room on all ranks, or `None` if no table has a limit."""
@@ -155,6 +152,11 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
     @property
     def iterations(self):
         return self.inner_optimizer.iterations
+
+    @property
+    def optimizers(self):
+        """Those of a `MultiOptimizer` inside, which Keras' callbacks look for."""
+        return self.inner_optimizer.optimizers
 
     @property
     def learning_rate(self):
@@ -198,6 +200,13 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         return cls(**{**config, "inner_optimizer": inner})
 
 
+def _clipping(optimizer, tables, name):
+    """Returns what clips instead of Keras, or `None` if Keras sees all there is."""
+    if not tables or not (optimizer.clipnorm or optimizer.global_clipnorm):
+        return None
+    return functools.partial(clip_over_ranks, optimizer, tables=tables, name=name)
+
+
 def _check(optimizer):
     if optimizer is None:
         raise ValueError("`inner_optimizer` must be an optimizer. Received: inner_optimizer=None")
@@ -212,5 +221,12 @@ def _check(optimizer):
             "differently have gradients of different sizes. Take them the other way round: "
             "LossScaleOptimizer(DistributedOptimizer(...)). Received: inner_optimizer="
             f"LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
+        )
+    stock = keras.optimizers.MultiOptimizer
+    if isinstance(optimizer, stock) and not isinstance(optimizer, MultiOptimizer):
+        raise ValueError(
+            "`inner_optimizer` must be a MultiOptimizer of `keras_sparse.optimizers`, whose "
+            "optimizers clip and look for room over ranks together: `from_keras` turns one into "
+            f"it. Received: inner_optimizer=keras.optimizers.{type(optimizer).__name__}"
         )
     return optimizer

@@ -5,6 +5,9 @@ import tensorflow as tf
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
+from keras_sparse.optimizers.support.optimizer_choice import refuse_unmatched
+from keras_sparse.optimizers.support.step_count import optimizers_in
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -18,43 +21,57 @@ def agree_on_step(variables, optimizer):
         optimizer: `keras.optimizers.Optimizer` that trains them.
 
     Returns:
-        `(tables, has_limit)`, the same on all ranks: a tuple of strings, the names of the tables of
-        which ranks have parts, and whether one of these has a limit of rows.
+        `(tables, has_limit)`, the same on all ranks: for each of `optimizers_in(optimizer)` a tuple
+        of strings, the names of the tables of which ranks have parts, and whether one of these has
+        a limit of rows.
 
     Raises:
-        ValueError: The ranks have other variables or, where norms are those of whole tables, two
-            tables have the same name.
+        ValueError: The ranks have other variables, a key of a `MultiOptimizer` matches none on any
+            of them or, where norms are those of whole tables, two tables have the same name.
     """
+    optimizers = optimizers_in(optimizer)
+    is_multi = isinstance(optimizer, MultiOptimizer)
+    places = optimizer.split(variables) if is_multi else [range(len(variables))]
+    owners = {i: number for number, of_optimizer in enumerate(places) for i in of_optimizer}
+    unmatched = optimizer.unmatched_keys(variables) if is_multi else []
     parts, copies = [], []
     has_limit = False
-    for variable in variables:
+    for i, variable in enumerate(variables):
         part = getattr(variable, "part", None)
         if part is not None:
-            parts.append((part.table, part.shard, part.first_column))
+            parts.append((owners[i], part.table, part.shard, part.first_column))
             has_limit = has_limit or variable.max_rows is not None
         else:
             is_table = isinstance(variable, EmbeddingVariable)
-            copies.append((is_table, tuple(variable.shape), str(variable.dtype)))
+            copies.append((owners[i], is_table, tuple(variable.shape), str(variable.dtype)))
     with tf.init_scope():
-        of_ranks = gather_objects((copies, parts, has_limit), "keras_sparse.agree_on_step")
+        own = (copies, parts, has_limit, unmatched)
+        of_ranks = gather_objects(own, "keras_sparse.agree_on_step")
     for other, (others_copies, *_) in enumerate(of_ranks):
         if others_copies != of_ranks[0][0]:
             raise ValueError(_different_models(other, others_copies, of_ranks[0][0]))
-    counts = collections.Counter(part for _, of_rank, _ in of_ranks for part in of_rank)
-    repeated = sorted({part[0] for part, count in counts.items() if count > 1})
-    if repeated and optimizer.clipnorm:
+    unmatched_anywhere = set.intersection(*(set(of_rank[3]) for of_rank in of_ranks))
+    refuse_unmatched([key for key in unmatched if key in unmatched_anywhere], variables)
+    counts = collections.Counter(part for _, of_rank, *_ in of_ranks for part in of_rank)
+    clipped = {number for number, each in enumerate(optimizers) if each.clipnorm}
+    repeated = sorted(part[1] for part, n in counts.items() if n > 1 and part[0] in clipped)
+    if repeated:
         raise ValueError(
             f"[rank {rank()} of {size()}] Tables that are spread over ranks must have different "
             "names where `clipnorm` is set: the norm is that of all parts of a table. Received: "
             f"several tables '{repeated[0]}'"
         )
-    return tuple(sorted({part[0] for part in counts})), any(limits for *_, limits in of_ranks)
+    tables = [
+        tuple(sorted({part[1] for part in counts if part[0] == number}))
+        for number in range(len(optimizers))
+    ]
+    return tables, any(of_rank[2] for of_rank in of_ranks)
 
 
 def _different_models(other, theirs, ours):
     shown = [
-        f"{'table' if is_table else 'variable'} {shape} {dtype}"
-        for is_table, shape, dtype in [*theirs, *ours]
+        f"{'table' if is_table else 'variable'} {shape} {dtype}{f' of optimizer {n}' if n else ''}"
+        for n, is_table, shape, dtype in [*theirs, *ours]
     ]
     theirs, ours = shown[: len(theirs)], shown[len(theirs) :]
     shared = min(len(theirs), len(ours))

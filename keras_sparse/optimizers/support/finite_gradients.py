@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
+from keras_sparse.optimizers.support.step_count import optimizers_in
 
 _check_finite = keras.optimizers.LossScaleOptimizer.check_finite
 
@@ -16,7 +17,16 @@ def check_finite(self, grads):
     optimizer = self.inner_optimizer
     # Of `DistributedOptimizer`, which is not named as its module imports this package.
     true_on_all_ranks = getattr(optimizer, "true_on_all_ranks", None)
-    if isinstance(getattr(optimizer, "inner_optimizer", optimizer), SparseOptimizer):
+    if any(isinstance(each, SparseOptimizer) for each in optimizers_in(optimizer)):
         grads = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
     is_finite = _check_finite(self, grads)
     return is_finite if true_on_all_ranks is None else true_on_all_ranks(is_finite)
+
+
+def of_inner_optimizer(self, name):
+    """`LossScaleOptimizer.__getattr__`: of several optimizers inside, Keras' callbacks look for
+    the list, and whoever asks for the one rate hears why there is none.
+    """
+    if name in ("optimizers", "learning_rate") and "inner_optimizer" in vars(self):
+        return getattr(self.inner_optimizer, name)
+    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

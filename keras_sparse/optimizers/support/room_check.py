@@ -26,3 +26,22 @@ def check_room(touched, grads, sum_over_ranks=None):
     made = [grad for grad in grads if grad is not None]
     with tf.control_dependencies(tf.nest.flatten(made, expand_composites=True)):
         return ops.refuse_step(refusal, num_refusals)
+
+
+def room_checks(touched, grads, on_all_ranks):
+    """Returns what must have run before any variable of a step is updated: a list of ops.
+
+    The update refuses a step without room by itself, but others would have been updated then.
+
+    Args:
+        touched: List of `RowGradient`.
+        grads: List of all gradients of the step.
+        on_all_ranks: Function that looks for room on all ranks, as `check_room` does on one; `None`
+            if there is one.
+    """
+    touched = [rows for rows in touched if rows.ids is not None]
+    limited = [rows for rows in touched if rows.variable.max_rows is not None]
+    if on_all_ranks is None and not limited:
+        return []
+    checked = (on_all_ranks or check_room)(limited, grads)
+    return [] if checked is None else [checked]

@@ -1,3 +1,4 @@
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.rows_regularizer import RowsRegularizer
 
 
@@ -13,7 +14,7 @@ def refuse_any(options, owner, variable):
         if value:
             raise NotImplementedError(
                 f"`{name}` is not supported on embedding variables. Leave it out, or give them an "
-                "optimizer of their own (`split_embedding_variable_from_others`). Received: "
+                "optimizer of their own (`MultiOptimizer`). Received: "
                 f"{owner}.{name}={value} with variable '{variable.path}'"
             )
 
@@ -69,3 +70,17 @@ def refuse_norms_of_parts(optimizer, variables):
                 "it the plain tape's gradients, or take `clipvalue`. Received: a step of "
                 f"{optimizer} by itself, with a part of table '{part.table}'"
             )
+
+
+def refuse_repeated(variables):
+    """Raises ValueError if an embedding variable is in a list of variables more than once."""
+    seen = set()
+    for variable in variables:
+        if not isinstance(variable, EmbeddingVariable):
+            continue
+        if id(variable) in seen:
+            raise ValueError(
+                "An embedding variable must be in the list of variables once. Received: "
+                f"'{variable.path}' twice"
+            )
+        seen.add(id(variable))

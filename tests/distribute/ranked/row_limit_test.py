@@ -52,7 +52,20 @@ def train(model, keys):
     model.train_on_batch(keys, np.ones((len(keys), 1), "float32"))
 
 
-@pytest.mark.parametrize("make", [keras_sparse.optimizers.SGD, keras_sparse.optimizers.Adam])
+def several(rate, clipnorm):
+    """An optimizer for the full table, which takes its step last, and two others."""
+    limited = keras_sparse.optimizers.Adam(rate, clipnorm=clipnorm)
+    free = keras_sparse.optimizers.SGD(rate, clipnorm=clipnorm)
+    others = keras.optimizers.SGD(rate)
+    return keras_sparse.optimizers.MultiOptimizer(
+        {"limited": limited, "free": free, "others": others}
+    )
+
+
+MAKERS = [keras_sparse.optimizers.SGD, keras_sparse.optimizers.Adam, several]
+
+
+@pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("clipnorm", [None, 1.0])
 def test_a_rank_without_room_stops_the_step_of_all(make, clipnorm):
     model = make_model(make(0.1, clipnorm=clipnorm), max_rows=MAX_ROWS)

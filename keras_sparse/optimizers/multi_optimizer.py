@@ -1,0 +1,192 @@
+import warnings
+
+import keras
+import tensorflow as tf
+
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.optimizers.support.optimizer_choice import OptimizerChoice
+from keras_sparse.optimizers.support.optimizer_choice import refuse_unmatched
+from keras_sparse.optimizers.support.room_check import room_checks
+from keras_sparse.optimizers.support.row_gradient import row_gradient
+from keras_sparse.optimizers.support.step_count import step_without_gradients
+from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+
+@keras.saving.register_keras_serializable(package="keras_sparse")
+class MultiOptimizer(keras.optimizers.MultiOptimizer):
+    """Trains each variable of a model with one of several optimizers, as one of `compile`.
+
+    It is `keras.optimizers.MultiOptimizer` for models with tables. A key says which variables an
+    optimizer has:
+
+    - the name of a layer: the variables in it, those of the layers in it too;
+    - the name of a table of a layer with several, such as `DistributedEmbedding`;
+    - a regular expression that matches whole paths of variables, as in `keras.optimizers.
+      OptimizerMap`;
+    - a function of a variable that returns whether it has it;
+    - `"embeddings"`: the tables that none of these match;
+    - `"others"`: all that is left.
+
+    Two keys of the first four kinds that match the same variable, one that matches none, and a
+    variable that no key is for are errors when it is built.
+
+    Each optimizer keeps its own rate or schedule, slots, weight decay and clipping, whose
+    `global_clipnorm` is of the variables that it has. All count every step, and none of the
+    variables changes where a table has no room for its new rows. Optimizers that can train tables
+    update first.
+
+    There is no one `learning_rate`: `optimizer["embeddings"].learning_rate` is that of one, and
+    `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` set the rate
+    of each from what that has. Around it can be `DistributedOptimizer` and `LossScaleOptimizer`.
+
+    Args:
+        optimizers: Dict from keys to `keras.optimizers.Optimizer`, or to their names or configs.
+            Of `keras_sparse.optimizers` where there are tables. The order makes no difference.
+        loss_scale_factor: Float: the one of all. Defaults to `None`.
+        name: String. Defaults to `None`, a name that Keras makes.
+
+    Example:
+    >>> optimizer = keras_sparse.optimizers.MultiOptimizer(
+    ...     {
+    ...         "embeddings": keras_sparse.optimizers.Adagrad(0.05),
+    ...         "others": keras_sparse.optimizers.AdamW(0.001),
+    ...     }
+    ... )
+    >>> model.compile(optimizer, loss="mse")
+    """
+
+    built: bool
+    # As in `SparseOptimizer`: what looks for room on all ranks, for all optimizers at once.
+    check_room_on_all_ranks = None
+
+    def __init__(self, optimizers, loss_scale_factor=None, name=None):
+        super().__init__(OptimizerChoice(optimizers, loss_scale_factor), loss_scale_factor, name)
+        for optimizer in self.optimizers:
+            optimizer.check_room_on_all_ranks = _room_was_checked
+
+    def __getitem__(self, key):
+        """Returns the optimizer of a key."""
+        return self._optimizer_map[key]
+
+    def __dir__(self):
+        # Keras' saving walks over these, and would save the variables once more.
+        hidden = {"optimizers", "_inner_optimizers", "_optimizer_map"}
+        return [name for name in super().__dir__() if name not in hidden]
+
+    def build(self, variables):
+        """Builds the optimizers, each on the variables that it has."""
+        if self.built:
+            return
+        variables = list(variables)
+        refuse_repeated(variables)
+        if size() == 1:  # as soon as one sees all variables
+            refuse_unmatched(self.unmatched_keys(variables), variables)
+        super().build(variables)
+        for optimizer in self.optimizers:  # that have no variable, on this rank at least
+            optimizer.build([])
+
+    def unmatched_keys(self, variables):
+        """Returns the keys, as text, that match none of some variables."""
+        return self._optimizer_map.unmatched(variables)
+
+    def split(self, variables):
+        """Returns which variables each optimizer has, once built: a list of places for each."""
+        places: list[list[int]] = [[] for _ in self.optimizers]
+        for i, variable in enumerate(variables):
+            owner = self._var_to_optimizer_idx.get(self._var_key(variable))
+            if owner is None:
+                raise ValueError(
+                    f"Optimizer '{self.name}' must be built with every variable that it updates. "
+                    "Make a new optimizer for a new set of variables. Received: variable "
+                    f"'{variable.path}'"
+                )
+            places[owner].append(i)
+        return places
+
+    @tf.autograph.experimental.do_not_convert
+    def apply(self, grads, trainable_variables=None):
+        """Updates the variables by their gradients. As in Keras, the first call builds."""
+        grads = list(grads)
+        if not grads:
+            return
+        if trainable_variables is None:
+            if not self.built:
+                raise ValueError(
+                    "`apply` must be given the variables where the optimizer is not built. "
+                    f"Received: {len(grads)} gradients alone"
+                )
+            trainable_variables = self._trainable_variables
+        variables = list(trainable_variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                "`grads` must hold one gradient a variable. Received: "
+                f"{len(grads)} gradients for {len(variables)} variables"
+            )
+        refuse_repeated(variables)
+        self.build(variables)
+        if all(grad is None for grad in grads):
+            raise ValueError("No gradients provided for any variable.")  # as Keras says it
+        with tf.control_dependencies(self._check_room(grads, variables)):
+            for optimizer, places in zip(self.optimizers, self.split(variables), strict=True):
+                _step(optimizer, [grads[i] for i in places], [variables[i] for i in places])
+            self._iterations.assign_add(1)
+
+    def _check_room(self, grads, variables):
+        made, touched = list(grads), []
+        for i, variable in enumerate(variables):
+            if isinstance(variable, EmbeddingVariable) and grads[i] is not None:
+                rows, made[i] = row_gradient(variable, grads[i])
+                touched.append(rows)
+        return room_checks(touched, made, self.check_room_on_all_ranks)
+
+    @property
+    def learning_rate(self):
+        raise AttributeError(_no_learning_rate("read"))
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate):
+        raise AttributeError(_no_learning_rate("set"))
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        for optimizer in self.optimizers:
+            optimizer.exclude_from_weight_decay(var_list, var_names)
+
+    def get_config(self):
+        chosen = self._optimizer_map.optimizers.items()
+        pairs = [[keras.saving.serialize_keras_object(each) for each in pair] for pair in chosen]
+        return {
+            "optimizers": pairs,
+            "loss_scale_factor": self.loss_scale_factor,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        pairs = [
+            [keras.saving.deserialize_keras_object(each, custom_objects) for each in pair]
+            for pair in config["optimizers"]
+        ]
+        return cls(**{**config, "optimizers": dict(pairs)})
+
+
+def _step(optimizer, grads, variables):
+    if any(grad is not None for grad in grads):
+        optimizer.apply(grads, variables)
+        return
+    if variables:
+        paths = [variable.path for variable in variables]
+        warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=4)
+    step_without_gradients(optimizer)
+
+
+def _room_was_checked(touched, grads):
+    return None
+
+
+def _no_learning_rate(what):
+    return (
+        f"A learning rate must be {what} of one optimizer, as MultiOptimizer has several: "
+        '`optimizer["embeddings"].learning_rate`, with a key that it was made with; '
+        "`optimizer.optimizers` lists them"
+    )

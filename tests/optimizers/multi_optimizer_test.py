@@ -1,0 +1,296 @@
+"""Several optimizers as one of `compile`."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+import keras_sparse.distribute as ksd
+from keras_sparse.optimizers import Adagrad
+from keras_sparse.optimizers import AdamW
+from keras_sparse.optimizers import MultiOptimizer
+from keras_sparse.optimizers import SGD
+from keras_sparse.optimizers import split_embedding_variable_from_others
+from optimizer_cases import read
+
+ROWS, BATCH = 12, 8
+IDS = np.random.default_rng(3).integers(0, ROWS, (40, 2))
+TARGETS = np.random.default_rng(4).normal(size=(40, 1)).astype("float32")
+PATHS = ["both/users", "both/items", "ads/embeddings", "top/kernel", "top/bias"]
+
+
+def make_model(optimizer=None, **arguments):
+    """A model of a table and a layer of two."""
+    keras.utils.set_random_seed(7)
+    ids = keras.Input((2,), dtype="int64")
+    tables = [
+        keras_sparse.layers.Embedding(ROWS, 2, "sum", name=name) for name in ("users", "items")
+    ]
+    rows = keras_sparse.layers.DistributedEmbedding(tables, name="both")([ids, ids])
+    rows.append(keras_sparse.layers.Embedding(None, 2, "mean", name="ads")(ids))
+    model = keras.Model(ids, keras.layers.Dense(1, name="top")(keras.layers.concatenate(rows)))
+    if optimizer is not None:
+        model.compile(optimizer, loss="mse", **arguments)
+    return model
+
+
+def fit(model, **arguments):
+    return model.fit(IDS, TARGETS, batch_size=BATCH, shuffle=False, verbose=0, **arguments)
+
+
+def schedule(rate):
+    return keras.optimizers.schedules.ExponentialDecay(rate, 2, 0.5)
+
+
+def table_and_dense():
+    return {
+        "others": AdamW(schedule(0.05), weight_decay=0.1, global_clipnorm=0.2),
+        "embeddings": Adagrad(schedule(0.2), clipnorm=0.1),
+    }
+
+
+@keras.saving.register_keras_serializable("multi_optimizer_test")
+def is_wide(variable):
+    return variable.shape[-1] > 1
+
+
+def counts(optimizer):
+    return [int(each.iterations) for each in (optimizer, *optimizer.optimizers)]
+
+
+def content(variables):
+    """Every byte of them that training changes."""
+    return [
+        checks.table_content(each) if hasattr(each, "native") else np.asarray(each).tobytes()
+        for each in variables
+    ]
+
+
+def assert_close(ours, theirs):
+    for left, right in zip(ours.variables, theirs.variables, strict=True):
+        np.testing.assert_allclose(value(left), value(right), rtol=0, atol=1e-6)
+
+
+def value(variable):
+    if hasattr(variable, "native"):
+        return read(variable, np.arange(ROWS))
+    return variable.numpy()
+
+
+@pytest.mark.parametrize(
+    ("keys", "owners"),
+    [
+        (["embeddings", "others"], [0, 0, 0, 1, 1]),
+        (["both", "others"], [0, 0, 1, 1, 1]),
+        (["users", "embeddings", "top"], [0, 1, 1, 2, 2]),
+        (["others", "[^/]*/(users|items)", "top/bias", "ads/.*"], [1, 1, 3, 0, 2]),
+        ([lambda variable: "ads" in variable.path, "others"], [1, 1, 0, 1, 1]),
+    ],
+    ids=["words", "layer", "table", "paths", "function"],
+)
+def test_a_variable_has_the_optimizer_of_its_key(keys, owners):
+    optimizer = MultiOptimizer({key: SGD(0.1) for key in keys})
+    variables = make_model().trainable_variables
+    optimizer.build(variables)
+    found = dict(zip(optimizer.optimizers, optimizer.split(variables), strict=True))
+    for i, key in enumerate(keys):
+        has = [path for path, owner in zip(PATHS, owners, strict=True) if owner == i]
+        assert [variables[place].path for place in found[optimizer[key]]] == has
+
+
+def test_is_two_optimizers_of_a_loop_bit_for_bit():
+    model, by_hand = make_model(MultiOptimizer(table_and_dense())), make_model()
+    optimizers = table_and_dense()
+    for begin in range(0, len(IDS), BATCH):
+        batch = slice(begin, begin + BATCH)
+        for each in (model, by_hand):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((each(IDS[batch]) - TARGETS[batch]) ** 2)
+            if each is model:
+                variables = model.trainable_variables
+                grads = tape.gradient(loss, variables)
+                model.optimizer.apply_gradients(zip(grads, variables, strict=True))
+                continue
+            parts = split_embedding_variable_from_others(each.trainable_variables)
+            for name, grads, part in zip(
+                ("embeddings", "others"), tape.gradient(loss, [*parts]), parts, strict=True
+            ):
+                optimizers[name].apply(grads, part)
+    steps = len(IDS) // BATCH
+    assert counts(model.optimizer) == [steps] * 3
+    assert content(model.variables) == content(by_hand.variables)
+    for arguments in ({}, {"steps_per_execution": 5}, {"run_eagerly": True}):
+        fitted = make_model(MultiOptimizer(table_and_dense()), **arguments)
+        fit(fitted)
+        assert_close(fitted, by_hand)
+
+
+@pytest.mark.parametrize("way", ["keras", "weights", "checkpoint"])
+def test_what_is_saved_goes_on(way, tmp_path):
+    optimizers = {is_wide: Adagrad(0.1), "others": AdamW(schedule(0.05))}
+    model = make_model(MultiOptimizer(optimizers, name="both"))
+    fit(model)
+    if way == "keras":
+        model.save(tmp_path / "model.keras")
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+        assert type(loaded.optimizer) is MultiOptimizer
+        assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    else:
+        # The order of a dict says nothing.
+        again = {"others": AdamW(schedule(0.05)), is_wide: Adagrad(0.2)}
+        loaded = make_model(MultiOptimizer(again))
+        loaded.optimizer.build(loaded.trainable_variables)
+        if way == "weights":
+            model.save_weights(tmp_path / "model.weights.h5")
+            loaded.load_weights(tmp_path / "model.weights.h5")
+        else:
+            keras_sparse.saving.save_checkpoint(model, tmp_path / "checkpoint")
+            keras_sparse.saving.load_checkpoint(loaded, tmp_path / "checkpoint")
+    for _ in range(2):
+        assert_close(model, loaded)
+        assert_close(model.optimizer, loaded.optimizer)
+        fit(model)
+        fit(loaded)
+
+
+def test_the_checkpoint_callback_brings_the_steps_of_all_back(tmp_path):
+    fit(make_model(Adagrad(0.1)), callbacks=[keras_sparse.callbacks.Checkpoint(tmp_path)])
+    model = make_model(optimizer := MultiOptimizer(table_and_dense()))
+    with pytest.warns(UserWarning, match="Skipping variable loading for optimizer 'multi_opt"):
+        fit(model, epochs=2, callbacks=[keras_sparse.callbacks.Checkpoint(tmp_path)])
+    assert counts(optimizer) == [10] * 3
+
+
+SCALED = {
+    "dynamic": lambda optimizer: keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0),
+    "over ranks": lambda optimizer: keras.optimizers.LossScaleOptimizer(
+        ksd.DistributedOptimizer(optimizer), initial_scale=8.0
+    ),
+}
+
+
+@pytest.mark.parametrize("wrap", [*SCALED.values(), None], ids=[*SCALED, "fixed"])
+def test_losses_are_scaled_for_all(wrap):
+    optimizers = table_and_dense()
+    scaled = wrap(MultiOptimizer(optimizers)) if wrap else MultiOptimizer(optimizers, 8.0)
+    model, plain = make_model(scaled), make_model(MultiOptimizer(table_and_dense()))
+    fit(model)
+    fit(plain)
+    assert_close(model, plain)
+    config = keras.saving.serialize_keras_object(scaled)
+    assert keras.saving.deserialize_keras_object(config).get_config() == scaled.get_config()
+    if wrap:
+        before = content(model.variables)
+        model.train_on_batch(IDS[:2], np.full((2, 1), np.inf))
+        assert content(model.variables) == before
+        assert int(model.optimizer.iterations) == len(IDS) // BATCH
+
+
+WRAPS = [lambda each: each, ksd.DistributedOptimizer, *SCALED.values()]
+
+
+@pytest.mark.parametrize("wrap", WRAPS, ids=["alone", "over ranks alone", *SCALED])
+def test_callbacks_set_the_rate_of_each(wrap):
+    optimizer = MultiOptimizer({"embeddings": Adagrad(0.4), "others": SGD(0.04)})
+    model = make_model(wrap(optimizer))
+    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    # No loss is below the first one by that much.
+    reduce = keras.callbacks.ReduceLROnPlateau("loss", 0.1, patience=1, min_delta=1e9)
+    history = fit(model, epochs=2, callbacks=[halve, reduce]).history
+    assert [key for key in history if "rate" in key] == [
+        f"learning_rate_{each.name}" for each in optimizer.optimizers
+    ]
+    for key, expected in (("embeddings", 0.01), ("others", 0.001)):
+        np.testing.assert_allclose(float(optimizer[key].learning_rate), expected, rtol=1e-6)
+    with pytest.raises(AttributeError, match=r'`optimizer\["embeddings"\].learning_rate`'):
+        _ = model.optimizer.learning_rate
+    with pytest.raises(AttributeError, match="must be set of one optimizer"):
+        model.optimizer.learning_rate = 0.1
+
+
+def test_an_optimizer_without_gradients_counts_the_step():
+    table = keras_sparse.EmbeddingVariable(4, 2, initializer="ones")
+    kernel = keras.Variable([1.0], name="kernel")
+    optimizer = MultiOptimizer({"embeddings": SGD(1.0), "others": SGD(1.0)})
+    with pytest.warns(UserWarning, match=r"Gradients do not exist for variables \['embeddings'\]"):
+        optimizer.apply([None, tf.constant([1.0])], [table, kernel])
+    assert counts(optimizer) == [1] * 3
+    assert (kernel.numpy(), table.numpy().min()) == (0, 1)
+    with pytest.raises(ValueError, match="No gradients provided for any variable"):
+        optimizer.apply([None, None])
+    with pytest.raises(ValueError, match=r"one gradient a variable. Received: 1 gradients for 2"):
+        optimizer.apply([None])
+    with pytest.raises(ValueError, match=r"Make a new optimizer.*variable 'other'"):
+        optimizer.apply([tf.constant([1.0])], [keras.Variable([1.0], name="other")])
+    optimizer.apply([], [table])
+    assert int(optimizer.iterations) == 1
+
+
+def test_a_step_without_room_changes_no_variable():
+    tables = [
+        keras_sparse.EmbeddingVariable(None, 2, name=name, max_rows=rows)
+        for name, rows in (("free", None), ("full", 1))
+    ]
+    kernel = keras.Variable([1.0])
+    optimizers = {"free": SGD(1.0), "full": SGD(1.0), "others": SGD(1.0)}
+    optimizer = MultiOptimizer(optimizers)
+    grads = [tf.IndexedSlices(tf.ones((2, 2)), tf.constant([1, 2], tf.int64), (4, 2))] * 2
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="max_rows=1"):
+        optimizer.apply([*grads, tf.constant([1.0])], [*tables, kernel])
+    assert [table.num_rows for table in tables] == [0, 0]
+    assert kernel.numpy() == 1
+    assert counts(optimizer) == [0] * 4
+
+
+def test_averages_and_exclusions_are_those_of_each():
+    kernels = [keras.Variable([1.0], name=name) for name in ("left", "right")]
+    averaging = SGD(1.0, weight_decay=0.5, use_ema=True, ema_momentum=0.5)
+    optimizer = MultiOptimizer({"left": averaging, "others": SGD(1.0, weight_decay=0.5)})
+    optimizer.exclude_from_weight_decay(var_names=["left"])
+    for _ in range(2):
+        optimizer.apply([tf.constant([1.0])] * 2, kernels)
+    optimizer.finalize_variable_values(kernels)
+    np.testing.assert_allclose([float(each[0]) for each in kernels], [-0.5, -1.25])
+
+
+REFUSED = [
+    (None, TypeError, r"must be a dict from 'embeddings'.*Received: optimizers=None"),
+    ({}, TypeError, "Received: optimizers={}"),
+    ({3: SGD()}, TypeError, "Received: key 3 of type int"),
+    ({"(": SGD()}, ValueError, r"a regular expression.*Received: key '\('"),
+    ({"others": None}, ValueError, r"Received: optimizers\['others'\]=None"),
+    ({"others": "adum"}, ValueError, r"Received: optimizers\['others'\]='adum'"),
+    ({is_wide: ksd.DistributedOptimizer(SGD())}, ValueError, r"plain ones.*\[function is_wide\]"),
+    ({"others": MultiOptimizer({"others": SGD()})}, ValueError, "plain ones.*=MultiOptimizer"),
+    ({"others": SGD(loss_scale_factor=2.0)}, ValueError, "must be given to MultiOptimizer.*=2.0"),
+    (dict.fromkeys(("a", "b"), SGD()), ValueError, r"own for each key.*the last 'b'"),
+]
+
+
+@pytest.mark.parametrize(("optimizers", "kind", "words"), REFUSED)
+def test_refuses_what_is_no_choice_of_optimizers(optimizers, kind, words):
+    with pytest.raises(kind, match=words):
+        MultiOptimizer(optimizers)
+
+
+UNCLEAR = [
+    (("embeddings",), r"must be matched by a key.*'others'.*variable 'top/kernel', and keys"),
+    (("both", "users", "others"), r"one key.*at most.*'both/users', which 'both' and 'users'"),
+    (("ads|top", "others"), r"must match a variable.*Received: 'ads\|top', of variables"),
+    (("user", "others"), r"must match a variable.*Received: 'user', of variables both/users, both"),
+]
+
+
+@pytest.mark.parametrize(("keys", "words"), UNCLEAR)
+def test_refuses_variables_of_no_key_or_two_and_keys_of_no_variable(keys, words):
+    model = make_model(MultiOptimizer({key: SGD(0.1) for key in keys}))
+    with pytest.raises(ValueError, match=words):
+        fit(model)
+
+
+def test_a_table_needs_an_optimizer_for_tables():
+    optimizer = MultiOptimizer({"embeddings": "adagrad", "others": "adam"})
+    with pytest.raises(TypeError, match=r"must be trained by an optimizer of `keras_sparse\.opt"):
+        optimizer.build(make_model().trainable_variables)
