@@ -32,9 +32,9 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     variable that no key is for are errors when it is built.
 
     Each optimizer keeps its own rate or schedule, slots, weight decay and clipping, whose
-    `global_clipnorm` is of the variables that it has. All count every step, and none of the
-    variables changes where a table has no room for its new rows. Optimizers that can train tables
-    update first.
+    `global_clipnorm` is of the variables that it has. All count every step and must accumulate
+    gradients over as many (`gradient_accumulation_steps`), and none of the variables changes where
+    a table has no room for its new rows. Optimizers that can train tables update first.
 
     There is no one `learning_rate`: `optimizer["embeddings"].learning_rate` is that of one, and
     `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` set the rate
@@ -133,12 +133,18 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
             self._iterations.assign_add(1)
 
     def _check_room(self, grads, variables):
-        made, touched = list(grads), []
+        made, limited = list(grads), []
         for i, variable in enumerate(variables):
-            if isinstance(variable, EmbeddingVariable) and grads[i] is not None:
-                rows, made[i] = row_gradient(variable, grads[i])
-                touched.append(rows)
-        return room_checks(touched, made, self.check_room_on_all_ranks)
+            if not isinstance(variable, EmbeddingVariable) or grads[i] is None:
+                continue
+            rows, made[i] = row_gradient(variable, grads[i])
+            if variable.max_rows is not None:
+                limited.append(self._optimizer_map(variable).rows_of_update(rows))
+        return room_checks(self, limited, made)
+
+    @property
+    def iterations(self):
+        return self.optimizers[0].iterations
 
     @property
     def learning_rate(self):

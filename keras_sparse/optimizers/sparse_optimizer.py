@@ -5,17 +5,22 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
+from keras_sparse.optimizers.support.accumulated_rows import AccumulatedRows
+from keras_sparse.optimizers.support.accumulated_rows import add_accumulated
 from keras_sparse.optimizers.support.check_constants import check_constants
 from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.row_gradient import columns_of
 from keras_sparse.optimizers.support.row_gradient import merge
 from keras_sparse.optimizers.support.row_gradient import row_gradient
 from keras_sparse.optimizers.support.row_gradient import RowGradient
+from keras_sparse.optimizers.support.step_count import is_update
+from keras_sparse.optimizers.support.step_count import run_if
 from keras_sparse.optimizers.support.unsupported_options import refuse_any
 from keras_sparse.optimizers.support.unsupported_options import refuse_attributes
 from keras_sparse.optimizers.support.unsupported_options import refuse_norms_of_parts
 from keras_sparse.optimizers.support.unsupported_options import refuse_part_of_row
 from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
+from keras_sparse.optimizers.support.unsupported_options import settings_that_changed
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -36,7 +41,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     column by itself, so that the columns of a table cannot be on several ranks.
     """
 
-    unsupported_options: tuple[str, ...] = ("use_ema", "gradient_accumulation_steps")
+    unsupported_options: tuple[str, ...] = ("use_ema",)
     needs_whole_rows = False
     # What clips instead of Keras where norms have parts on other ranks: a function of the gradients
     # and the variables of a step. `keras_sparse.distribute.DistributedOptimizer` sets it.
@@ -100,11 +105,13 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             check_constants(self.rule_constants())
         settings = {id(variable): self._settings_for(variable) for variable in embedding}
         for variable in embedding:
-            variable.set_rule(*settings[id(variable)])
+            variable.set_rule(*settings[id(variable)][:3])
             variable.rule_owner = weakref.ref(self)
         # Past Keras' attribute tracking, which would take these for variables of the optimizer.
         object.__setattr__(self, "_variables_built_on", list(variables))
         object.__setattr__(self, "_built_settings", settings)
+        tables = embedding if self.gradient_accumulation_steps else []
+        object.__setattr__(self, "_accumulated_rows", {id(v): AccumulatedRows(v) for v in tables})
         super().build(others)
         self.build_for_tables(embedding)
 
@@ -128,8 +135,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             )
         refuse_repeated(embedding)
         grads, variables = self._with_row_gradients(grads, variables)
-        touched, _ = _split_row_gradients(variables)
-        with tf.control_dependencies(room_checks(touched, grads, self.check_room_on_all_ranks)):
+        touched = [rows for rows in _split_row_gradients(variables)[0] if rows.ids is not None]
+        limited = [self.rows_of_update(r) for r in touched if r.variable.max_rows is not None]
+        with tf.control_dependencies(room_checks(self, limited, grads)):
             return super().apply(grads, variables)
 
     def _with_row_gradients(self, grads, variables):
@@ -153,17 +161,24 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         scales = self.loss_scale_factor and any(
             variables[i].columns is not None or grads[i].dtype != tf.float32 for i in given
         )
-        if given and (self.clipnorm or self.global_clipnorm or self.clipvalue or scales):
+        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
+        if given and (clips or scales or self.gradient_accumulation_steps):
             merged = merge([variables[i] for i in given], [grads[i] for i in given])
             for i, rows, values in zip(given, *merged, strict=True):
                 variables[i], grads[i] = rows, values
         return grads, variables
 
+    def rows_of_update(self, rows):
+        """Returns all rows that an update would change, of which a step has some: `RowGradient`."""
+        accumulated = self._accumulated_rows.get(id(rows.variable))
+        return rows if accumulated is None else accumulated.with_ids(rows)
+
     def _settings_for(self, variable):
-        """Returns what the native rule of a table is made from: it stays as it is."""
+        """Returns what a table's rule and updates are made from: it stays as it is."""
         # Keras asks with the TensorFlow variable, whose name is a path.
         decays = self.weight_decay and self._use_weight_decay(variable.value)
-        return self.rule, self.rule_constants(), self.weight_decay if decays else 0.0
+        decay = self.weight_decay if decays else 0.0
+        return self.rule, self.rule_constants(), decay, self.gradient_accumulation_steps or None
 
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}
@@ -198,7 +213,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 raise RuntimeError(
                     f"The settings of optimizer '{self.name}' must stay as they were when it was "
                     "built, but for the learning rate. Make a new optimizer, or set them before "
-                    f"the first step. Received: {_difference(built, now)} for variable "
+                    f"the first step. Received: {settings_that_changed(built, now)} for variable "
                     f"'{variable.path}'"
                 )
             refuse_attributes(variable)
@@ -206,8 +221,39 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     def _backend_apply_gradients(self, grads, trainable_variables):
         # Past Keras' attribute tracking. Keras' clipping is not told whose gradients it is given.
         object.__setattr__(self, "_variables_of_step", trainable_variables)
-        super()._backend_apply_gradients(grads, trainable_variables)
+        if self._accumulated_rows:
+            self._accumulate(grads, trainable_variables)
+        else:
+            super()._backend_apply_gradients(grads, trainable_variables)
         object.__setattr__(self, "_variables_of_step", None)
+
+    def _accumulate(self, grads, variables):
+        """What Keras does where gradients are accumulated, for tables too."""
+        touched, others = _split_row_gradients(variables)
+        by_id = {id(v): grad for v, grad in zip(variables, grads, strict=True)}
+        rows_since = [self._accumulated_rows[id(rows.variable)] for rows in touched]
+        since = [self._accumulated_gradients[self._get_variable_index(v)] for v in others]
+        touched, sums = add_accumulated(rows_since, touched, [by_id[id(rows)] for rows in touched])
+        of_others = [by_id[id(v)] + each for v, each in zip(others, since, strict=True)]
+
+        def update():
+            means = [each / self.gradient_accumulation_steps for each in (*sums, *of_others)]
+            object.__setattr__(self, "_variables_of_step", [*touched, *others])
+            means = self._clip_gradients(means)
+            self._apply_weight_decay(others)
+            self._backend_update_step(means, [*touched, *others], self.learning_rate)
+            for each in rows_since:
+                each.clear()
+            for each in since:
+                each.assign(tf.zeros_like(each.value))
+
+        def keep():
+            for each, rows, values in zip(rows_since, touched, sums, strict=True):
+                each.assign(rows.ids, values)
+            for each, value in zip(since, of_others, strict=True):
+                each.assign(value)
+
+        run_if(is_update(self), update, keep)
 
     def _clip_gradients(self, grads):
         if self.clip_over_ranks is None:
@@ -252,10 +298,3 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 def _split_row_gradients(variables):
     touched = [v for v in variables if isinstance(v, RowGradient)]
     return touched, [v for v in variables if not isinstance(v, RowGradient)]
-
-
-def _difference(built, now):
-    """Says in which settings of a native rule two differ."""
-    names = ("rule", "constants", "weight_decay")
-    parts = zip(names, now, built, strict=True)
-    return ", ".join(f"{name}={new} (built with {old})" for name, new, old in parts if new != old)

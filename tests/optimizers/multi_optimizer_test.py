@@ -264,6 +264,11 @@ REFUSED = [
     ({"others": "adum"}, ValueError, r"Received: optimizers\['others'\]='adum'"),
     ({is_wide: ksd.DistributedOptimizer(SGD())}, ValueError, r"plain ones.*\[function is_wide\]"),
     ({"others": MultiOptimizer({"others": SGD()})}, ValueError, "plain ones.*=MultiOptimizer"),
+    (
+        {"a": SGD(gradient_accumulation_steps=2), "others": SGD()},
+        ValueError,
+        r"`gradient_accumulation_steps` must be the same.*\{\"'a'\": 2, \"'others'\": None\}",
+    ),
     ({"others": SGD(loss_scale_factor=2.0)}, ValueError, "must be given to MultiOptimizer.*=2.0"),
     (dict.fromkeys(("a", "b"), SGD()), ValueError, r"own for each key.*the last 'b'"),
 ]

@@ -13,6 +13,7 @@ from keras_sparse.distribute.training.step_agreement import agree_on_step
 from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 from keras_sparse.optimizers.support.room_check import check_room
+from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.step_count import optimizers_in
 from keras_sparse.optimizers.support.step_count import step_without_gradients
 
@@ -121,9 +122,9 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     def _step_without_variables(self):
         """Takes part in a step where all variables are other ranks'; Keras leaves it out."""
-        look_for_room = getattr(self.inner_optimizer, "check_room_on_all_ranks", None)
-        checked = None if look_for_room is None else look_for_room([], [])
-        with tf.control_dependencies([] if checked is None else [checked]):
+        looks_for_room = isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer))
+        checked = room_checks(self.inner_optimizer, [], []) if looks_for_room else []
+        with tf.control_dependencies(checked):
             step_without_gradients(self.inner_optimizer)
 
     def _checking(self, name):

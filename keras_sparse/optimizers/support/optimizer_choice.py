@@ -38,6 +38,7 @@ class OptimizerChoice:
                     "in a regular expression, 'a|b'. Received: one that has several, the last "
                     f"{_shown(key)}"
                 )
+        _check_accumulation(pairs)
         self.optimizers = dict(sorted(pairs, key=_place))
 
     def values(self):
@@ -116,6 +117,15 @@ def _place(pair):
     key, optimizer = pair
     # Sorting is stable: functions stay in the order of the dict.
     return not isinstance(optimizer, SparseOptimizer), callable(key), "" if callable(key) else key
+
+
+def _check_accumulation(pairs):
+    given = {_shown(key): each.gradient_accumulation_steps or None for key, each in pairs}
+    if len(set(given.values())) > 1:
+        raise ValueError(
+            "`gradient_accumulation_steps` must be the same of all `optimizers`, so that all "
+            f"variables change in the same steps. Received: {given}"
+        )
 
 
 def _shown(key):

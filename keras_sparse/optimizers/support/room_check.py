@@ -1,6 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse import ops
+from keras_sparse.optimizers.support.step_count import is_update
+from keras_sparse.optimizers.support.step_count import run_if
 
 
 def check_room(touched, grads, sum_over_ranks=None):
@@ -28,20 +30,24 @@ def check_room(touched, grads, sum_over_ranks=None):
         return ops.refuse_step(refusal, num_refusals)
 
 
-def room_checks(touched, grads, on_all_ranks):
-    """Returns what must have run before any variable of a step is updated: a list of ops.
+def room_checks(optimizer, limited, grads):
+    """Returns what must have run before any variable of a step is updated: a list of tensors.
 
     The update refuses a step without room by itself, but others would have been updated then.
 
     Args:
-        touched: List of `RowGradient`.
+        optimizer: `SparseOptimizer` or `MultiOptimizer`. Where its `check_room_on_all_ranks` is
+            set, that looks for room as `check_room` does on one rank.
+        limited: List of `RowGradient`: all rows that would change of tables that have `max_rows`.
         grads: List of all gradients of the step.
-        on_all_ranks: Function that looks for room on all ranks, as `check_room` does on one; `None`
-            if there is one.
     """
-    touched = [rows for rows in touched if rows.ids is not None]
-    limited = [rows for rows in touched if rows.variable.max_rows is not None]
+    on_all_ranks = optimizer.check_room_on_all_ranks
     if on_all_ranks is None and not limited:
         return []
-    checked = (on_all_ranks or check_room)(limited, grads)
-    return [] if checked is None else [checked]
+
+    def check():
+        checked = (on_all_ranks or check_room)(limited, grads)
+        with tf.control_dependencies([] if checked is None else [checked]):
+            return tf.constant(True)
+
+    return [run_if(is_update(optimizer), check, lambda: tf.constant(True))]

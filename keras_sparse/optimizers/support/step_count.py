@@ -12,6 +12,25 @@ def optimizers_in(optimizer):
     return list(getattr(optimizer, "optimizers", [optimizer]))
 
 
+def is_update(optimizer):
+    """Returns whether a step changes variables: `True`, or a tensor if gradients are accumulated.
+
+    Args:
+        optimizer: `keras.optimizers.Optimizer`, or a `MultiOptimizer`, whose optimizers accumulate
+            as many steps.
+    """
+    (first, *_) = optimizers_in(optimizer)
+    steps = first.gradient_accumulation_steps
+    return tf.equal((first._iterations.value + 1) % steps, 0) if steps else True
+
+
+def run_if(condition, then, otherwise):
+    """Does as `tf.cond`, which for a Python boolean makes no branch."""
+    if condition is True:
+        return then()
+    return tf.cond(condition, then, otherwise)
+
+
 def set_iterations(optimizer, iterations):
     """Lets an optimizer, and all that it has, go on from a number of steps.
 
@@ -19,8 +38,11 @@ def set_iterations(optimizer, iterations):
         optimizer: As for `optimizers_in`.
         iterations: Integer, as `optimizer.iterations` is.
     """
+    if int(optimizer.iterations) == iterations:
+        return  # also in the middle of an accumulation
     for each in _all_that_count(optimizer):
-        each._iterations.assign(iterations)
+        (first, *_) = optimizers_in(each)
+        each._iterations.assign(iterations * (first.gradient_accumulation_steps or 1))
 
 
 def step_without_gradients(optimizer):
@@ -31,10 +53,15 @@ def step_without_gradients(optimizer):
     Args:
         optimizer: `keras.optimizers.Optimizer`, or a `MultiOptimizer`.
     """
+
+    def clip():
+        for each in optimizers_in(optimizer):
+            clip_over_ranks = getattr(each, "clip_over_ranks", None)
+            if clip_over_ranks is not None:
+                clip_over_ranks([tf.zeros(1)], [None])
+
+    run_if(is_update(optimizer), clip, lambda: None)
     for each in _all_that_count(optimizer):
-        clip = getattr(each, "clip_over_ranks", None)
-        if clip is not None:
-            clip([tf.zeros(1)], [None])
         each._iterations.assign_add(1)
 
 

@@ -84,3 +84,10 @@ def refuse_repeated(variables):
                 f"'{variable.path}' twice"
             )
         seen.add(id(variable))
+
+
+def settings_that_changed(built, now):
+    """Says in which settings of a table's updates two differ."""
+    names = ("rule", "constants", "weight_decay", "gradient_accumulation_steps")
+    parts = zip(names, now, built, strict=True)
+    return ", ".join(f"{name}={new} (built with {old})" for name, new, old in parts if new != old)

@@ -6,7 +6,7 @@ from keras_sparse.tables.record_layout import RecordLayout
 
 
 class ColumnJoiner:
-    """Puts a part of a static table together from columns that several ranks have saved.
+    """Puts a part of a saved static table together from columns that several ranks have saved.
 
     Ids come in windows, for each of which what has them is read: so there is no second copy of the
     part, and each chunk is read about once.
@@ -27,9 +27,11 @@ class ColumnJoiner:
     def read(self, progress):
         """Yields `(keys, records)` of the part: ids here, and records without words of steps."""
         window = max(1, CHUNK_BYTES // (4 * self._layout.floats))
-        for first in range(0, self._part.num_rows, window):
-            keys = np.arange(first, min(first + window, self._part.num_rows))
-            ids = self._part.global_ids(keys)
+        input_dim = next(iter(self._saved)).part.input_dim  # this table may have more ids
+        for first in range(self._part.shard, input_dim, window * self._part.num_shards):
+            end = min(first + window * self._part.num_shards, input_dim)
+            ids = np.arange(first, end, self._part.num_shards)
+            keys = self._part.local_ids(ids)
             joined = JoinedRecords(self._layout, len(keys))
             for saved in self._saved:
                 self._put(saved, ids, joined, progress)

@@ -21,6 +21,7 @@ from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.keras_files.dense_values import DenseValues
+from keras_sparse.saving.keras_files.load_context import growing
 
 _AUTOMATIC_NAME = re.compile(
     r"(.*/)?(embedding(_\d+)?/[^/]*|distributed_embedding(_\d+)?/embedding(_\d+)?)"
@@ -56,7 +57,7 @@ class CheckpointInfo:
         return cls(path, manifest.step, manifest.training, manifest.base is not None)
 
 
-def load_checkpoint(model, path, verify=True, verbose=True):
+def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
     """Loads a checkpoint, or a delta with all that it goes back to, into a model.
 
     The tiers, their sizes and the cache strategy of the tables may be others than when it was
@@ -70,6 +71,8 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         verify: Boolean. Whether to read everything once before a table of the model changes, so
             that a damaged checkpoint leaves it as it is. Defaults to `True`.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+        grow: Boolean. Whether static tables may be loaded into larger ones, and into dynamic ones.
+            Ids that are new have the initial rows of the model. Defaults to `False`.
 
     Returns:
         `CheckpointInfo`.
@@ -79,14 +82,15 @@ def load_checkpoint(model, path, verify=True, verbose=True):
         CheckpointDamagedError: It is damaged.
         ValueError: It is of another model, or of a later version.
     """
+    checks.boolean(grow, "grow")
     with errors_on_all_ranks("load_begins"):
         check_model(model)
         checkpoint = WholeCheckpoint(path)
         if size() == 1:  # as soon as one sees all tables
-            _check_tables(model, checkpoint)
+            _check_tables(model, checkpoint, grow)
     if verify:
         check_checkpoint_together(checkpoint, verbose)
-    with unchanged_unless_all_can(model, "load_weights"):
+    with growing(grow), unchanged_unless_all_can(model, "load_weights"):
         loaded = load_all_but_tables(model, checkpoint)
     loaders = [loader for _, _, loader in loaded]
     with errors_on_all_ranks("load_tables"):
@@ -100,11 +104,15 @@ def load_checkpoint(model, path, verify=True, verbose=True):
     return CheckpointInfo.read(path)
 
 
-def _check_tables(model, checkpoint):
-    """Raises ValueError unless the model has tables of the saved shapes, in any order."""
+def _check_tables(model, checkpoint, grow):
+    """Raises ValueError unless the model has tables of the saved shapes, in any order.
+
+    Where they may grow, it is the widths that must be the saved ones.
+    """
     ours = [(variable.input_dim or 0, variable.output_dim) for variable in tables_of(model)]
     saved = [(part.input_dim or 0, part.output_dim) for part in _whole_tables(checkpoint)]
-    if sorted(ours) != sorted(saved):
+    first = 1 if grow else 0
+    if sorted(each[first:] for each in ours) != sorted(each[first:] for each in saved):
         raise ValueError(_other_tables(saved, checkpoint, model, ours))
 
 

@@ -8,6 +8,7 @@ from keras_sparse import ops
 from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.keras_files.load_table import check_fits
+from keras_sparse.saving.keras_files.load_table import has_grown
 from keras_sparse.saving.keras_files.load_table import has_same_slots
 from keras_sparse.saving.keras_files.load_table import may_load_filter
 from keras_sparse.tables.filter_entries import merge_filters
@@ -37,16 +38,21 @@ class TableLoader:
         histories = [each.reader.history(each.index) for each in self._saved]
         self._histories = dict(zip(self._saved, histories, strict=True))
         steps = {(history.step, history.table_step) for history in histories}
-        self._is_as_it_lay = len(steps) == 1 and all(
-            _describe(variable)
-            == (
-                each.table.rule,
-                each.table.rule_constants,
-                each.table.rule_weight_decay,
-                each.table.slot_names,
-                each.table.keeps_ages,
+        self._has_grown = has_grown(variable, saved[0].part)
+        self._is_as_it_lay = (
+            not self._has_grown
+            and len(steps) == 1
+            and all(
+                _describe(variable)
+                == (
+                    each.table.rule,
+                    each.table.rule_constants,
+                    each.table.rule_weight_decay,
+                    each.table.slot_names,
+                    each.table.keeps_ages,
+                )
+                for each in self._saved
             )
-            for each in self._saved
         )
 
     def source(self):
@@ -120,9 +126,12 @@ class TableLoader:
             progress: `Progress` that counts records.
         """
         variable = self._variable
-        variable.set_initial_rows(self._saved[0].table.initial_rows)
+        if not self._has_grown:
+            variable.set_initial_rows(self._saved[0].table.initial_rows)
         if self._is_as_it_lay:
             ops.restore(variable, self._history())
+        elif self._has_grown:
+            variable.clear()
         else:
             ops.clear_tables([variable])
         if not all(_has_columns(each.part, self._part) for each in self._saved):

@@ -3,6 +3,8 @@ import pathlib
 import warnings
 import weakref
 
+import numpy as np
+
 from keras_sparse import ops
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.progress import Progress
@@ -12,6 +14,7 @@ from keras_sparse.saving.format.read_chunks import read_chunks
 from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.keras_files.load_context import is_growing
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.verify_file import verify_file
@@ -114,8 +117,9 @@ def _load(variable, store, load):
         )
     if names == {"0"}:
         rows = _read_keras_weights(variable, store)
-        if not is_rehearsal.get():
-            variable.assign(rows if variable.part is None else variable.part.cut(0, rows)[1])
+        if is_rehearsal.get():
+            return
+        _take_keras_weights(variable, rows)
         return
     if "header" not in names:
         raise ValueError(
@@ -130,9 +134,12 @@ def _load(variable, store, load):
     has_filter = may_load_filter(variable, header)
     if is_rehearsal.get():
         return
-    variable.set_initial_rows(header.initial_rows)
-    if variable.is_dynamic or not same_slots:
-        ops.clear_tables([variable])
+    if has_grown(variable, header):
+        variable.clear()
+    else:
+        variable.set_initial_rows(header.initial_rows)
+        if variable.is_dynamic or not same_slots:
+            ops.clear_tables([variable])
     progress = Progress(header.num_rows, "thousand rows", 1000)
     cut = PartSelector(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
@@ -191,8 +198,20 @@ def _family(rule):
     return rule and rule.removeprefix("lazy_")
 
 
+def has_grown(variable, saved):
+    """Returns whether a table that takes over a saved one has other ids: more, or any.
+
+    Ids that are new have the initial rows of this table.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        saved: `TableHeader` or `TableEntry`, which fits.
+    """
+    return variable.whole_shape()[0] != saved.input_dim
+
+
 def check_fits(variable, saved):
-    """Raises ValueError unless a saved table has the shape of this one.
+    """Raises ValueError unless a saved table has the shape of this one, or may grow into it.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -200,10 +219,16 @@ def check_fits(variable, saved):
     """
     theirs = (saved.input_dim, saved.output_dim)
     ours = variable.whole_shape()
-    if theirs != ours:
+    can_grow = theirs[0] is not None and (ours[0] is None or ours[0] >= theirs[0])
+    can_grow = can_grow and theirs[1] == ours[1]
+    if theirs != ours and not (can_grow and is_growing()):
+        remedy = (
+            "Give `grow=True` for new ids to have initial rows, or make" if can_grow else "Make"
+        )
         raise ValueError(
             "A saved table must have the input_dim and output_dim of the table it is loaded into "
-            "(input_dim=None: dynamic). Make the layer with those, or load the file into a model "
+            "(input_dim=None: dynamic), or with `grow=True` as many ids at most, and not be "
+            f"dynamic. {remedy} the layer with those, or load the file into a model "
             "that has them, and bring rows over by `export` and `import_`. Received: saved "
             f"input_dim={theirs[0]}, output_dim={theirs[1]} for '{variable.path}' with "
             f"input_dim={ours[0]}, output_dim={ours[1]}"
@@ -237,8 +262,13 @@ def _check_whole(header, store, load):
 
 def _read_keras_weights(variable, store):
     shape = () if variable.is_dynamic else variable.whole_shape()  # none fits a dynamic table
+    if is_growing():
+        shape = None, variable.whole_shape()[1]
     try:
-        return read_dataset(store, "0", None, shape)
+        rows = read_dataset(store, "0", None, shape)
+        if not variable.is_dynamic and len(rows) > variable.whole_shape()[0]:
+            raise ValueError(f"Received: {len(rows)} rows")
+        return rows
     except ValueError as error:
         found = str(error).rpartition("Received: ")[2]
         raise ValueError(
@@ -246,3 +276,16 @@ def _read_keras_weights(variable, store):
             f"shape. Received: '{variable.path}' with input_dim={variable.input_dim}, output_dim="
             f"{variable.output_dim}, and {found}"
         ) from error
+
+
+def _take_keras_weights(variable, rows):
+    """Slots stay as they are, as in Keras, unless the table has more rows."""
+    part = TablePart.of_whole(variable)
+    if len(rows) == part.input_dim:
+        variable.assign(part.cut(0, rows)[1])
+        return
+    variable.clear()
+    ids = np.arange(len(rows))
+    held = ids[part.holds(ids)]
+    columns = slice(part.first_column, part.first_column + part.num_columns)
+    variable.import_local(part.local_ids(held), np.float32(rows[held, columns]))

@@ -5,6 +5,8 @@ import warnings
 from keras_sparse import checks
 from keras_sparse.saving.format.external_tables import are_tables_external
 from keras_sparse.saving.keras_files.dense_values import DenseValues
+from keras_sparse.saving.keras_files.load_context import growing
+from keras_sparse.saving.keras_files.load_context import is_growing
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.local_copy import local_copy
@@ -18,16 +20,18 @@ def verifying(load_weights):
     Keras loads layer by layer, and what it cannot load it finds when it comes to it: the tables
     before are loaded then. So all tables are checked first. Then Keras loads the file once while
     tables only see whether they could be loaded; if anything fails, all else gets back
-    what it had. Then it loads the file.
+    what it had. Then it loads the file. With `grow=True` tables may have more rows than the saved
+    ones, or be dynamic.
     """
 
     @functools.wraps(load_weights)
-    def load_verified(model, filepath, *args, **kwargs):
+    def load_verified(model, filepath, *args, grow=False, **kwargs):
+        checks.boolean(grow, "grow")
         is_ours = any(isinstance(variable, EmbeddingVariable) for variable in model.variables)
         name = pathlib.Path(filepath).name
         if not is_ours or not name.endswith((".weights.h5", ".weights.json", ".keras")):
             return load_weights(model, filepath, *args, **kwargs)
-        with local_copy(checks.path(filepath, "filepath")) as path:
+        with local_copy(checks.path(filepath, "filepath")) as path, growing(grow or is_growing()):
             verify_file(path)
             if are_tables_external():  # whoever loads them restores the other variables
                 return load_weights(model, path, *args, **kwargs)

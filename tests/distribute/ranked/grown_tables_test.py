@@ -1,0 +1,61 @@
+"""Saved static tables in larger ones and in dynamic ones, whose parts are on other ranks."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_sparse.distribute as ksd
+from keras_sparse import saving
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.optimizers import Adagrad
+
+ROWS, DIM = 7, 4
+IDS = np.arange(12).reshape(6, 2)
+ROW_WISE = {"row_slice_threshold": 1}
+COLUMN_WISE = {"column_slice_threshold": 8, "row_slice_threshold": 10**6}
+COPIED = {"data_parallel_threshold": 10**6}
+
+
+def make_model(input_dim, place):
+    ids = keras.Input((2,), dtype="int64")
+    tables = [Embedding(input_dim, DIM, "sum", seed=3, name="users")]
+    (rows,) = DistributedEmbedding(tables, **place)([ids])
+    kernel = keras.initializers.GlorotUniform(3)
+    model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer=kernel)(rows))
+    model.compile(ksd.DistributedOptimizer(Adagrad(0.1)), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def train(model, ids):
+    model.fit(ids, np.ones((len(ids), 1)), batch_size=len(ids), epochs=2, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("way", "input_dim", "places"),
+    [
+        ("weights", 12, (COPIED, ROW_WISE)),
+        ("weights", None, (ROW_WISE, ROW_WISE)),
+        ("checkpoint", 12, (COLUMN_WISE, ROW_WISE)),
+        ("checkpoint", None, (ROW_WISE, ROW_WISE)),
+        ("checkpoint", None, (COLUMN_WISE, ROW_WISE)),
+    ],
+)
+def test_ids_that_are_new_begin_on_their_ranks(way, input_dim, places, folder):
+    saved, whole, grown = (
+        make_model(*each)
+        for each in ((ROWS, places[0]), (input_dim, places[1]), (input_dim, places[1]))
+    )
+    for model in (saved, whole):
+        train(model, IDS[:3])
+    if way == "weights":
+        saved.save_weights(folder / "a.weights.h5")
+        grown.load_weights(folder / "a.weights.h5", grow=True)
+    else:
+        saving.save_checkpoint(saved, folder / "a", verbose=False)
+        saving.load_checkpoint(grown, folder / "a", verbose=False, grow=True)
+    for _ in range(2):
+        np.testing.assert_allclose(grown(IDS), whole(IDS), rtol=0, atol=1e-6)
+        for model in (grown, whole):
+            train(model, IDS)
