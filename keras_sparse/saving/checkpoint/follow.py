@@ -40,11 +40,6 @@ def follow(model, folder, every=60.0, lock=None, verbose=False):
 
     Raises:
         FileNotFoundError: There is no checkpoint yet.
-
-    Example:
-    >>> with keras_sparse.saving.follow(model, "run", every=10.0) as follower:
-    ...     follower.step
-    1100
     """
     follower = Follower(model, folder, every, lock, verbose)
     if not follower.look() and follower.step is None:

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
+#include "ops/core/table/table_locks.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {

@@ -6,8 +6,8 @@ from keras_sparse.layers.all2all_embedding import All2AllEmbedding
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.integer_lookup import IntegerLookup
-from keras_sparse.serving.plain_table import other_than
-from keras_sparse.serving.plain_table import PlainTable
+from keras_sparse.saving.keras_layers.plain_table import other_than
+from keras_sparse.saving.keras_layers.plain_table import PlainTable
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -31,10 +31,6 @@ def to_keras(model, default=0.0):
         NotImplementedError: The model has inputs or layers for which Keras has none: ragged or
             sparse ids, All2All layers, layers of your own that have tables inside, or masks other
             than those of `mask_zero` of a static table. `model.export` takes all of them.
-
-    Example:
-    >>> plain = keras_sparse.saving.to_keras(model)
-    >>> plain.save("plain.keras")
     """
     checks.number(default, "default")
     if size() > 1:

@@ -1,0 +1,1 @@
+"""Models with tables as models of Keras' own layers."""
