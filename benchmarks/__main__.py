@@ -28,6 +28,7 @@ from benchmarks import dlrm
 from benchmarks import dlrm_as_written
 from benchmarks import dynamic_table
 from benchmarks import eviction
+from benchmarks import following
 from benchmarks import group
 from benchmarks import memory
 from benchmarks import optimizers
@@ -60,6 +61,7 @@ OTHERS = {
     "checkpoints": checkpoints,
     "saving": saving,
     "serving": serving,
+    "following": following,
     "storage tiers": storage_tiers,
     "lookups ahead": async_lookup,
     "exchanges ahead": async_exchange,
