@@ -108,7 +108,8 @@ def promote_rows(variables, keys):
         keys: List of int64 tensors of shape `(n,)`. Those without a row are left out.
 
     Returns:
-        int64 tensor of shape `(num_tables,)`: how many rows came.
+        `(num_promoted, versions)`: int64 tensors of shapes `(num_tables,)`, how many rows came, and
+        `(num_tables, 2)`, the `snapshot_versions` of the tables before and after.
     """
     handles = handles_of(variables)
     checks.same_length({"variables": variables, "keys": keys})

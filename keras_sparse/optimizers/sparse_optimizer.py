@@ -13,6 +13,7 @@ from keras_sparse.optimizers.support.row_gradient import columns_of
 from keras_sparse.optimizers.support.row_gradient import merge
 from keras_sparse.optimizers.support.row_gradient import row_gradient
 from keras_sparse.optimizers.support.row_gradient import RowGradient
+from keras_sparse.optimizers.support.row_gradient import split_row_gradients
 from keras_sparse.optimizers.support.step_count import is_update
 from keras_sparse.optimizers.support.step_count import run_if
 from keras_sparse.optimizers.support.unsupported_options import refuse_any
@@ -91,10 +92,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         """Counts what `build_for_tables` made, once tables are updated. Defaults to nothing."""
 
     def build(self, variables):
-        """Makes slots: Keras' own for dense variables, in the table for embedding variables.
-
-        A table serves the optimizer that was built on it last, with fresh slots.
-        """
+        """Makes slots, in a table fresh ones: it serves the optimizer that was built on it last."""
         if self.built:
             return
         embedding, others = split_embedding_variable_from_others(variables)
@@ -135,7 +133,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             )
         refuse_repeated(embedding)
         grads, variables = self._with_row_gradients(grads, variables)
-        touched = [rows for rows in _split_row_gradients(variables)[0] if rows.ids is not None]
+        touched = [rows for rows in split_row_gradients(variables)[0] if rows.ids is not None]
         limited = [self.rows_of_update(r) for r in touched if r.variable.max_rows is not None]
         with tf.control_dependencies(room_checks(self, limited, grads)):
             return super().apply(grads, variables)
@@ -173,6 +171,11 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         accumulated = self._accumulated_rows.get(id(rows.variable))
         return rows if accumulated is None else accumulated.with_ids(rows)
 
+    def forget_accumulated(self, variable, keys=None):
+        """Forgets the gradients that a table's rows, or those of some keys, have accumulated."""
+        if (accumulated := self._accumulated_rows.get(id(variable))) is not None:
+            accumulated.drop(keys)
+
     def _settings_for(self, variable):
         """Returns what a table's rule and updates are made from: it stays as it is."""
         # Keras asks with the TensorFlow variable, whose name is a path.
@@ -191,7 +194,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
     # `RowGradient` for the embedding variables.
 
     def _check_variables_are_known(self, variables):
-        touched, others = _split_row_gradients(variables)
+        touched, others = split_row_gradients(variables)
         super()._check_variables_are_known(others)
         known = {id(variable) for variable in self._variables_built_on}
         for variable in (rows.variable for rows in touched):
@@ -229,7 +232,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     def _accumulate(self, grads, variables):
         """What Keras does where gradients are accumulated, for tables too."""
-        touched, others = _split_row_gradients(variables)
+        touched, others = split_row_gradients(variables)
         by_id = {id(v): grad for v, grad in zip(variables, grads, strict=True)}
         rows_since = [self._accumulated_rows[id(rows.variable)] for rows in touched]
         since = [self._accumulated_gradients[self._get_variable_index(v)] for v in others]
@@ -263,7 +266,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         return self.clip_over_ranks(grads, self._variables_of_step)
 
     def _apply_weight_decay(self, variables):
-        super()._apply_weight_decay(_split_row_gradients(variables)[1])
+        super()._apply_weight_decay(split_row_gradients(variables)[1])
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         pairs = list(zip(grads, trainable_variables, strict=True))
@@ -293,8 +296,3 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         # Keras' returns the same, through a custom gradient: TensorFlow would keep the graph of the
         # step, and what it has, until the process ends.
         return grads_and_vars
-
-
-def _split_row_gradients(variables):
-    touched = [v for v in variables if isinstance(v, RowGradient)]
-    return touched, [v for v in variables if not isinstance(v, RowGradient)]

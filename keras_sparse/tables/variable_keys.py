@@ -123,6 +123,7 @@ class VariableKeys(VariableRows):
             keys, _ = self._keys_here(keys, "erase")
             with tf.init_scope():
                 erase_rows([self], [tf.constant(keys)])
+            self.forget_accumulated(tf.constant(keys))
             return
         raise NotImplementedError(
             "Rows must be erased from a dynamic table, as every id of a static one has its row. "

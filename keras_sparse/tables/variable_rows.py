@@ -5,7 +5,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
-from keras_sparse.native.checkpoint import snapshot_versions
 from keras_sparse.native.rows import export_filter
 from keras_sparse.native.rows import export_rows
 from keras_sparse.native.rows import import_rows
@@ -34,6 +33,7 @@ class VariableRows:
     initializer: Any
     initial_rows: Any
     loaded_state: Any
+    rule_owner: Any
     # Whether the native table cannot make the initial rows itself.
     _imports_initial_rows: bool
 
@@ -144,18 +144,24 @@ class VariableRows:
         if self.part is not None and self.part.num_shards > 1:
             self._check_ids(keys)
             keys = self.part.local_ids(tf.boolean_mask(keys, self.part.holds(keys)))
-        with tf.init_scope():
-            before = self._version()
-            # One after the other, so that the first tier knows which are the last.
-            piece = max(_LEAST_PROMOTED, len(keys) // _PROMOTED_PIECES)
-            pieces = [keys[first : first + piece] for first in range(0, len(keys), piece)]
-            num_promoted = sum(int(promote_rows([self], [each])[0]) for each in pieces)
+        # One after the other, so that the first tier knows which are the last.
+        piece = max(_LEAST_PROMOTED, len(keys) // _PROMOTED_PIECES)
+        num_promoted = 0
+        for first in range(0, len(keys), piece):
+            with tf.init_scope():
+                came, versions = promote_rows([self], [keys[first : first + piece]])
+            num_promoted += int(came[0])
+            before, after = versions[0].numpy().tolist()
+            # The rows are still what they were loaded as.
             if self.loaded_state is not None and self.loaded_state.version == before:
-                self.loaded_state = dataclasses.replace(self.loaded_state, version=self._version())
+                self.loaded_state = dataclasses.replace(self.loaded_state, version=after)
         return num_promoted
 
-    def _version(self):
-        return int(snapshot_versions([self])[0][0])
+    def forget_accumulated(self, keys=None):
+        """Lets the optimizer forget gradients of rows that are replaced, or of some that go."""
+        owner = None if self.rule_owner is None else self.rule_owner()
+        if owner is not None:
+            owner.forget_accumulated(self, keys)
 
     def import_local(self, keys, records, ages=None):
         """Imports rows that are this part's, with the ids of static ones counted here."""
@@ -207,6 +213,7 @@ class VariableRows:
     def clear(self):
         """Takes the table back to before training: no rows, or each row its initial one."""
         clear_tables([self])
+        self.forget_accumulated()
         self._import_initial_rows()
 
     def numpy(self):

@@ -144,3 +144,28 @@ def test_the_checkpoint_callback_goes_on_between_updates(tmp_path):
         np.testing.assert_allclose(*(read(t, np.arange(ROWS)) for t in (left, right)), atol=1e-6)
     for left, right in zip(whole.optimizer.variables, resumed.optimizer.variables, strict=True):
         np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["clear", "erase", "load_weights", "load_checkpoint"])
+def test_what_was_accumulated_goes_with_the_rows_that_are_replaced(way, tmp_path):
+    layer = keras_sparse.layers.Embedding(None, 2, "sum", "zeros")
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
+    model.compile(SGD(0.1, gradient_accumulation_steps=2), loss="mse", run_eagerly=True)
+
+    def train(*keys):
+        for key in keys:
+            model.train_on_batch(np.array([[key]]), np.ones((1, 2)))
+
+    train(1, 2)
+    model.save_weights(tmp_path / "model.weights.h5")
+    keras_sparse.saving.save_checkpoint(model, tmp_path / "saved")
+    train(50)
+    table = layer.embeddings
+    {
+        "clear": table.clear,
+        "erase": lambda: table.erase([50]),
+        "load_weights": lambda: model.load_weights(tmp_path / "model.weights.h5"),
+        "load_checkpoint": lambda: keras_sparse.saving.load_checkpoint(model, tmp_path / "saved"),
+    }[way]()
+    train(3, 4)
+    assert not table.contains([50])[0]

@@ -41,6 +41,15 @@ class AccumulatedRows:
     def clear(self):
         self.assign(*self._none)
 
+    def drop(self, keys=None):
+        """Forgets the gradients of some keys, an int64 tensor of shape `(n,)`, or of all."""
+        if keys is None:
+            self.clear()
+            return
+        with tf.init_scope(), tf.device(self._device):
+            are_kept = ~tf.reduce_any(self.ids[:, tf.newaxis] == keys[tf.newaxis], axis=1)
+            self.assign(*(tf.boolean_mask(each, are_kept) for each in (self.ids, self.values)))
+
 
 def add_accumulated(accumulated, touched, values):
     """Returns the sums of what tables have accumulated and of the gradients of a step.

@@ -106,3 +106,9 @@ def _check_slices(grad, variable):
             f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
             f"'{variable.path}'"
         )
+
+
+def split_row_gradients(variables):
+    """Returns those of the variables of a step that are `RowGradient`, and the others: lists."""
+    touched = [v for v in variables if isinstance(v, RowGradient)]
+    return touched, [v for v in variables if not isinstance(v, RowGradient)]

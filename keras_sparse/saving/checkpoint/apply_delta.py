@@ -12,6 +12,7 @@ from keras_sparse.saving.checkpoint.loaded_state import note_loaded
 from keras_sparse.saving.checkpoint.loaded_state import tables_of
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+from keras_sparse.saving.keras_files.load_context import growing
 
 
 def apply_delta(model, path, lock=None, verbose=True):
@@ -42,7 +43,8 @@ def apply_delta(model, path, lock=None, verbose=True):
         FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
         CheckpointDamagedError: It is damaged.
         ValueError: It does not go on from the model's state: `load_checkpoint` loads it. The model
-            stays as it is then, and after the errors above.
+            stays as it is then, and after the errors above. After an error of memory or a disk
+            while rows are written it is between both states, and `load_checkpoint` brings it back.
     """
     with errors_on_all_ranks("apply_delta_begins"):
         check_model(model)
@@ -65,12 +67,18 @@ def find_changes(model, path):
         `None` if the checkpoint does not go on from there.
     """
     checkpoint = WholeCheckpoint(path)
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and not optimizer.built:
+        optimizer.build(model.trainable_variables)  # which gives rows fresh slots: see loaded_step
     tables = tables_of(model)
     if loaded_step(model) is None or any(
         each.loaded_state.number >= len(checkpoint.tables) for each in tables
     ):
         return None
-    loaders = [TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables]
+    with growing(True):  # of such a table not all has been read
+        loaders = [
+            TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables
+        ]
     pairs = zip(tables, loaders, strict=True)
     if not all(loader.goes_on_from(each.loaded_state.files) for each, loader in pairs):
         return None
@@ -100,16 +108,18 @@ class _Changes:
 
     def apply(self, lock=None):
         """Changes the model, and returns the `CheckpointInfo` of what it is then."""
-        with lock or contextlib.nullcontext():
-            with unchanged_unless_all_can(self._model, "apply_delta_weights"):
-                loaded = load_all_but_tables(self._model, self._checkpoint)
-            with errors_on_all_ranks("apply_delta_tables"):
-                for variable in self._tables:
-                    variable.loaded_state = variable.saved_state = None
-                for variable, (history, changes) in zip(self._tables, self._changes, strict=True):
-                    ops.apply_changes(variable, history, changes)
-                note_loaded(loaded, self._checkpoint.manifest.step)
-        return CheckpointInfo.read(self._checkpoint.folder)
+        with (
+            lock or contextlib.nullcontext(),
+            unchanged_unless_all_can(self._model, "apply_delta_changes"),
+        ):
+            loaded = load_all_but_tables(self._model, self._checkpoint)
+            for variable in self._tables:
+                variable.loaded_state = variable.saved_state = None
+                variable.forget_accumulated()
+            for variable, (history, changes) in zip(self._tables, self._changes, strict=True):
+                ops.apply_changes(variable, history, changes)
+            note_loaded(loaded, self._checkpoint.manifest.step)
+        return CheckpointInfo.of(self._checkpoint)
 
 
 def _state_text(model):

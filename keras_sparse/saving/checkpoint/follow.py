@@ -8,8 +8,8 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.saving.checkpoint.apply_delta import find_changes
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint
-from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 
@@ -25,7 +25,9 @@ def follow(model, folder, every=60.0, lock=None, verbose=False):
     not there yet.
 
     What is damaged is passed by with a warning, and what the training removes meanwhile in silence:
-    the model stays at the state that it has until a later one is whole.
+    the model stays at the state that it has until a later one is whole. Let the training keep some
+    checkpoints (`Checkpoint(..., keep=3)`), so that none goes while it is loaded as a whole. Tables
+    that were loaded with `grow=True` cannot follow.
 
     Args:
         model: A built `keras.Model`.
@@ -42,7 +44,7 @@ def follow(model, folder, every=60.0, lock=None, verbose=False):
         FileNotFoundError: There is no checkpoint yet.
     """
     follower = Follower(model, folder, every, lock, verbose)
-    if not follower.look() and follower.step is None:
+    if not follower.look():
         raise FileNotFoundError(
             "`folder` must have a checkpoint or delta, as `callbacks.Checkpoint` saves them, to "
             f"begin with. Received: folder='{folder}' with none that is whole"
@@ -55,9 +57,9 @@ class Follower:
     """What `follow` returns.
 
     Attributes:
-        step: Integer: the steps of the training that the model has now.
-        path: `pathlib.Path` of the checkpoint or delta with this state, or `None` if the model was
-            at its state before.
+        step: Integer: the steps of the training that the model has now. `None` while a state is
+            loaded as a whole, and after an error of that until another one is.
+        path: `pathlib.Path` of the checkpoint or delta with this state, or `None` likewise.
         error: The last exception that a look ended with, or `None` if it went well.
     """
 
@@ -78,7 +80,8 @@ class Follower:
         self._passed_by: set = set()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keras_sparse follow", daemon=True)
-        self.step = loaded_step(model)
+        self._id = None  # of the manifest of what the model has
+        self.step = None
         self.path = None
         self.error = None
 
@@ -99,13 +102,19 @@ class Follower:
         self.stop()
 
     def look(self):
-        """Looks once for a later state, and returns whether the model has it now."""
-        for saved in reversed(self._folder.list()):
-            if self.step is not None and saved.step <= self.step:
+        """Looks once for another state than the model's, and returns whether it has that now."""
+        found = self._folder.list()
+        for saved in reversed(found):
+            # A training that went back to an earlier step has its last state there.
+            is_last = saved is found[-1]
+            if self.step is not None and saved.step < self.step and not is_last:
                 return False
             if saved.path in self._passed_by:
                 continue
             try:
+                manifest_id = Manifest.read(saved.path).id
+                if manifest_id == self._id:
+                    return False
                 self._bring_to(saved.path)
             except FileNotFoundError:  # removed since it was listed, it or what it goes back to
                 continue
@@ -113,7 +122,7 @@ class Follower:
                 self._passed_by.add(saved.path)
                 warnings.warn(f"A model follows what is whole, not this: {error}", stacklevel=2)
                 continue
-            self.step, self.path = saved.step, saved.path
+            self._id, self.step, self.path = manifest_id, saved.step, saved.path
             return True
         return False
 
@@ -126,6 +135,8 @@ class Follower:
         checkpoint = WholeCheckpoint(path)
         check_checkpoint(checkpoint, checkpoint.readers, self._verbose)
         with self._lock:
+            # Cut off, it leaves no state: then whatever is whole is loaded.
+            self._id = self.step = self.path = None
             load_checkpoint(self._model, path, verify=False, verbose=self._verbose)
 
     def _run(self):

@@ -45,6 +45,13 @@ class CheckpointInfo:
     is_delta: bool
 
     @classmethod
+    def of(cls, checkpoint):
+        """Returns what a `WholeCheckpoint` says of itself."""
+        manifest = checkpoint.manifest
+        is_delta = manifest.base is not None
+        return cls(checkpoint.folder, manifest.step, manifest.training, is_delta)
+
+    @classmethod
     def read(cls, path):
         """Reads what a checkpoint or delta says of itself, without loading it.
 
@@ -94,6 +101,9 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
         loaded = load_all_but_tables(model, checkpoint)
     loaders = [loader for _, _, loader in loaded]
     with errors_on_all_ranks("load_tables"):
+        for variable, _, _ in loaded:
+            variable.loaded_state = None
+            variable.forget_accumulated()
         num_records = sum(loader.num_records() for loader in loaders)
         progress = Progress(num_records, "thousand rows", 1000, verbose)
         for loader in loaders:
@@ -101,7 +111,7 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
         progress.close()
         _mark_loaded(loaded)
         note_loaded(loaded, checkpoint.manifest.step)
-    return CheckpointInfo.read(path)
+    return CheckpointInfo.of(checkpoint)
 
 
 def _check_tables(model, checkpoint, grow):

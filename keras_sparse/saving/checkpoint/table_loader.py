@@ -79,9 +79,11 @@ class TableLoader:
             return False
         if not all(_has_columns(each.part, self._part) for each in self._saved):
             return False
-        # Of rows that move in steps without a gradient a delta has only what a rule makes of it.
+        # Of rows that move in steps without a gradient a delta has only what a rule makes of it,
+        # and of ages what the steps of the table do.
         have_moved = any(len(each.run_lengths) > 0 for each in self._histories.values())
-        return self._is_as_it_lay or not have_moved
+        is_still = not have_moved and not self._variable.keeps_ages and not self._has_grown
+        return self._is_as_it_lay or is_still
 
     def num_records(self, files=None):
         """Returns how many records are read, all of them or those of parts after `files`."""

@@ -134,6 +134,7 @@ def _load(variable, store, load):
     has_filter = may_load_filter(variable, header)
     if is_rehearsal.get():
         return
+    variable.forget_accumulated()
     if has_grown(variable, header):
         variable.clear()
     else:

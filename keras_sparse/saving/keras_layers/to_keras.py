@@ -74,6 +74,11 @@ class _Converter:
             return to_keras(layer, self._default)
         if isinstance(layer, IntegerLookup):
             keys = layer.get_vocabulary()[1:]
+            if not keys:
+                raise NotImplementedError(
+                    "An IntegerLookup must have learnt a key for a model of Keras' own layers, "
+                    f"whose vocabularies are not empty. Received: layer '{layer.name}' without any"
+                )
             return keras.layers.IntegerLookup(
                 vocabulary=keys, oov_token=other_than(keys), mask_token=None, name=layer.name
             )

@@ -128,10 +128,14 @@ Status ReadRows(const EmbeddingTable& table, const int64_t* keys, int64_t n, Exe
   return Status::Ok();
 }
 
-std::vector<bool> HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys) {
+Status HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys,
+                std::vector<bool>* exist) {
   const ReadLocks locks({&table});
   const TierStack& tiers = locks[0].tiers;
-  return tiers.AreAbove(tiers.lower_tiers().size(), keys);
+  *exist = tiers.AreAbove(tiers.lower_tiers().size(), keys);
+  // One that fails has said that none is there.
+  const Device* gpu = table.options().storage.device.get();
+  return gpu == nullptr ? Status::Ok() : gpu->CheckWorks();
 }
 
 }  // namespace keras_sparse

@@ -29,13 +29,17 @@ struct RowsOfKeys {
 // is made, and a filter is not asked. A key without a row has what a lookup reads for it, and slots
 // as a new row begins with them; an id outside a static table zeros.
 //   keys  (n), repeats allowed
+// To the table it is no lookup; the tiers count what they were asked for.
 // InvalidArgument for an id outside a static table that refuses it.
 Status ReadRows(const EmbeddingTable& table, const int64_t* keys, int64_t n, Executor* executor,
                 RowsOfKeys* rows);
 
 // Whether each key has a row, in any tier. An id outside a static table has none.
 //   keys  (n), repeats allowed
-std::vector<bool> HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys);
+//   exist  (n)
+// An error if a GPU that has some of the rows fails.
+Status HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys,
+                std::vector<bool>* exist);
 
 }  // namespace keras_sparse
 

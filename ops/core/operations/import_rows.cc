@@ -1,6 +1,7 @@
 #include "ops/core/operations/import_rows.h"
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -66,10 +67,9 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
   return status;
 }
 
-// Writes rows that have passed CheckKeys and CheckRecords.
+// Writes rows that have passed CheckKeys and CheckRecords, once the change has begun.
 Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* state,
              Executor* executor) {
-  KERAS_SPARSE_RETURN_IF_ERROR(state->BeginChange(executor));
   // Whole records need nothing of those they replace, which might not even be readable.
   const RecordLayout& layout = state->layout();
   const bool replaces =
@@ -82,11 +82,12 @@ Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* s
   state->tiers.BeginUpdate();
   const std::vector<IdPartition> partitions =
       PartitionIds({{keys, n, state->max_partition_bits()}}, executor);
-  KERAS_SPARSE_RETURN_IF_ERROR(WriteParts(import, partitions[0], fetched[0], state, executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(replaces ? state->tiers.EraseBelow(keys, n)
-                                        : fetched[0].EraseBelow(&state->tiers));
+  Status status = WriteParts(import, partitions[0], fetched[0], state, executor);
+  if (status.ok()) {
+    status = replaces ? state->tiers.EraseBelow(keys, n) : fetched[0].EraseBelow(&state->tiers);
+  }
   state->FinishChange(executor);
-  return Status::Ok();
+  return status;
 }
 
 Status CheckNumber(int64_t n) {
@@ -118,6 +119,59 @@ std::vector<int64_t> WithARow(const int64_t* keys, int64_t n, const TableState& 
   return found;
 }
 
+Status PromoteInMemory(const int64_t* keys, int64_t n, TableState* state, Executor* executor,
+                       int64_t* num_promoted) {
+  std::vector<FetchedRecords> fetched(1);
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{state, keys, n}}, executor, &fetched));
+  if (fetched[0].empty()) return Status::Ok();
+  // Those that are above already are used with the others, which would push them down otherwise.
+  const std::vector<int64_t> found = WithARow(keys, n, *state, fetched[0]);
+  ++state->version;
+  state->tiers.BeginUpdate();
+  const auto num_found = static_cast<int64_t>(found.size());
+  const std::vector<IdPartition> partitions =
+      PartitionIds({{found.data(), num_found, state->max_partition_bits()}}, executor);
+  Status status = WriteParts({nullptr, 0, nullptr}, partitions[0], fetched[0], state, executor);
+  if (status.ok()) status = fetched[0].EraseBelow(&state->tiers);
+  state->FinishChange(executor);
+  *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
+  return status;
+}
+
+// As an update of a table in a GPU's memory does.
+Status PromoteOnGpu(const int64_t* keys, int64_t n, HbmStore* gpu, TableState* state,
+                    Executor* executor, int64_t* num_promoted) {
+  if (!state->tiers.HasColdRows()) return Status::Ok();
+  const auto are_there = std::make_unique<bool[]>(static_cast<size_t>(n));
+  gpu->Contains(keys, n, are_there.get());
+  std::vector<int64_t> missing;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!are_there[static_cast<size_t>(i)]) missing.push_back(keys[i]);
+  }
+  missing = FetchedRecords::Distinct({missing});
+  FetchedRecords fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(fetched.FetchCold(state->tiers, missing));
+  if (fetched.empty()) return Status::Ok();
+  std::vector<int64_t> found;
+  std::vector<char> records;
+  for (const int64_t key : missing) {
+    const auto* record = reinterpret_cast<const char*>(fetched.Find(key));
+    if (record == nullptr) continue;
+    found.push_back(key);
+    records.insert(records.end(), record, record + gpu->record_bytes());
+  }
+  ++state->version;
+  state->tiers.BeginUpdate();
+  const auto num_found = static_cast<int64_t>(found.size());
+  // Those that are above already are used with the others.
+  KERAS_SPARSE_RETURN_IF_ERROR(gpu->NoteUsesOf(keys, n));
+  KERAS_SPARSE_RETURN_IF_ERROR(gpu->Put(found.data(), num_found, records.data()));
+  const Status status = fetched.EraseCold(&state->tiers);
+  state->FinishChange(executor);
+  *num_promoted = num_found;
+  return status;
+}
+
 }  // namespace
 
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
@@ -127,6 +181,7 @@ Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const f
   TableState& state = locks[0];
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
+  KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
   return Write({records, width, ages}, keys, n, &state, executor);
 }
 
@@ -150,7 +205,7 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
                            std::to_string(history.first_step) + " to " +
                            std::to_string(history.step));
   }
-  // The first change that can fail for want of room, before the history is another.
+  // Once for all of them: what they leave to do for want of room is for the next change.
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.Restore(history));
   if (const Status fits = CheckRecords(changes, state); !fits.ok()) {
@@ -168,28 +223,19 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
 }
 
 Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor,
-                   int64_t* num_promoted) {
-  *num_promoted = 0;
+                   Promotion* promotion) {
+  *promotion = Promotion();
   KERAS_SPARSE_RETURN_IF_ERROR(CheckNumber(n));
   const WriteLocks locks({table});
   TableState& state = locks[0];
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
+  promotion->version_before = state.snapshot_version();
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
-  std::vector<FetchedRecords> fetched(1);
-  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{&state, keys, n}}, executor, &fetched));
-  if (fetched[0].empty()) return Status::Ok();
-  // Those that are above already are used with the others, which would push them down otherwise.
-  const std::vector<int64_t> found = WithARow(keys, n, state, fetched[0]);
-  ++state.version;
-  state.tiers.BeginUpdate();
-  const auto num_found = static_cast<int64_t>(found.size());
-  const std::vector<IdPartition> partitions =
-      PartitionIds({{found.data(), num_found, state.max_partition_bits()}}, executor);
+  HbmStore* gpu = state.tiers.hbm_store();
   KERAS_SPARSE_RETURN_IF_ERROR(
-      WriteParts({nullptr, 0, nullptr}, partitions[0], fetched[0], &state, executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(fetched[0].EraseBelow(&state.tiers));
-  state.FinishChange(executor);
-  *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
+      gpu == nullptr ? PromoteInMemory(keys, n, &state, executor, &promotion->num_rows)
+                     : PromoteOnGpu(keys, n, gpu, &state, executor, &promotion->num_rows));
+  promotion->version = state.snapshot_version();
   return Status::Ok();
 }
 

@@ -40,16 +40,25 @@ struct SavedChange {
 //   changes  all since the state that the table is in, in order
 // InvalidArgument as ImportRows has it, or if the history does not go on from the table's;
 // Unimplemented for rows to erase in a static table. Nothing is changed then. After an error of a
-// lower tier the table is between both states, and must be loaded anew.
+// tier the table is between both states, and must be loaded anew.
 Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
                     const std::vector<SavedChange>& changes, Executor* executor);
 
-// Brings rows from lower tiers into the first one, as their next gradient would, and counts those
-// that came. To the first tier it is a use of all of these rows at once.
+// What PromoteRows has done.
+struct Promotion {
+  int64_t num_rows = 0;  // that came from lower tiers
+  // TableState::snapshot_version, for who has to know that nothing else has changed the table.
+  int64_t version_before = 0;
+  int64_t version = 0;
+};
+
+// Brings rows from lower tiers into the first one, as their next gradient would. To the first tier
+// it is a use of all of these rows at once. To the next delta those that came have changed.
 //   keys  (n); those without a row are left out
-// InvalidArgument for a key outside a static table.
+// InvalidArgument for a key outside a static table; errors of the tiers, after which all rows are
+// still there.
 Status PromoteRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor,
-                   int64_t* num_promoted);
+                   Promotion* promotion);
 
 }  // namespace keras_sparse
 

@@ -14,9 +14,6 @@ void Append(int64_t key, const char* record, RawRows* rows) {
   rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
 }
 
-// Both only grow, so that the sum stays only where both do.
-int64_t VersionOf(const TableState& state) { return state.version + state.num_saves; }
-
 // Changed rows that have gone down to a tier, and are there.
 //   tier  its place among the lower ones
 Status AppendDemoted(const TableState& state, size_t tier, int64_t position, int64_t max_rows,
@@ -83,7 +80,7 @@ Status ExportBelow(const TableState& state, const RawSelection& selection, int64
 
 int64_t TableSnapshot::version() const {
   const ReadLocks locks({table_});
-  return VersionOf(locks[0]);
+  return locks[0].snapshot_version();
 }
 
 bool TableSnapshot::is_everything_changed() const {
@@ -150,7 +147,7 @@ Status TableSnapshot::MarkSaved(const std::vector<EmbeddingTable*>& tables,
                                 const std::vector<int64_t>& versions) {
   const WriteLocks locks(tables);
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (VersionOf(locks[i]) == versions[i]) continue;
+    if (locks[i].snapshot_version() == versions[i]) continue;
     return FailedPrecondition("table '" + tables[i]->name() +
                               "' must not change while it is saved, nor be saved twice at a time; "
                               "save again");

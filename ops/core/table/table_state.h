@@ -49,6 +49,9 @@ struct TableState {
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
 
+  // Of what a save has of the table: both only grow, so that the sum stays only where both do.
+  int64_t snapshot_version() const { return version + num_saves; }
+
   const TableOptions& options;
   TierStack tiers;
   RuleState rule_state;

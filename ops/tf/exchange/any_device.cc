@@ -4,7 +4,7 @@
 namespace keras_sparse {
 namespace {
 
-// What ranks send is the CPU's, and so are these ops.
+// What these take and give of headers and ids is the CPU's, wherever the op itself is.
 const bool kRegistered = [] {
   for (const char* op : {"KerasSparseServeRows", "KerasSparseBeginLookup", "KerasSparseServeRound",
                          "KerasSparseCreateExchangeArea"}) {

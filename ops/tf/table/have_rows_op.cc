@@ -35,7 +35,8 @@ class HaveRowsOp : public tf::OpKernel {
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t* first = keys[i].flat<int64_t>().data();
       const int64_t n = keys[i].NumElements();
-      const std::vector<bool> have = HaveRows(*tables[i], {first, first + n});
+      std::vector<bool> have;
+      OP_REQUIRES_OK(ctx, ToTf(HaveRows(*tables[i], {first, first + n}, &have)));
       OP_REQUIRES_OK(ctx, CopyToOutput(have, {n}, i, &exist));
     }
   }

@@ -12,11 +12,13 @@ REGISTER_OP("KerasSparsePromote")
     .Input("handles: N * resource")
     .Input("keys: N * int64")
     .Output("num_promoted: int64")
+    .Output("versions: int64")  // (N, 2), of each table before and after
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       int n = 0;
       TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
       c->set_output(0, c->Vector(n));
+      c->set_output(1, c->Matrix(n, 2));
       return absl::OkStatus();
     });
 
@@ -28,14 +30,19 @@ class PromoteOp : public tf::OpKernel {
     TableList tables;
     tf::OpInputList keys;
     tf::Tensor* num_promoted = nullptr;
+    tf::Tensor* versions = nullptr;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
     OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {keys.size()}, &num_promoted));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {keys.size(), 2}, &versions));
     TfExecutor executor(ctx);
     for (int i = 0; i < keys.size(); ++i) {
-      OP_REQUIRES_OK(
-          ctx, ToTf(PromoteRows(tables[i], keys[i].flat<int64_t>().data(), keys[i].NumElements(),
-                                &executor, &num_promoted->flat<int64_t>()(i))));
+      Promotion promotion;
+      OP_REQUIRES_OK(ctx, ToTf(PromoteRows(tables[i], keys[i].flat<int64_t>().data(),
+                                           keys[i].NumElements(), &executor, &promotion)));
+      num_promoted->flat<int64_t>()(i) = promotion.num_rows;
+      versions->matrix<int64_t>()(i, 0) = promotion.version_before;
+      versions->matrix<int64_t>()(i, 1) = promotion.version;
     }
   }
 };
@@ -45,7 +52,8 @@ REGISTER_KERNEL_BUILDER(Name("KerasSparsePromote")
                             .Device(tf::DEVICE_GPU)
                             .HostMemory("handles")
                             .HostMemory("keys")
-                            .HostMemory("num_promoted"),
+                            .HostMemory("num_promoted")
+                            .HostMemory("versions"),
                         PromoteOp);
 
 }  // namespace keras_sparse

@@ -128,6 +128,49 @@ def test_what_does_not_go_on_is_refused_and_changes_nothing(tmp_path):
         apply_delta(keras.layers.Dense(1), tmp_path / "1")
 
 
+def test_a_model_that_is_compiled_after_it_was_loaded_has_fresh_slots_and_is_refused(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    model = loaded(tmp_path / "first", compiled=False)
+    model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
+    train(trained, 1)
+    with pytest.raises(ValueError, match="must go on from"):
+        apply_delta(model, save_delta(trained, tmp_path / "1"))
+
+
+def test_ages_of_a_model_without_optimizer_are_those_of_the_training(tmp_path):
+    eviction = keras_sparse.GlobalStepEvict(6)
+    trained = make_model(eviction=eviction)
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    model = loaded(tmp_path / "first", compiled=False, eviction=eviction)
+    train(trained, 1)
+    path = save_delta(trained, tmp_path / "1")
+    with pytest.raises(ValueError, match="must go on from"):
+        apply_delta(model, path)
+    followed = loaded(tmp_path / "first", eviction=eviction)
+    apply_delta(followed, path)
+    assert content(followed) == content(trained)
+
+
+def test_promoted_rows_are_still_those_that_were_loaded(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "first")
+    tiers = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "tiers", ["64kB", "1MB"])
+    followed = loaded(tmp_path / "first", tiers, compiled=False)
+    table = tables(followed)[0]
+    keys = np.arange(100)
+    assert table.promote(keys) > 0
+    assert table.promote(keys) == 0
+    train(trained, 1)
+    apply_delta(followed, save_delta(trained, tmp_path / "1"))
+    np.testing.assert_array_equal(followed.predict_on_batch(IDS), trained.predict_on_batch(IDS))
+    with pytest.raises(TypeError, match="`keys` must be integers"):
+        table.promote([0.5])
+
+
 def test_damage_is_found_before_anything_changes(tmp_path):
     trained = make_model()
     train_all_keys(trained)

@@ -1,5 +1,6 @@
 """A model in use follows a training that goes on."""
 
+import shutil
 import threading
 
 import pytest
@@ -8,12 +9,14 @@ import keras_sparse
 from checkpoint_cases import content
 from checkpoint_cases import fit
 from checkpoint_cases import make_model
+from checkpoint_cases import tables
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
 from keras_sparse.saving import follow
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
+from keras_sparse.saving.checkpoint import follow as follow_module
 
 
 def test_follows_a_folder(tmp_path):
@@ -71,4 +74,62 @@ def test_passes_by_what_is_damaged(tmp_path):
     save_checkpoint(trained, tmp_path / "step-000000003")
     assert follower.look()
     assert follower.step == 3
+    assert content(followed) == content(trained)
+
+
+def test_begins_with_the_last_state_of_the_folder_and_goes_back_with_it(tmp_path):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "run" / "step-000000001")
+    followed = make_model()
+    train_all_keys(followed)
+    train(followed, 1)
+    save_checkpoint(followed, tmp_path / "elsewhere")
+    load_checkpoint(followed, tmp_path / "elsewhere")  # further than the folder
+    follower = keras_sparse.saving.Follower(followed, tmp_path / "run")
+    assert follower.look()
+    assert content(followed) == content(trained)
+    followed.layers[-1].bias.assign([5.0])
+    assert keras_sparse.saving.Follower(followed, tmp_path / "run").look()
+    assert content(followed) == content(trained)
+    train(trained, 1)
+    path = save_checkpoint(trained, tmp_path / "run" / "step-000000002")
+    assert follower.look()
+    load_checkpoint(trained, tmp_path / "run" / "step-000000001")
+    train(trained, 2)
+    shutil.rmtree(path)
+    save_checkpoint(trained, tmp_path / "run" / "step-000000002")
+    assert follower.look()
+    assert content(followed) == content(trained)
+    shutil.rmtree(path)
+    assert follower.look()
+    assert follower.step == 1
+
+
+def test_what_goes_while_it_is_loaded_leaves_no_half_of_it(tmp_path, monkeypatch):
+    trained = make_model()
+    train_all_keys(trained)
+    save_checkpoint(trained, tmp_path / "step-000000001")
+    followed = make_model()
+    follower = keras_sparse.saving.Follower(followed, tmp_path)
+    assert follower.look()
+    other = make_model()
+    for number in range(2):
+        train(other, number)
+    path = save_checkpoint(other, tmp_path / "step-000000002")
+    load = follow_module.load_checkpoint
+
+    def removed_meanwhile(model, loaded, **options):
+        for table in tables(model):
+            table.clear()
+        if loaded == path:
+            shutil.rmtree(path)
+        return load(model, loaded, **options)
+
+    monkeypatch.setattr(follow_module, "load_checkpoint", removed_meanwhile)
+    follower.look()
+    monkeypatch.undo()
+    assert not path.exists()
+    follower.look()
+    assert follower.step == 1
     assert content(followed) == content(trained)

@@ -91,6 +91,17 @@ void HbmStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
   for (int64_t i = 0; i < n; ++i) found[i] = rows[static_cast<size_t>(i)] != kNoHbmRow;
 }
 
+Status HbmStore::NoteUsesOf(const int64_t* keys, int64_t n) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  std::vector<uint32_t> rows(static_cast<size_t>(n), kNoHbmRow);
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRows(keys, n, rows.data()));
+  DeviceArray<uint32_t> on_device;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device_, rows, &on_device));
+  NoteUses(on_device.data(), n);
+  return Status::Ok();
+}
+
 Status HbmStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
   const DeviceScope scope(*device_);
   const SharedLock lock(mutex_);

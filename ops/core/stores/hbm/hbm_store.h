@@ -88,6 +88,8 @@ class HbmStore : public RowStore {
   // Gives the device the work to note that an update uses rows, and changes them.
   //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed
   void Use(const uint32_t* rows, int64_t n);
+  // Notes that the rows of these keys are used, and changes none: those without one are left out.
+  virtual Status NoteUsesOf(const int64_t* keys, int64_t n);
 
   // Rows that leave for the tier below.
   struct Excess {

@@ -139,7 +139,8 @@ TEST(ReadRows, GivesWhatLookupsAndExportsGiveAndChangesNothing) {
     ThreadExecutor executor(3);
     ASSERT_TRUE(IsOk(ReadRows(*table, keys.data(), n, &executor, &rows)));
     ASSERT_EQ(rows.record_floats, 6);
-    const std::vector<bool> have = HaveRows(*table, keys);
+    std::vector<bool> have;
+    ASSERT_TRUE(IsOk(HaveRows(*table, keys, &have)));
     const std::vector<float> looked_up = Lookup(table.get(), keys);
     for (size_t i = 0; i < keys.size(); ++i) {
       const auto first = rows.records.begin() + static_cast<int64_t>(6 * i);
@@ -166,7 +167,9 @@ TEST(ReadRows, RefusesIdsOutsideAStaticTableUnlessTheyReadAsZeros) {
     options.out_of_range_is_zero = is_zero;
     const auto table = OpenWithRule(options, AdagradRule(0.1));
     const std::vector<int64_t> ids = {4, 5, -1};
-    EXPECT_EQ(HaveRows(*table, ids), (std::vector<bool>{true, false, false}));
+    std::vector<bool> have;
+    ASSERT_TRUE(IsOk(HaveRows(*table, ids, &have)));
+    EXPECT_EQ(have, (std::vector<bool>{true, false, false}));
     RowsOfKeys rows;
     const Status status = ReadRows(*table, ids.data(), 3, Inline(), &rows);
     if (!is_zero) {
