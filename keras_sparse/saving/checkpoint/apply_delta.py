@@ -75,7 +75,7 @@ def find_changes(model, path):
         each.loaded_state.number >= len(checkpoint.tables) for each in tables
     ):
         return None
-    with growing(True):  # of such a table not all has been read
+    with growing(True):  # one that has grown is not refused: it does not go on
         loaders = [
             TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables
         ]
