@@ -177,10 +177,10 @@ def count_sent(steps, i):
     counts = collections.Counter()
     alltoall, average_of = collectives.alltoall, collectives.average_of
 
-    def counted_alltoall(values, splits, name):
+    def counted_alltoall(values, splits, name, *options):
         others = np.delete(splits.numpy(), distribute.rank())
         counts[name.split(".")[-1]] += values.dtype.size * others.sum()
-        return alltoall(values, splits, name)
+        return alltoall(values, splits, name, *options)
 
     def counted_average_of(tensors, name):
         counts["dense"] += of_ring(tensors)
