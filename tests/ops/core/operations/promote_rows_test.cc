@@ -100,7 +100,9 @@ TEST_P(PromoteRowsOf, LetsThemStayBesideOthersThatAreAbove) {
   EXPECT_EQ(promotion_.num_rows, 20);
   // As many others as there is room for, each of which is used once or twice.
   for (int64_t key = 100; key < 1300; key += 100) Train(Range(key, key + 100));
-  if (std::get<1>(GetParam()) == "LFU") EXPECT_EQ(NumAbove(hot), 50);
+  if (std::get<1>(GetParam()) == "LFU") {
+    EXPECT_EQ(NumAbove(hot), 50);
+  }
   ExpectSame();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
