@@ -182,12 +182,9 @@ define run_cpp_tests
 	@grep -hE '^\[ +(OK|SKIPPED) +\] .* ms\)$$' $(1)/Testing/Temporary/LastTest.log
 endef
 
-# Beside the package, whose objects of the core they link. `make test-cpp CPP_TESTS=all` runs those of
-# code that computes nothing, too, which test-sanitize does.
-CPP_TESTS ?= computing
-test-cpp: $(STAMPS)/native $(STAMPS)/gtest  ## Run the C++ tests of what computes, as users have it.
-	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING \
-	  -DKERAS_SPARSE_COMPUTING_TESTS=$(if $(filter all,$(CPP_TESTS)),OFF,ON)
+# Beside the package, whose objects of the core they link.
+test-cpp: $(STAMPS)/native $(STAMPS)/gtest  ## Run the C++ tests.
+	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
 	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*))
 
 # `make test-sanitize SANITIZE=thread` looks for races instead.
@@ -247,7 +244,7 @@ endef
 
 # Long trainings, and what has to be large. Under sanitizers they take minutes, and run no line there
 # that shorter tests do not; test-cpp runs them. `make test-sanitize GTEST_FILTER='*'` leaves out none.
-LONG_TESTS := TieredTableRules*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/StaticTables:*/HbmHistory.*/DynamicTables:MissedMovesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*
+LONG_TESTS := TieredTableRules*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/StaticTables:*/HbmHistory.*/DynamicTables:MissedMovesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*:*.FillsItsSizeWithRows/On:CbfFilter.AdmitsEarlyAboutAsOften*
 test-sanitize: export GTEST_FILTER ?= -$(LONG_TESTS)
 
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
