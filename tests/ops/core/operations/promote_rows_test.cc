@@ -11,6 +11,7 @@
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
