@@ -22,7 +22,7 @@ from keras_sparse.saving.checkpoint.save_delta import find_base
 from keras_sparse.saving.checkpoint.save_delta import save_delta
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.tables_of import tables_of
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -211,7 +211,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _state(self):
         """The optimizer's steps, and the versions of the tables."""
-        tables = [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+        tables = tables_of(self.model)
         versions = ops.snapshot_versions(tables)[0].numpy().tolist() if tables else []
         return self._step(), versions
 

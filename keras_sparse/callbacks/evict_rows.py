@@ -3,7 +3,7 @@ import keras
 from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.runtime import error_prefix
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.tables_of import tables_of
 
 
 class EvictRows(keras.callbacks.Callback):
@@ -70,7 +70,7 @@ class EvictRows(keras.callbacks.Callback):
             self._evict(self._step())
 
     def _tables(self):
-        tables = [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+        tables = tables_of(self.model)
         return [each for each in tables if each.eviction is not None]
 
     def _step(self):

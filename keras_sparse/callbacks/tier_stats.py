@@ -9,7 +9,7 @@ from keras_sparse.callbacks.table_charts import share_of
 from keras_sparse.callbacks.watched_table import WatchedTable
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.tables_of import tables_of
 
 
 class TierStats(keras.callbacks.Callback):
@@ -102,7 +102,7 @@ class TierStats(keras.callbacks.Callback):
                 _print_prefetched(watched.name, before["prefetch"], after["prefetch"])
 
     def _tables(self):
-        return [each for each in self.model.variables if isinstance(each, EmbeddingVariable)]
+        return tables_of(self.model)
 
     def _watch(self):
         """Returns the `WatchedTable` of each table: a new one where a layer has just been built."""

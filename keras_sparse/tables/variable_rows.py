@@ -100,10 +100,7 @@ class VariableRows:
             ages: uint32 array of shape `(n,)`, as `export` gives them. A table that keeps no ages
                 drops them. Defaults to `None`: the rows have age 0.
         """
-        keys = tf.convert_to_tensor(keys)
-        if not keys.dtype.is_integer:
-            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
-        keys = tf.cast(keys, tf.int64)
+        keys = _as_int64(keys)
         records = tf.convert_to_tensor(records, tf.float32)
         if self.part is not None and self.part.num_shards > 1:
             self._check_ids(keys)
@@ -137,10 +134,7 @@ class VariableRows:
         Returns:
             Integer. How many rows came.
         """
-        keys = tf.convert_to_tensor(keys)
-        if not keys.dtype.is_integer:
-            raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
-        keys = tf.reshape(tf.cast(keys, tf.int64), [-1])
+        keys = tf.reshape(_as_int64(keys), [-1])
         if self.part is not None and self.part.num_shards > 1:
             self._check_ids(keys)
             keys = self.part.local_ids(tf.boolean_mask(keys, self.part.holds(keys)))
@@ -253,3 +247,10 @@ class VariableRows:
                 "`keras_sparse.saving.save_table`. "
                 f"Received: variable '{self.path}'"
             )
+
+
+def _as_int64(keys):
+    keys = tf.convert_to_tensor(keys)
+    if not keys.dtype.is_integer:
+        raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
+    return tf.cast(keys, tf.int64)

@@ -9,10 +9,10 @@ from keras_sparse.saving.checkpoint.load_checkpoint import load_all_but_tables
 from keras_sparse.saving.checkpoint.load_checkpoint import unchanged_unless_all_can
 from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
-from keras_sparse.saving.checkpoint.loaded_state import tables_of
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.load_context import growing
+from keras_sparse.tables.tables_of import tables_of
 
 
 def apply_delta(model, path, lock=None, verbose=True):

@@ -16,12 +16,12 @@ from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
-from keras_sparse.saving.checkpoint.loaded_state import tables_of
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.saving.keras_files.load_context import growing
+from keras_sparse.tables.tables_of import tables_of
 
 _AUTOMATIC_NAME = re.compile(
     r"(.*/)?(embedding(_\d+)?/[^/]*|distributed_embedding(_\d+)?/embedding(_\d+)?)"

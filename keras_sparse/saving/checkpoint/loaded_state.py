@@ -3,7 +3,7 @@ import dataclasses
 import tensorflow as tf
 
 from keras_sparse import ops
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.tables_of import tables_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +21,6 @@ class LoadedState:
     number: int
     files: tuple[tuple[tuple[str, str], ...], ...]
     version: int
-
-
-def tables_of(model):
-    """Returns the tables of a model, each once."""
-    return [each for each in model.variables if isinstance(each, EmbeddingVariable)]
 
 
 def note_loaded(loaded, step):
