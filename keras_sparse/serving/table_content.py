@@ -45,15 +45,12 @@ class TableContent:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
-        for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
-            end = done + len(keys)
+        for places, keys, piece in placed_rows(variable):
+            rows.array[places] = piece
             if is_dynamic:
-                rows.array[done:end] = records[:, :output_dim]
-                arrays["keys"].array[done:end] = keys
-                arrays["places"].array[done:end] = np.arange(done, end)
-            else:
-                rows.array[keys] = records[:, :output_dim]
-            done = end
+                arrays["keys"].array[places] = keys
+                arrays["places"].array[places] = np.arange(places.start, places.stop)
+            done += len(keys)
             progress.add(len(keys))
         progress.close()
         if done != num_rows:
@@ -62,3 +59,18 @@ class TableContent:
                 f"{done} rows of {num_rows} in variable '{variable.path}'"
             )
         return arrays
+
+
+def placed_rows(variable):
+    """Yields all rows of a table in pieces, with their places in an array of them.
+
+    Yields:
+        `(places, keys, rows)`: a slice for a dynamic table, whose rows come one after the other, or
+        the ids of a static one; int64 array of shape `(n,)`; float32 array of shape `(n,
+        output_dim)`.
+    """
+    done = 0
+    for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
+        places = slice(done, done + len(keys)) if variable.is_dynamic else keys
+        yield places, keys, records[:, : variable.output_dim]
+        done += len(keys)

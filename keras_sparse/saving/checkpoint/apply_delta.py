@@ -48,7 +48,7 @@ def apply_delta(model, path, lock=None, verbose=True):
     """
     with errors_on_all_ranks("apply_delta_begins"):
         check_model(model)
-        changes = find_changes(model, path)
+        changes = find_changes(model, WholeCheckpoint(path))
         if changes is None:
             raise ValueError(
                 "A delta must go on from what the model was loaded from, with nothing trained or "
@@ -60,13 +60,12 @@ def apply_delta(model, path, lock=None, verbose=True):
     return changes.apply(lock)
 
 
-def find_changes(model, path):
-    """Returns the `_Changes` between the state of a model and a later checkpoint.
+def find_changes(model, checkpoint):
+    """Returns the `_Changes` between the state of a model and a later `WholeCheckpoint`.
 
     Returns:
         `None` if the checkpoint does not go on from there.
     """
-    checkpoint = WholeCheckpoint(path)
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)  # which gives rows fresh slots: see loaded_step

@@ -127,12 +127,12 @@ class Follower:
         return False
 
     def _bring_to(self, path):
-        changes = find_changes(self._model, path)
+        checkpoint = WholeCheckpoint(path)
+        changes = find_changes(self._model, checkpoint)
         if changes is not None:
             changes.read(self._verbose)
             changes.apply(self._lock)
             return
-        checkpoint = WholeCheckpoint(path)
         check_checkpoint(checkpoint, checkpoint.readers, self._verbose)
         with self._lock:
             # Cut off, it leaves no state: then whatever is whole is loaded.

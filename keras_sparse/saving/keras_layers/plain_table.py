@@ -3,7 +3,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_sparse.chunk_bytes import CHUNK_BYTES
+from keras_sparse.serving.table_content import placed_rows
 
 
 class PlainTable:
@@ -89,18 +89,13 @@ def _pool(rows, weights, combiner):
 
 
 def _content(variable):
-    """Returns the keys of a table, `None` of a static one, and its rows in their order."""
-    num_rows = variable.num_rows
-    rows = np.empty((num_rows, variable.output_dim), np.float32)
-    all_keys = np.empty(num_rows, np.int64)
-    done = 0
-    for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
-        end = done + len(keys)
-        places = slice(done, end) if variable.is_dynamic else keys
-        rows[places] = records[:, : variable.output_dim]
-        all_keys[done:end] = keys
-        done = end
-    return all_keys, rows
+    """Returns the keys of a table and its rows, in one order."""
+    all_rows = np.empty((variable.num_rows, variable.output_dim), np.float32)
+    all_keys = np.empty(len(all_rows), np.int64)
+    for places, keys, rows in placed_rows(variable):
+        all_rows[places] = rows
+        all_keys[places] = keys
+    return all_keys, all_rows
 
 
 def other_than(keys):
