@@ -62,9 +62,7 @@ def have_rows(variables, keys):
     Returns:
         List of boolean tensors of shape `(n,)`. An id outside a static table has no row.
     """
-    handles = handles_of(variables)
-    checks.same_length({"variables": variables, "keys": keys})
-    return library.lib.keras_sparse_have_rows(handles=handles, keys=keys)
+    return library.lib.keras_sparse_have_rows(**_by_keys(variables, keys))
 
 
 def read_rows(variables, keys):
@@ -83,9 +81,7 @@ def read_rows(variables, keys):
     Raises:
         tf.errors.InvalidArgumentError: An id is outside a static table that refuses such.
     """
-    handles = handles_of(variables)
-    checks.same_length({"variables": variables, "keys": keys})
-    return library.lib.keras_sparse_read_rows(handles=handles, keys=keys)
+    return library.lib.keras_sparse_read_rows(**_by_keys(variables, keys))
 
 
 def erase_rows(variables, keys):
@@ -95,9 +91,7 @@ def erase_rows(variables, keys):
         variables: List of `EmbeddingVariable`.
         keys: List of int64 tensors of shape `(n,)`. A key without a row is left out.
     """
-    handles = handles_of(variables)
-    checks.same_length({"variables": variables, "keys": keys})
-    return library.lib.keras_sparse_erase_rows(handles=handles, keys=keys)
+    return library.lib.keras_sparse_erase_rows(**_by_keys(variables, keys))
 
 
 def promote_rows(variables, keys):
@@ -111,9 +105,7 @@ def promote_rows(variables, keys):
         `(num_promoted, versions)`: int64 tensors of shapes `(num_tables,)`, how many rows came, and
         `(num_tables, 2)`, the `snapshot_versions` of the tables before and after.
     """
-    handles = handles_of(variables)
-    checks.same_length({"variables": variables, "keys": keys})
-    return library.lib.keras_sparse_promote(handles=handles, keys=keys)
+    return library.lib.keras_sparse_promote(**_by_keys(variables, keys))
 
 
 def evict_rows(variables, eviction, with_rows=False):
@@ -182,3 +174,10 @@ def export_filter(variables, cursors, max_entries):
         cursors=cursors,
         max_entries=tf.constant(max_entries, tf.int64),
     )
+
+
+def _by_keys(variables, keys):
+    """Returns the inputs of an op on rows by their keys."""
+    handles = handles_of(variables)
+    checks.same_length({"variables": variables, "keys": keys})
+    return {"handles": handles, "keys": keys}

@@ -67,27 +67,36 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
   return status;
 }
 
-// Writes rows that have passed CheckKeys and CheckRecords, once the change has begun.
-Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* state,
-             Executor* executor) {
-  // Whole records need nothing of those they replace, which might not even be readable.
-  const RecordLayout& layout = state->layout();
-  const bool replaces =
-      import.width != state->options.output_dim || import.width == layout.record_floats();
-  std::vector<FetchedRecords> fetched(1);
-  if (!replaces) {
-    KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{state, keys, n}}, executor, &fetched));
-  }
+// Writes what CheckKeys and CheckRecords have passed, once the change has begun, and takes it out
+// of lower tiers.
+//   fetched  what there is below of these keys, or null where whole records replace it
+Status WriteFetched(const Import& import, const int64_t* keys, int64_t n,
+                    const FetchedRecords* fetched, TableState* state, Executor* executor) {
   ++state->version;
   state->tiers.BeginUpdate();
   const std::vector<IdPartition> partitions =
       PartitionIds({{keys, n, state->max_partition_bits()}}, executor);
-  Status status = WriteParts(import, partitions[0], fetched[0], state, executor);
+  const FetchedRecords none;
+  Status status =
+      WriteParts(import, partitions[0], fetched == nullptr ? none : *fetched, state, executor);
   if (status.ok()) {
-    status = replaces ? state->tiers.EraseBelow(keys, n) : fetched[0].EraseBelow(&state->tiers);
+    status =
+        fetched == nullptr ? state->tiers.EraseBelow(keys, n) : fetched->EraseBelow(&state->tiers);
   }
   state->FinishChange(executor);
   return status;
+}
+
+Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* state,
+             Executor* executor) {
+  // Whole records need nothing of those they replace, which might not even be readable.
+  if (import.width != state->options.output_dim ||
+      import.width == state->layout().record_floats()) {
+    return WriteFetched(import, keys, n, nullptr, state, executor);
+  }
+  std::vector<FetchedRecords> fetched(1);
+  KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{state, keys, n}}, executor, &fetched));
+  return WriteFetched(import, keys, n, &fetched[0], state, executor);
 }
 
 Status CheckNumber(int64_t n) {
@@ -126,16 +135,9 @@ Status PromoteInMemory(const int64_t* keys, int64_t n, TableState* state, Execut
   if (fetched[0].empty()) return Status::Ok();
   // Those that are above already are used with the others, which would push them down otherwise.
   const std::vector<int64_t> found = WithARow(keys, n, *state, fetched[0]);
-  ++state->version;
-  state->tiers.BeginUpdate();
-  const auto num_found = static_cast<int64_t>(found.size());
-  const std::vector<IdPartition> partitions =
-      PartitionIds({{found.data(), num_found, state->max_partition_bits()}}, executor);
-  Status status = WriteParts({nullptr, 0, nullptr}, partitions[0], fetched[0], state, executor);
-  if (status.ok()) status = fetched[0].EraseBelow(&state->tiers);
-  state->FinishChange(executor);
   *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
-  return status;
+  return WriteFetched({nullptr, 0, nullptr}, found.data(), static_cast<int64_t>(found.size()),
+                      &fetched[0], state, executor);
 }
 
 // As an update of a table in a GPU's memory does.
