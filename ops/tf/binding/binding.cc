@@ -30,6 +30,12 @@ absl::Status TableList::ReadOfAnyDevice(tf::OpKernelContext* ctx) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRecordsShape(const tf::Tensor& records, int64_t n) {
+  if (records.dims() == 2 && records.dim_size(0) == n) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("`records` must be (", n, ", width). Received: records.shape=",
+                                   records.shape().DebugString()));
+}
+
 absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>* combiners) {
   std::vector<std::string> names;
   TF_RETURN_IF_ERROR(ctx->GetAttr("combiners", &names));

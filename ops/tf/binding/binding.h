@@ -111,6 +111,9 @@ class TableList {
   std::vector<std::shared_ptr<BoundTable>> tables_;
 };
 
+// InvalidArgument unless there is a record, of any width, for each of `n` keys.
+absl::Status CheckRecordsShape(const tf::Tensor& records, int64_t n);
+
 // Makes element `i` of a list output from a vector.
 template <typename T>
 absl::Status CopyToOutput(const std::vector<T>& values, const tf::TensorShape& shape, int i,

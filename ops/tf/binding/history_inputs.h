@@ -6,6 +6,14 @@
 #include "ops/core/optimizer/step_log.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
+// Of an op's definition.
+#define KERAS_SPARSE_HISTORY_INPUTS \
+  Input("step: int64")              \
+      .Input("first_step: int64")   \
+      .Input("table_step: uint32")  \
+      .Input("run_lengths: int64")  \
+      .Input("numbers: float")
+
 namespace keras_sparse {
 
 absl::Status ReadHistory(tensorflow::OpKernelContext* ctx, RuleHistory* history);

@@ -15,12 +15,7 @@ REGISTER_OP("KerasSparseApplyChanges")
     .Attr("M: int >= 0")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
-    .Input("step: int64")
-    .Input("first_step: int64")
-    .Input("table_step: uint32")
-    .Input("run_lengths: int64")
-    .Input("numbers: float")
-    .Input("erased: M * int64")
+    .KERAS_SPARSE_HISTORY_INPUTS.Input("erased: M * int64")
     .Input("keys: M * int64")
     .Input("records: M * float")
     .SetIsStateful()
@@ -47,10 +42,7 @@ class ApplyChangesOp : public tf::OpKernel {
     std::vector<SavedChange> changes;
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t n = keys[i].NumElements();
-      OP_REQUIRES(ctx, records[i].dims() == 2 && records[i].dim_size(0) == n,
-                  InvalidInput(absl::StrCat(
-                      "`records` must be (", n,
-                      ", width). Received: records.shape=", records[i].shape().DebugString())));
+      OP_REQUIRES_OK(ctx, CheckRecordsShape(records[i], n));
       changes.push_back({erased[i].flat<int64_t>().data(), erased[i].NumElements(),
                          keys[i].flat<int64_t>().data(), records[i].flat<float>().data(), n,
                          records[i].dim_size(1)});

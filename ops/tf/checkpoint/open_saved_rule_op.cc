@@ -21,12 +21,7 @@ REGISTER_OP("KerasSparseOpenSavedRule")
     .Attr("keeps_gradient_step: bool")
     .Input("constants: double")
     .Input("weight_decay: double")
-    .Input("step: int64")
-    .Input("first_step: int64")
-    .Input("table_step: uint32")
-    .Input("run_lengths: int64")
-    .Input("numbers: float")
-    .Output("handle: resource")
+    .KERAS_SPARSE_HISTORY_INPUTS.Output("handle: resource")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape);
 

@@ -11,12 +11,7 @@ namespace keras_sparse {
 REGISTER_OP("KerasSparseRestore")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
-    .Input("step: int64")
-    .Input("first_step: int64")
-    .Input("table_step: uint32")
-    .Input("run_lengths: int64")
-    .Input("numbers: float")
-    .SetIsStateful()
+    .KERAS_SPARSE_HISTORY_INPUTS.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
 class RestoreOp : public tf::OpKernel {

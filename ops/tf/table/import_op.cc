@@ -33,10 +33,7 @@ class ImportOp : public tf::OpKernel {
     TfExecutor executor(ctx);
     for (int i = 0; i < keys.size(); ++i) {
       const int64_t n = keys[i].NumElements();
-      OP_REQUIRES(ctx, records[i].dims() == 2 && records[i].dim_size(0) == n,
-                  InvalidInput(absl::StrCat(
-                      "`records` must be (", n,
-                      ", width). Received: records.shape=", records[i].shape().DebugString())));
+      OP_REQUIRES_OK(ctx, CheckRecordsShape(records[i], n));
       const int64_t num_ages = ages[i].NumElements();
       OP_REQUIRES(ctx, num_ages == n || num_ages == 0,
                   InvalidInput(absl::StrCat("`ages` must have one number a key, ", n,
