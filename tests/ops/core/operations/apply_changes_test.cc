@@ -22,18 +22,9 @@ namespace apply_changes_test {
 
 constexpr int64_t kDim = 4;
 
-// Steps from `first` on, at another rate each, of some of the keys below 60 each.
+// Some of 60 keys in each step.
 void Train(EmbeddingTable* table, const RuleCase& rule, int64_t first, int64_t last) {
-  for (int64_t step = first; step < last; ++step) {
-    std::vector<int64_t> keys;
-    for (int64_t key = 0; key < 60; ++key) {
-      if ((key * 7 + step) % (key % 13 + 1) == 0) keys.push_back(key);
-    }
-    const std::vector<float> grads =
-        RandomFloats(static_cast<int64_t>(keys.size()) * kDim, static_cast<uint64_t>(step));
-    const double rate = 0.05 / (1.0 + static_cast<double>(step % 5));
-    ASSERT_TRUE(IsOk(Apply(table, rule.Numbers({step + 1, rate}), keys, grads)));
-  }
+  TrainSome(table, rule, first, last, 13);
 }
 
 // What a delta has of a table, and gives to ApplyChanges in one piece.

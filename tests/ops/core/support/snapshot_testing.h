@@ -13,6 +13,7 @@
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/table_snapshot.h"
 #include "tests/ops/core/support/check_store.h"
+#include "tests/ops/core/support/rule_case.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
@@ -40,6 +41,22 @@ inline StoredRecords ExportRaw(EmbeddingTable* table, const RawSelection& select
     }
   }
   return all;
+}
+
+// Steps from `first` on, at another rate each, of some of the keys below 60 each: a key that is
+// `k` modulo `most_missed` each (k + 1)th step.
+inline void TrainSome(EmbeddingTable* table, const RuleCase& rule, int64_t first, int64_t last,
+                      int64_t most_missed) {
+  for (int64_t step = first; step < last; ++step) {
+    std::vector<int64_t> keys;
+    for (int64_t key = 0; key < 60; ++key) {
+      if ((key * 7 + step) % (key % most_missed + 1) == 0) keys.push_back(key);
+    }
+    const std::vector<float> grads =
+        RandomFloats(static_cast<int64_t>(keys.size()) * table->dim(), static_cast<uint64_t>(step));
+    const double rate = 0.05 / (1.0 + static_cast<double>(step % 5));
+    ASSERT_TRUE(IsOk(Apply(table, rule.Numbers({step + 1, rate}), keys, grads)));
+  }
 }
 
 inline std::set<int64_t> KeysOf(const StoredRecords& records) {
