@@ -34,7 +34,8 @@ def names_of_examples():
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name):
+def test_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for what they write
     result = doctest.testmod(
         importlib.import_module(name),
         extraglobs=names_of_examples(),

@@ -12,3 +12,4 @@ from keras_sparse.saving.keras_files.load_table import load_table as load_table
 from keras_sparse.saving.keras_files.save_table import save_table as save_table
 from keras_sparse.saving.keras_layers.to_keras import to_keras as to_keras
 from keras_sparse.saving.verify import verify as verify
+from keras_sparse.serving.export_options import export_options as export_options

@@ -32,14 +32,19 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
             )
             if variable.is_dynamic:
                 self.index = SavedIndex(content.index, default_value=-1)
+                self.default = resource_variable_ops.UninitializedVariable(
+                    trainable=False, shape=(), dtype=tf.float32, name="default"
+                )
+                self.default._serialize_to_tensors = lambda: {"VARIABLE_VALUE": content.default()}
         # Of this one alone: where a graph has a copy of it, that is saved as any variable is.
         self.rows._serialize_to_tensors = lambda: {"VARIABLE_VALUE": content.rows()}
         self.rows._write_object_proto = self._describe_rows
+        self._content = content
 
     def _describe_rows(self, proto, options):
         """Writes what is loaded as a variable: `TFSMLayer` of Keras takes none of unknown shape."""
         type(self.rows)._write_object_proto(self.rows, proto, options)
-        shape = self._variable().num_rows + self._variable().is_dynamic, self.rows.shape[1]
+        shape = self._content.num_rows() + self._variable().is_dynamic, self.rows.shape[1]
         proto.variable.shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
     def lookup(self, ids):
@@ -68,7 +73,12 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
 
         def with_missing():
             where = tf.where(are_missing)
-            missing = _rows_of_none(variable, tf.gather_nd(ids, where))
+            default = self.default.value()
+            missing = tf.cond(
+                tf.math.is_nan(default),
+                lambda: _rows_of_none(variable, tf.gather_nd(ids, where)),
+                lambda: tf.fill([tf.shape(where)[0], variable.output_dim], default),
+            )
             # Converters to other formats keep the rows and drop what fills the index.
             is_empty = tf.equal(self.index.size(), 0) & (num_rows > 1)
             missing = tf.where(is_empty, np.float32(np.nan), missing)

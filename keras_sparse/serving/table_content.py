@@ -1,8 +1,11 @@
 import numpy as np
+import tensorflow as tf
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.progress import Progress
+from keras_sparse.serving.export_options import current_options
 from keras_sparse.serving.file_array import FileArray
+from keras_sparse.serving.most_used_keys import most_used_keys
 from keras_sparse.serving.saved_model_scope import current_save
 
 
@@ -24,6 +27,18 @@ class TableContent:
         """
         return self._take("rows")
 
+    def default(self):
+        """Returns what keys without a row read as: a float32 tensor; NaN for their initial rows."""
+        default = current_options().default
+        return tf.constant(np.nan if default is None else default, tf.float32)
+
+    def num_rows(self):
+        """Returns how many rows it has, an integer."""
+        variable, most_used = self._find_variable(), current_options().most_used
+        if most_used is None or not variable.is_dynamic:
+            return variable.num_rows
+        return min(variable.num_rows, most_used)
+
     def index(self):
         """Returns the keys of a dynamic table and the places of their rows: `(n,)`, int64."""
         return self._take("keys"), self._take("places")
@@ -36,7 +51,7 @@ class TableContent:
 
     def _read(self):
         variable = self._find_variable()
-        num_rows, output_dim = variable.num_rows, variable.output_dim
+        num_rows, output_dim = self.num_rows(), variable.output_dim
         is_dynamic = variable.is_dynamic
         rows = FileArray((num_rows + is_dynamic, output_dim), np.float32)
         rows.array[num_rows:] = 0
@@ -45,7 +60,7 @@ class TableContent:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
-        for places, keys, piece in placed_rows(variable):
+        for places, keys, piece in placed_rows(variable, current_options().most_used):
             rows.array[places] = piece
             if is_dynamic:
                 arrays["keys"].array[places] = keys
@@ -61,16 +76,27 @@ class TableContent:
         return arrays
 
 
-def placed_rows(variable):
+def placed_rows(variable, most_used=None):
     """Yields all rows of a table in pieces, with their places in an array of them.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        most_used: Integer. Of a dynamic table, how many of its rows are taken: those that are used
+            most. Defaults to `None`: all.
 
     Yields:
         `(places, keys, rows)`: a slice for a dynamic table, whose rows come one after the other, or
         the ids of a static one; int64 array of shape `(n,)`; float32 array of shape `(n,
         output_dim)`.
     """
+    chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
+    is_limited = variable.is_dynamic and most_used is not None
+    chosen = most_used_keys(variable, most_used, chunk_rows) if is_limited else None
     done = 0
-    for keys, records in variable.export(max(1, CHUNK_BYTES // (4 * variable.record_floats))):
-        places = slice(done, done + len(keys)) if variable.is_dynamic else keys
-        yield places, keys, records[:, : variable.output_dim]
+    for keys, records in variable.export(chunk_rows):
+        rows = records[:, : variable.output_dim]
+        if chosen is not None:
+            are_chosen = chosen.take(np.searchsorted(chosen, keys), mode="clip") == keys
+            keys, rows = keys[are_chosen], rows[are_chosen]
+        yield slice(done, done + len(keys)) if variable.is_dynamic else keys, keys, rows
         done += len(keys)

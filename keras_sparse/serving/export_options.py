@@ -1,0 +1,76 @@
+import contextlib
+import contextvars
+import dataclasses
+import re
+
+from keras_sparse import checks
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """What `export_options` was given.
+
+    Attributes:
+        default: Float or `None`.
+        most_used: Integer or `None`. How many rows of each dynamic table a SavedModel has at most.
+    """
+
+    default: float | None = None
+    most_used: int | None = None
+
+
+_NONE = ExportOptions()
+_options = contextvars.ContextVar("options", default=_NONE)
+
+
+def current_options():
+    """Returns the `ExportOptions` of what is exported now."""
+    return _options.get()
+
+
+@contextlib.contextmanager
+def export_options(default=None, rows=None):
+    """Says what SavedModels that are written within it have of dynamic tables.
+
+    It holds for `model.export`, `keras.export.ExportArchive.write_out` and `tf.saved_model.save` in
+    this thread. Static tables are as ever: each id of theirs has a row.
+
+    Args:
+        default: Float. What keys without a row read as, in all numbers of the row, whatever an
+            `admission` filter says. Defaults to `None`: their initial rows, as in the model.
+        rows: `"most_used:N"` with an integer N: the N rows of each table that were used most, and
+            no others; a key whose row is left out reads as one without a row. Of a table that
+            counts its uses these are the ones with the most; of one that knows ages alone (its
+            `eviction` says so) the ones whose last gradient is the least old. Of equal ones those
+            with the smallest keys. Defaults to `None`: all rows.
+
+    Raises:
+        ValueError: `rows` is something else. The export raises it of a table that keeps neither
+            uses nor ages.
+
+    Example:
+    >>> layer = keras_sparse.layers.Embedding(
+    ...     None, 4, "mean", eviction=keras_sparse.GlobalStepEvict(1000)
+    ... )
+    >>> model = keras.Sequential([keras.Input((8,), dtype="int64"), layer])
+    >>> with keras_sparse.saving.export_options(default=0.0, rows="most_used:100000"):
+    ...     model.export("served/1", verbose=False)
+    """
+    default = None if default is None else checks.number(default, "default")
+    token = _options.set(ExportOptions(default, _most_used(rows)))
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
+def _most_used(rows):
+    if rows is None:
+        return None
+    found = re.fullmatch(r"most_used:(\d+)", rows) if isinstance(rows, str) else None
+    if found is None or int(found[1]) == 0:
+        raise ValueError(
+            '`rows` must be "most_used:N" with an integer N above 0, or None for all rows. '
+            f"Received: rows={rows!r}"
+        )
+    return int(found[1])

@@ -1,0 +1,131 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import export_options
+
+# Each batch trains a key less: key -5 is the oldest, key 4 had the last gradient.
+KEYS = np.arange(-5, 5)
+AGED = {"eviction": keras_sparse.GlobalStepEvict(1000)}
+
+
+def model_of(layer):
+    inputs = keras.Input((1,), dtype="int64")
+    model = keras.Sequential([inputs, layer, keras.layers.Flatten()])
+    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
+    for first in range(len(KEYS)):
+        keys = KEYS[first:, np.newaxis]
+        model.train_on_batch(keys, np.ones((len(keys), 2)))
+    return model
+
+
+def served(path, keys):
+    signature = tf.saved_model.load(str(path)).signatures["serving_default"]
+    (answer,) = signature(tf.constant(keys[:, np.newaxis])).values()
+    return answer.numpy()
+
+
+def export(model, path):
+    model.export(path, verbose=False)
+
+
+def save_by_tensorflow(model, path):
+    tf.saved_model.save(model, str(path))
+
+
+@pytest.mark.parametrize("way", [export, save_by_tensorflow])
+def test_each_export_has_the_default_it_is_given(way, tmp_path):
+    model = model_of(Embedding(None, 2, admission=keras_sparse.CounterFilter(3)))
+    keys = np.append(KEYS, [2**40, -(2**63)])
+    expected = model.predict(keys, verbose=0)
+    np.testing.assert_array_equal(model.layers[0].embeddings.contains(keys)[:3], [False] * 2 + [1])
+    for step, default in enumerate([None, 0.25, -0.0, None]):
+        with export_options(default=default):
+            way(model, tmp_path / str(step))
+        rows = served(tmp_path / str(step), keys)
+        wanted = expected.copy()
+        if default is not None:
+            wanted[[0, 1, 10, 11]] = default
+        assert rows.tobytes() == wanted.tobytes(), default
+
+
+@pytest.mark.parametrize("storage", [None, "DRAM_SSDHASH"])
+@pytest.mark.parametrize("most_used", [1, 4, 10, 11])
+def test_the_rows_whose_gradients_are_least_old_are_taken(storage, most_used, tmp_path):
+    if storage:
+        storage = keras_sparse.StorageOption(storage, tmp_path / "rows", ["1KB", "1MB"])
+    model = model_of(Embedding(None, 2, storage=storage, **AGED))
+    expected = model.predict(KEYS, verbose=0)
+    with export_options(0.0, f"most_used:{most_used}"):
+        export(model, tmp_path / "model")
+    rows = served(tmp_path / "model", KEYS)
+    expected[: max(0, len(KEYS) - most_used)] = 0
+    np.testing.assert_array_equal(rows, expected)
+    # One more, of zeros.
+    layer = keras.layers.TFSMLayer(tmp_path / "model", call_endpoint="serve")
+    assert [each.shape[0] for each in layer.weights if each.shape.rank] == [
+        min(most_used, len(KEYS)) + 1
+    ]
+    assert model.layers[0].embeddings.num_rows == len(KEYS)
+
+
+def test_of_equally_old_rows_the_smallest_keys_are_taken_in_any_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_sparse.serving.table_content.CHUNK_BYTES", 24)
+    layer = Embedding(None, 2, **AGED)
+    model = model_of(layer)
+    keys = np.random.default_rng(0).permutation(np.arange(-200, 200, dtype=np.int64))
+    model.train_on_batch(keys[:, np.newaxis], np.ones((400, 2)))
+    with export_options(rows="most_used:17", default=7.0):
+        export(model, tmp_path)
+    rows = served(tmp_path, keys)
+    np.testing.assert_array_equal(np.sort(keys[rows[:, 0] != 7]), np.arange(-200, -183))
+
+
+def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_used(tmp_path):
+    ids = [keras.Input((1,), dtype="int64") for _ in range(2)]
+    tables = [Embedding(10, 2, "sum"), Embedding(None, 2, "sum", **AGED)]
+    outputs = DistributedEmbedding(tables)(ids)
+    model = keras.Model(ids, outputs)
+    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
+    inputs = [np.arange(10)[:, np.newaxis], KEYS[:, np.newaxis]]
+    model.train_on_batch(inputs, [np.ones((10, 2))] * 2)
+    expected = model.predict(inputs, verbose=0)
+    with export_options(0.0, "most_used:3"):
+        export(model, tmp_path)
+    loaded = tf.saved_model.load(str(tmp_path))
+    answers = loaded.serve([tf.constant(each) for each in inputs])
+    np.testing.assert_array_equal(answers[0], expected[0])
+    np.testing.assert_array_equal(answers[1][:3], expected[1][:3])
+    assert not np.any(answers[1][3:])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"rows": "most_used"}, ValueError, '"most_used:N".*Received: rows='),
+        ({"rows": "most_used:0"}, ValueError, "an integer N above 0"),
+        ({"rows": 5}, ValueError, "Received: rows=5"),
+        ({"rows": "most_used:-1"}, ValueError, "an integer N above 0"),
+        ({"default": np.nan}, ValueError, "`default` must be finite"),
+        ({"default": "initializer"}, TypeError, "`default` must be a number"),
+    ],
+)
+def test_other_options_are_refused(options, error, words):
+    with pytest.raises(error, match=words), export_options(**options):
+        pass
+
+
+def test_a_table_without_ages_has_no_most_used_rows(tmp_path):
+    model = model_of(Embedding(None, 2))
+    with (
+        export_options(rows="most_used:3"),
+        pytest.raises(ValueError, match=r"tables that keep ages.*Received: variable '.*embeddings"),
+    ):
+        export(model, tmp_path / "model")
+    export(model, tmp_path / "model")  # what was asked for is over
+    rows = served(tmp_path / "model", KEYS)
+    np.testing.assert_array_equal(rows, model.predict(KEYS, verbose=0))
