@@ -39,6 +39,7 @@ def add_options(parser):
     add("--evaluate_every", type=int, metavar="EPOCHS", help="test as often; default: at the end")
     add("--checkpoint", metavar="FOLDER", help="which all ranks see; one is saved after each epoch")
     add("--resume", action="store_true", help="go on from the last checkpoint, if there is one")
+    add("--export", metavar="FOLDER", help="for a SavedModel in the end; of one process")
     add(
         "--measure_reader",
         type=int,
@@ -74,6 +75,7 @@ def main(options):
     for name in ("batch_size", "epochs", "steps_per_epoch", "evaluate_every", "measure_reader"):
         checks.positive_or_none(getattr(options, name), name)
     ksd.init()
+    check_export(options.export)
     keras.utils.set_random_seed(SEED)  # dense layers that begin alike on all ranks
     train, test = Part(options.data, "train"), Part(options.data, "test")
     if not len(test):
@@ -107,7 +109,19 @@ def main(options):
         metrics = {name: history.history[f"val_{name}"][-1] for name in ("loss", "auc")}
     if ksd.rank() == 0:
         print(f"Test: loss {metrics['loss']:.4f}, AUC {metrics['auc']:.4f}")
+    if options.export:
+        model.export(options.export, verbose=False)
     return metrics
+
+
+def check_export(folder):
+    """Raises before hours of training, not after."""
+    if folder and ksd.size() > 1:
+        raise ValueError(
+            "`--export` must be given to one process, which has whole tables. Let ranks save a "
+            "--checkpoint, and then give the same command to one process, with --resume: it has "
+            f"nothing left to train. Received: --export {folder} on {ksd.size()} ranks"
+        )
 
 
 def make_compiled_model(options, num_ids, num_steps):

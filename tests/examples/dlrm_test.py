@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import movielens
 from examples.dlrm import __main__ as dlrm
@@ -54,7 +55,7 @@ def test_the_first_commands_of_the_page_come_close_to_the_best_possible_auc(tmp_
 
 def test_the_page_has_no_option_that_there_is_not():
     commands = commands_of(PAGE)
-    assert len(commands) == 10
+    assert len(commands) == 11
     for command, *arguments in commands:
         parser = argparse.ArgumentParser(exit_on_error=False)
         importlib.import_module(f"examples.dlrm.{command}").add_options(parser)
@@ -76,13 +77,24 @@ def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test
         assert abs(planted.labels[part].sum() - chances.sum()) < 4 * deviation
 
 
+def loss_of(saved_model, features):
+    """What TensorFlow alone makes of the test part."""
+    numerical, ids, labels = Part(features, "test").read(0, 500)
+    loaded = tf.saved_model.load(str(saved_model))
+    logits = loaded.serve({"numerical": tf.constant(numerical), "ids": tf.constant(ids)})
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)).numpy()
+
+
 def test_a_run_that_goes_on_is_one_that_was_never_stopped(few, tmp_path):
     options = ("--epochs", 3, "--steps_per_epoch", 7, "--checkpoint")
     whole = train(few, *options, tmp_path / "whole")
     stopped = tmp_path / "stopped" / "step-000000014"
     shutil.copytree(tmp_path / "whole" / stopped.name, stopped)
     assert train(few, *options, stopped.parent, "--resume") == whole
-    assert train(few, *options, stopped.parent, "--resume") == whole  # nothing is left to do
+    exported = tmp_path / "served"
+    arguments = *options, stopped.parent, "--resume", "--export", exported
+    assert train(few, *arguments) == whole  # nothing is left to do
+    assert loss_of(exported, few) == pytest.approx(whole["loss"], rel=1e-5)
     with pytest.raises(ValueError, match="must be a folder without checkpoints"):
         train(few, *options, stopped.parent)
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
+from examples.dlrm.train import check_export
 from keras_sparse.layers import DistributedEmbedding
 
 
@@ -26,3 +27,12 @@ def test_tables_over_ranks_are_refused_and_whole_ones_exported(options, folder):
     request = [tf.constant(np.random.default_rng(0).integers(0, 9, (4, 2))) for _ in own]
     loaded = tf.saved_model.load(str(path))
     np.testing.assert_allclose(loaded.serve(request), model(request), rtol=1e-6)
+
+
+def test_the_example_says_so_before_it_trains():
+    check_export(None)
+    if ksd.size() == 1:
+        check_export("served")
+        return
+    with pytest.raises(ValueError, match=f"one process.* Received: .* on {ksd.size()} ranks"):
+        check_export("served")
