@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import ops
+from keras_sparse.native import library
 from stages import keep_stages
 
 
@@ -149,3 +150,58 @@ def test_errors_name_what_they_are_about():
     storage = keras_sparse.StorageOption("HBM_DRAM")
     with pytest.raises(NotImplementedError, match="static table keeps all its rows in its first"):
         keras_sparse.EmbeddingVariable(5, 2, storage=storage)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes", "words"),
+    [
+        (
+            2**30,
+            None,
+            "must fit the GPU's memory; keep it in the CPU's, .*Received: [0-9]+ bytes more, where "
+            "[0-9]+ of [0-9]+ bytes of what TensorFlow may have of the GPU are free",
+        ),
+        (
+            None,
+            ["1TB"],
+            "`storage_size` of table 'films' must be no more than what tables may have of the GPU's"
+            ".*Received: 1000000000000 bytes where there are [0-9]+",
+        ),
+    ],
+)
+def test_a_table_that_a_gpu_has_no_room_for_says_how_much_there_is(rows, sizes, words):
+    storage = keras_sparse.StorageOption("HBM", storage_size=sizes)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=words):
+        keras_sparse.EmbeddingVariable(rows, 4, storage=storage, name="films")
+
+
+def test_a_gpu_without_room_for_gradients_is_an_error_that_goes_to_all_ranks():
+    width, num_ids = 2**20, 2**18  # the sums of a row of so many gradients take 4 GiB
+    table = (-1, width, 0, 0, 1, 1, width)  # which the second of two ranks has
+    exchange = {"table_names": ["films"], "wire_dtype": "float32", "exchange": "test"}
+    of_rank = [{"layout": [2, rank, *table], **exchange} for rank in range(2)]
+    with tf.device("GPU:0"):
+        returned = library.lib.keras_sparse_return_gradients(
+            output_grads=[tf.zeros((1, width))],
+            reply_rows=[[0, 1]],
+            positions=[tf.zeros(num_ids, tf.int32)],
+            position_splits=[[0, num_ids]],
+            scales=[[1.0]],
+            weights=[tf.zeros(0)],
+            input_tables=[0],
+            combiners=["sum"],
+            scale=0.5,
+            W=tf.float32,
+            **of_rank[0],
+        )
+        sent = returned.words.numpy()[: returned.splits[1]]
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=r"\[rank 0 of 2\] a table must"):
+            library.lib.keras_sparse_gather_gradients(
+                words=sent,
+                splits=[len(sent), 0],
+                own_words=returned.own_words,
+                served_rows=tf.constant([[1, 0]], tf.int64),
+                output_dims=[width],
+                P=1,
+                **of_rank[1],
+            )

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "ops/core/gradients/output_gradient.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
 
@@ -81,25 +82,13 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   return uses;
 }
 
-// What the sum of some uses begins with, as GradientSource::empty_sum: to -0 a number is added as
-// it is.
-float EmptySum(const Uses& uses, uint32_t num_uses) {
-  return num_uses > 0 && uses.coefficients.empty() ? -0.0f : 0.0f;
-}
-
-// Sum where gradients are not floats.
+// Sum where gradients are not floats, and the sum has begun.
 void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns,
                 float scale, float* sum) {
-  const bool is_one = end - begin == 1 && uses.coefficients.empty();
-  if (is_one) {
-    ReadFloats(uses.type, uses.Grad(begin, columns.first_column), columns.num_columns, sum);
-  } else {
-    std::fill_n(sum, columns.num_columns, EmptySum(uses, end - begin));
-    for (uint32_t at = begin; at < end; ++at) {
-      const float coefficient = uses.coefficients.empty() ? 1.0f : uses.coefficients[at];
-      AddScaled(uses.type, coefficient, uses.Grad(at, columns.first_column), columns.num_columns,
-                sum);
-    }
+  for (uint32_t at = begin; at < end; ++at) {
+    const float coefficient = uses.coefficients.empty() ? 1.0f : uses.coefficients[at];
+    AddScaled(uses.type, coefficient, uses.Grad(at, columns.first_column), columns.num_columns,
+              sum);
   }
   if (scale != 1) Scale(scale, columns.num_columns, sum);
 }
@@ -107,14 +96,15 @@ void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColum
 // sum = scale times the gradients of uses [begin, end), those columns of them.
 void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float scale,
          float* sum) {
-  if (uses.type != FloatType::kFloat32) return SumDecoded(uses, begin, end, columns, scale, sum);
-  if (end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
+  const bool are_floats = uses.type == FloatType::kFloat32;
+  if (are_floats && end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
     const float* grad = uses.FloatGrad(begin, columns.first_column);
     for (int64_t c = 0; c < columns.num_columns; ++c) sum[c] = scale * grad[c];
     return;
   }
   std::array<const float*, kBlockRows> rows;
-  std::fill_n(sum, columns.num_columns, EmptySum(uses, end - begin));
+  std::fill_n(sum, columns.num_columns, begin == end ? 0.0f : kEmptySum);
+  if (!are_floats) return SumDecoded(uses, begin, end, columns, scale, sum);
   for (uint32_t at = begin; at < end; at += kBlockRows) {
     const int64_t n = std::min<int64_t>(kBlockRows, end - at);
     for (int64_t i = 0; i < n; ++i) {

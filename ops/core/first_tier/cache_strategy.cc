@@ -21,7 +21,9 @@ class LeastRecentlyUsed : public CacheStrategy {
   void Resize(int64_t num_rows) override { ResizeTo(num_rows, &last_); }
   void Start(uint32_t row, uint32_t now) override { last_[row] = now; }
   void Use(uint32_t row, uint32_t now) override { last_[row] = now; }
-  void Move(uint32_t from, uint32_t to) override { last_[to] = last_[from]; }
+  void Take(const CacheStrategy& order, uint32_t from, uint32_t to) override {
+    last_[to] = static_cast<const LeastRecentlyUsed&>(order).last_[from];
+  }
   uint64_t Score(uint32_t row, uint32_t now) const override {
     return RecencyScore(last_[row], now);
   }
@@ -41,7 +43,9 @@ class LeastFrequentlyUsed : public CacheStrategy {
   void Use(uint32_t row, uint32_t now) override {
     if (rows_[row].last != now) rows_[row] = rows_[row].UsedAt(now);
   }
-  void Move(uint32_t from, uint32_t to) override { rows_[to] = rows_[from]; }
+  void Take(const CacheStrategy& order, uint32_t from, uint32_t to) override {
+    rows_[to] = static_cast<const LeastFrequentlyUsed&>(order).rows_[from];
+  }
   uint64_t Score(uint32_t row, uint32_t now) const override {
     return rows_[row].FrequencyScore(now);
   }

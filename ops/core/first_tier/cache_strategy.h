@@ -27,8 +27,9 @@ class CacheStrategy {
   // A row comes in, and is used.
   virtual void Start(uint32_t row, uint32_t now) = 0;
   virtual void Use(uint32_t row, uint32_t now) = 0;
-  // A row is now known by another number.
-  virtual void Move(uint32_t from, uint32_t to) = 0;
+  // A row that `order` knows by the number `from` is `to` here.
+  //   order  of the same strategy; this one too
+  virtual void Take(const CacheStrategy& order, uint32_t from, uint32_t to) = 0;
   // The row with the lowest score leaves first.
   virtual uint64_t Score(uint32_t row, uint32_t now) const = 0;
   virtual int64_t bytes() const = 0;

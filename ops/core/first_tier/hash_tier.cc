@@ -183,7 +183,7 @@ void HashTier::Drop(const Excess& excess, Shard* shard) {
       (void)rows.Allocate(&row);
       std::memcpy(rows.Record(row), rows.Record(held[i]),
                   static_cast<size_t>(layout_.record_bytes()));
-      shard->order->Move(held[i], row);
+      shard->order->Take(*shard->order, held[i], row);
       if (tracks_changes_) {
         if (shard->IsChanged(held[i])) {
           shard->MarkChanged(row);
@@ -270,6 +270,7 @@ Status HashTier::Relayout(const RecordLayout& layout, int64_t step, Executor* ex
                                 return;
                               }
                               to.index.Insert(HashKey(keys[i]), keys[i], row);
+                              if (to.order != nullptr) to.order->Take(*from.order, rows[i], row);
                               layout.LayOut(layout_, from.rows.Record(rows[i]), step,
                                             to.rows.Record(row));
                             }

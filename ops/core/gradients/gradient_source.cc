@@ -71,13 +71,8 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
 }
 
 void GradientSource::SumDecoded(const uint32_t* names, int64_t n, float* sum) const {
-  int64_t i = 0;
-  if (counts_once()) {
-    ReadFloats(grads_.type, grads_.Row(names[i++]), dim_, sum);
-  } else {
-    std::fill_n(sum, dim_, 0.0f);
-  }
-  for (; i < n; ++i) {
+  std::fill_n(sum, dim_, kEmptySum);
+  for (int64_t i = 0; i < n; ++i) {
     AddScaled(grads_.type, Coefficient(names[i]), grads_.Row(Bag(names[i])), dim_, sum);
   }
 }

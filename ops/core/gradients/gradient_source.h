@@ -49,27 +49,21 @@ class GradientSource {
     std::array<const float*, kBlockRows> rows;
     std::array<float, kBlockRows> weights;
     const float* so_far = nullptr;
-    int64_t begin = 0;
-    if (counts_once()) so_far = grads_.FloatRow(names[begin++]);
-    do {
+    for (int64_t begin = 0; begin < n; begin += kBlockRows) {
       const int64_t size = std::min(kBlockRows, n - begin);
       for (int64_t i = 0; i < size; ++i) {
         const uint32_t name = names[begin + i];
         rows[static_cast<size_t>(i)] = grads_.FloatRow(Bag(name));
         if (!counts_once()) weights[static_cast<size_t>(i)] = coefficients_[name];
       }
-      SumRows(rows.data(), counts_once() ? nullptr : weights.data(), size, dim_, {so_far, sum});
+      SumRows(rows.data(), counts_once() ? nullptr : weights.data(), size, dim_,
+              {so_far, sum, 1, false, kEmptySum});
       so_far = sum;
-      begin += size;
-    } while (begin < n);
+    }
   }
 
-  // What such a sum begins with, so that one of a single zero has its sign: added to -0, each
-  // number stays what it is.
-  float empty_sum() const { return counts_once() ? -0.0f : 0.0f; }
-
   // sums[numbers[i]] += the gradient of id i, one after the other: what Sum gives where all begin
-  // as empty sums.
+  // as kEmptySum.
   //   names    (n), or null for 0, 1, 2, ...
   //   numbers  (n)
   //   sums     (more than the largest number, dim)

@@ -9,6 +9,10 @@
 
 namespace keras_sparse {
 
+// What the sum of a row's gradients begins with: added to it, every number stays what it is. So a
+// zero alone keeps its sign, whatever it is multiplied with and whatever is summed beside it.
+constexpr float kEmptySum = -0.0f;
+
 // The gradient of a lookup's output.
 struct OutputGradient {
   const int64_t* ids;  // (bags.num_ids)

@@ -22,7 +22,7 @@ void PartitionGradients::Find(const GradientSource& source, const int64_t* ids,
   const int64_t num_sums = groups_.num_unique() * source.dim();
   scattered_ = in_order && 4 * num_sums <= kMaxScatteredBytes;
   if (scattered_) {
-    sums_.assign(static_cast<size_t>(num_sums), source.empty_sum());
+    sums_.assign(static_cast<size_t>(num_sums), kEmptySum);
     source.Scatter(names, groups_.numbers(), n, sums_.data());
   } else {
     groups_.Sort(names);

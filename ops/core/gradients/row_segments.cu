@@ -192,7 +192,7 @@ __device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float*
   LongChunks& chunks = SharedOfBlock<LongChunks>();
   const int lane = static_cast<int>(threadIdx.x);
   const bool are_floats = piece.type == FloatType::kFloat32;
-  float sum = EmptySum<1>(piece.counts_once).at[0];
+  float sum = kEmptySum;
   for (int64_t chunk = -2; chunk < piece.num_chunks(); ++chunk) {
     if (lane < kLoaders) {
       are_floats ? LoadChunk<true>(piece, chunk + 1, lane, &chunks)

@@ -45,14 +45,6 @@ __device__ Floats<kFloats> LoadOf(FloatType type, const void* gradient, int64_t 
   return LoadAny<kFloats>(type, gradient, column);
 }
 
-// What a sum begins with, as GradientSource::empty_sum: to -0 a number is added as it is.
-template <int kFloats>
-__device__ Floats<kFloats> EmptySum(bool counts_once) {
-  Floats<kFloats> sum;
-  for (int f = 0; f < kFloats; ++f) sum.at[f] = counts_once ? -0.0f : 0.0f;
-  return sum;
-}
-
 // What a sum adds for the id at a place of `rows`.
 //   kAreFloats  what the type says, which loads that are to overlap must not wait to learn
 template <bool kAreFloats, int kFloats>
@@ -72,7 +64,8 @@ __device__ Floats<kFloats> SumShort(const SegmentsView& view, int request, const
   // Which need not be read for each.
   const FloatType type = view.requests[request].gradient.grads.type;
   const bool counts_once = view.count_once[request] != 0;
-  auto sum = EmptySum<kFloats>(counts_once);
+  Floats<kFloats> sum;
+  for (int f = 0; f < kFloats; ++f) sum.at[f] = kEmptySum;
   for (int64_t at = segment.begin; at < segment.end; at += kInFlight) {
     Floats<kFloats> gradients[kInFlight] = {};
     for (int k = 0; k < kInFlight; ++k) {

@@ -73,10 +73,11 @@ inline void StreamingDone() {
 
 // What a sum of rows begins with, and where it goes.
 struct RowSum {
-  const float* begin;   // (dim), or null for zeros
+  const float* begin;   // (dim), or null for `empty`
   float* end;           // (dim), may be `begin`
   float scale = 1;      // of the whole sum
   bool stream = false;  // whether it goes past the caches. Requires CanStream(dim, end)
+  float empty = 0;      // a zero
 };
 
 // As many columns as there are in kVectors vectors.
@@ -87,8 +88,8 @@ inline void SumColumns(const float* const* rows, const float* weights, int64_t n
   constexpr int kFloats = sizeof(Vector) / sizeof(float);
   Vector total[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    total[v] =
-        sum.begin == nullptr ? Vector{} : LoadVector<Vector>(sum.begin + column + kFloats * v);
+    total[v] = sum.begin == nullptr ? sum.empty - Vector{}
+                                    : LoadVector<Vector>(sum.begin + column + kFloats * v);
   }
   for (int64_t i = 0; i < n; ++i) {
     const float* row = rows[i] + column;
@@ -129,7 +130,7 @@ inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t 
   do_columns(Vector8(), std::integral_constant<int, 1>());
   do_columns(Vector4(), std::integral_constant<int, 1>());
   for (; column < dim; ++column) {
-    float total = sum.begin == nullptr ? 0.0f : sum.begin[column];
+    float total = sum.begin == nullptr ? sum.empty : sum.begin[column];
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (kWeighted) {
         total += weights[i] * rows[i][column];

@@ -213,7 +213,7 @@ Status GradientApplier::Run() {
   FinishSteps(requests_, locks_, executor_);
   Status status = updated;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    const Status erased = fetched[r].EraseBelow(&locks_[r].tiers);
+    const Status erased = fetched[r].EraseCold(&locks_[r].tiers);
     if (status.ok()) status = erased;
     locks_[r].FinishChange(executor_);
   }

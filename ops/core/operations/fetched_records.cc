@@ -109,11 +109,6 @@ void FetchedRecords::Stage(const TierStack& tiers) const {
   if (read_ != nullptr && read_->size() > 0) tiers.staged().Add(read_);
 }
 
-Status FetchedRecords::EraseBelow(TierStack* tiers) const {
-  if (empty()) return Status::Ok();
-  return tiers->EraseBelow(keys_.data(), static_cast<int64_t>(keys_.size()));
-}
-
 Status FetchedRecords::EraseCold(TierStack* tiers) const {
   if (empty()) return Status::Ok();
   return tiers->EraseCold(keys_.data(), static_cast<int64_t>(keys_.size()));

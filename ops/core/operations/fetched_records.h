@@ -44,9 +44,7 @@ class FetchedRecords {
   }
   // Keeps what was read for the next update of the table.
   void Stage(const TierStack& tiers) const;
-  // Drops the records from the lower tiers, once the first tier has them.
-  Status EraseBelow(TierStack* tiers) const;
-  // The same for those of FetchCold, once they are in the GPU's memory.
+  // Drops the records from the cold tiers, once the one that rows are used in has them.
   Status EraseCold(TierStack* tiers) const;
 
   // Appends the ids that the first tier does not have.

@@ -68,7 +68,7 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
 }
 
 // Writes what CheckKeys and CheckRecords have passed, once the change has begun, and takes it out
-// of lower tiers.
+// of the tiers below the one that rows are used in: a row in a GPU's memory is written in place.
 //   fetched  what there is below of these keys, or null where whole records replace it
 Status WriteFetched(const Import& import, const int64_t* keys, int64_t n,
                     const FetchedRecords* fetched, TableState* state, Executor* executor) {
@@ -81,7 +81,7 @@ Status WriteFetched(const Import& import, const int64_t* keys, int64_t n,
       WriteParts(import, partitions[0], fetched == nullptr ? none : *fetched, state, executor);
   if (status.ok()) {
     status =
-        fetched == nullptr ? state->tiers.EraseBelow(keys, n) : fetched->EraseBelow(&state->tiers);
+        fetched == nullptr ? state->tiers.EraseCold(keys, n) : fetched->EraseCold(&state->tiers);
   }
   state->FinishChange(executor);
   return status;

@@ -19,6 +19,13 @@ class ExchangeKernel : public Kernel {
     OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
   }
 
+  // Makes blocks of what has failed here: they carry the error to all ranks, which wait for what
+  // was to be in them.
+  absl::Status SendError(const Status& error, ExchangePlace* place, BlockOutputs* blocks) const {
+    TF_RETURN_IF_ERROR(blocks->AllocateStatus(error));
+    return ToTf(place->WriteErrors(layout_, error, blocks->Blocks()));
+  }
+
   ExchangeLayout layout_;
   FloatType wire_type_ = FloatType::kFloat32;
 };

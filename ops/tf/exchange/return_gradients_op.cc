@@ -43,24 +43,31 @@ class ReturnGradientsOp : public InputsExchangeOp {
 
   void Compute(tf::OpKernelContext* ctx) override {
     std::unique_ptr<ExchangePlace> place;
-    CombinedInputs inputs;
-    std::vector<GradientRows> grads;
     OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
-    OP_REQUIRES_OK(ctx, ReadInputs(ctx, &inputs));
-    OP_REQUIRES_OK(ctx, inputs.ReadGradients(ctx, layout_, columns_, &grads));
-    const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
     BlockOutputs blocks(layout_, place->memory());
-    std::vector<void*> floats;
-    OP_REQUIRES_OK(ctx, Allocate(num_floats, place.get(), &blocks, &floats));
-    OP_REQUIRES_OK(ctx, ToTf(place->WriteHeaders(layout_, blocks.Blocks())));
-    const FloatType type = place->is_gpu() ? wire_type_ : FloatType::kFloat32;
-    OP_REQUIRES_OK(ctx, ToTf(place->ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads,
-                                                    scale_, inputs.rows().Columns(floats, type))));
-    if (!place->is_gpu()) blocks.EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
+    const Status status = FromTf(MakeBlocks(ctx, place.get(), &blocks));
+    if (!status.ok()) OP_REQUIRES_OK(ctx, SendError(status, place.get(), &blocks));
     blocks.tensors().SetOutputs(ctx, 0);
   }
 
  private:
+  absl::Status MakeBlocks(tf::OpKernelContext* ctx, ExchangePlace* place,
+                          BlockOutputs* blocks) const {
+    CombinedInputs inputs;
+    std::vector<GradientRows> grads;
+    TF_RETURN_IF_ERROR(ReadInputs(ctx, &inputs));
+    TF_RETURN_IF_ERROR(inputs.ReadGradients(ctx, layout_, columns_, &grads));
+    const std::vector<int64_t>& num_floats = inputs.rows().num_floats();
+    std::vector<void*> floats;
+    TF_RETURN_IF_ERROR(Allocate(num_floats, place, blocks, &floats));
+    TF_RETURN_IF_ERROR(ToTf(place->WriteHeaders(layout_, blocks->Blocks())));
+    const FloatType type = place->is_gpu() ? wire_type_ : FloatType::kFloat32;
+    TF_RETURN_IF_ERROR(ToTf(place->ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads,
+                                                   scale_, inputs.rows().Columns(floats, type))));
+    if (!place->is_gpu()) blocks->EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
+    return absl::OkStatus();
+  }
+
   absl::Status Allocate(const std::vector<int64_t>& num_floats, ExchangePlace* place,
                         BlockOutputs* blocks, std::vector<void*>* floats) const {
     if (!place->is_gpu()) {

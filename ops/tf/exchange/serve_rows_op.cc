@@ -52,10 +52,7 @@ class ServeRowsOp : public ExchangeOp {
     OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
     BlockOutputs reply(layout_, place->memory());
     const Status status = MakeReply(layout_, wire_type_, *served, parts, ids, place.get(), &reply);
-    if (!status.ok()) {  // as with ids: the replies carry the error to all ranks
-      OP_REQUIRES_OK(ctx, reply.AllocateStatus(status));
-      OP_REQUIRES_OK(ctx, ToTf(place->WriteErrors(layout_, status, reply.Blocks())));
-    }
+    if (!status.ok()) OP_REQUIRES_OK(ctx, SendError(status, place.get(), &reply));
     reply.tensors().SetOutputs(ctx, 0);
     ids.SetOutputs(ctx, 3);
   }

@@ -68,6 +68,27 @@ def test_a_failing_step_changes_no_table():
     np.testing.assert_array_equal(layer([tf.range(10)[:, tf.newaxis]])[0], rows)
 
 
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank returns gradients to no other")
+def test_gradients_that_one_rank_cannot_return_are_an_error_on_all():
+    layer = layer_of()
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
+
+    def step(width):
+        with tf.GradientTape() as tape:
+            rows = layer([tf.constant([[3, 4]])])[0]
+        variables = layer.trainable_variables
+        grads = tape.gradient(rows, variables, output_gradients=tf.ones((1, width)))
+        optimizer.apply(grads, variables)
+
+    step(8)
+    rows = np.asarray(layer([tf.range(10)[:, tf.newaxis]])[0])
+    words = rf"\[rank {LAST} of {ksd.size()}\] `output_grads` must be .*Received: "
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        step(7 if ksd.rank() == LAST else 8)
+    np.testing.assert_array_equal(layer([tf.range(10)[:, tf.newaxis]])[0], rows)
+    step(8)
+
+
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank asks no other")
 def test_too_much_for_one_reply_is_an_error_on_all():
     layer = DistributedEmbedding([keras_sparse.layers.Embedding(None, 2**20, name="wide")])

@@ -165,14 +165,13 @@ Status HbmStore::AppendRows(const std::vector<uint32_t>& rows, std::vector<int64
 Status HbmStore::WriteRows(const std::vector<uint32_t>& rows,
                            const std::function<const char*(int64_t)>& place) {
   const auto n = static_cast<int64_t>(rows.size());
-  if (changes_.are_kept()) {
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        transfer_->Send(nullptr, rows.data(), n,
-                        [this](const int64_t* /*keys*/, const uint32_t* there, int64_t size) {
-                          changes_.Mark(there, size);
-                          return Status::Ok();
-                        }));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      transfer_->Send(nullptr, rows.data(), n,
+                      [this](const int64_t* /*keys*/, const uint32_t* there, int64_t size) {
+                        changes_.Mark(there, size);
+                        NoteUses(there, size);
+                        return Status::Ok();
+                      }));
   return transfer_->Write(rows.data(), n, place, &records_);
 }
 

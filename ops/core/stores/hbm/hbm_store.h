@@ -136,7 +136,7 @@ class HbmStore : public RowStore {
   // Appends the keys and records of rows in use.
   Status AppendRows(const std::vector<uint32_t>& rows, std::vector<int64_t>* keys,
                     std::vector<char>* records) const REQUIRES_SHARED(mutex_);
-  // Writes the records of distinct rows, which changes them.
+  // Writes the records of distinct rows, which uses and changes them.
   Status WriteRows(const std::vector<uint32_t>& rows,
                    const std::function<const char*(int64_t)>& place) REQUIRES(mutex_);
 

@@ -74,8 +74,12 @@ TEST(CacheStrategy, MovesARowWithItsPast) {
     order->Start(0, 5);
     order->Start(1, 1);
     order->Start(2, 2);
-    order->Move(0, 2);
+    order->Take(*order, 0, 2);
     EXPECT_EQ(Sorted(*order, {2, 1}, 5), (Rows{1, 2})) << strategy;
+    const auto other = Create(strategy, 2);
+    other->Start(0, 2);
+    other->Take(*order, 2, 1);
+    EXPECT_EQ(Sorted(*other, {1, 0}, 5), (Rows{0, 1})) << strategy;
   }
 }
 

@@ -138,5 +138,31 @@ TEST(HashTier, GivesBackWhatWentBeyondTheLimitOnceRowsAreErased) {
   EXPECT_LE(tier->bytes(), 21000);
 }
 
+TEST(HashTier, KnowsTheRowsThatWereUsedOnceTheyAreLaidOutAnew) {
+  for (const char* strategy : {"LRU", "LFU"}) {
+    std::unique_ptr<FirstTier> tier;
+    ASSERT_TRUE(IsOk(HashTier::Open(RecordLayout(8, {}, false), {20000, strategy}, &tier)));
+    const auto use = [&tier](int64_t begin, int64_t end) {
+      tier->BeginUpdate();
+      FindOrCreate(tier.get(), Range(begin, end));
+    };
+    use(100, 150);
+    for (int i = 0; i < 2; ++i) use(0, 50);
+    ThreadExecutor executor(2);
+    ASSERT_TRUE(IsOk(tier->Relayout(RecordLayout(8, {{"sum", false, 0.1f}}, false), 0, &executor)));
+    std::vector<int64_t> left;
+    const auto put = [&left](const std::vector<int64_t>& keys, const auto&) {
+      left = keys;
+      return Status::Ok();
+    };
+    for (int64_t begin = 1000; left.empty(); begin += 10) {
+      ASSERT_LT(begin, 2000);
+      use(begin, begin + 10);
+      ASSERT_TRUE(IsOk(tier->DemoteExcess(&executor, put)));
+    }
+    for (const int64_t key : left) EXPECT_TRUE(key >= 100 && key < 150) << key;
+  }
+}
+
 }  // namespace hash_tier_test
 }  // namespace keras_sparse

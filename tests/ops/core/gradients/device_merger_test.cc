@@ -39,14 +39,20 @@ Sums MergeOnCpu(const OutputGradient& gradient) {
   return SumsOf(ids, values, gradient.dim);
 }
 
+// With zeros of both signs among them.
+std::vector<float> GradientsOf(int64_t num_floats) {
+  std::vector<float> grads = RandomFloats(num_floats, 5);
+  for (size_t i = 0; i < grads.size(); i += 3) grads[i] = i % 2 == 0 ? -0.0f : 0.0f;
+  return grads;
+}
+
 // A gradient on the CPU and on a GPU.
 struct Case {
   Case(Device* device, const std::vector<int64_t>& host_ids, const Bags& host_bags, int64_t dim,
        FloatType type = FloatType::kFloat32, int64_t stride = 0)
       : ids(host_ids),
         bags(host_bags),
-        placed(
-            Placed(type, RandomFloats(bags.num_bags * dim, 5), dim, 0, stride == 0 ? dim : stride)),
+        placed(Placed(type, GradientsOf(bags.num_bags * dim), dim, 0, stride == 0 ? dim : stride)),
         grads(OnDevice(device, placed)),
         lists(device, ids, bags),
         row_stride(stride == 0 ? dim : stride),

@@ -86,6 +86,23 @@ TEST(GradientMerger, MergesManyGradientsInOneCall) {
   EXPECT_EQ(merged[2].values, (std::vector<float>{3, 4}));
 }
 
+TEST(GradientMerger, KeepsTheSignOfAZeroThatIsAlone) {
+  const std::vector<int64_t> ids = {7, 5, 5};
+  const std::vector<int64_t> splits = {0, 1, 2, 3};
+  const std::vector<float> weights = {2, 3, 4};
+  const std::vector<float> grads = {-0.0f, -0.0f, 0.0f};
+  for (const Bags& bags :
+       {NoBags(ids), BagsOf(Combiner::kSum, splits), BagsOf(Combiner::kSum, splits, weights),
+        BagsOf(Combiner::kMean, splits), BagsOf(Combiner::kSqrtN, splits, weights)}) {
+    for (const FloatType type : kFloatTypes) {
+      const std::vector<char> placed = Placed(type, grads, 1, 0, 1);
+      const GradientRows rows(placed.data(), 1, type);
+      const Merged merged = Merge({{ids.data(), bags, rows, 1}}, Inline())[0];
+      EXPECT_EQ(Bits(merged.values), Bits({-0.0f, 0.0f}));
+    }
+  }
+}
+
 TEST(GradientMerger, HasNoNanFromEmptyBagsOrZeroDivisors) {
   const std::vector<int64_t> ids = {1, 2};
   const std::vector<int64_t> splits = {0, 0, 2, 2};

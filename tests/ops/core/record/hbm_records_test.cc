@@ -49,8 +49,8 @@ TEST(SlabSizes, NumberRowsOverSlabsWithoutAGap) {
 TEST(HbmRecords, KeepWhatTheyHoldAsTheyGrow) {
   InAnyOrder([] {
     const auto device = OpenDevice();
-    for (const int64_t record_bytes : {4, 12, 36, 800}) {
-      // Slabs of 2 rows and more, or of 1024 bytes at most.
+    for (const int64_t record_bytes : {4, 12, 36, 800, 2000}) {
+      // Slabs of 2 rows and more, or of 1024 bytes at most, which a record may exceed.
       for (const int64_t block_bytes : {int64_t{1024}, HbmRecords::kBlockBytes}) {
         HbmRecords records(device.get(), record_bytes, kUnlimited, block_bytes);
         std::vector<uint32_t> expected;
