@@ -1,6 +1,7 @@
 """A training that is cut off in an epoch goes on with the batch after the checkpoint."""
 
 import contextlib
+import functools
 
 import keras
 import numpy as np
@@ -121,6 +122,17 @@ def test_ends_as_if_it_had_never_been_cut_off(data, tmp_path):
         first = seen[0][0] - 1
         assert seen == uncut[first:][:cut]
         assert first == {9: 0, 14: 8, None: 20}[cut]
+    assert content(model) == content(expected)
+
+
+def test_a_finished_training_goes_on_with_more_epochs(tmp_path):
+    def data(model, epochs=3):
+        return {"x": of_ten().repeat().skip(3), "steps_per_epoch": 6, "epochs": epochs}
+
+    train(expected := make_model(), data)
+    for epochs in (1, 1, 3):  # the second has nothing to do, and saves where it is
+        callback = Checkpoint(tmp_path, verbose=False)
+        train(model := make_model(), functools.partial(data, epochs=epochs), [callback])
     assert content(model) == content(expected)
 
 
