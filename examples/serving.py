@@ -93,7 +93,11 @@ def train(folder, num_steps):
         ),
     )
     checkpoint = keras_sparse.callbacks.Checkpoint(
-        folder, every_steps=20 * SAVED_STEPS, delta_every=SAVED_STEPS, keep=2
+        folder,
+        every_steps=20 * SAVED_STEPS,
+        delta_every=SAVED_STEPS,
+        keep=2,
+        skip_batches=False,  # what has streamed by does not come again
     )
     model.fit(
         stream,

@@ -19,7 +19,7 @@ from keras_sparse import checks
 DESCRIPTION = """\
 Trains DLRM on what `preprocess` has written, in the order of its files. Without options the model,
 its optimizer and schedule are MLPerf's for Criteo 1TB: one pass, 65,536 samples a step.
-`--resume` counts finished epochs: keep --batch_size, --steps_per_epoch and --epochs.
+`--resume` counts epochs and their steps: keep --batch_size, --steps_per_epoch and --epochs.
 
     python -m examples.dlrm train --data FOLDER
     horovodrun --gloo -np 2 python -m examples.dlrm train --data FOLDER
@@ -35,9 +35,10 @@ def add_options(parser):
     add("--data", required=True, metavar="FOLDER", help="what preprocess has written")
     add("--batch_size", type=int, default=65_536, help="samples of all ranks (65536)")
     add("--steps_per_epoch", type=int, help="steps of an epoch; default: all batches of the data")
-    add("--epochs", type=int, default=1, help="after each one a checkpoint is saved (1)")
+    add("--epochs", type=int, default=1, help="of as many steps (1)")
     add("--evaluate_every", type=int, metavar="EPOCHS", help="test as often; default: at the end")
-    add("--checkpoint", metavar="FOLDER", help="which all ranks see; one is saved after each epoch")
+    add("--checkpoint", metavar="FOLDER", help="for checkpoints, which all ranks see")
+    add("--checkpoint_every", type=int, metavar="STEPS", help="default: after each epoch")
     add("--resume", action="store_true", help="go on from the last checkpoint, if there is one")
     add("--export", metavar="FOLDER", help="for a SavedModel in the end; of one process")
     add(
@@ -72,7 +73,8 @@ def add_options(parser):
 
 def main(options):
     """Trains, and returns the metrics on the test part, those of all ranks."""
-    for name in ("batch_size", "epochs", "steps_per_epoch", "evaluate_every", "measure_reader"):
+    numbers = "batch_size", "epochs", "steps_per_epoch", "evaluate_every", "checkpoint_every"
+    for name in (*numbers, "measure_reader"):
         checks.positive_or_none(getattr(options, name), name)
     ksd.init()
     check_export(options.export)
@@ -157,7 +159,12 @@ def epochs_of_tests(options):
 def callbacks(options):
     made = [ksd.MetricAverage(), keras_sparse.callbacks.BroadcastGlobalVariables()]
     if options.checkpoint:
-        made.append(
-            keras_sparse.callbacks.Checkpoint(options.checkpoint, keep=2, resume=options.resume)
+        checkpoint = keras_sparse.callbacks.Checkpoint(
+            options.checkpoint,
+            every_steps=options.checkpoint_every,
+            keep=2,
+            resume=options.resume,
+            skip_batches=False,  # `training_batches` begins with that of the model's step
         )
+        made.append(checkpoint)
     return made

@@ -8,10 +8,12 @@ import keras
 from keras_sparse import checks
 from keras_sparse import ops
 from keras_sparse.callbacks.check_built import check_built
+from keras_sparse.callbacks.data_position import DataPosition
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.optimizers.support.step_count import is_between_updates
 from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
@@ -30,9 +32,16 @@ class Checkpoint(keras.callbacks.Callback):
 
     Checkpoints are folders `step-000001000` below `path`, deltas `step-000001100-delta`, named
     after the optimizer's steps. The callback's first training loads the last one there, if that is
-    ahead of the model, and begins with the epoch that it was saved in; so the same script, run
-    again, goes on where it was cut off. A damaged one is put aside under a name with `.damaged`,
-    and the one before it is loaded. Of an epoch that was cut off, all batches come again.
+    ahead of the model, and goes on with the batch after it; so the same script, run again, goes on
+    where it was cut off. A damaged one is put aside under a name with `.damaged`, and the one
+    before it is loaded.
+
+    The batches that were trained on are taken from the data once more, and passed over: no step,
+    and no other callback, sees them. What is trained then is bit for bit what it would have been,
+    if the data gives the same batches again. An order that is drawn anew for each epoch, as
+    `shuffle` of `tf.data` and of `fit` do, is another one in a new process; the guide's page on
+    checkpoints says how to draw it from the number of the epoch. Metrics of the epoch are those of
+    its rest.
 
     The model must be built, as a functional one is: call one of your own class on a batch before
     `fit`, with which a run that goes on has variables to load.
@@ -51,7 +60,13 @@ class Checkpoint(keras.callbacks.Callback):
             `None`, no deltas.
         resume: Boolean. Whether to go on from what is at `path`. `False` refuses a folder with
             checkpoints in it. Defaults to `True`.
-        verbose: Boolean. Whether to show a bar where saving takes long. Defaults to `True`.
+        verbose: Boolean. Whether to show a bar where saving, or passing batches over, takes long.
+            Defaults to `True`.
+        skip_batches: Boolean. Whether a training that goes on passes over the batches that it has
+            had: those of its epoch, and where epochs go on in the data, as with `steps_per_epoch`,
+            all before it too. `False` for data that begins by itself with the batch of
+            `model.optimizer.iterations`, or that has no beginning, as a stream. Epochs end where
+            they would have ended in either case. Defaults to `True`.
 
     Example:
     >>> import tempfile
@@ -62,7 +77,14 @@ class Checkpoint(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, path, every_steps=None, keep=None, delta_every=None, resume=True, verbose=True
+        self,
+        path,
+        every_steps=None,
+        keep=None,
+        delta_every=None,
+        resume=True,
+        verbose=True,
+        skip_batches=True,
     ):
         super().__init__()
         self.path = pathlib.Path(checks.folder(checks.local_path(path, "path"), "path"))
@@ -71,6 +93,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.delta_every = checks.positive_or_none(delta_every, "delta_every")
         self.resume = checks.boolean(resume, "resume")
         self.verbose = checks.boolean(verbose, "verbose")
+        self.skip_batches = checks.boolean(skip_batches, "skip_batches")
         if every_steps is not None and delta_every is not None and delta_every >= every_steps:
             raise ValueError(
                 "`delta_every` must be below `every_steps`: deltas are saved between checkpoints. "
@@ -79,7 +102,8 @@ class Checkpoint(keras.callbacks.Callback):
         self._folder: Any = None  # a `CheckpointFolder` once training begins
         self._is_first = True  # training with this callback
         self._epoch = 0
-        self._epoch_step = 0  # at the beginning of the epoch
+        self._batch = 0  # how many of the epoch were trained on
+        self._position: Any = None  # a `DataPosition` once training begins
         self._checkpoint_step = 0
         self._saved: Any = None  # what `_state` was at the last checkpoint or delta
         self._saved_path: Any = None
@@ -104,6 +128,7 @@ class Checkpoint(keras.callbacks.Callback):
                 f"one, or remove them. Received: path='{self.path}' with {len(saved)} checkpoints"
             )
         self._saved = None
+        self._batch, self._position = 0, DataPosition()
         self._checkpoint_step = self._step()
         if saved and saved[-1].step > self._step():
             if not self._is_first:
@@ -131,14 +156,14 @@ class Checkpoint(keras.callbacks.Callback):
             # Errors from here on are of the model, and no reason to go further back.
             info = load_checkpoint(self.model, last.path, verify=False, verbose=self.verbose)
             set_iterations(self.model.optimizer, info.step)  # also for another optimizer
-            self._epoch = info.training.get("epoch", 0)
-            self._epoch_step = info.step - info.training.get("batch", 0)
+            self._go_to(info.training)
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
             self._saved, self._saved_path = self._state(), last.path
             if self.verbose and rank() == 0:
-                print(f"Going on from {last.path.name}, epoch {self._epoch + 1}")
+                place = f"epoch {self._epoch + 1}, batch {self._batch + 1}"
+                print(f"Going on from {last.path.name}, {place}")
             return
         if not saved:
             raise RuntimeError(
@@ -147,11 +172,27 @@ class Checkpoint(keras.callbacks.Callback):
                 f"path='{self.path}'"
             )
 
+    def _go_to(self, training):
+        self._epoch, self._batch = training.get("epoch", 0), training.get("batch", 0)
+        # As a version that did not know the position has saved it.
+        position = training.get("position", self._batch)
+        if self._position.is_known:
+            is_shown = self.verbose and rank() == 0
+            self._position.go_to(self._batch, position, self.skip_batches, is_shown)
+        elif self._batch:
+            warnings.warn(
+                "Checkpoint must be given to Keras' own `fit` to go on in the middle of an epoch. "
+                f"All batches of epoch {self._epoch + 1} come again",
+                stacklevel=2,
+            )
+            self._batch = 0
+
     def on_epoch_begin(self, epoch, logs=None):
         self.model._initial_epoch = None  # or each later `fit` began there
-        self._epoch, self._epoch_step = epoch, self._step()
+        self._epoch = epoch
 
     def on_train_batch_end(self, batch, logs=None):
+        self._batch = batch + 1
         step = self._step()
         saved_step = self._checkpoint_step if self._saved is None else self._saved[0]
         if _passed_multiple(self.every_steps, self._checkpoint_step, step):
@@ -160,7 +201,9 @@ class Checkpoint(keras.callbacks.Callback):
             self._save(is_delta=True)
 
     def on_epoch_end(self, epoch, logs=None):
-        self._epoch, self._epoch_step = epoch + 1, self._step()
+        is_cut_off = self.model.stop_training and self._batch < (self.params.get("steps") or 0)
+        if not is_cut_off:  # or the next training goes on in it
+            self._epoch, self._batch = epoch + 1, 0
         if self.every_steps is None:
             self._save()
         elif self._is_saved():
@@ -194,16 +237,19 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _write_training(self):
         """The epoch may have ended since the checkpoint was saved."""
-        if rank() != 0:
-            return
+        if rank() != 0 or not is_between_updates(self.model.optimizer):
+            return  # batches since then are in no checkpoint until the next update
         with contextlib.suppress(FileNotFoundError):  # it may have been removed
             Manifest.read(self._saved_path).replace_training(self._saved_path, self._training())
 
     def _training(self):
-        batch = self._step() - self._epoch_step
-        if batch == self.params.get("steps"):
-            return {"epoch": self._epoch + 1, "batch": 0}
-        return {"epoch": self._epoch, "batch": batch}
+        epoch, batch = self._epoch, self._batch
+        num_batches = self.params.get("steps")
+        if num_batches is not None and batch >= num_batches:
+            epoch, batch = epoch + 1, 0
+        training = {"epoch": epoch, "batch": batch}
+        position = self._position.now(is_epoch_over=batch == 0)
+        return training if position is None else {**training, "position": position}
 
     def _is_saved(self):
         """Returns whether all ranks are as they were saved: the same on all."""

@@ -12,6 +12,7 @@ import threading
 import h5py
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import keras_sparse
@@ -41,26 +42,52 @@ KILLS = [
 ]
 
 
-def fit(model, callbacks=()):
-    """Forty epochs of a step, so that none is cut off and comes again; each has its own batch."""
+class Told(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        """Is for a kill between steps."""
+
+
+# The same with lookups that are made ready ahead, of batches that are passed over too.
+KILLS_AHEAD = [
+    (5, Told, "on_train_batch_end", 0),
+    (13, os, "fsync", 0),
+    (22, Told, "on_train_batch_end", 0.005),
+    (35, Told, "on_train_batch_end", 0),
+]
+TRAININGS = {"over epochs": KILLS, "ahead": KILLS_AHEAD}
+
+
+def fit(model, training, callbacks=()):
+    """Four epochs of ten steps: in data that goes on, or in the same ten batches, two a call."""
+    is_ahead = training == "ahead"
 
     def batches():
-        for step in range(int(model.optimizer.iterations), 40):
+        for step in range(10 if is_ahead else 40):
             rng = np.random.default_rng(step)
             yield rng.integers(0, NUM_KEYS, (100, 2)), rng.normal(size=(100, 1))
 
     specs = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
     dataset = tf.data.Dataset.from_generator(batches, output_signature=specs)
-    options = {"steps_per_epoch": 1, "shuffle": False, "verbose": 0}
-    model.fit(dataset, epochs=40, callbacks=callbacks, **options)
+    options = {"epochs": 4, "shuffle": False, "verbose": 0, "callbacks": [*callbacks, Told()]}
+    if is_ahead:
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(10))
+        ahead = keras_sparse.data.prefetch_lookups(dataset, model, num_threads=2, capacity=4)
+        model.fit(ahead, **options)
+    else:
+        model.fit(dataset, steps_per_epoch=10, **options)
 
 
-def resume(folder, number=None):
-    """Trains to the end, or until it is killed as `KILLS[number]` says."""
-    model = make_model(storage("DRAM_SSDHASH", folder / "tiers"))
+def make(training, storage=None):
+    graph = {"run_eagerly": False, "steps_per_execution": 2}
+    return make_model(storage, **(graph if training == "ahead" else {}))
+
+
+def resume(folder, training, number=None):
+    """Trains to the end, or until it is killed as the training's kill of a number says."""
+    model = make(training, storage("DRAM_SSDHASH", folder / "tiers"))
     if number is not None:
-        prepare_kill(model, *KILLS[number])
-    fit(model, [Checkpoint(folder / "run", **OPTIONS)])
+        prepare_kill(model, *TRAININGS[training][number])
+    fit(model, training, [Checkpoint(folder / "run", **OPTIONS)])
     return model
 
 
@@ -83,38 +110,36 @@ def prepare_kill(model, step, owner, name, seconds):
 SCRIPT = """
 import json, os, pathlib, signal, sys
 import checkpoint_kill_test as test
-folder = pathlib.Path(sys.argv[1])
-for number in range(len(test.KILLS)):
+folder, training = pathlib.Path(sys.argv[1]), sys.argv[2]
+for number in range(len(test.TRAININGS[training])):
     child = os.fork()
     if child == 0:
         signal.alarm(300)  # should it hang
-        test.resume(folder, number)
+        test.resume(folder, training, number)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     print(json.dumps([os.waitstatus_to_exitcode(status), test.names(folder / 'run')]), flush=True)
 """
 
 
-def test_training_that_is_killed_again_and_again_ends_as_if_it_never_was(tmp_path):
+@pytest.mark.parametrize("training", TRAININGS)
+def test_training_that_is_killed_again_and_again_ends_as_if_it_never_was(training, tmp_path):
     paths = [str(pathlib.Path(__file__).parent), *filter(None, sys.path)]
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        [sys.executable, "-c", SCRIPT, str(tmp_path), training],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         timeout=1800,
     )
     killed = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert [code for code, _ in killed] == [-signal.SIGKILL] * len(KILLS), ended.stderr
+    kills = TRAININGS[training]
+    assert [code for code, _ in killed] == [-signal.SIGKILL] * len(kills), ended.stderr
     left = [any(name.endswith(".partial") for name in there) for _, there in killed]
-    assert sum(left) >= 4
-    resumed = resume(tmp_path)
-    fit(expected := make_model())
+    assert sum(left) >= (4 if kills is KILLS else 1)
+    resumed = resume(tmp_path, training)
+    fit(expected := make(training), training)
     assert content(resumed) == content(expected)
-    assert names(tmp_path / "run") == [
-        "step-000000032",
-        "step-000000033-delta",
-        "step-000000036-delta",
-        "step-000000039-delta",
-        "step-000000040",
-    ]
+    deltas = (33, 36, 39) if kills is KILLS else (34, 36)  # of two steps a call
+    last = ["step-000000032", *(f"step-{step:09d}-delta" for step in deltas), "step-000000040"]
+    assert names(tmp_path / "run") == last

@@ -87,16 +87,18 @@ def loss_of(saved_model, features):
 
 def test_a_run_that_goes_on_is_one_that_was_never_stopped(few, tmp_path):
     options = ("--epochs", 3, "--steps_per_epoch", 7, "--checkpoint")
-    whole = train(few, *options, tmp_path / "whole")
-    stopped = tmp_path / "stopped" / "step-000000014"
-    shutil.copytree(tmp_path / "whole" / stopped.name, stopped)
-    assert train(few, *options, stopped.parent, "--resume") == whole
+    # After an epoch, and in the middle of one.
+    for name, every in (("step-000000014", ()), ("step-000000020", ("--checkpoint_every", 5))):
+        runs = tmp_path / name
+        whole = train(few, *options, runs / "whole", *every)
+        shutil.copytree(runs / "whole" / name, runs / "stopped" / name)
+        assert train(few, *options, runs / "stopped", "--resume", *every) == whole
     exported = tmp_path / "served"
-    arguments = *options, stopped.parent, "--resume", "--export", exported
+    arguments = *options, runs / "stopped", "--resume", "--export", exported
     assert train(few, *arguments) == whole  # nothing is left to do
     assert loss_of(exported, few) == pytest.approx(whole["loss"], rel=1e-5)
     with pytest.raises(ValueError, match="must be a folder without checkpoints"):
-        train(few, *options, stopped.parent)
+        train(few, *options, runs / "stopped")
 
 
 def test_rows_on_an_ssd_give_the_same(few, tmp_path):

@@ -24,6 +24,16 @@ def is_update(optimizer):
     return tf.equal((first._iterations.value + 1) % steps, 0) if steps else True
 
 
+def is_between_updates(optimizer):
+    """Returns whether nothing is accumulated, outside of a graph: a boolean.
+
+    Args:
+        optimizer: As for `optimizers_in`.
+    """
+    (first, *_) = optimizers_in(optimizer)
+    return int(first._iterations) % (first.gradient_accumulation_steps or 1) == 0
+
+
 def run_if(condition, then, otherwise):
     """Does as `tf.cond`, which for a Python boolean makes no branch."""
     if condition is True:

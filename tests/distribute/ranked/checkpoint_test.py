@@ -5,6 +5,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
@@ -34,13 +35,18 @@ def make_model(seed=0, **places):
     return model
 
 
-def fit(model, epochs, callbacks=()):
+def fit(model, epochs, callbacks=(), is_ahead=False):
     random = np.random.default_rng(0)
     ids = random.integers(0, 9, (NUM_STEPS * 12, 2))
     targets = random.normal(size=(NUM_STEPS * 12, 1))
     mine = [each[ksd.rank() :: ksd.size()] for each in (ids, targets)]
     batch_size = 12 // ksd.size()
-    model.fit(*mine, batch_size, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+    data = mine
+    if is_ahead:
+        batches = tf.data.Dataset.from_tensor_slices(tuple(mine)).batch(batch_size)
+        data = [keras_sparse.data.prefetch_lookups(batches, model, capacity=2)]
+    batch_size = None if is_ahead else batch_size
+    model.fit(*data, batch_size, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
 
 
 def rows_of(model):
@@ -65,6 +71,25 @@ def test_goes_on_from_what_all_ranks_have_saved(folder):
     fit(other, 3, [callback(folder, every_steps=4, delta_every=3, keep=2)])
     assert names(folder) == ["step-000000008", "step-000000009-delta", "step-000000012"]
     np.testing.assert_allclose(rows_of(other), rows_of(whole), rtol=1e-5)
+
+
+class Cut(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) == 7:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_goes_on_in_the_middle_of_an_epoch(is_ahead, folder):
+    fit(whole := make_model(), 3)
+    with pytest.raises(KeyboardInterrupt):
+        fit(make_model(), 3, [callback(folder, every_steps=3), Cut()], is_ahead)
+    fit(other := make_model(seed=5), 3, [callback(folder, every_steps=3)], is_ahead)
+    pairs = zip(
+        [rows_of(other), *dense_values(other)], [rows_of(whole), *dense_values(whole)], strict=True
+    )
+    for ours, theirs in pairs:
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("places", [{}, {"row_slice_threshold": 1}, {"column_slice_threshold": 9}])

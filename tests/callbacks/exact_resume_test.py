@@ -1,0 +1,189 @@
+"""A training that is cut off in an epoch goes on with the batch after the checkpoint."""
+
+import contextlib
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_sparse
+from checkpoint_cases import content
+from checkpoint_cases import IDS
+from checkpoint_cases import make_model
+from checkpoint_cases import names
+from checkpoint_cases import TARGETS
+from keras_sparse.callbacks import Checkpoint
+from keras_sparse.saving import CheckpointInfo
+
+ARGUMENTS = {"epochs": 3, "shuffle": False, "verbose": 0}
+SPECS = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
+
+
+class Seen(keras.callbacks.Callback):
+    """Notes what it is shown, and cuts the training off after a number of batches."""
+
+    def __init__(self, cut=None):
+        super().__init__()
+        self.cut = cut
+        self.batches = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.first = batch
+
+    def on_train_batch_end(self, batch, logs=None):
+        step = int(self.model.optimizer.iterations)
+        self.batches.append((step, self.epoch, self.first, batch))
+        if len(self.batches) == self.cut:
+            raise KeyboardInterrupt
+
+
+def batches(first=0, number=30):
+    """Each step has a batch of its own."""
+    for step in range(first, first + number):
+        rng = np.random.default_rng(step)
+        yield rng.integers(0, 3000, (8, 2)), rng.normal(size=(8, 1))
+
+
+def of_steps(first=lambda: 0, number=30):
+    generate = lambda: batches(first(), number)  # noqa: E731
+    return tf.data.Dataset.from_generator(generate, output_signature=SPECS)
+
+
+def of_ten(targets=TARGETS):
+    return tf.data.Dataset.from_tensor_slices((IDS, np.float64(targets))).batch(8)
+
+
+class Sequence(keras.utils.PyDataset):
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, number):
+        return next(batches(number, 1))
+
+
+def shuffled_by_epoch():
+    samples = tf.data.Dataset.from_tensor_slices((IDS, TARGETS))
+    return tf.data.Dataset.range(3).flat_map(lambda epoch: samples.shuffle(80, seed=epoch).batch(8))
+
+
+# What `fit` is given: its data begins anew with each epoch, goes on over epochs, or both in turns.
+DATA = {
+    "arrays": lambda model: {"x": IDS, "y": TARGETS, "batch_size": 8},
+    "arrays, of which an epoch is half": lambda model: {
+        "x": IDS,
+        "y": TARGETS,
+        "batch_size": 8,
+        "steps_per_epoch": 5,
+        "epochs": 6,
+    },
+    "a dataset": lambda model: {"x": of_ten(TARGETS > 0), "class_weight": {0: 0.5, 1: 2.0}},
+    "a dataset of unknown length": lambda model: {"x": of_steps(number=10)},
+    "an endless dataset": lambda model: {
+        "x": of_ten().skip(3).repeat(),
+        "steps_per_epoch": 10,
+        "validation_data": of_ten().take(2),
+    },
+    "a dataset that ends in an epoch": lambda model: {
+        "x": of_ten().concatenate(of_steps(number=4)),
+        "steps_per_epoch": 6,
+        "epochs": 6,
+    },
+    "an order by the epoch": lambda model: {"x": shuffled_by_epoch(), "steps_per_epoch": 10},
+    "a generator": lambda model: {"x": batches(), "steps_per_epoch": 10},
+    "a sequence": lambda model: {"x": Sequence(workers=2, max_queue_size=2)},
+    "a later epoch": lambda model: {"x": of_ten(), "initial_epoch": 2, "epochs": 5},
+    "lookups ahead": lambda model: {
+        "x": keras_sparse.data.prefetch_lookups(of_steps(), model, num_threads=2, capacity=3),
+        "steps_per_epoch": 10,
+    },
+}
+
+
+def train(model, data, callbacks=(), cut=None):
+    """Returns what callbacks saw until it was cut off."""
+    seen = Seen(cut)
+    with contextlib.nullcontext() if cut is None else pytest.raises(KeyboardInterrupt):
+        model.fit(**{**ARGUMENTS, "callbacks": [*callbacks, seen], **data(model)})
+    return seen.batches
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_ends_as_if_it_had_never_been_cut_off(data, tmp_path):
+    uncut = train(expected := make_model(), data)
+    for cut in (9, 14, None):
+        callback = Checkpoint(tmp_path, every_steps=4, keep=1, verbose=False)
+        seen = train(model := make_model(), data, [callback], cut)
+        first = seen[0][0] - 1
+        assert seen == uncut[first:][:cut]
+        assert first == {9: 0, 14: 8, None: 20}[cut]
+    assert content(model) == content(expected)
+
+
+def test_a_finished_training_goes_on_with_more_epochs(tmp_path):
+    def data(model, epochs=3):
+        return {"x": of_ten().repeat().skip(3), "steps_per_epoch": 6, "epochs": epochs}
+
+    train(expected := make_model(), data)
+    for epochs in (1, 1, 3):  # the second has nothing to do, and saves where it is
+        callback = Checkpoint(tmp_path, verbose=False)
+        train(model := make_model(), functools.partial(data, epochs=epochs), [callback])
+    assert content(model) == content(expected)
+
+
+def test_data_that_begins_at_the_step_is_left_to_do_so(tmp_path):
+    def data(model):
+        return {"x": of_steps(lambda: int(model.optimizer.iterations)), "steps_per_epoch": 10}
+
+    uncut = train(expected := make_model(), data)
+    for cut in (7, 15, None):
+        callback = Checkpoint(tmp_path, every_steps=4, skip_batches=False, verbose=False)
+        seen = train(model := make_model(), data, [callback], cut)
+    assert seen == uncut[16:]
+    assert content(model) == content(expected)
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_a_training_that_was_told_to_stop_goes_on_in_its_epoch(steps_per_execution, tmp_path):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = int(self.model.optimizer.iterations) >= 14
+
+    options = {"run_eagerly": False, "steps_per_execution": steps_per_execution}
+    train(expected := make_model(**options), DATA["arrays"])
+    checkpoint = Checkpoint(tmp_path, verbose=False)
+    train(make_model(**options), DATA["arrays"], [checkpoint, Stop()])
+    assert names(tmp_path) == ["step-000000010", "step-000000014"]
+    # Of other executions: what the first of them has had already is not trained on twice.
+    model = make_model(run_eagerly=False, steps_per_execution=3)
+    train(model, DATA["arrays"], [Checkpoint(tmp_path, verbose=False)])
+    assert content(model) == content(expected)
+
+
+def test_the_middle_of_an_accumulation_comes_again(tmp_path):
+    def make():
+        optimizer = keras_sparse.optimizers.Adagrad(0.1, gradient_accumulation_steps=4)
+        model = make_model(compiled=False)
+        model.compile(optimizer, loss="mse", run_eagerly=True)
+        optimizer.build(model.trainable_variables)
+        return model
+
+    train(expected := make(), DATA["arrays"])
+    for cut in (7, 9, None):  # of 30 batches, which make seven updates and the half of one
+        callback = Checkpoint(tmp_path, every_steps=1, verbose=False)
+        train(model := make(), DATA["arrays"], [callback], cut)
+    assert content(model) == content(expected)
+    assert CheckpointInfo.read(tmp_path / "step-000000007").training["batch"] == 8
+
+
+def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
+    options = {"every_steps": 4, "verbose": False}
+    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, **options)], 16)
+    callbacks = keras.callbacks.CallbackList([Checkpoint(tmp_path, **options)], model=make_model())
+    with pytest.warns(UserWarning, match="All batches of epoch 2 come again"):
+        callbacks.on_train_begin()
