@@ -187,7 +187,7 @@ Status GradientApplier::MakeRoom() const {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const OutputGradient& gradient = requests_[r].gradient;
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FindRoom(locks_[r], gradient.ids, gradient.bags.num_ids, executor_, &leaving[r]));
+        FindRoom(&locks_[r], gradient.ids, gradient.bags.num_ids, executor_, &leaving[r]));
   }
   for (size_t r = 0; r < requests_.size(); ++r) {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));

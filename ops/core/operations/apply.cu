@@ -112,7 +112,7 @@ Status DeviceApplier::MakeRoom() {
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
         gradient.ids, static_cast<int64_t>(ids.size() * sizeof(int64_t)), ids.data()));
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FindRoom(state, ids.data(), gradient.bags.num_ids, executor_, &leaving[r]));
+        FindRoom(&locks_[r], ids.data(), gradient.bags.num_ids, executor_, &leaving[r]));
   }
   for (size_t r = 0; r < requests_.size(); ++r) {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));

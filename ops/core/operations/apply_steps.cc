@@ -60,7 +60,7 @@ void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& loc
     state.rule_state.BeginStep(requests[r].numbers);
     state.tiers.BeginUpdate();
     state.gate.BeginStep();
-    ++state.version;
+    state.CountChange();
   }
 }
 

@@ -51,20 +51,21 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
   }
   if (policy != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(options, *policy));
   const WriteLocks locks({table});
-  locks[0].limit = {max_rows, std::move(policy)};
+  locks[0].limit = {max_rows, std::move(policy), {}};
   return Status::Ok();
 }
 
 // The rows to go are found twice if ranks agree on a step first: each by CheckRoom, and then by its
 // update. Other tables of the update, or other ranks, may have no room, and no row goes before all
 // have.
-Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executor* executor,
+Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* executor,
                 EvictionCandidates* leaving) {
-  const int64_t max_rows = state.limit.max_rows;
-  const int64_t num_rows = state.tiers.num_rows();
+  const int64_t max_rows = state->limit.max_rows;
+  const int64_t num_rows = state->tiers.num_rows();
   if (max_rows == INT64_MAX || n <= max_rows - num_rows) return Status::Ok();
-  std::vector<int64_t> without = state.tiers.KeysWithoutRow(keys, n, executor);
-  const auto waits = [&state](int64_t key) { return !state.gate.WouldAdmit(key); };
+  std::vector<int64_t> without = state->tiers.KeysWithoutRow(keys, n, executor);
+  const auto num_without = static_cast<int64_t>(without.size());
+  const auto waits = [state](int64_t key) { return !state->gate.WouldAdmit(key); };
   without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   const auto num_new = static_cast<int64_t>(without.size());
   const auto has_room = [&] {
@@ -72,22 +73,25 @@ Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executo
     return num_new == 0 || num_new <= max_rows - num_left;
   };
   if (has_room()) return Status::Ok();
-  if (state.limit.policy != nullptr) {
+  if (const EvictionPolicy* policy = state->limit.policy.get(); policy != nullptr) {
     // What the step has read and is about to update stays.
     const std::vector<int64_t> kept = Distinct(keys, n);
-    if (static_cast<int64_t>(kept.size()) <= max_rows) {
+    const int64_t num_needed = static_cast<int64_t>(kept.size()) - (num_without - num_new);
+    if (num_needed <= max_rows) {
       KERAS_SPARSE_RETURN_IF_ERROR(
-          FindEvictionCandidates(state, *state.limit.policy, kept, executor, leaving));
+          policy->makes_room()
+              ? state->limit.queue.Find(*state, num_rows + num_new - max_rows, kept, leaving)
+              : FindEvictionCandidates(*state, *policy, kept, executor, leaving));
     }
   }
   if (has_room()) return Status::Ok();
-  return RowLimitError(state, num_new, static_cast<int64_t>(leaving->keys.size()));
+  return RowLimitError(*state, num_new, static_cast<int64_t>(leaving->keys.size()));
 }
 
 Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
   const WriteLocks locks({table});
   EvictionCandidates leaving;
-  return FindRoom(locks[0], ids, n, executor, &leaving);
+  return FindRoom(&locks[0], ids, n, executor, &leaving);
 }
 
 }  // namespace keras_sparse

@@ -24,8 +24,9 @@ struct EvictionCandidates {
 // not keep.
 Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy);
 
-// Finds the rows that a policy lets go. Changes nothing.
-//   kept  keys whose rows stay, sorted
+// Finds the rows that a policy lets go; of one that makes room, those that the table has beyond its
+// limit. Changes nothing.
+//   kept  keys whose rows stay, sorted; none for a policy that makes room
 //   rows  if not null: gets these rows, too
 // REQUIRES: CheckEviction
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,

@@ -6,12 +6,14 @@
 #include <memory>
 
 #include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/table/eviction_queue.h"
 
 namespace keras_sparse {
 
 struct RowLimit {
   int64_t max_rows = INT64_MAX;            // in all tiers
   std::unique_ptr<EvictionPolicy> policy;  // which rows go before; null if none do
+  EvictionQueue queue = {};                // of a policy that makes room
 };
 
 }  // namespace keras_sparse

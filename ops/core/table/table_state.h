@@ -49,6 +49,12 @@ struct TableState {
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
 
+  // Counts a change in which rows have gone, have moved between tiers, or are updated by gradients.
+  void CountChange() {
+    limit.queue.Follow(version, version + 1);
+    ++version;
+  }
+
   // Of what a save has of the table: both only grow, so that the sum stays only where both do.
   int64_t snapshot_version() const { return version + num_saves; }
 
