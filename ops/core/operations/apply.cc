@@ -204,11 +204,12 @@ Status GradientApplier::Run() {
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));
+  const std::vector<int64_t> versions = VersionsOf(requests_, locks_);
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
-  BeginSteps(requests_, locks_);
+  BeginSteps(requests_, locks_, versions);
   const Status updated = UpdateRows(fetched);
   FinishSteps(requests_, locks_, executor_);
   Status status = updated;

@@ -18,7 +18,7 @@ Status EvictRows(EmbeddingTable* table, const EvictionPolicy& policy, Executor* 
   }
   EvictionCandidates candidates;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      FindEvictionCandidates(state, policy, {}, executor, &candidates, rows));
+      FindEvictionCandidates(state, policy, HashIndex(0), executor, &candidates, rows));
   KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(candidates, &state, executor));
   *num_evicted = static_cast<int64_t>(candidates.keys.size());
   return Status::Ok();

@@ -1,6 +1,5 @@
 #include "ops/core/table/eviction_candidates.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,7 +14,7 @@ constexpr int64_t kNanosecondsPerRow = 50;
 // Walks over the rows of a table and asks a policy for each.
 class RowJudge {
  public:
-  RowJudge(const TableState& state, const EvictionPolicy& policy, const std::vector<int64_t>& kept,
+  RowJudge(const TableState& state, const EvictionPolicy& policy, const HashIndex& kept,
            Executor* executor, ExportedRows* rows)
       : state_(state),
         rule_(state.rule()),
@@ -33,7 +32,7 @@ class RowJudge {
   const TableState& state_;
   const UpdateRule& rule_;
   const EvictionPolicy& policy_;
-  const std::vector<int64_t>& kept_;
+  const HashIndex& kept_;
   Executor* executor_;
   ExportedRows* rows_;
   std::vector<int64_t> keys_;  // that go
@@ -56,7 +55,7 @@ void RowJudge::Judge(const std::vector<int64_t>& keys, const std::vector<const f
         }
       });
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (leaves[i] == 0 || std::binary_search(kept_.begin(), kept_.end(), keys[i])) continue;
+    if (leaves[i] == 0 || HasKey(kept_, keys[i])) continue;
     keys_.push_back(keys[i]);
     if (rows_ != nullptr) rows_->Append(keys[i], records[i], state_.rule_state);
   }
@@ -74,7 +73,7 @@ Status RowJudge::Run(EvictionCandidates* candidates) {
 // Of a policy that lets the first rows go: those that are too many.
 Status FindExcess(const TableState& state, EvictionCandidates* candidates, ExportedRows* rows) {
   const int64_t excess = state.tiers.num_rows() - state.limit.max_rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(EvictionQueue().Find(state, excess, {}, candidates));
+  KERAS_SPARSE_RETURN_IF_ERROR(EvictionQueue().Find(state, excess, HashIndex(0), candidates));
   if (rows == nullptr) return Status::Ok();
   RecordsOfKeys records;
   KERAS_SPARSE_RETURN_IF_ERROR(RecordsOfKeys::Read(state.tiers, candidates->keys, &records));
@@ -105,7 +104,7 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
 // The walk may be repeated, after an error of a store or for another policy, as it changes nothing:
 // rows go only once all of them have been judged, for an erase would end the walk.
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
-                              const std::vector<int64_t>& kept, Executor* executor,
+                              const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows) {
   if (policy.makes_room()) return FindExcess(state, candidates, rows);
   return RowJudge(state, policy, kept, executor, rows).Run(candidates);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/core/math/prefetch.h"
 #include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/records_of_keys.h"
 #include "ops/core/table/table_state.h"
@@ -12,7 +13,9 @@ namespace {
 
 // A walk keeps one of so many rows: to let a row go costs looking at this many, in the mean, and
 // the queue takes a small part of what the rows do.
-constexpr int64_t kShare = 16;
+constexpr int64_t kShare = 8;
+// Rows whose step is asked for before it is read.
+constexpr size_t kAhead = 16;
 
 }  // namespace
 
@@ -27,9 +30,11 @@ Status EvictionQueue::Walk(const TableState& state, int64_t least) {
     found.resize(size);
     is_cut = true;
   };
+  const int64_t last_word = state.layout().record_words() - 1;  // that of the step
   const auto take = [&](const std::vector<int64_t>& keys,
                         const std::vector<const float*>& records) {
     for (size_t i = 0; i < keys.size(); ++i) {
+      if (i + kAhead < keys.size()) PrefetchLine(records[i + kAhead] + last_word);
       const Entry entry = {-int64_t{state.rule_state.AgeOf(records[i])}, keys[i], search_};
       if (is_cut && found[size - 1].GoesBefore(entry)) continue;
       found.push_back(entry);
@@ -67,18 +72,18 @@ Status EvictionQueue::LookAt(const TableState& state, int64_t n) {
   return Status::Ok();
 }
 
-void EvictionQueue::Take(int64_t n, const std::vector<int64_t>& kept, std::vector<Entry>* taken,
+void EvictionQueue::Take(int64_t n, const HashIndex& kept, std::vector<Entry>* taken,
                          std::vector<int64_t>* keys) {
   while (!sorted_.empty() && sorted_.back().search == search_ &&
          static_cast<int64_t>(keys->size()) < n) {
     taken->push_back(sorted_.back());
     sorted_.pop_back();
     const int64_t key = taken->back().key;
-    if (!std::binary_search(kept.begin(), kept.end(), key)) keys->push_back(key);
+    if (!HasKey(kept, key)) keys->push_back(key);
   }
 }
 
-Status EvictionQueue::Find(const TableState& state, int64_t n, const std::vector<int64_t>& kept,
+Status EvictionQueue::Find(const TableState& state, int64_t n, const HashIndex& kept,
                            EvictionCandidates* candidates) {
   *candidates = EvictionCandidates();
   ++search_;
@@ -95,7 +100,7 @@ Status EvictionQueue::Find(const TableState& state, int64_t n, const std::vector
       has_walked = true;
       taken.clear();
       keys.clear();
-      status = Walk(state, n + static_cast<int64_t>(kept.size()));
+      status = Walk(state, n + kept.size());
     } else {
       break;
     }

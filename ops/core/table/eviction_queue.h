@@ -6,12 +6,24 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/hash.h"
 #include "ops/core/base/status.h"
+#include "ops/core/index/hash_index.h"
 
 namespace keras_sparse {
 
-struct EvictionCandidates;
 struct TableState;
+
+// Rows that an eviction lets go, before they do.
+struct EvictionCandidates {
+  std::vector<int64_t> keys;  // first those of the first tier
+  size_t num_above = 0;       // how many these are
+};
+
+// Whether a key is among those of an index.
+inline bool HasKey(const HashIndex& keys, int64_t key) {
+  return keys.Find(HashKey(key), key) != HashIndex::kNoRow;
+}
 
 // Rows stand in the order in which they go: first those whose last gradient lies furthest back, of
 // rows of one step those of the lowest keys.
@@ -28,8 +40,7 @@ class EvictionQueue {
  public:
   // The first `n` rows but for those of `kept`, all of them if there are no more. Changes nothing
   // of the table.
-  //   kept  keys, sorted
-  Status Find(const TableState& state, int64_t n, const std::vector<int64_t>& kept,
+  Status Find(const TableState& state, int64_t n, const HashIndex& kept,
               EvictionCandidates* candidates);
 
   // Says that the version of the table goes from one to another, for a change in which rows have
@@ -57,7 +68,7 @@ class EvictionQueue {
   // Looks at the rows of the first `n` entries, and drops those that are no more where they were.
   Status LookAt(const TableState& state, int64_t n);
   // Takes those entries off that go first and have been looked at, `n` keys and what is kept.
-  void Take(int64_t n, const std::vector<int64_t>& kept, std::vector<Entry>* taken,
+  void Take(int64_t n, const HashIndex& kept, std::vector<Entry>* taken,
             std::vector<int64_t>* keys);
   void PutBack(const std::vector<Entry>& entries) {
     sorted_.insert(sorted_.end(), entries.rbegin(), entries.rend());

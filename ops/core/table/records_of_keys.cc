@@ -1,8 +1,11 @@
 #include "ops/core/table/records_of_keys.h"
 
+#include <algorithm>
+
 #include "ops/core/base/hash.h"
 #include "ops/core/base/wait_timer.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
 
@@ -11,7 +14,13 @@ Status RecordsOfKeys::Read(const TierStack& tiers, const std::vector<int64_t>& k
   *records = RecordsOfKeys();
   records->records_.resize(keys.size());
   records->are_above_.resize(keys.size());
-  tiers.first_tier().Find(keys.data(), static_cast<int64_t>(keys.size()), records->records_.data());
+  const FirstTier& tier = tiers.first_tier();
+  const auto n = static_cast<int64_t>(keys.size());
+  for (int64_t begin = 0; begin < n; begin += kBlockRows) {
+    const int64_t end = std::min(n, begin + kBlockRows);
+    tier.PrefetchIndex(keys.data() + end, std::min(kBlockRows, n - end));
+    tier.Find(keys.data() + begin, end - begin, records->records_.data() + begin);
+  }
   std::vector<int64_t> missing;
   HashIndex places(0);
   for (size_t i = 0; i < keys.size(); ++i) {

@@ -20,6 +20,7 @@
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
+#include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -170,10 +171,27 @@ TEST(EvictionQueue, IsLookedAtWithoutAChange) {
     EXPECT_TRUE(IsOk(CheckRoom(table.get(), keys.data(), 2, Inline())));
     EXPECT_EQ(ExportAll(*table), before);
   }
-  // Those looked at go, and not others that came since.
+  // What was found for 9 is no more true once 1 had a gradient.
+  const Keys last = {9};
+  EXPECT_TRUE(IsOk(CheckRoom(table.get(), last.data(), 1, Inline())));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {9}, {1})));
   EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{1, 1}, {9, 0}}));
+}
+
+TEST(EvictionQueue, IsOneChangeWithTheUpdateThatItMakesRoomFor) {
+  const auto table = OpenLru(2);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
+  for (const bool is_checked : {false, true}) {
+    const int64_t version = VersionOf(*table);
+    const Keys keys = {is_checked ? 4 : 3};
+    if (is_checked) {
+      EXPECT_TRUE(IsOk(CheckRoom(table.get(), keys.data(), 1, Inline())));
+    }
+    ASSERT_TRUE(IsOk(Subtract(table.get(), keys, {1})));
+    EXPECT_EQ(VersionOf(*table), version + 1);
+  }
+  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{3, 1}, {4, 0}}));
 }
 
 TEST(EvictionQueue, MakesRoomForKeysThatAFilterAdmitsAlone) {
