@@ -5,7 +5,9 @@
 A dynamic table of 1,000,000 x 64 with Adagrad's slot, in memory alone and over an SSD tier with a
 tenth of its rows in memory. An eviction looks at every row: of `none` all stay, of `half` every
 second one goes; the best of three. A step updates 26 x 8192 keys, few of them often (Zipf, 1.2), of
-a table in memory that keeps ages and of one that does not, in turn.
+a table in memory that keeps ages and of one that does not, in turn. Other steps are those of a
+table that is at its `max_rows` and lets its oldest rows go for new keys, beside one without a
+limit.
 """
 
 import argparse
@@ -26,10 +28,11 @@ EVICTIONS = 3
 ROUNDS = 40
 
 
-def make_table(eviction, storage=None):
+def make_table(eviction, storage=None, max_rows=None):
     import keras_sparse
 
-    table = keras_sparse.EmbeddingVariable(None, DIM, eviction=eviction, storage=storage)
+    options = {"eviction": eviction, "storage": storage, "max_rows": max_rows}
+    table = keras_sparse.EmbeddingVariable(None, DIM, **options)
     optimizer = keras_sparse.optimizers.Adagrad(0.01)
     optimizer.build([table])
     return table, optimizer
@@ -67,22 +70,43 @@ def measure_one(table, keys, goes):
 
 def measure_steps(num_rows):
     """Medians of a step's seconds, without ages and with them."""
-    import tensorflow as tf
-
     import keras_sparse
 
     tables = [make_table(eviction) for eviction in (None, keras_sparse.GlobalStepEvict(5))]
-    keys = workloads.scramble(np.arange(num_rows))
+    return [statistics.median(times) for times in times_of_steps(tables, num_rows, num_rows)]
+
+
+def measure_full(num_rows):
+    """What steps take that bring new keys, without a limit and at it: a line."""
+    import keras_sparse
+
+    full = make_table(keras_sparse.LruEvict(), max_rows=num_rows)
+    times = times_of_steps([make_table(None), full], num_rows, 8 * num_rows)
+    medians = [statistics.median(each) * 1e3 for each in times]
+    means = [statistics.mean(each) * 1e3 for each in times]
+    gone = full[0].stats()["evicted_rows"] / ROUNDS
+    return (
+        f"A step that brings new keys takes {medians[0]:.1f} ms (mean {means[0]:.1f}) without a "
+        f"limit, and {medians[1]:.1f} ms (mean {means[1]:.1f}) in a full table with LruEvict, from "
+        f"which {gone:.0f} rows go each time."
+    )
+
+
+def times_of_steps(tables, num_rows, num_keys):
+    """Seconds of the steps of each table, of keys of which the first `num_rows` have a row."""
+    import tensorflow as tf
+
+    keys = workloads.scramble(np.arange(num_keys))
     for table, optimizer in tables:
-        touch_all(optimizer, table, keys)
+        touch_all(optimizer, table, keys[:num_rows])
     rng = np.random.default_rng(workloads.SEED)
-    times = ([], [])
+    times = tuple([] for _ in tables)
     for _ in range(ROUNDS):
-        ids = tf.constant(keys[(rng.zipf(1.2, BATCH) - 1) % num_rows])
+        ids = tf.constant(keys[(rng.zipf(1.2, BATCH) - 1) % num_keys])
         grads = tf.IndexedSlices(tf.fill((BATCH, DIM), 0.01), ids, (2**63 - 1, DIM))
         for (table, optimizer), mine in zip(tables, times, strict=True):
             mine.append(seconds_of(optimizer.apply, [grads], [table]))
-    return [statistics.median(mine) for mine in times]
+    return times
 
 
 def main(arguments=None):
@@ -110,7 +134,7 @@ def main(arguments=None):
     step = (
         f"A step takes {without * 1e3:.2f} ms without ages and {with_ages * 1e3:.2f} ms with them."
     )
-    return "\n".join([*lines, "", step])
+    return "\n".join([*lines, "", step, "", measure_full(num_rows)])
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ CASES = [
     (keras_sparse.ProbabilityFilter, {"p": 0.25, "seed": 4, "default_value_no_permission": 0.5}),
     (keras_sparse.GlobalStepEvict, {"steps_to_live": 3, "at_save": False}),
     (keras_sparse.L2WeightEvict, {"l2_weight_threshold": 0.5, "at_save": True}),
+    (keras_sparse.LruEvict, {"at_save": True}),
     (keras_sparse.StorageOption, {"storage_size": [1000]}),
     (layers.Embedding, {
         "input_dim": 5, "output_dim": 4, "seed": 3, "mask_zero": True,

@@ -64,7 +64,7 @@ class Embedding(TableLayer):
         admission: A filter of `keras_sparse.storage`, like `CounterFilter`: says when an id of a
             dynamic table gets its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
-            dynamic table go. Defaults to `None`: none.
+            dynamic table go; `LruEvict` makes room in one of `max_rows`. Defaults to `None`: none.
         embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
             tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
             reads and moves the whole table, with memory for two more: for large ones the

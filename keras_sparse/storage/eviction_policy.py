@@ -17,6 +17,7 @@ class EvictionPolicy:
 
     kind = ""  # the native policy's name
     needs_ages = False  # whether the table must remember when rows had their last gradient
+    needs_limit = False  # whether it lets rows go that are more than the table's `max_rows` alone
 
     def __init__(self, at_save=True):
         self.at_save = checks.boolean(at_save, "at_save")
@@ -35,7 +36,7 @@ class EvictionPolicy:
         return cls(**config)
 
 
-def check_eviction(eviction, input_dim):
+def check_eviction(eviction, input_dim, max_rows=None):
     """Returns the policy of a table, or `None`; also from what a config has of it."""
     if isinstance(eviction, dict):
         eviction = keras.saving.deserialize_keras_object(eviction)
@@ -51,5 +52,11 @@ def check_eviction(eviction, input_dim):
             "`eviction` must be that of a dynamic table: all ids of a static one keep their rows. "
             f"Give it input_dim=None, or leave `eviction` out. Received: input_dim={input_dim} "
             f"with eviction={type(eviction).__name__}"
+        )
+    if eviction.needs_limit and max_rows is None:
+        raise ValueError(
+            f"`eviction` of class {type(eviction).__name__} must be that of a table with "
+            "`max_rows`, for which it makes room. Give it one: Embedding(None, ..., "
+            "max_rows=10_000_000). Received: max_rows=None"
         )
     return eviction

@@ -45,7 +45,7 @@ class TableConfig:
             out_of_range=checks.one_of(self.out_of_range, ("error", "zero"), "out_of_range"),
             storage=check_storage(self.storage, input_dim),
             admission=check_admission(self.admission, input_dim),
-            eviction=check_eviction(self.eviction, input_dim),
+            eviction=check_eviction(self.eviction, input_dim, self.max_rows),
             trainable=checks.boolean(self.trainable, "trainable"),
             max_rows=check_row_limit(self.max_rows, input_dim),
         )

@@ -58,10 +58,14 @@ def test_exact_training_is_that_without_it_for_each_optimizer(storage, case, mon
     assert cases.prefetch_stats(model)["used"] > 0
 
 
-@pytest.mark.parametrize(("num_threads", "capacity"), [(1, 1), (2, 4), (4, 4), ("auto", "auto")])
+@pytest.mark.parametrize(
+    ("num_threads", "capacity", "max_rows"),
+    [(1, 1, None), (2, 4, None), (4, 4, None), ("auto", "auto", None), (2, 4, 5)],
+)
 @pytest.mark.parametrize("mode", ["exact", "stale"])
-def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capacity, monkeypatch):
-    layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
+def test_rows_miss_as_many_updates_as_they_say(mode, num_threads, capacity, max_rows, monkeypatch):
+    options = {} if max_rows is None else {"max_rows": 5, "eviction": keras_sparse.LruEvict()}
+    layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros", **options)
     model = keras.Sequential([keras.Input((2,), dtype="int64"), layer])
     optimizer = keras_sparse.optimizers.SGD(1.0)
     optimizer.build(model.trainable_variables)
@@ -84,6 +88,8 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, num_threads, capa
     assert stats["staleness_mean"] * max(1, stats["used"]) == pytest.approx(sum(missed))
     assert stats["used"] + stats["dropped"] == stats["staged"] == (40 if mode == "stale" else 0)
     assert (sum(missed) > 0) == (mode == "stale")
+    # Rows that make room for an update go with it, and take no lookup ahead along.
+    assert layer.stats()["rows"] == (max_rows or 41)
 
 
 @pytest.mark.parametrize("mode", ["exact", "stale"])

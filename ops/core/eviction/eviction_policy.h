@@ -19,7 +19,8 @@ struct EvictionOptions {
 };
 
 // A row is judged by itself: by what it reads as, and by its age, which is how many steps the table
-// has made since the one in which the row had its last gradient. Ages wrap at 2^32.
+// has made since the one in which the row had its last gradient. Ages wrap at 2^32. Or else rows
+// stand in an order, and as many of the first ones go as the table has too many.
 //
 // Thread safety: const methods may overlap.
 class EvictionPolicy {
@@ -39,6 +40,10 @@ class EvictionPolicy {
   // Whether it asks for the age, which the table must then keep, or for the row.
   virtual bool needs_age() const { return false; }
   virtual bool needs_row() const { return false; }
+
+  // Whether rows go in an order: the oldest first, of rows of one age those of the lowest keys. No
+  // row goes by itself then.
+  virtual bool makes_room() const { return false; }
 
   // Whether the row goes.
   //   age  of no meaning unless needs_age()

@@ -187,7 +187,7 @@ Status GradientApplier::MakeRoom() const {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const OutputGradient& gradient = requests_[r].gradient;
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FindRoom(locks_[r], gradient.ids, gradient.bags.num_ids, executor_, &leaving[r]));
+        FindRoom(&locks_[r], gradient.ids, gradient.bags.num_ids, executor_, &leaving[r]));
   }
   for (size_t r = 0; r < requests_.size(); ++r) {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
@@ -204,11 +204,12 @@ Status GradientApplier::Run() {
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));
+  const std::vector<int64_t> versions = VersionsOf(requests_, locks_);
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   std::vector<FetchedRecords> fetched;
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(table_ids, executor_, &fetched));
 
-  BeginSteps(requests_, locks_);
+  BeginSteps(requests_, locks_, versions);
   const Status updated = UpdateRows(fetched);
   FinishSteps(requests_, locks_, executor_);
   Status status = updated;

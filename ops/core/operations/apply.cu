@@ -112,7 +112,7 @@ Status DeviceApplier::MakeRoom() {
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
         gradient.ids, static_cast<int64_t>(ids.size() * sizeof(int64_t)), ids.data()));
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FindRoom(state, ids.data(), gradient.bags.num_ids, executor_, &leaving[r]));
+        FindRoom(&locks_[r], ids.data(), gradient.bags.num_ids, executor_, &leaving[r]));
   }
   for (size_t r = 0; r < requests_.size(); ++r) {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
@@ -236,13 +236,14 @@ Status DeviceApplier::Run() {
   }
   KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
   version = SumOfVersions();
+  const std::vector<int64_t> versions = VersionsOf(requests_, locks_);
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
   if (SumOfVersions() != version) {
     KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
     KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
-  BeginSteps(requests_, locks_);
+  BeginSteps(requests_, locks_, versions);
   Status status = CreateAndUpdate(&found);
   FinishSteps(requests_, locks_, executor_);
   for (size_t r = 0; r < requests_.size(); ++r) {

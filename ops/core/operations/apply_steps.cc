@@ -54,13 +54,21 @@ Status BeginChanges(const std::vector<ApplyRequest>& requests, const WriteLocks&
   return Status::Ok();
 }
 
-void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks) {
+std::vector<int64_t> VersionsOf(const std::vector<ApplyRequest>& requests,
+                                const WriteLocks& locks) {
+  std::vector<int64_t> versions;
+  for (size_t r = 0; r < requests.size(); ++r) versions.push_back(locks[r].version);
+  return versions;
+}
+
+void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
+                const std::vector<int64_t>& versions) {
   for (size_t r = 0; r < requests.size(); ++r) {
     TableState& state = locks[r];
     state.rule_state.BeginStep(requests[r].numbers);
     state.tiers.BeginUpdate();
     state.gate.BeginStep();
-    ++state.version;
+    state.CountChangeSince(versions[r]);
   }
 }
 

@@ -2,6 +2,7 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_APPLY_STEPS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_APPLY_STEPS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "ops/core/base/executor.h"
@@ -19,8 +20,12 @@ Status CheckSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& l
 // TableState::BeginChange, for a step.
 Status BeginChanges(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
                     Executor* executor);
-// From here on it is a step, whatever happens.
-void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks);
+// Of the tables.
+std::vector<int64_t> VersionsOf(const std::vector<ApplyRequest>& requests, const WriteLocks& locks);
+// From here on it is a step, whatever happens. What has made room for it since these versions is
+// one change with it: to lookups ahead, which may be some updates old, it is a part of the update.
+void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
+                const std::vector<int64_t>& versions);
 void FinishSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
                  Executor* executor);
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/core/base/hash.h"
+#include "ops/core/index/hash_index.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
@@ -25,11 +27,13 @@ Status RowLimitError(const TableState& state, int64_t num_new, int64_t num_leavi
       std::to_string(num_new) + " keys are new");
 }
 
-// The distinct ones of the keys, sorted.
-std::vector<int64_t> Distinct(const int64_t* keys, int64_t n) {
-  std::vector<int64_t> distinct(keys, keys + n);
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+// The distinct ones of the keys.
+HashIndex Distinct(const int64_t* keys, int64_t n) {
+  HashIndex distinct(0, n);
+  for (int64_t i = 0; i < n; ++i) {
+    distinct.PrefetchAhead(keys, n, i);
+    (void)distinct.Exchange(HashKey(keys[i]), keys[i], 0);
+  }
   return distinct;
 }
 
@@ -51,20 +55,25 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
   }
   if (policy != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(options, *policy));
   const WriteLocks locks({table});
-  locks[0].limit = {max_rows, std::move(policy)};
+  locks[0].limit = {max_rows, std::move(policy), {}, {}};
   return Status::Ok();
 }
 
-// The rows to go are found twice if ranks agree on a step first: each by CheckRoom, and then by its
-// update. Other tables of the update, or other ranks, may have no room, and no row goes before all
-// have.
-Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executor* executor,
+// No row goes before it is known that all tables of the update, and other ranks, have room.
+Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* executor,
                 EvictionCandidates* leaving) {
-  const int64_t max_rows = state.limit.max_rows;
-  const int64_t num_rows = state.tiers.num_rows();
+  const int64_t max_rows = state->limit.max_rows;
+  const int64_t num_rows = state->tiers.num_rows();
   if (max_rows == INT64_MAX || n <= max_rows - num_rows) return Status::Ok();
-  std::vector<int64_t> without = state.tiers.KeysWithoutRow(keys, n, executor);
-  const auto waits = [&state](int64_t key) { return !state.gate.WouldAdmit(key); };
+  if (FoundRoom found = std::exchange(state->limit.found, {});
+      found.version == state->version &&
+      std::equal(keys, keys + n, found.keys.begin(), found.keys.end())) {
+    *leaving = std::move(found.leaving);
+    return Status::Ok();
+  }
+  std::vector<int64_t> without = state->tiers.KeysWithoutRow(keys, n, executor);
+  const auto num_without = static_cast<int64_t>(without.size());
+  const auto waits = [state](int64_t key) { return !state->gate.WouldAdmit(key); };
   without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   const auto num_new = static_cast<int64_t>(without.size());
   const auto has_room = [&] {
@@ -72,22 +81,29 @@ Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executo
     return num_new == 0 || num_new <= max_rows - num_left;
   };
   if (has_room()) return Status::Ok();
-  if (state.limit.policy != nullptr) {
+  if (const EvictionPolicy* policy = state->limit.policy.get(); policy != nullptr) {
     // What the step has read and is about to update stays.
-    const std::vector<int64_t> kept = Distinct(keys, n);
-    if (static_cast<int64_t>(kept.size()) <= max_rows) {
+    const HashIndex kept = Distinct(keys, n);
+    const int64_t num_needed = kept.size() - (num_without - num_new);
+    if (num_needed <= max_rows) {
       KERAS_SPARSE_RETURN_IF_ERROR(
-          FindEvictionCandidates(state, *state.limit.policy, kept, executor, leaving));
+          policy->makes_room()
+              ? state->limit.queue.Find(*state, num_rows + num_new - max_rows, kept, leaving)
+              : FindEvictionCandidates(*state, *policy, kept, executor, leaving));
     }
   }
   if (has_room()) return Status::Ok();
-  return RowLimitError(state, num_new, static_cast<int64_t>(leaving->keys.size()));
+  return RowLimitError(*state, num_new, static_cast<int64_t>(leaving->keys.size()));
 }
 
 Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
   const WriteLocks locks({table});
   EvictionCandidates leaving;
-  return FindRoom(locks[0], ids, n, executor, &leaving);
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(&locks[0], ids, n, executor, &leaving));
+  if (!leaving.keys.empty()) {
+    locks[0].limit.found = {locks[0].version, {ids, ids + n}, std::move(leaving)};
+  }
+  return Status::Ok();
 }
 
 }  // namespace keras_sparse

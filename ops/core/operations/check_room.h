@@ -29,8 +29,9 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows, std::unique_ptr<Evic
 Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
 
 // Finds the rows that have to go for the table to stay within its limit when an update has made
-// those that these keys lack. ResourceExhausted if it cannot. Changes nothing.
-Status FindRoom(const TableState& state, const int64_t* keys, int64_t n, Executor* executor,
+// those that these keys lack. ResourceExhausted if it cannot. Changes nothing but what the table
+// knows of the rows that go first.
+Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* executor,
                 EvictionCandidates* leaving);
 
 }  // namespace keras_sparse

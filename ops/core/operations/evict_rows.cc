@@ -18,7 +18,7 @@ Status EvictRows(EmbeddingTable* table, const EvictionPolicy& policy, Executor* 
   }
   EvictionCandidates candidates;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      FindEvictionCandidates(state, policy, {}, executor, &candidates, rows));
+      FindEvictionCandidates(state, policy, HashIndex(0), executor, &candidates, rows));
   KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(candidates, &state, executor));
   *num_evicted = static_cast<int64_t>(candidates.keys.size());
   return Status::Ok();
@@ -29,7 +29,7 @@ Status EvictRows(EmbeddingTable* table, const EvictionPolicy& policy, Executor* 
 Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
                        Executor* executor) {
   if (candidates.keys.empty()) return Status::Ok();
-  ++state->version;
+  state->CountChange();
   KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(candidates.keys, candidates.num_above));
   for (const int64_t key : candidates.keys) state->gate.Forget(key);
   state->counters.evicted_rows += static_cast<int64_t>(candidates.keys.size());
@@ -53,7 +53,7 @@ Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor
 }
 
 Status EraseFrom(const std::vector<int64_t>& keys, TableState* state, Executor* executor) {
-  ++state->version;
+  state->CountChange();
   KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(keys, keys.size()));
   for (const int64_t key : keys) state->gate.Forget(key);
   // There may be room now for what the last change left to do.

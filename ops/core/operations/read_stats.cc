@@ -40,12 +40,18 @@ TableStats StatsOf(const EmbeddingTable& table) {
   const TableState& state = locks[0];
   const TableCounters& counters = state.counters;
   state.tiers.WaitForWrites();
-  return {state.tiers.num_rows(),    state.tiers.bytes() + state.rule().history_bytes(),
-          counters.lookups,          counters.hits,
-          counters.created_rows,     counters.out_of_range_ids,
-          counters.filtered_ids,     state.gate.num_waiting(),
-          state.gate.filter_bytes(), *state.tiers.waited_ns(),
-          counters.evicted_rows,     state.tiers.peak_first_tier_bytes()};
+  return {state.tiers.num_rows(),
+          state.tiers.bytes() + state.rule().history_bytes() + state.limit.queue.bytes(),
+          counters.lookups,
+          counters.hits,
+          counters.created_rows,
+          counters.out_of_range_ids,
+          counters.filtered_ids,
+          state.gate.num_waiting(),
+          state.gate.filter_bytes(),
+          *state.tiers.waited_ns(),
+          counters.evicted_rows,
+          state.tiers.peak_first_tier_bytes()};
 }
 
 std::vector<TierStats> TierStatsOf(const EmbeddingTable& table) {

@@ -1,19 +1,20 @@
 #include "ops/core/table/eviction_candidates.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
+
+#include "ops/core/table/records_of_keys.h"
+#include "ops/core/table/walk_rows.h"
 
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kChunkRows = 65536;
 constexpr int64_t kNanosecondsPerRow = 50;
 
 // Walks over the rows of a table and asks a policy for each.
 class RowJudge {
  public:
-  RowJudge(const TableState& state, const EvictionPolicy& policy, const std::vector<int64_t>& kept,
+  RowJudge(const TableState& state, const EvictionPolicy& policy, const HashIndex& kept,
            Executor* executor, ExportedRows* rows)
       : state_(state),
         rule_(state.rule()),
@@ -25,15 +26,13 @@ class RowJudge {
   Status Run(EvictionCandidates* candidates);
 
  private:
-  void JudgeFirstTier();
-  Status JudgeLowerTier(size_t tier);
   // Takes the keys of the records that the policy lets go.
   void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
 
   const TableState& state_;
   const UpdateRule& rule_;
   const EvictionPolicy& policy_;
-  const std::vector<int64_t>& kept_;
+  const HashIndex& kept_;
   Executor* executor_;
   ExportedRows* rows_;
   std::vector<int64_t> keys_;  // that go
@@ -56,49 +55,31 @@ void RowJudge::Judge(const std::vector<int64_t>& keys, const std::vector<const f
         }
       });
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (leaves[i] == 0 || std::binary_search(kept_.begin(), kept_.end(), keys[i])) continue;
+    if (leaves[i] == 0 || HasKey(kept_, keys[i])) continue;
     keys_.push_back(keys[i]);
     if (rows_ != nullptr) rows_->Append(keys[i], records[i], state_.rule_state);
   }
 }
 
-void RowJudge::JudgeFirstTier() {
-  for (int64_t cursor = 0; cursor >= 0;) {
-    std::vector<int64_t> keys;
-    std::vector<const float*> records;
-    cursor = state_.tiers.first_tier().Walk(cursor, kChunkRows, &keys, &records);
-    Judge(keys, records);
-  }
-}
-
-Status RowJudge::JudgeLowerTier(size_t tier) {
-  const RowStore& store = *state_.tiers.lower_tiers()[tier];
-  for (int64_t cursor = 0; cursor >= 0;) {
-    std::vector<int64_t> walked;
-    std::vector<char> bytes;
-    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &walked, &bytes, &cursor));
-    // What an erase that failed has left below is not the row.
-    const std::vector<bool> above = state_.tiers.AreAbove(tier, walked);
-    std::vector<int64_t> keys;
-    std::vector<const float*> records;
-    for (size_t i = 0; i < walked.size(); ++i) {
-      if (above[i]) continue;
-      keys.push_back(walked[i]);
-      const char* record = bytes.data() + static_cast<int64_t>(i) * store.record_bytes();
-      records.push_back(reinterpret_cast<const float*>(record));
-    }
-    Judge(keys, records);
-  }
+Status RowJudge::Run(EvictionCandidates* candidates) {
+  const auto judge = [this](const auto& keys, const auto& records) { Judge(keys, records); };
+  WalkFirstTier(state_.tiers, judge);
+  candidates->num_above = keys_.size();
+  KERAS_SPARSE_RETURN_IF_ERROR(WalkLowerTiers(state_.tiers, judge));
+  candidates->keys = std::move(keys_);
   return Status::Ok();
 }
 
-Status RowJudge::Run(EvictionCandidates* candidates) {
-  JudgeFirstTier();
-  candidates->num_above = keys_.size();
-  for (size_t tier = 0; tier < state_.tiers.lower_tiers().size(); ++tier) {
-    KERAS_SPARSE_RETURN_IF_ERROR(JudgeLowerTier(tier));
+// Of a policy that lets the first rows go: those that are too many.
+Status FindExcess(const TableState& state, EvictionCandidates* candidates, ExportedRows* rows) {
+  const int64_t excess = state.tiers.num_rows() - state.limit.max_rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(EvictionQueue().Find(state, excess, HashIndex(0), candidates));
+  if (rows == nullptr) return Status::Ok();
+  RecordsOfKeys records;
+  KERAS_SPARSE_RETURN_IF_ERROR(RecordsOfKeys::Read(state.tiers, candidates->keys, &records));
+  for (size_t i = 0; i < candidates->keys.size(); ++i) {
+    rows->Append(candidates->keys[i], records[i], state.rule_state);
   }
-  candidates->keys = std::move(keys_);
   return Status::Ok();
 }
 
@@ -123,8 +104,9 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
 // The walk may be repeated, after an error of a store or for another policy, as it changes nothing:
 // rows go only once all of them have been judged, for an erase would end the walk.
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
-                              const std::vector<int64_t>& kept, Executor* executor,
+                              const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows) {
+  if (policy.makes_room()) return FindExcess(state, candidates, rows);
   return RowJudge(state, policy, kept, executor, rows).Run(candidates);
 }
 

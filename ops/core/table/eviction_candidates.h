@@ -1,35 +1,29 @@
-// EvictionCandidates: rows that an eviction lets go, before they do.
+// FindEvictionCandidates: the rows that a policy lets go, before they do.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_EVICTION_CANDIDATES_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_EVICTION_CANDIDATES_H_
-
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
 #include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/index/hash_index.h"
+#include "ops/core/table/eviction_queue.h"
 #include "ops/core/table/exported_rows.h"
 #include "ops/core/table/table_options.h"
 #include "ops/core/table/table_state.h"
 
 namespace keras_sparse {
 
-struct EvictionCandidates {
-  std::vector<int64_t> keys;  // first those of the first tier
-  size_t num_above = 0;       // how many these are
-};
-
 // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table does
 // not keep.
 Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy);
 
-// Finds the rows that a policy lets go. Changes nothing.
-//   kept  keys whose rows stay, sorted
+// Finds the rows that a policy lets go; of one that makes room, those that the table has beyond its
+// limit. Changes nothing.
+//   kept  keys whose rows stay; none for a policy that makes room
 //   rows  if not null: gets these rows, too
 // REQUIRES: CheckEviction
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
-                              const std::vector<int64_t>& kept, Executor* executor,
+                              const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows = nullptr);
 
 }  // namespace keras_sparse

@@ -65,7 +65,7 @@ Status TableState::BeginChange(Executor* executor) {
     KERAS_SPARSE_RETURN_IF_ERROR(gpu->CheckWorks());
   }
   if (!is_unfinished) return Status::Ok();
-  ++version;  // rows may move even where the change is refused
+  CountChange();  // rows may move even where the change is refused
   KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(&tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.DemoteExcess(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.CheckMemory());

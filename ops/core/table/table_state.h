@@ -49,6 +49,14 @@ struct TableState {
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
 
+  // Counts a change in which rows have gone, have moved between tiers, or are updated by gradients.
+  void CountChange() { CountChangeSince(version); }
+  // The same for all changes since an earlier version, as one.
+  void CountChangeSince(int64_t earlier) {
+    limit.queue.Follow(version, earlier + 1);
+    version = earlier + 1;
+  }
+
   // Of what a save has of the table: both only grow, so that the sum stays only where both do.
   int64_t snapshot_version() const { return version + num_saves; }
 

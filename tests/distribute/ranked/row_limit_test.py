@@ -99,3 +99,25 @@ def test_rows_go_on_the_rank_that_needs_room():
     newest = set(keys_of_rank(ksd.rank(), 18, 2).ravel())
     assert newest <= {key for name, key in rows_of(model) if name == "limited"}
     assert sum(len(keys) for keys, _ in table_of(model, "free").export()) == 20
+
+
+def test_each_rank_lets_its_oldest_rows_go():
+    options = {"max_rows": MAX_ROWS, "eviction": keras_sparse.LruEvict()}
+    model = make_model(keras_sparse.optimizers.SGD(0.1), **options)
+    steps = {}
+    rng = np.random.default_rng(4)
+    for step in range(12):
+        ids = rng.integers(0, 9 * ksd.size(), (ksd.size(), 4))
+        train(model, ids[ksd.rank()].reshape(-1, 1))
+        mine = set(ids[ids % ksd.size() == ksd.rank()].tolist())
+        fits = all(
+            len(np.unique(ids[ids % ksd.size() == rank])) <= MAX_ROWS for rank in range(ksd.size())
+        )
+        assert fits, "or no rank makes the step"
+        others = sorted((at, key) for key, at in steps.items() if key not in mine)
+        num_new = len(mine - steps.keys())
+        for _, key in others[: max(0, len(steps) + num_new - MAX_ROWS) if num_new else 0]:
+            del steps[key]
+        steps.update(dict.fromkeys(mine, step))
+        assert {key for name, key in rows_of(model) if name == "limited"} == steps.keys()
+    assert table_of(model, "limited").stats()["evicted_rows"] > 0

@@ -23,6 +23,7 @@ inline EvictionOptions OlderThan(double steps_to_live) {
 inline EvictionOptions WeightBelow(double threshold) {
   return {"l2_weight", {{"l2_weight_threshold", threshold}}};
 }
+inline EvictionOptions Lru() { return {"lru", {}}; }
 
 inline std::unique_ptr<EvictionPolicy> MakePolicy(const EvictionOptions& options) {
   std::unique_ptr<EvictionPolicy> policy;

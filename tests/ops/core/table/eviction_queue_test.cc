@@ -1,0 +1,229 @@
+// A policy that makes room: the rows that go are the first ones of all, over any tiers.
+#include "ops/core/table/eviction_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/import_rows.h"
+#include "ops/core/operations/read_stats.h"
+#include "ops/core/operations/set_filter.h"
+#include "tests/ops/core/support/eviction_testing.h"
+#include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/hbm_stacks.h"
+#include "tests/ops/core/support/table_access.h"
+#include "tests/ops/core/support/temp_folder.h"
+#include "tests/ops/core/support/thread_executor.h"
+
+namespace keras_sparse {
+namespace eviction_queue_test {
+
+using Row = std::vector<float>;
+using Keys = std::vector<int64_t>;
+
+// What a table does, in a map that is searched anew each time.
+struct Reference {
+  int64_t max_rows;
+  int64_t step = 0;
+  std::map<int64_t, int64_t> steps = {};  // of the last gradient of each row
+
+  // The keys that go first.
+  Keys First(int64_t n, const std::set<int64_t>& kept) const {
+    std::vector<std::pair<int64_t, int64_t>> order;
+    for (const auto& [key, at] : steps) {
+      if (kept.count(key) == 0) order.emplace_back(at, key);
+    }
+    std::sort(order.begin(), order.end());
+    Keys keys;
+    for (int64_t i = 0; i < n; ++i) keys.push_back(order[static_cast<size_t>(i)].second);
+    return keys;
+  }
+  // Whether there is room for these keys.
+  bool Step(const Keys& ids) {
+    const std::set<int64_t> kept(ids.begin(), ids.end());
+    if (static_cast<int64_t>(kept.size()) > max_rows) return false;
+    int64_t num_new = 0;
+    for (const int64_t key : kept) num_new += steps.count(key) == 0 ? 1 : 0;
+    const int64_t num_leaving = static_cast<int64_t>(steps.size()) + num_new - max_rows;
+    if (num_new > 0) {
+      for (const int64_t key : First(num_leaving, kept)) steps.erase(key);
+    }
+    ++step;
+    for (const int64_t key : kept) steps[key] = step;
+    return true;
+  }
+  std::map<int64_t, uint32_t> Ages() const {
+    std::map<int64_t, uint32_t> ages;
+    for (const auto& [key, at] : steps) ages[key] = static_cast<uint32_t>(step - at);
+    return ages;
+  }
+};
+
+std::unique_ptr<EmbeddingTable> OpenLru(int64_t max_rows, const StorageOptions& storage = {}) {
+  TableOptions options = Aging(Dynamic(1));
+  options.storage = storage;
+  auto table = OpenWithRule(options, SgdRule());
+  EXPECT_TRUE(IsOk(SetRowLimit(table.get(), max_rows, MakePolicy(Lru()))));
+  return table;
+}
+
+Row Ones(const Keys& keys) { return Row(keys.size(), 1); }
+
+class EvictionQueueOver : public ::testing::TestWithParam<const char*> {
+ protected:
+  // So small that rows go down in each step, or stay where they are.
+  StorageOptions Storage() const {
+    const std::string name = GetParam();
+    if (name == "memory") return {};
+    StorageOptions on_gpu;
+    if (name == "hbm") on_gpu.device = OpenDevice();
+    if (name == "hbm") return on_gpu;
+    if (name == "hbm_ssdhash") return HbmOver({"ssdhash"}, 1000, 0, folder_ / "rows");
+    return {{name}, {4000, int64_t{1} << 30}, folder_ / "rows", "LFU"};
+  }
+  const TempFolder folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Tiers, EvictionQueueOver,
+                         ::testing::Values("memory", "dram", "ssdhash", "hbm", "hbm_ssdhash"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(EvictionQueueOver, LetsGoWhatAPlainSearchFinds) {
+  constexpr int64_t kMaxRows = 300;
+  const auto table = OpenLru(kMaxRows, Storage());
+  Reference reference{kMaxRows};
+  ThreadExecutor executor(3);
+  std::mt19937 random(5);
+  int num_refused = 0;
+  for (int round = 0; round < 120; ++round) {
+    Keys ids(random() % (round % 40 == 39 ? 700 : 100));
+    // Keys that come often, and others of any kind.
+    for (int64_t& id : ids) {
+      id = static_cast<int64_t>(random() % (random() % 3 == 0 ? 100000 : 200)) - 100;
+    }
+    const Status status = Subtract(table.get(), ids, Ones(ids), &executor);
+    const bool has_room = reference.Step(ids);
+    ASSERT_EQ(status.ok(), has_room) << status.message();
+    if (!has_room) ++num_refused;
+    ASSERT_EQ(Ages(*table), reference.Ages()) << round;
+    if (round % 23 == 22) {
+      const Keys gone = reference.First(10, {});
+      ASSERT_TRUE(IsOk(EraseRows(table.get(), gone.data(), 10, &executor)));
+      for (const int64_t key : gone) reference.steps.erase(key);
+    }
+    if (round % 19 == 18) {  // older ones than there are, and too many
+      Keys keys;
+      std::vector<uint32_t> ages;
+      for (int64_t i = 0; i < 150; ++i) {
+        keys.push_back(-1000 - round * 200 - i);
+        ages.push_back(static_cast<uint32_t>(random() % 500));
+        reference.steps[keys.back()] = reference.step - int64_t{ages.back()};
+      }
+      ASSERT_TRUE(IsOk(
+          ImportRows(table.get(), keys.data(), 150, Ones(keys).data(), 1, &executor, ages.data())));
+      if (round % 2 == 0) {
+        const int64_t excess = std::max<int64_t>(0, NumRowsOf(*table) - kMaxRows);
+        for (const int64_t key : reference.First(excess, {})) reference.steps.erase(key);
+        ASSERT_EQ(Evict(table.get(), Lru(), &executor), excess);
+        ASSERT_EQ(Ages(*table), reference.Ages()) << round;
+      }
+    }
+  }
+  EXPECT_GT(num_refused, 0);
+  EXPECT_GT(StatsOf(*table).evicted_rows, 500);
+}
+
+TEST(EvictionQueue, LetsAsManyGoAsNeededAndOfOneStepTheLowestKeys) {
+  const auto table = OpenLru(4);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {7, -3, 9, 5}, {1, 1, 1, 1})));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {20}, {1})));
+  EXPECT_EQ(Ages(*table).count(-3), 0u);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {5, 21, 22}, {1, 1, 1})));
+  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{20, 1}, {5, 0}, {21, 0}, {22, 0}}));
+  EXPECT_EQ(StatsOf(*table).evicted_rows, 3);
+}
+
+TEST(EvictionQueue, LetsNoRowGoThatTheStepIsFor) {
+  const auto table = OpenLru(3);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3}, {1, 1, 1})));
+  const auto before = ExportAll(*table);
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "policy lets 0 go, and 2 keys are new",
+                        Subtract(table.get(), {2, 3, 4, 5}, {1, 1, 1, 1})));
+  EXPECT_EQ(ExportAll(*table), before);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 3, 4}, {1, 1, 1})));
+  EXPECT_EQ(Ages(*table).count(2), 0u);
+}
+
+TEST(EvictionQueue, IsLookedAtWithoutAChange) {
+  const auto table = OpenLru(2);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
+  const auto before = ExportAll(*table);
+  for (const Keys& keys : {Keys{3, 4}, Keys{1, 3}, Keys{2, 3}}) {
+    EXPECT_TRUE(IsOk(CheckRoom(table.get(), keys.data(), 2, Inline())));
+    EXPECT_EQ(ExportAll(*table), before);
+  }
+  // What was found for 9 is no more true once 1 had a gradient.
+  const Keys last = {9};
+  EXPECT_TRUE(IsOk(CheckRoom(table.get(), last.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1}, {1})));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {9}, {1})));
+  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{1, 1}, {9, 0}}));
+}
+
+TEST(EvictionQueue, IsOneChangeWithTheUpdateThatItMakesRoomFor) {
+  const auto table = OpenLru(2);
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
+  for (const bool is_checked : {false, true}) {
+    const int64_t version = VersionOf(*table);
+    const Keys keys = {is_checked ? 4 : 3};
+    if (is_checked) {
+      EXPECT_TRUE(IsOk(CheckRoom(table.get(), keys.data(), 1, Inline())));
+    }
+    ASSERT_TRUE(IsOk(Subtract(table.get(), keys, {1})));
+    EXPECT_EQ(VersionOf(*table), version + 1);
+  }
+  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{3, 1}, {4, 0}}));
+}
+
+TEST(EvictionQueue, MakesRoomForKeysThatAFilterAdmitsAlone) {
+  const auto table = OpenLru(2);
+  ASSERT_TRUE(IsOk(SetFilter(table.get(), Counter(2))));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3, 4}, {1, 1, 1, 1})));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 5, 6}, {1, 1, 1, 1})));
+  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{1, 0}, {2, 0}}));
+  // One key gets a row, and the two that wait take none.
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {2, 3, 7, 8}, {1, 1, 1, 1})));
+  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{2, 0}, {3, 0}}));
+}
+
+TEST(EvictionQueue, GivesTheRowsBeyondTheLimit) {
+  const auto table = OpenLru(2);
+  const Keys keys = {4, 5, 6, 7};
+  const std::vector<uint32_t> ages = {3, 9, 9, 1};
+  const Row rows = {1, 2, 3, 4};
+  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 4, rows.data(), 1, Inline(), ages.data())));
+  ExportedRows gone;
+  int64_t num_evicted = 0;
+  ASSERT_TRUE(IsOk(EvictRows(table.get(), *MakePolicy(Lru()), Inline(), &num_evicted, &gone)));
+  EXPECT_EQ(num_evicted, 2);
+  EXPECT_EQ(gone.keys, Keys({5, 6}));
+  EXPECT_EQ(gone.records, Row({2, 3}));
+  EXPECT_EQ(Evict(table.get(), Lru()), 0);
+  const auto unlimited = OpenWithRule(Aging(Dynamic(1)), SgdRule());
+  ASSERT_TRUE(IsOk(Subtract(unlimited.get(), {1}, {1})));
+  EXPECT_EQ(Evict(unlimited.get(), Lru()), 0);
+  EXPECT_EQ(SetRowLimit(OpenWithRule(Dynamic(1), SgdRule()).get(), 1, MakePolicy(Lru())).code(),
+            StatusCode::kFailedPrecondition);
+}
+
+}  // namespace eviction_queue_test
+}  // namespace keras_sparse

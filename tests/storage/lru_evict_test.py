@@ -1,0 +1,149 @@
+"""A table of `max_rows` that makes room: the rows go whose last step is the oldest."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+from checkpoint_cases import storage as tiers
+from checkpoint_cases import STORAGE_TYPES
+from eviction_cases import ages_of
+from eviction_cases import IDS
+from eviction_cases import make_table
+from eviction_cases import step
+from keras_sparse import LruEvict
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+
+MAX_ROWS = 500
+RNG = np.random.default_rng(0)
+# Keys that come often and many that do not, one batch a step.
+BATCHES = [RNG.zipf(1.2, RNG.integers(1, 120)) % 5000 - 2000 for _ in range(60)]
+
+
+class Model:
+    """What the table does, in a dict that is sorted for each step: the last step of each key."""
+
+    def __init__(self):
+        self.steps, self.step, self.num_evicted = {}, 0, 0
+
+    def train(self, ids):
+        ids = set(ids.tolist())
+        num_new = len(ids - self.steps.keys())
+        others = sorted((at, key) for key, at in self.steps.items() if key not in ids)
+        for _, key in others[: max(0, len(self.steps) + num_new - MAX_ROWS) if num_new else 0]:
+            del self.steps[key]
+            self.num_evicted += 1
+        self.step += 1
+        self.steps.update(dict.fromkeys(ids, self.step))
+
+    @property
+    def ages(self):
+        return {key: self.step - at for key, at in self.steps.items()}
+
+
+def make(storage=None):
+    return make_table(LruEvict(), max_rows=MAX_ROWS, storage=storage)
+
+
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_the_oldest_rows_go_over_any_tiers(storage_type, tmp_path):
+    variable, optimizer = make(tiers(storage_type, tmp_path))
+    model = Model()
+    rows = {}
+    for ids in BATCHES:
+        step(variable, optimizer, ids)
+        model.train(ids)
+        for key in ids.tolist():
+            rows[key] = rows.get(key, 0.0) - 1.0
+        rows = {key: rows[key] for key in model.steps}
+        assert ages_of(variable) == model.ages
+    pieces = zip(*variable.export(), strict=True)
+    keys, records = (np.concatenate(each) for each in pieces)
+    assert dict(zip(keys.tolist(), records[:, 0].tolist(), strict=True)) == rows
+    assert variable.stats()["evicted_rows"] == model.num_evicted > 500
+    assert variable.evict() == 0
+
+
+def embedding_model(storage=None):
+    keys = keras.Input((3,), dtype="int64")
+    options = {"seed": 3, "name": "items", "storage": storage}
+    rows = Embedding(None, 4, "mean", max_rows=60, eviction=LruEvict(), **options)(keys)
+    kernel = keras.initializers.GlorotUniform(2)
+    model = keras.Model(keys, keras.layers.Dense(1, kernel_initializer=kernel)(rows))
+    model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
+    return model
+
+
+def train(model, first, last):
+    for begin in range(first, last, 16):
+        ids = IDS[begin : begin + 16]
+        model.train_on_batch(ids, np.sin(ids[:, :1]))
+
+
+def table_of(model):
+    return model.get_layer("items").embeddings
+
+
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+def test_goes_on_from_a_file_checkpoint_or_delta_as_if_never_stopped(storage_type, tmp_path):
+    model = embedding_model(tiers(storage_type, tmp_path / "rows"))
+    train(model, 0, 96)
+    save_checkpoint(model, tmp_path / "saved")
+    train(model, 96, 160)
+    assert table_of(model).stats()["evicted_rows"] > 20
+    delta = save_delta(model, tmp_path / "delta")
+    model.save(tmp_path / "model.keras")
+    restored = [keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
+    restored.append(embedding_model())
+    load_checkpoint(restored[1], delta)
+    train(model, 160, 256)
+    for each in restored:
+        train(each, 160, 256)
+        checks.assert_same_tables(table_of(each), table_of(model))
+        assert ages_of(table_of(each)) == ages_of(table_of(model))
+
+
+def test_rows_that_are_loaded_beyond_the_limit_go_at_the_next_room_or_save(tmp_path):
+    variable, optimizer = make()
+    keys = np.arange(MAX_ROWS + 40)
+    variable.import_(keys, np.ones((len(keys), 1)), ages=keys[::-1])
+    step(variable, optimizer, [MAX_ROWS])  # there already
+    assert variable.num_rows == MAX_ROWS + 40
+    step(variable, optimizer, [9999])
+    assert sorted(ages_of(variable)) == [*range(41, MAX_ROWS + 40), 9999]
+    variable.import_(keys[:3], np.ones((3, 1)), ages=[7000, 9000, 8000])
+    gone, records = variable.evict(with_rows=True)
+    assert gone.tolist() == [1, 2, 0]
+    assert records.tolist() == [[1.0]] * 3
+
+
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+def test_lookups_ahead_change_nothing(storage_type, tmp_path):
+    models = [embedding_model(tiers(storage_type, tmp_path / str(i))) for i in range(2)]
+    data = tf.data.Dataset.from_tensor_slices((IDS, np.sin(IDS[:, :1]))).batch(16)
+    ahead = keras_sparse.data.prefetch_lookups(data, models[1])
+    for model, each in zip(models, (data, ahead), strict=True):
+        model.fit(each, epochs=2, shuffle=False, verbose=0)
+    assert table_of(models[1]).stats()["evicted_rows"] > 50
+    checks.assert_same_tables(table_of(models[0]), table_of(models[1]))
+
+
+def test_a_layer_keeps_its_contract_with_it(tmp_path):
+    layer = Embedding(None, 2, "sum", "ones", eviction=LruEvict(at_save=False), max_rows=100)
+    checks.check_layer(layer, IDS[:8], (8, 2), tmp_path)
+    clone = Embedding.from_config(layer.get_config())
+    assert clone.eviction.get_config() == {"at_save": False}
+    assert (type(clone.eviction), clone.max_rows) == (LruEvict, 100)
+
+
+@pytest.mark.parametrize("make", [Embedding, keras_sparse.EmbeddingVariable])
+def test_needs_a_limit_of_rows(make):
+    with pytest.raises(ValueError, match=r"LruEvict must be that of a table with `max_rows`"):
+        make(None, 4, eviction=LruEvict())
+    with pytest.raises(ValueError, match=r"must be that of a dynamic table.*input_dim=10 with"):
+        make(10, 4, eviction=LruEvict())
