@@ -10,8 +10,7 @@ namespace keras_sparse {
 
 struct TableStats {
   int64_t rows;
-  int64_t
-      bytes;  // of everything that holds the rows, what their rule remembers and what goes first
+  int64_t bytes;             // of rows, what their rule remembers, and what goes first
   int64_t lookups;           // ids looked up
   int64_t hits;              // of these, ids that had a row
   int64_t created_rows;      // rows that a gradient created
