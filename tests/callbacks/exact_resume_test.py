@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import re
 import weakref
 
 import keras
@@ -275,3 +276,11 @@ def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
     assert seen == uncut
     saved = CheckpointInfo.read(tmp_path / "step-000000026").training
     assert saved == {"epoch": 2, "batch": 0}
+
+
+def test_the_bar_of_batches_that_are_passed_over_is_filled_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("keras_sparse.progress._SECONDS_UNTIL_SHOWN", 0)
+    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, every_steps=4)], 6)
+    capsys.readouterr()
+    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, every_steps=20)], 6)
+    assert len(re.findall(r"4/4\S* .*/batch", capsys.readouterr().out)) == 1
