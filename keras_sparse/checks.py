@@ -8,6 +8,8 @@ import pathlib
 
 import numpy as np
 
+_GREATEST_FLOAT32 = float(np.finfo(np.float32).max)
+
 
 def positive(value, name):
     """Returns `value` as an int; raises unless it is an integer above 0 of 64 bits."""
@@ -71,6 +73,13 @@ def number(value, name):
     """Returns `value` as a float; raises unless it is a finite number."""
     if not math.isfinite(real(value, name)):
         raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
+    return float(value)
+
+
+def float32_number(value, name):
+    """Returns `value` as a float; raises unless it is a number in the range of float32."""
+    if abs(number(value, name)) > _GREATEST_FLOAT32:
+        raise ValueError(f"`{name}` must be a number that float32 has. Received: {name}={value}")
     return float(value)
 
 

@@ -37,6 +37,7 @@ class Progress:
         self._bar.update(min(self._done // self._scale, self._total - 1))
 
     def close(self):
-        """Fills the bar, if it was shown."""
+        """Fills the bar, if it was shown; again does nothing."""
         if self._bar is not None:
             self._bar.update(self._total, finalize=True)
+            self._bar = None

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import shape_inference
+from keras_sparse.callbacks.data_position import DataPosition
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 
@@ -44,3 +45,24 @@ def test_a_sequential_model_gives_its_guess_up_at_our_error():
 
     model = keras.Sequential([Refusing()])
     np.testing.assert_array_equal(model(np.array([[2**62]])), [[2**62 + 1]])
+
+
+def test_fit_has_an_iterator_over_epochs_of_the_names_that_we_know():
+    class Looking(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            self.position = DataPosition(self.model)
+            assert self.position.is_known, "`fit` has no local variable `epoch_iterator`"
+            # What is put in the place of a name that Keras no longer calls would go unnoticed.
+            names = {"steps_per_epoch", "_num_batches", "_steps_seen", "_current_iterator"}
+            assert names <= vars(self.position._epochs).keys()
+            self.position.go_to(1, 1, True, verbose=False)
+
+        def on_train_batch_begin(self, batch, logs=None):
+            assert batch > 0, "epochs do not begin with `_enumerate_iterator`"
+
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    options = {"batch_size": 1, "verbose": 0, "callbacks": [looking := Looking()]}
+    model.fit(np.ones((2, 1)), np.ones((2, 1)), **options)
+    assert looking.position.now(is_epoch_over=False) == 0
+    assert int(model.optimizer.iterations) == 1

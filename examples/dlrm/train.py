@@ -77,6 +77,7 @@ def main(options):
     for name in (*numbers, "measure_reader"):
         checks.positive_or_none(getattr(options, name), name)
     ksd.init()
+    check_checkpoint(options)
     check_export(options.export)
     keras.utils.set_random_seed(SEED)  # dense layers that begin alike on all ranks
     train, test = Part(options.data, "train"), Part(options.data, "test")
@@ -114,6 +115,15 @@ def main(options):
     if options.export:
         model.export(options.export, verbose=False)
     return metrics
+
+
+def check_checkpoint(options):
+    for name in ("checkpoint_every", "resume"):
+        if getattr(options, name) and not options.checkpoint:
+            raise ValueError(
+                f"`--{name}` must come with --checkpoint FOLDER, where checkpoints are. "
+                f"Received: --{name} alone"
+            )
 
 
 def check_export(folder):

@@ -1,4 +1,5 @@
 import contextlib
+import math
 import pathlib
 import warnings
 from typing import Any
@@ -103,7 +104,8 @@ class Checkpoint(keras.callbacks.Callback):
         self._is_first = True  # training with this callback
         self._epoch = 0
         self._batch = 0  # how many of the epoch were trained on
-        self._position: Any = None  # a `DataPosition` once training begins
+        self._position: Any = None  # a `DataPosition` while a training runs
+        self._batch_position: Any = None  # the one after the last batch
         self._checkpoint_step = 0
         self._saved: Any = None  # what `_state` was at the last checkpoint or delta
         self._saved_path: Any = None
@@ -128,7 +130,7 @@ class Checkpoint(keras.callbacks.Callback):
                 f"one, or remove them. Received: path='{self.path}' with {len(saved)} checkpoints"
             )
         self._saved = None
-        self._batch, self._position = 0, DataPosition()
+        self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
         self._checkpoint_step = self._step()
         if saved and saved[-1].step > self._step():
             if not self._is_first:
@@ -179,6 +181,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self._position.is_known:
             is_shown = self.verbose and rank() == 0
             self._position.go_to(self._batch, position, self.skip_batches, is_shown)
+            self._batch_position = position
         elif self._batch:
             warnings.warn(
                 "Checkpoint must be given to Keras' own `fit` to go on in the middle of an epoch. "
@@ -193,6 +196,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self._batch = batch + 1
+        self._batch_position = self._position.now(is_epoch_over=False)
         step = self._step()
         saved_step = self._checkpoint_step if self._saved is None else self._saved[0]
         if _passed_multiple(self.every_steps, self._checkpoint_step, step):
@@ -201,8 +205,7 @@ class Checkpoint(keras.callbacks.Callback):
             self._save(is_delta=True)
 
     def on_epoch_end(self, epoch, logs=None):
-        is_cut_off = self.model.stop_training and self._batch < (self.params.get("steps") or 0)
-        if not is_cut_off:  # or the next training goes on in it
+        if not self._is_cut_off():  # or the next training goes on in it
             self._epoch, self._batch = epoch + 1, 0
         if self.every_steps is None:
             self._save()
@@ -212,6 +215,16 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self.model._initial_epoch = None
         self._save()
+        self._position = None  # it has the data
+
+    def _is_cut_off(self):
+        """Returns whether training was told to stop before all batches of the epoch were taken."""
+        num_batches = self._num_batches()
+        if num_batches is None:
+            num_batches = math.inf if self._position.is_known else 0
+        # Where the data has ended first, one more was asked for.
+        has_ended = self._position.now(is_epoch_over=False) != self._batch_position
+        return self.model.stop_training and self._batch < num_batches and not has_ended
 
     def _save(self, is_delta=False):
         step = self._step()
@@ -244,12 +257,16 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _training(self):
         epoch, batch = self._epoch, self._batch
-        num_batches = self.params.get("steps")
+        num_batches = self._num_batches()
         if num_batches is not None and batch >= num_batches:
             epoch, batch = epoch + 1, 0
         training = {"epoch": epoch, "batch": batch}
         position = self._position.now(is_epoch_over=batch == 0)
         return training if position is None else {**training, "position": position}
+
+    def _num_batches(self):
+        """Returns how many batches an epoch has, `None` if that is not known."""
+        return (self.params or {}).get("steps")  # a loop of one's own may give no parameters
 
     def _is_saved(self):
         """Returns whether all ranks are as they were saved: the same on all."""

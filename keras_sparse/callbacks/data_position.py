@@ -2,6 +2,9 @@ import inspect
 
 from keras_sparse.progress import Progress
 
+# What Keras' iterator has until its first epoch begins: where that is to be. All callbacks see it.
+_AWAITED = "_keras_sparse_awaited_position"
+
 
 class DataPosition:
     """Where a `fit` is in its data, and how another one gets there.
@@ -11,11 +14,13 @@ class DataPosition:
     loop of one's own there is none, and `is_known` is false.
 
     A position is the number of batches that were taken of the data since it was last begun.
+
+    Args:
+        model: `keras.Model` whose `fit` it is.
     """
 
-    def __init__(self):
-        self._epochs = _epoch_iterator()
-        self._awaited = None  # where the first epoch is to begin, until it does
+    def __init__(self, model):
+        self._epochs = _epoch_iterator(model)
 
     @property
     def is_known(self):
@@ -24,8 +29,9 @@ class DataPosition:
     def now(self, is_epoch_over):
         """Returns the position of the batch that comes next, `None` if it is not known."""
         epochs = self._epochs
-        if epochs is None or self._awaited is not None:
-            return self._awaited
+        awaited = getattr(epochs, _AWAITED, None)
+        if epochs is None or awaited is not None:
+            return awaited
         if is_epoch_over and not _goes_on(epochs):
             return 0
         return epochs._steps_seen
@@ -42,16 +48,18 @@ class DataPosition:
             verbose: Boolean. Whether to show a bar where taking these takes long.
         """
         epochs = self._epochs
-        self._awaited = position
+        setattr(epochs, _AWAITED, position)
 
         def rest_of_epoch():
             del epochs._enumerate_iterator  # of this instance: the class has that of whole epochs
             progress = Progress(position, "batch", is_shown=verbose)
             before_epoch = position - batch
             for first, last, iterator in epochs._enumerate_iterator():
-                if self._awaited is not None:
-                    self._awaited = None
+                if getattr(epochs, _AWAITED) is not None:
+                    setattr(epochs, _AWAITED, None)
                     epochs._steps_seen += before_epoch
+                    if not takes_batches and epochs.steps_per_epoch and epochs._num_batches:
+                        epochs._num_batches += position  # a length from where it begins
                     _pass_over(iterator, before_epoch if takes_batches else 0, progress)
                 num_passed = min(max(0, batch - first), last + 1 - first)
                 _pass_over(iterator, num_passed if takes_batches else 0, progress)
@@ -64,13 +72,15 @@ class DataPosition:
         epochs._enumerate_iterator = rest_of_epoch
 
 
-def _epoch_iterator():
-    """Returns Keras' iterator over epochs of the innermost `fit` that calls this, or `None`."""
+def _epoch_iterator(model):
+    """Returns Keras' iterator over epochs of the `fit` of a model that calls this, or `None`."""
     frame = inspect.currentframe()
     while frame is not None:
-        found = frame.f_locals.get("epoch_iterator")
-        if hasattr(found, "_enumerate_iterator"):
-            return found
+        # The variables of other frames are not looked at, which would keep them for longer.
+        if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
+            found = frame.f_locals.get("epoch_iterator")
+            if hasattr(found, "_enumerate_iterator"):
+                return found
         frame = frame.f_back
     return None
 

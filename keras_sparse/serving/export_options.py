@@ -39,14 +39,13 @@ def export_options(default=None, rows=None):
         default: Float. What keys without a row read as, in all numbers of the row, whatever an
             `admission` filter says. Defaults to `None`: their initial rows, as in the model.
         rows: `"most_used:N"` with an integer N: the N rows of each table that were used most, and
-            no others; a key whose row is left out reads as one without a row. Of a table that
-            counts its uses these are the ones with the most; of one that knows ages alone (its
-            `eviction` says so) the ones whose last gradient is the least old. Of equal ones those
-            with the smallest keys. Defaults to `None`: all rows.
+            no others; a key whose row is left out reads as one without a row. These are the ones
+            whose last gradient is the least old, as tables with an `eviction` by age know; of
+            equally old ones those with the smallest keys. Defaults to `None`: all rows.
 
     Raises:
-        ValueError: `rows` is something else. The export raises it of a table that keeps neither
-            uses nor ages.
+        ValueError: `rows` is something else, or `default` no number that float32 has. The export
+            raises it of a dynamic table that keeps no ages.
 
     Example:
     >>> layer = keras_sparse.layers.Embedding(
@@ -56,7 +55,7 @@ def export_options(default=None, rows=None):
     >>> with keras_sparse.saving.export_options(default=0.0, rows="most_used:100000"):
     ...     model.export("served/1", verbose=False)
     """
-    default = None if default is None else checks.number(default, "default")
+    default = None if default is None else checks.float32_number(default, "default")
     token = _options.set(ExportOptions(default, _most_used(rows)))
     try:
         yield

@@ -1,9 +1,6 @@
 import keras
-import numpy as np
 
 from keras_sparse import checks
-
-_GREATEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class AdmissionFilter:
@@ -29,12 +26,7 @@ class AdmissionFilter:
                 f"default_value_no_permission={value!r}"
             )
         if not isinstance(value, str):
-            value = checks.number(value, "default_value_no_permission")
-            if abs(value) > _GREATEST_FLOAT:
-                raise ValueError(
-                    "`default_value_no_permission` must be a number that float32 has. Received: "
-                    f"default_value_no_permission={value}"
-                )
+            value = checks.float32_number(value, "default_value_no_permission")
         self.default_value_no_permission = value
 
     def constants(self):

@@ -2,6 +2,9 @@
 
 import contextlib
 import functools
+import gc
+import re
+import weakref
 
 import keras
 import numpy as np
@@ -148,20 +151,70 @@ def test_data_that_begins_at_the_step_is_left_to_do_so(tmp_path):
     assert content(model) == content(expected)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 2])
-def test_a_training_that_was_told_to_stop_goes_on_in_its_epoch(steps_per_execution, tmp_path):
+def test_such_data_may_know_how_much_of_it_is_left(tmp_path):
+    def data(model, first=0):
+        left = of_steps(lambda: first, 30 - first)
+        left = left.apply(tf.data.experimental.assert_cardinality(30 - first))
+        return {"x": left, "steps_per_epoch": 10}
+
+    uncut = train(expected := make_model(), data)
+    options = {"every_steps": 4, "skip_batches": False, "verbose": False}
+    train(make_model(), data, [Checkpoint(tmp_path, **options)], 19)
+    callback = Checkpoint(tmp_path, **options)
+    assert train(model := make_model(), functools.partial(data, first=16), [callback]) == uncut[16:]
+    assert content(model) == content(expected)
+
+
+def test_two_callbacks_both_know_where_they_are(tmp_path):
+    folders = [tmp_path / "seldom", tmp_path / "often"]
+    for cut in (14, None):
+        pairs = zip(folders, (8, 3), strict=True)
+        callbacks = [Checkpoint(*pair, verbose=False) for pair in pairs]
+        train(make_model(), DATA["an endless dataset"], callbacks, cut)
+    saved = [CheckpointInfo.read(folder / "step-000000024").training for folder in folders]
+    assert saved == [{"epoch": 2, "batch": 4, "position": 24}] * 2
+
+
+def test_lets_go_of_the_data_after_it(tmp_path):
+    iterated = []
+
+    def generate():
+        class Iteration:
+            pass
+
+        iterated.append(weakref.ref(iteration := Iteration()))
+        yield from batches()
+        del iteration
+
+    data = tf.data.Dataset.from_generator(generate, output_signature=SPECS)
+    callback = Checkpoint(tmp_path, verbose=False)
+    train(make_model(), lambda model: {"x": data, "steps_per_epoch": 2}, [callback])
+    gc.collect()
+    assert [each() for each in iterated] == [None]
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
+@pytest.mark.parametrize(
+    ("steps_per_execution", "data"),
+    # Of Keras' graphs the call that finds no more data counts as a step.
+    [(1, "arrays"), (2, "arrays"), (None, "a dataset of unknown length")],
+)
+def test_a_training_that_was_told_to_stop_goes_on_in_its_epoch(steps_per_execution, data, tmp_path):
+    data = DATA[data]
+
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             self.model.stop_training = int(self.model.optimizer.iterations) >= 14
 
     options = {"run_eagerly": False, "steps_per_execution": steps_per_execution}
-    train(expected := make_model(**options), DATA["arrays"])
+    options = {} if steps_per_execution is None else options
+    train(expected := make_model(**options), data)
     checkpoint = Checkpoint(tmp_path, verbose=False)
-    train(make_model(**options), DATA["arrays"], [checkpoint, Stop()])
+    train(make_model(**options), data, [checkpoint, Stop()])
     assert names(tmp_path) == ["step-000000010", "step-000000014"]
     # Of other executions: what the first of them has had already is not trained on twice.
-    model = make_model(run_eagerly=False, steps_per_execution=3)
-    train(model, DATA["arrays"], [Checkpoint(tmp_path, verbose=False)])
+    model = make_model(**(options and {**options, "steps_per_execution": 3}))
+    train(model, data, [Checkpoint(tmp_path, verbose=False)])
     assert content(model) == content(expected)
 
 
@@ -181,9 +234,53 @@ def test_the_middle_of_an_accumulation_comes_again(tmp_path):
     assert CheckpointInfo.read(tmp_path / "step-000000007").training["batch"] == 8
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda model: {"x": of_ten(), "steps_per_epoch": 50},
+        lambda model: {"x": of_steps(number=10)},
+    ],
+)
+def test_an_epoch_whose_data_has_ended_is_over_when_training_stops(data, tmp_path):
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = True
+
+    train(make_model(), data, [Stop(), Checkpoint(tmp_path, verbose=False)])
+    saved = CheckpointInfo.read(tmp_path / "step-000000010").training
+    assert saved == {"epoch": 1, "batch": 0, "position": 0}
+
+
 def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
     options = {"every_steps": 4, "verbose": False}
     train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, **options)], 16)
-    callbacks = keras.callbacks.CallbackList([Checkpoint(tmp_path, **options)], model=make_model())
-    with pytest.warns(UserWarning, match="All batches of epoch 2 come again"):
-        callbacks.on_train_begin()
+
+    class Loop(keras.callbacks.Callback):
+        """Trains another model, whose place in its data is not that of the `fit` around it."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            model = make_model()
+            callbacks = keras.callbacks.CallbackList([Checkpoint(tmp_path, **options)], model=model)
+            with pytest.warns(UserWarning, match="All batches of epoch 2 come again"):
+                callbacks.on_train_begin()
+            callbacks.on_epoch_begin(1)
+            for batch in range(10):
+                model.train_on_batch(IDS[8 * batch :][:8], TARGETS[8 * batch :][:8])
+                callbacks.on_train_batch_end(batch)
+            callbacks.on_epoch_end(1)
+            callbacks.on_train_end()
+
+    uncut = train(make_model(), lambda model: {**DATA["arrays"](model), "epochs": 1})
+    seen = train(make_model(), lambda model: {**DATA["arrays"](model), "epochs": 1}, [Loop()])
+    assert seen == uncut
+    saved = CheckpointInfo.read(tmp_path / "step-000000026").training
+    assert saved == {"epoch": 2, "batch": 0}
+
+
+def test_the_bar_of_batches_that_are_passed_over_is_filled_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("keras_sparse.progress._SECONDS_UNTIL_SHOWN", 0)
+    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, every_steps=4)], 6)
+    capsys.readouterr()
+    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, every_steps=20)], 6)
+    assert len(re.findall(r"4/4\S* .*/batch", capsys.readouterr().out)) == 1

@@ -120,6 +120,8 @@ def test_measures_reading_beside_training(few, capsys):
         ("0", "--epochs=1", "`--data` must have samples to test on"),
         ("0.5", "--batch_size=999", "Received: batch_size=999, 1 ranks, 25 samples"),
         ("0.5", "--evaluate_every=0", "`evaluate_every` must be"),
+        ("0.5", "--checkpoint_every=5", "`--checkpoint_every` must come with --checkpoint FOLDER"),
+        ("0.5", "--resume", "`--resume` must come with --checkpoint FOLDER"),
     ],
 )
 def test_refuses_what_it_cannot_train_or_test_on(tmp_path, fraction, option, message):

@@ -111,6 +111,7 @@ def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_used(tmp_path
         ({"rows": 5}, ValueError, "Received: rows=5"),
         ({"rows": "most_used:-1"}, ValueError, "an integer N above 0"),
         ({"default": np.nan}, ValueError, "`default` must be finite"),
+        ({"default": -1e39}, ValueError, "`default` must be a number that float32 has"),
         ({"default": "initializer"}, TypeError, "`default` must be a number"),
     ],
 )
