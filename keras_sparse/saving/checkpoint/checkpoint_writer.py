@@ -22,6 +22,8 @@ from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
+from keras_sparse.saving.checkpoint.seed_states import gather_seed_states
+from keras_sparse.saving.checkpoint.seed_states import write_seed_states
 from keras_sparse.saving.checkpoint.table_writer import TableWriter
 from keras_sparse.saving.checkpoint.whole_checkpoint import rank_folder
 from keras_sparse.saving.format import partial_folder
@@ -68,8 +70,10 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True, links=
                 written.write_tables(base and rank_base(base), verbose, links)
                 if size() > 1:
                     written.write_manifest_of_rank(base, path)
+            seeds = gather_seed_states(model)
             with errors_on_all_ranks("save_manifest"):
                 if rank() == 0:
+                    write_seed_states(seeds, folder / WEIGHTS)
                     written.write_manifest(_relative(base, path), training)
                     partial_folder.sync_files(folder)
                 written.check_unchanged()

@@ -16,6 +16,7 @@ from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
+from keras_sparse.saving.checkpoint.seed_states import read_seed_states
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
@@ -186,6 +187,7 @@ def _load_weights(model, checkpoint):
     with external_tables() as tables:
         try:
             model.load_weights(checkpoint.weights)
+            read_seed_states(model, checkpoint.weights)
         except Exception:
             checkpoint.check_weights()  # it may be damaged, or of another model
             raise

@@ -12,6 +12,9 @@ import pytest
 import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
 from optimizer_cases import CLASSES
 from optimizer_cases import PLAIN_ADAM
 
@@ -263,3 +266,30 @@ def test_early_stopping_restores_a_static_table():
 def test_early_stopping_names_what_to_use_for_a_dynamic_table():
     with pytest.raises(NotImplementedError, match=r"ModelCheckpoint\(path, save_best_only=True\)"):
         fit(early_stopping_model(None), 0, 64, epochs=2, callbacks=[early_stopping()])
+
+
+@pytest.mark.parametrize("kind", [save_checkpoint, save_delta])
+def test_random_layers_go_on_in_their_numbers(kind, tmp_path):
+    def make():
+        keras.utils.set_random_seed(1)
+        ids = keras.Input((3,), dtype="int64")
+        rows = keras_sparse.layers.Embedding(None, 8, "sum", name="table")(ids)
+        hidden = keras.layers.GaussianNoise(0.1)(keras.layers.Dropout(0.5)(rows))
+        model = keras.Model(ids, keras.layers.Dense(1)(hidden))
+        model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+        return model
+
+    def train(model):
+        model.fit(np.arange(60).reshape(20, 3), np.ones((20, 1)), 5, shuffle=False, verbose=0)
+
+    expected = make()
+    train(expected)
+    save_checkpoint(expected, tmp_path / "checkpoint")
+    if kind is save_delta:
+        train(expected)
+        save_delta(expected, tmp_path / "delta")
+    train(expected)
+    model = make()
+    load_checkpoint(model, tmp_path / ("delta" if kind is save_delta else "checkpoint"))
+    train(model)
+    np.testing.assert_array_equal(model.predict(IDS), expected.predict(IDS))
