@@ -239,7 +239,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         return {n: table.evict(with_rows) for n, table in parts if table.eviction is not None}
 
     def _keyed_tables(self, method):
-        tables = map(KeysOfRanks, self._built_tables(method))
+        tables = map(KeysOfRanks.of_layer, self._built_tables(method), self.templates.layers)
         return dict(zip(self.templates.names, tables, strict=True))
 
     def _own_parts(self, method):

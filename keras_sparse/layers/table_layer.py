@@ -8,6 +8,8 @@ class TableLayer(keras.layers.Layer):
 
     On several ranks all must call these methods of a layer that spreads tables over them together,
     with the same arguments: each does what it owns, and all get the whole answer.
+
+    A `padding_id` has no row: `contains` is False, `find` gives zeros, `assign` is a ValueError.
     """
 
     def contains(self, keys, table=None):

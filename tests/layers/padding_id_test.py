@@ -1,5 +1,7 @@
 """Padding by an id of one's own: no row, no gradient, no share in a mean."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -79,6 +81,40 @@ def test_has_no_row_and_no_gradient(combiner):
     ((keys, _),) = layer.embeddings.export()
     assert sorted(keys) == [0, 1, 2, 4, 7]
     assert layer.stats()["lookups"] == 6
+
+
+@pytest.mark.parametrize("input_dim", [None, 9])
+@pytest.mark.parametrize("padding_id", PADDINGS)
+def test_has_no_row_by_its_key(padding_id, input_dim):
+    make = functools.partial(Embedding, input_dim, 2, padding_id=padding_id)
+    for layer in (make(), DistributedEmbedding(make()), GroupEmbedding([make()])):
+        layer.build((None, 1))
+        keys, rows = np.array([7, padding_id, 5]), np.ones((3, 2))
+        with pytest.raises(ValueError, match=rf"padding_id={padding_id}, which .* Received: keys"):
+            layer.assign(keys, rows)
+        layer.assign(keys[::2], rows[::2])
+        _table_of(layer).import_([3], [[4, 4]])  # as a file may have one of the padding
+        assert layer.contains(keys).tolist() == [True, False, True]
+        found = layer.find(keys.tolist())
+        assert found.exist.tolist() == [True, False, True]
+        assert found.rows.tolist() == [[1, 1], [0, 0], [1, 1]]
+        assert layer.find([padding_id]).rows.tolist() == [[0, 0]]
+        assert layer.find([]).rows.shape == (0, 2)
+        with pytest.raises(TypeError, match="`keys` must be one list of integers"):
+            layer.contains([0.5])
+
+
+def test_the_slots_of_padding_are_zeros():
+    layer = Embedding(None, 2, padding_id=-1)
+    model = keras.Sequential([keras.Input((), dtype="int64"), layer])
+    model.compile(keras_sparse.optimizers.Adagrad(0.5, 0.25), loss="mse")
+    model.fit(np.arange(4), np.ones((4, 2)), verbose=0)
+    ((slot, values),) = layer.find([-1, 9]).slots.items()
+    assert (slot, values.tolist()) == ("accumulator", [[0, 0], [0.25, 0.25]])
+
+
+def _table_of(layer):
+    return layer.embeddings if isinstance(layer, Embedding) else layer.tables[0]
 
 
 def test_rows_one_by_one_carry_a_mask():

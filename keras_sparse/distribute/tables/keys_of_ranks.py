@@ -13,6 +13,7 @@ from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.tables.found_rows import FoundRows
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import as_records
+from keras_sparse.tables.padded_keys import PaddedKeys
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
 
@@ -31,6 +32,14 @@ class KeysOfRanks:
     def __init__(self, table):
         self._table = table
         self._is_sharded = isinstance(table, ShardedTable)
+
+    @classmethod
+    def of_layer(cls, table, layer):
+        """Returns the rows by their keys of a table, with the `padding_id` of its `Embedding`."""
+        keyed = cls(table)
+        if layer.padding_id is None:
+            return keyed
+        return PaddedKeys(keyed, layer.padding_id, _agreed)
 
     def contains(self, keys):
         """See `EmbeddingVariable.contains`."""

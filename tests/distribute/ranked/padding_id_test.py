@@ -31,3 +31,13 @@ def test_padding_is_nothing_on_any_rank(threshold, combiner):
     optimizer.apply(tape.gradient(loss, layer.trainable_variables), layer.trainable_variables)
     keys = {key for table in layer.tables for keys, _ in table.export() for key in keys}
     assert keys <= set(range(ROWS))
+    for table in layer.templates.names:
+        assert layer.contains([-1, 3], table=table)[0] == np.False_
+        found = layer.find([3, -1], table=table)
+        assert not found.exist[1]
+        assert not found.rows[1].any()
+        with pytest.raises(ValueError, match="must not have the layer's padding_id=-1"):
+            layer.assign([3, -1], np.zeros((2, found.rows.shape[1])), table=table)
+    if ksd.size() > 1:
+        with pytest.raises(ValueError, match="on all ranks with the same `keys`"):
+            layer.find([-1] * (1 + (ksd.rank() == 0)), table=layer.templates.names[1])
