@@ -2,6 +2,7 @@ import json
 import pathlib
 
 from keras_sparse.amounts import bytes_text
+from keras_sparse.checks import is_url
 from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
@@ -51,6 +52,11 @@ def collect(path):
         path: String. A folder of checkpoints stands for the last one in it.
     """
     folder = pathlib.Path(path)
+    if not folder.exists() and not is_url(path):
+        raise FileNotFoundError(
+            "Nothing is at `path`, which must be the folder of a checkpoint, a folder with some, "
+            f"or a weights file. Received: path='{path}'"
+        )
     if not folder.is_dir():
         return {"path": path, "kind": "weights", "tables": _of_headers(read_headers(path))}
     if (folder / MANIFEST).exists():

@@ -37,9 +37,11 @@ def sampled_softmax_loss(
             the classes then.
         biases: `EmbeddingVariable` with a row of one column for each class, a float32 tensor or
             variable of shape `(num_classes,)`, or `None` for none.
-        labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample.
+        labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample,
+            numbers below `num_classes`.
         inputs: Float tensor of shape `(batch_size, output_dim)`.
-        num_sampled: Integer. How many classes are drawn for the batch.
+        num_sampled: Integer. How many classes are drawn for the batch, each once: at most
+            `num_classes`, unless `sampled_values` are given.
         num_classes: Integer: labels are below it. Defaults to `None`: the rows of a static table.
         num_true: Integer. Classes a sample. Defaults to 1.
         sampled_values: `(sampled_candidates, true_expected_count, sampled_expected_count)`, as the
@@ -57,8 +59,9 @@ def sampled_softmax_loss(
     Raises:
         TypeError: `weights` is not an `EmbeddingVariable`, or `labels` are not integers.
         ValueError: `num_classes` is missing for a dynamic table, or is more than the rows of a
-            static one; or another argument is out of its range.
-        tf.errors.InvalidArgumentError: A label is not in `[0, num_classes)`.
+            static one; `labels` are of another shape; or another argument is out of its range.
+        tf.errors.InvalidArgumentError: A label is not in `[0, num_classes)`, or `labels` turn out
+            to be of another shape in a step.
 
     Example:
     >>> items = keras_sparse.EmbeddingVariable(1000, 8)
@@ -70,7 +73,12 @@ def sampled_softmax_loss(
     num_sampled = checks.positive(num_sampled, "num_sampled")
     num_true = checks.positive(num_true, "num_true")
     checks.one_of(sampler, tuple(_SAMPLERS), "sampler")
-    labels = _check_labels(labels, num_classes)
+    if sampled_values is None and num_sampled > num_classes:
+        raise ValueError(
+            "`num_sampled` must be at most `num_classes`, as each class is drawn once. Draw fewer. "
+            f"Received: num_sampled={num_sampled}, num_classes={num_classes}"
+        )
+    labels = _check_labels(labels, num_classes, num_true)
     if sampled_values is None:
         sampled_values = _SAMPLERS[sampler](
             labels, num_true, num_sampled, unique=True, range_max=num_classes, seed=seed
@@ -95,9 +103,24 @@ def sampled_softmax_loss(
     )
 
 
-def _check_labels(labels, num_classes):
+def _check_labels(labels, num_classes, num_true):
     labels = ids_tensor(labels, "labels")
+    rule = f"`labels` must be of shape (batch_size, num_true), num_true={num_true}"
+    if isinstance(labels, tf.RaggedTensor):
+        raise ValueError(f"{rule}. Received: a RaggedTensor of shape {labels.shape}")
+    if not labels.shape.is_compatible_with((None, num_true)):
+        remedy = "Add an axis, `labels[:, None]`, or give" if labels.shape.rank == 1 else "Give"
+        raise ValueError(
+            f"{rule}. {remedy} `num_true` classes for each sample. Received: labels of shape "
+            f"{labels.shape}"
+        )
     labels = tf.cast(labels, tf.int64)
+    if not labels.shape[1:].is_fully_defined():  # not before the step
+        width = tf.reduce_prod(tf.shape(labels)[1:])
+        fits = tf.equal(tf.rank(labels), 2) & tf.equal(width, num_true)
+        shape_check = tf.debugging.Assert(fits, [f"{rule}. Received: shape", tf.shape(labels)])
+        with tf.control_dependencies([shape_check]):
+            labels = tf.reshape(labels, (-1, num_true))
     are_classes = tf.reduce_all((labels >= 0) & (labels < num_classes))
     message = f"`labels` must be in [0, {num_classes}). Received:"
     with tf.control_dependencies([tf.debugging.Assert(are_classes, [message, labels])]):

@@ -124,7 +124,7 @@ def test_a_model_without_tables(tmp_path, capsys):
     ("make", "words"),
     [
         (lambda path: path, "no manifest.json and no step-NUMBER"),
-        (lambda path: path / "nothing.h5", "where nothing is"),
+        (lambda path: path / "nothing.h5", "Nothing is at `path`, which"),
         (lambda path: path / "text.weights.h5", "must be a whole HDF5 file"),
     ],
     ids=["empty", "missing", "damaged"],

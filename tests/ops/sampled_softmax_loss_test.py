@@ -109,6 +109,11 @@ def test_a_step_trains_the_rows_of_labels_and_of_drawn_classes():
         (20, {"sampler": "zipf"}, ValueError, "`sampler` must be one of"),
         (20, {"biases": 2}, ValueError, "`biases` must have one column"),
         (20, {"labels": [[1.5]] * 4}, TypeError, "`labels` must be integers"),
+        (20, {"labels": LABELS[:, 0]}, ValueError, r"num_true=1. Add .*\[:, None\].* \(4,\)"),
+        (20, {"labels": LABELS}, ValueError, r"num_true=1. Give .* shape \(4, 2\)"),
+        (20, {"labels": tf.ragged.constant([[1], [2], [3], [4]])}, ValueError, "a RaggedTensor"),
+        (20, {"num_sampled": 21}, ValueError, "at most `num_classes`.*21, num_classes=20"),
+        (None, {"num_sampled": 9, "num_classes": 8}, ValueError, "at most `num_classes`"),
         (None, {"num_classes": 7}, tf.errors.InvalidArgumentError, "`labels` must be in"),
     ],
 )
@@ -120,6 +125,21 @@ def test_refuses_what_makes_no_sense(table, arguments, error, words):
     options = {"biases": None, "num_sampled": 6, "labels": LABELS[:, :1], **arguments}
     with pytest.raises(error, match=words):
         ops.sampled_softmax_loss(table, inputs=INPUTS, **options)
+
+
+@pytest.mark.parametrize("shape", [None, (None, None)])
+def test_checks_labels_whose_shape_only_a_step_knows(shape):
+    table = table_of(ROWS, True)
+
+    @tf.function(input_signature=[tf.TensorSpec(shape, tf.int64)])
+    def loss_of(labels):
+        return ops.sampled_softmax_loss(table, None, labels, INPUTS, 6, num_classes=20)
+
+    assert loss_of(LABELS[:, :1]).shape == (4,)
+    for labels in (LABELS, LABELS[:, 0]):
+        if shape is None or labels.ndim == 2:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="`labels` must be of shape"):
+                loss_of(labels)
 
 
 def test_takes_inputs_in_half_precision():

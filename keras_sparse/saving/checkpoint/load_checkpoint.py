@@ -1,3 +1,4 @@
+import collections
 import contextlib
 import dataclasses
 import pathlib
@@ -120,23 +121,31 @@ def _check_tables(model, checkpoint, grow):
 
     Where they may grow, it is the widths that must be the saved ones.
     """
-    ours = [(variable.input_dim or 0, variable.output_dim) for variable in tables_of(model)]
-    saved = [(part.input_dim or 0, part.output_dim) for part in _whole_tables(checkpoint)]
-    first = 1 if grow else 0
-    if sorted(each[first:] for each in ours) != sorted(each[first:] for each in saved):
-        raise ValueError(_other_tables(saved, checkpoint, model, ours))
+    ours = [(variable.input_dim, variable.output_dim) for variable in tables_of(model)]
+    saved = [(part.input_dim, part.output_dim) for part in _whole_tables(checkpoint)]
+    if collections.Counter(ours) == collections.Counter(saved):
+        return
+    if sorted(width for _, width in ours) != sorted(width for _, width in saved):
+        raise ValueError(_other_tables(saved, checkpoint, model, _shapes_text(ours)))
+    if not grow:
+        remedy = "With `grow=True` static tables may be loaded into larger ones, or dynamic ones. "
+        raise ValueError(_other_tables(saved, checkpoint, model, _shapes_text(ours), remedy))
 
 
 def _whole_tables(checkpoint):
     return [saved[0].part for saved in checkpoint.tables]
 
 
-def _other_tables(saved, checkpoint, model, ours):
+def _other_tables(saved, checkpoint, model, ours, remedy=""):
     return (
-        "A checkpoint must be loaded into a model with tables of the same shapes. Received: "
-        f"saved (input_dim, output_dim; 0: dynamic) {saved} in '{checkpoint.folder}', model "
-        f"'{model.name}' with {ours}"
+        f"A checkpoint must be loaded into a model with tables of the same shapes. {remedy}"
+        f"Received: saved (input_dim, output_dim) {_shapes_text(saved)} in '{checkpoint.folder}', "
+        f"model '{model.name}' with {ours}"
     )
+
+
+def _shapes_text(shapes):
+    return ", ".join(f"({'dynamic' if rows is None else rows}, {width})" for rows, width in shapes)
 
 
 @contextlib.contextmanager
@@ -168,7 +177,7 @@ def load_all_but_tables(model, checkpoint):
     """
     tables = _load_weights(model, checkpoint)
     if len(tables) != len(checkpoint.tables):
-        saved = [part.shape for part in _whole_tables(checkpoint)]
+        saved = [(part.input_dim, part.output_dim) for part in _whole_tables(checkpoint)]
         raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
     return [
         (variable, number, TableLoader(variable, checkpoint.tables[number]))

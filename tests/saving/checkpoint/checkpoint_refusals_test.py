@@ -147,7 +147,7 @@ def test_tables_of_another_shape_are_refused(model, tmp_path):
     path = save_checkpoint(model, tmp_path / "saved")
     inputs = keras.Input((2,), dtype="int64")
     other = keras.Model(inputs, keras_sparse.layers.Embedding(None, 5, "sum")(inputs))
-    with pytest.raises(ValueError, match="tables of the same shapes"):
+    with pytest.raises(ValueError, match=r"tables of the same shapes.*with \(dynamic, 5\)"):
         load_checkpoint(other, path)
 
 
