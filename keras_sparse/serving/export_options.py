@@ -12,11 +12,11 @@ class ExportOptions:
 
     Attributes:
         default: Float or `None`.
-        most_used: Integer or `None`. How many rows of each dynamic table a SavedModel has at most.
+        most_recent: Integer or `None`. The most rows of each dynamic table in a SavedModel.
     """
 
     default: float | None = None
-    most_used: int | None = None
+    most_recent: int | None = None
 
 
 _NONE = ExportOptions()
@@ -38,10 +38,10 @@ def export_options(default=None, rows=None):
     Args:
         default: Float. What keys without a row read as, in all numbers of the row, whatever an
             `admission` filter says. Defaults to `None`: their initial rows, as in the model.
-        rows: `"most_used:N"` with an integer N: the N rows of each table that were used most, and
-            no others; a key whose row is left out reads as one without a row. These are the ones
-            whose last gradient is the least old, as tables with an `eviction` by age know; of
-            equally old ones those with the smallest keys. Defaults to `None`: all rows.
+        rows: `"most_recent:N"` with an integer N: the N rows of each table whose last gradient is
+            the least old, as tables with an `eviction` by age know, and no others; of equally old
+            ones those with the smallest keys. A key whose row is left out reads as one without a
+            row. Defaults to `None`: all rows.
 
     Raises:
         ValueError: `rows` is something else, or `default` no number that float32 has. The export
@@ -52,24 +52,24 @@ def export_options(default=None, rows=None):
     ...     None, 4, "mean", eviction=keras_sparse.GlobalStepEvict(1000)
     ... )
     >>> model = keras.Sequential([keras.Input((8,), dtype="int64"), layer])
-    >>> with keras_sparse.saving.export_options(default=0.0, rows="most_used:100000"):
+    >>> with keras_sparse.saving.export_options(default=0.0, rows="most_recent:100000"):
     ...     model.export("served/1", verbose=False)
     """
     default = None if default is None else checks.float32_number(default, "default")
-    token = _options.set(ExportOptions(default, _most_used(rows)))
+    token = _options.set(ExportOptions(default, _most_recent(rows)))
     try:
         yield
     finally:
         _options.reset(token)
 
 
-def _most_used(rows):
+def _most_recent(rows):
     if rows is None:
         return None
-    found = re.fullmatch(r"most_used:(\d+)", rows) if isinstance(rows, str) else None
+    found = re.fullmatch(r"most_recent:(\d+)", rows) if isinstance(rows, str) else None
     if found is None or int(found[1]) == 0:
         raise ValueError(
-            '`rows` must be "most_used:N" with an integer N above 0, or None for all rows. '
+            '`rows` must be "most_recent:N" with an integer N above 0, or None for all rows. '
             f"Received: rows={rows!r}"
         )
     return int(found[1])

@@ -5,7 +5,7 @@ from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.progress import Progress
 from keras_sparse.serving.export_options import current_options
 from keras_sparse.serving.file_array import FileArray
-from keras_sparse.serving.most_used_keys import most_used_keys
+from keras_sparse.serving.most_recent_keys import most_recent_keys
 from keras_sparse.serving.saved_model_scope import current_save
 
 
@@ -34,10 +34,10 @@ class TableContent:
 
     def num_rows(self):
         """Returns how many rows it has, an integer."""
-        variable, most_used = self._find_variable(), current_options().most_used
-        if most_used is None or not variable.is_dynamic:
+        variable, most_recent = self._find_variable(), current_options().most_recent
+        if most_recent is None or not variable.is_dynamic:
             return variable.num_rows
-        return min(variable.num_rows, most_used)
+        return min(variable.num_rows, most_recent)
 
     def index(self):
         """Returns the keys of a dynamic table and the places of their rows: `(n,)`, int64."""
@@ -60,7 +60,7 @@ class TableContent:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
-        for places, keys, piece in placed_rows(variable, current_options().most_used):
+        for places, keys, piece in placed_rows(variable, current_options().most_recent):
             rows.array[places] = piece
             if is_dynamic:
                 arrays["keys"].array[places] = keys
@@ -76,13 +76,13 @@ class TableContent:
         return arrays
 
 
-def placed_rows(variable, most_used=None):
+def placed_rows(variable, most_recent=None):
     """Yields all rows of a table in pieces, with their places in an array of them.
 
     Args:
         variable: `EmbeddingVariable`.
-        most_used: Integer. Of a dynamic table, how many of its rows are taken: those that are used
-            most. Defaults to `None`: all.
+        most_recent: Integer. Of a dynamic table, how many of its rows are taken: those trained
+            last. Defaults to `None`: all.
 
     Yields:
         `(places, keys, rows)`: a slice for a dynamic table, whose rows come one after the other, or
@@ -90,8 +90,8 @@ def placed_rows(variable, most_used=None):
         output_dim)`.
     """
     chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
-    is_limited = variable.is_dynamic and most_used is not None
-    chosen = most_used_keys(variable, most_used, chunk_rows) if is_limited else None
+    is_limited = variable.is_dynamic and most_recent is not None
+    chosen = most_recent_keys(variable, most_recent, chunk_rows) if is_limited else None
     done = 0
     for keys, records in variable.export(chunk_rows):
         rows = records[:, : variable.output_dim]

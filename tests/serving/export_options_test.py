@@ -54,21 +54,21 @@ def test_each_export_has_the_default_it_is_given(way, tmp_path):
 
 
 @pytest.mark.parametrize("storage", [None, "DRAM_SSDHASH"])
-@pytest.mark.parametrize("most_used", [1, 4, 10, 11])
-def test_the_rows_whose_gradients_are_least_old_are_taken(storage, most_used, tmp_path):
+@pytest.mark.parametrize("most_recent", [1, 4, 10, 11])
+def test_the_rows_whose_gradients_are_least_old_are_taken(storage, most_recent, tmp_path):
     if storage:
         storage = keras_sparse.StorageOption(storage, tmp_path / "rows", ["1KB", "1MB"])
     model = model_of(Embedding(None, 2, storage=storage, **AGED))
     expected = model.predict(KEYS, verbose=0)
-    with export_options(0.0, f"most_used:{most_used}"):
+    with export_options(0.0, f"most_recent:{most_recent}"):
         export(model, tmp_path / "model")
     rows = served(tmp_path / "model", KEYS)
-    expected[: max(0, len(KEYS) - most_used)] = 0
+    expected[: max(0, len(KEYS) - most_recent)] = 0
     np.testing.assert_array_equal(rows, expected)
     # One more, of zeros.
     layer = keras.layers.TFSMLayer(tmp_path / "model", call_endpoint="serve")
     assert [each.shape[0] for each in layer.weights if each.shape.rank] == [
-        min(most_used, len(KEYS)) + 1
+        min(most_recent, len(KEYS)) + 1
     ]
     assert model.layers[0].embeddings.num_rows == len(KEYS)
 
@@ -79,13 +79,13 @@ def test_of_equally_old_rows_the_smallest_keys_are_taken_in_any_pieces(tmp_path,
     model = model_of(layer)
     keys = np.random.default_rng(0).permutation(np.arange(-200, 200, dtype=np.int64))
     model.train_on_batch(keys[:, np.newaxis], np.ones((400, 2)))
-    with export_options(rows="most_used:17", default=7.0):
+    with export_options(rows="most_recent:17", default=7.0):
         export(model, tmp_path)
     rows = served(tmp_path, keys)
     np.testing.assert_array_equal(np.sort(keys[rows[:, 0] != 7]), np.arange(-200, -183))
 
 
-def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_used(tmp_path):
+def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_recent(tmp_path):
     ids = [keras.Input((1,), dtype="int64") for _ in range(2)]
     tables = [Embedding(10, 2, "sum"), Embedding(None, 2, "sum", **AGED)]
     outputs = DistributedEmbedding(tables)(ids)
@@ -94,7 +94,7 @@ def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_used(tmp_path
     inputs = [np.arange(10)[:, np.newaxis], KEYS[:, np.newaxis]]
     model.train_on_batch(inputs, [np.ones((10, 2))] * 2)
     expected = model.predict(inputs, verbose=0)
-    with export_options(0.0, "most_used:3"):
+    with export_options(0.0, "most_recent:3"):
         export(model, tmp_path)
     loaded = tf.saved_model.load(str(tmp_path))
     answers = loaded.serve([tf.constant(each) for each in inputs])
@@ -106,10 +106,10 @@ def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_used(tmp_path
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"rows": "most_used"}, ValueError, '"most_used:N".*Received: rows='),
-        ({"rows": "most_used:0"}, ValueError, "an integer N above 0"),
+        ({"rows": "most_recent"}, ValueError, '"most_recent:N".*Received: rows='),
+        ({"rows": "most_recent:0"}, ValueError, "an integer N above 0"),
         ({"rows": 5}, ValueError, "Received: rows=5"),
-        ({"rows": "most_used:-1"}, ValueError, "an integer N above 0"),
+        ({"rows": "most_recent:-1"}, ValueError, "an integer N above 0"),
         ({"default": np.nan}, ValueError, "`default` must be finite"),
         ({"default": -1e39}, ValueError, "`default` must be a number that float32 has"),
         ({"default": "initializer"}, TypeError, "`default` must be a number"),
@@ -120,10 +120,10 @@ def test_other_options_are_refused(options, error, words):
         pass
 
 
-def test_a_table_without_ages_has_no_most_used_rows(tmp_path):
+def test_a_table_without_ages_has_no_most_recent_rows(tmp_path):
     model = model_of(Embedding(None, 2))
     with (
-        export_options(rows="most_used:3"),
+        export_options(rows="most_recent:3"),
         pytest.raises(ValueError, match=r"tables that keep ages.*Received: variable '.*embeddings"),
     ):
         export(model, tmp_path / "model")

@@ -1,8 +1,8 @@
 import numpy as np
 
 
-def most_used_keys(variable, num_keys, chunk_rows):
-    """Returns the keys of the rows of a dynamic table that are used most.
+def most_recent_keys(variable, num_keys, chunk_rows):
+    """Returns the keys of the rows of a dynamic table with the most recent gradients.
 
     Args:
         variable: `EmbeddingVariable` that keeps ages.
@@ -15,8 +15,8 @@ def most_used_keys(variable, num_keys, chunk_rows):
     """
     if not variable.keeps_ages:
         raise ValueError(
-            '`rows` may be "most_used:N" for tables that keep ages: those with an `eviction` like '
-            f"keras_sparse.GlobalStepEvict. Received: variable '{variable.path}' without one"
+            '`rows` may be "most_recent:N" for tables that keep ages: those with an `eviction` '
+            f"like keras_sparse.GlobalStepEvict. Received: variable '{variable.path}' without one"
         )
     keys, ages = np.empty(0, np.int64), np.empty(0, np.uint32)
     for more_keys, _, more_ages in variable.export(chunk_rows, with_ages=True):
