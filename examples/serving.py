@@ -8,21 +8,22 @@ The training saves a delta a hundred steps into the folder `run`. The server loa
 of it, and from then on only what has come since, in place, while it answers. Its tables have the
 hottest rows in memory and the others on an SSD.
 
-It needs two packages more: pip install flask waitress
+The server needs two packages more: pip install flask waitress
 """
 
 import argparse
 import collections
+import contextlib
 import json
+import pathlib
 import threading
 import time
+import urllib.error
 import urllib.request
 
-import flask
 import keras
 import numpy as np
 import tensorflow as tf
-import waitress
 
 import keras_sparse
 
@@ -168,6 +169,8 @@ class Server:
 
 def make_app(server):
     """Returns the web application of a server."""
+    import flask
+
     app = flask.Flask("serving")
 
     @app.post("/score")
@@ -186,6 +189,9 @@ def make_app(server):
 
 def serve(options):
     """Answers requests until it is stopped."""
+    import waitress
+
+    wait_for_training(options.folder)
     storage = keras_sparse.StorageOption(
         "DRAM_SSDHASH", storage_path=options.rows, storage_size=[options.memory, "10GB"]
     )
@@ -195,8 +201,20 @@ def serve(options):
     waitress.serve(make_app(server), host=options.host, port=options.port, threads=8)
 
 
+def wait_for_training(folder):
+    """Returns when there is a state to begin with."""
+    if not any(pathlib.Path(folder).glob("step-*")):
+        print(f"Waiting for the first checkpoint in '{folder}'", flush=True)
+    while not any(pathlib.Path(folder).glob("step-*")):
+        time.sleep(0.2)
+
+
 def ask(address, num_requests):
     """Sends requests, and prints how long they took."""
+    try:
+        urllib.request.urlopen(f"{address}/state").close()
+    except urllib.error.URLError as error:
+        raise SystemExit(f"No server answers at {address} yet: {error.reason}") from None
     rng = np.random.default_rng()
     times = []
     for _ in range(num_requests):
@@ -216,4 +234,5 @@ def ask(address, num_requests):
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

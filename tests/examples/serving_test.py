@@ -61,3 +61,16 @@ def test_says_what_a_request_must_be(server):
         assert answer.status_code == 400
         assert "`words` must be a list of lists of 8 integers" in answer.json["error"]
     assert client.post("/score", json={}).status_code == 400
+
+
+def test_waits_for_the_training_and_says_where_no_server_is(tmp_path, capsys):
+    with pytest.raises(SystemExit, match=r"No server answers at http://127\.0\.0\.1:9 yet"):
+        serving.ask("http://127.0.0.1:9", 1)
+    waiting = threading.Thread(target=serving.wait_for_training, args=[tmp_path], daemon=True)
+    waiting.start()
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    (tmp_path / "step-000000100").mkdir()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert f"Waiting for the first checkpoint in '{tmp_path}'" in capsys.readouterr().out
