@@ -1,6 +1,7 @@
 import collections
 import contextlib
 import dataclasses
+import math
 import pathlib
 import re
 
@@ -128,8 +129,19 @@ def _check_tables(model, checkpoint, grow):
     if sorted(width for _, width in ours) != sorted(width for _, width in saved):
         raise ValueError(_other_tables(saved, checkpoint, model, _shapes_text(ours)))
     if not grow:
-        remedy = "With `grow=True` static tables may be loaded into larger ones, or dynamic ones. "
+        remedy = ""
+        if _have_room(ours, saved):
+            remedy = "With `grow=True` static tables are loaded into larger or dynamic ones. "
         raise ValueError(_other_tables(saved, checkpoint, model, _shapes_text(ours), remedy))
+
+
+def _have_room(ours, saved):
+    """Returns whether each saved table has one of ours that is as wide and as large."""
+    of_ours, of_saved = (
+        sorted((width, math.inf if rows is None else rows) for rows, width in shapes)
+        for shapes in (ours, saved)
+    )
+    return all(theirs[1] <= own[1] for own, theirs in zip(of_ours, of_saved, strict=True))
 
 
 def _whole_tables(checkpoint):
