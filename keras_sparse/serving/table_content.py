@@ -30,7 +30,8 @@ class TableContent:
     def default(self):
         """Returns what keys without a row read as: a float32 tensor; NaN for their initial rows."""
         default = current_options().default
-        return tf.constant(np.nan if default is None else default, tf.float32)
+        # An array: of a number TensorFlow may give an equal one that it has kept, 0.0 for -0.0.
+        return tf.constant(np.array(np.nan if default is None else default, np.float32))
 
     def num_rows(self):
         """Returns how many rows it has, an integer."""

@@ -43,7 +43,7 @@ def test_each_export_has_the_default_it_is_given(way, tmp_path):
     keys = np.append(KEYS, [2**40, -(2**63)])
     expected = model.predict(keys, verbose=0)
     np.testing.assert_array_equal(model.layers[0].embeddings.contains(keys)[:3], [False] * 2 + [1])
-    for step, default in enumerate([None, 0.25, -0.0, None]):
+    for step, default in enumerate([None, 0.25, 0.0, -0.0, None]):
         with export_options(default=default):
             way(model, tmp_path / str(step))
         rows = served(tmp_path / str(step), keys)
