@@ -13,7 +13,6 @@ Status RecordsOfKeys::Read(const TierStack& tiers, const std::vector<int64_t>& k
                            RecordsOfKeys* records) {
   *records = RecordsOfKeys();
   records->records_.resize(keys.size());
-  records->are_above_.resize(keys.size());
   const FirstTier& tier = tiers.first_tier();
   const auto n = static_cast<int64_t>(keys.size());
   for (int64_t begin = 0; begin < n; begin += kBlockRows) {
@@ -24,8 +23,7 @@ Status RecordsOfKeys::Read(const TierStack& tiers, const std::vector<int64_t>& k
   std::vector<int64_t> missing;
   HashIndex places(0);
   for (size_t i = 0; i < keys.size(); ++i) {
-    records->are_above_[i] = records->records_[i] != nullptr;
-    if (records->are_above_[i] || tiers.lower_tiers().empty()) continue;
+    if (records->records_[i] != nullptr || tiers.lower_tiers().empty()) continue;
     missing.push_back(keys[i]);
     places.Insert(HashKey(keys[i]), keys[i], static_cast<uint32_t>(i));
   }

@@ -22,11 +22,9 @@ class RecordsOfKeys {
 
   // Null for a key without a row.
   const float* operator[](size_t i) const { return records_[i]; }
-  bool is_in_first_tier(size_t i) const { return are_above_[i]; }
 
  private:
   std::vector<float*> records_;
-  std::vector<bool> are_above_;
   std::shared_ptr<const RecordBatch> below_;  // null if there was nothing to be read
 };
 
