@@ -9,6 +9,7 @@ import numpy as np
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 
 _NAME = "seed_states"
 
@@ -26,7 +27,7 @@ def gather_seed_states(model):
 def write_seed_states(states, path):
     """Adds what `gather_seed_states` gave to Keras' file of the model's weights."""
     if states.size:
-        with h5py.File(path, "r+") as file:
+        with hdf5_write_errors(), h5py.File(path, "r+") as file:
             file[_NAME] = states
 
 
