@@ -66,7 +66,8 @@ class Embedding(TableLayer):
         admission: A filter of `keras_sparse.storage`, like `CounterFilter`: says when an id of a
             dynamic table gets its row. Defaults to `None`: at its first gradient.
         eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
-            dynamic table go; `LruEvict` makes room in one of `max_rows`. Defaults to `None`: none.
+            dynamic table go; `LruEvict` and `LfuEvict` make room in one of `max_rows`. Defaults to
+            `None`: none.
         embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
             tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
             reads and moves the whole table, with memory for two more: for large ones the
@@ -77,6 +78,10 @@ class Embedding(TableLayer):
             `tf.errors.ResourceExhaustedError` and changes nothing, on all ranks that train by
             one `keras_sparse.distribute.DistributedOptimizer`. An id that `admission` keeps out
             needs no room, and rows that are loaded are all kept. Defaults to `None`: any number.
+        frequency: Boolean. Whether a dynamic table counts, in 4 bytes a row, in how many training
+            steps each row had a gradient: for `export(with_frequencies=True)` and
+            `keras_sparse.saving.export_options(rows="most_used:N")`. `LfuEvict` counts without it.
+            Defaults to `False`.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that
             `keras.layers.Embedding` has beside these may be there, so that its config serves, but
@@ -114,6 +119,7 @@ class Embedding(TableLayer):
         embeddings_regularizer=None,
         max_rows=None,
         padding_id=None,
+        frequency=False,
         **kwargs,
     ):
         super().__init__(**without_keras_options(kwargs))
@@ -127,6 +133,7 @@ class Embedding(TableLayer):
             admission,
             eviction,
             max_rows=max_rows,
+            frequency=frequency,
         )
         for name in LAYER_OPTIONS:
             setattr(self, name, getattr(config, name))

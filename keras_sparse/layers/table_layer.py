@@ -47,17 +47,18 @@ class TableLayer(keras.layers.Layer):
         """
         self._keyed_table("erase", table).erase(keys)
 
-    def export(self, chunk_rows=65536, with_ages=False, table=None):
+    def export(self, chunk_rows=65536, with_ages=False, table=None, with_frequencies=False):
         """Yields all rows in pieces: see `EmbeddingVariable.export`.
 
         Of tables over several ranks all ranks get the rows of all, and must go through them to the
         end.
 
         Args:
-            chunk_rows, with_ages: As of `EmbeddingVariable.export`.
+            chunk_rows, with_ages, with_frequencies: As of `EmbeddingVariable.export`.
             table: As of `contains`.
         """
-        return self._keyed_table("export", table).export(chunk_rows, with_ages)
+        keyed = self._keyed_table("export", table)
+        return keyed.export(chunk_rows, with_ages, with_frequencies)
 
     def _keyed_table(self, method, table):
         tables = self._keyed_tables(method)

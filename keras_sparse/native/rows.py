@@ -7,7 +7,7 @@ from keras_sparse.native import library
 from keras_sparse.native.check_tables import handles_of
 
 
-def import_rows(variables, keys, records, ages=None):
+def import_rows(variables, keys, records, ages=None, frequencies=None):
     """Writes rows into the tables, creating those that are not there.
 
     Args:
@@ -18,11 +18,16 @@ def import_rows(variables, keys, records, ages=None):
         ages: List of uint32 tensors of shape `(n,)`, as `export_rows` gives them, or of shape
             `(0,)` for ages of 0. A table that keeps no ages drops them. Defaults to `None`: ages
             of 0.
+        frequencies: List of uint32 tensors likewise, of shape `(0,)` where rows keep what they have
+            and new ones have 0. Defaults to `None`: that for all.
     """
-    if ages is None:
-        ages = [tf.zeros((0,), tf.uint32) for _ in variables]
+    none = [tf.zeros((0,), tf.uint32) for _ in variables]
     return library.lib.keras_sparse_import(
-        handles=handles_of(variables), keys=keys, records=records, ages=ages
+        handles=handles_of(variables),
+        keys=keys,
+        records=records,
+        ages=none if ages is None else ages,
+        frequencies=none if frequencies is None else frequencies,
     )
 
 
@@ -36,11 +41,12 @@ def export_rows(variables, cursors, max_rows):
         max_rows: Integer. A piece is about this long.
 
     Returns:
-        `(keys, records, ages, next_cursors)`: a list of int64 tensors of shape `(n,)`; a list of
-        float32 tensors of shape `(n, record_floats)`, a record being the row, then its slots, both
-        with the moves of the steps that they have missed; a list of uint32 tensors of shape `(n,)`,
-        how many steps ago each row had its last gradient, or `(0,)` of a table that does not keep
-        it; an int64 tensor of shape `(num_tables,)`.
+        `(keys, records, ages, frequencies, next_cursors)`: a list of int64 tensors of shape `(n,)`;
+        a list of float32 tensors of shape `(n, record_floats)`, a record being the row, then its
+        slots, both with the moves of the steps that they have missed; a list of uint32 tensors of
+        shape `(n,)`, how many steps ago each row had its last gradient, or `(0,)` of a table that
+        does not keep it; a list of uint32 tensors likewise, in how many steps each row had one; an
+        int64 tensor of shape `(num_tables,)`.
 
     Raises:
         tf.errors.FailedPreconditionError: A table has changed since the piece before.

@@ -78,13 +78,21 @@ class SavedRule:
         history: `RuleHistory`, what `export_history` gave after the last record was saved.
         keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.
             Defaults to `False`.
+        keeps_frequency: Boolean. Whether it kept frequencies, likewise. Defaults to `False`.
 
     Raises:
         tf.errors.InvalidArgumentError: There is no such rule, or the history cannot be one of it.
     """
 
     def __init__(
-        self, rule, constants, weight_decay, output_dim, history, keeps_gradient_step=False
+        self,
+        rule,
+        constants,
+        weight_decay,
+        output_dim,
+        history,
+        keeps_gradient_step=False,
+        keeps_frequency=False,
     ):
         with tf.init_scope():
             self.native = library.lib.keras_sparse_open_saved_rule(
@@ -94,6 +102,7 @@ class SavedRule:
                 constant_names=list(constants),
                 output_dim=output_dim,
                 keeps_gradient_step=keeps_gradient_step,
+                keeps_frequency=keeps_frequency,
                 **history_inputs(history),
             )
 

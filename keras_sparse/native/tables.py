@@ -40,6 +40,7 @@ def create_tables(
     out_of_range,
     storages,
     keeps_ages=None,
+    keeps_frequencies=None,
     folders=None,
 ):
     """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
@@ -54,6 +55,8 @@ def create_tables(
         storages: List of `keras_sparse.StorageOption`: all with the first tier on a GPU, or none.
         keeps_ages: List of booleans: whether a dynamic table remembers when each row had its last
             gradient. Defaults to `None`: no table does.
+        keeps_frequencies: List of booleans: whether it counts the steps in which each row had one.
+            Defaults to `None`: no table does.
         folders: List of strings: where the lower tiers of each table are; empty for nowhere. They
             are numbered within a process, so that ranks must not share one. Defaults to `None`:
             as `storages` say.
@@ -89,7 +92,8 @@ def create_tables(
             storage_paths=folders or [storage.storage_path or "" for storage in storages],
             cache_strategies=[storage.cache_strategy for storage in storages],
             are_on_gpu=are_on_gpu,
-            keeps_gradient_steps=[False] * len(names) if keeps_ages is None else keeps_ages,
+            keeps_gradient_steps=keeps_ages or [False] * len(names),
+            keeps_frequencies=keeps_frequencies or [False] * len(names),
             N=len(names),
         )
 

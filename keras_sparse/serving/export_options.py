@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 from keras_sparse import checks
+from keras_sparse.serving.chosen_keys import RowChoice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,11 +13,11 @@ class ExportOptions:
 
     Attributes:
         default: Float or `None`.
-        most_recent: Integer or `None`. The most rows of each dynamic table in a SavedModel.
+        rows: `RowChoice` of each dynamic table in a SavedModel, or `None` for all rows.
     """
 
     default: float | None = None
-    most_recent: int | None = None
+    rows: RowChoice | None = None
 
 
 _NONE = ExportOptions()
@@ -38,14 +39,16 @@ def export_options(default=None, rows=None):
     Args:
         default: Float. What keys without a row read as, in all numbers of the row, whatever an
             `admission` filter says. Defaults to `None`: their initial rows, as in the model.
-        rows: `"most_recent:N"` with an integer N: the N rows of each table whose last gradient is
-            the least old, as tables with an `eviction` by age know, and no others; of equally old
-            ones those with the smallest keys. A key whose row is left out reads as one without a
-            row. Defaults to `None`: all rows.
+        rows: `"most_used:N"` with an integer N: the N rows of each table that had gradients in the
+            most training steps, as tables with `frequency=True` or an `LfuEvict` know, and no
+            others; of equally frequent ones the most recent, where the table keeps ages. Or
+            `"most_recent:N"`: those whose last gradient is the least old, as tables with an
+            `eviction` by age know. Of equal ones those with the smallest keys. A key whose row is
+            left out reads as one without a row. Defaults to `None`: all rows.
 
     Raises:
         ValueError: `rows` is something else, or `default` no number that float32 has. The export
-            raises it of a dynamic table that keeps no ages.
+            raises it of a dynamic table that does not keep what the choice needs.
 
     Example:
     >>> layer = keras_sparse.layers.Embedding(
@@ -56,20 +59,20 @@ def export_options(default=None, rows=None):
     ...     model.export("served/1", verbose=False)
     """
     default = None if default is None else checks.float32_number(default, "default")
-    token = _options.set(ExportOptions(default, _most_recent(rows)))
+    token = _options.set(ExportOptions(default, _choice(rows)))
     try:
         yield
     finally:
         _options.reset(token)
 
 
-def _most_recent(rows):
+def _choice(rows):
     if rows is None:
         return None
-    found = re.fullmatch(r"most_recent:(\d+)", rows) if isinstance(rows, str) else None
-    if found is None or int(found[1]) == 0:
+    found = re.fullmatch(r"(most_used|most_recent):(\d+)", rows) if isinstance(rows, str) else None
+    if found is None or int(found[2]) == 0:
         raise ValueError(
-            '`rows` must be "most_recent:N" with an integer N above 0, or None for all rows. '
-            f"Received: rows={rows!r}"
+            '`rows` must be "most_used:N" or "most_recent:N" with an integer N above 0, or None '
+            f"for all rows. Received: rows={rows!r}"
         )
-    return int(found[1])
+    return RowChoice(found[1], int(found[2]))

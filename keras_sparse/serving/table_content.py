@@ -3,9 +3,9 @@ import tensorflow as tf
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.progress import Progress
+from keras_sparse.serving.chosen_keys import chosen_keys
 from keras_sparse.serving.export_options import current_options
 from keras_sparse.serving.file_array import FileArray
-from keras_sparse.serving.most_recent_keys import most_recent_keys
 from keras_sparse.serving.saved_model_scope import current_save
 
 
@@ -35,10 +35,10 @@ class TableContent:
 
     def num_rows(self):
         """Returns how many rows it has, an integer."""
-        variable, most_recent = self._find_variable(), current_options().most_recent
-        if most_recent is None or not variable.is_dynamic:
+        variable, choice = self._find_variable(), current_options().rows
+        if choice is None or not variable.is_dynamic:
             return variable.num_rows
-        return min(variable.num_rows, most_recent)
+        return min(variable.num_rows, choice.num_rows)
 
     def index(self):
         """Returns the keys of a dynamic table and the places of their rows: `(n,)`, int64."""
@@ -61,7 +61,7 @@ class TableContent:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
-        for places, keys, piece in placed_rows(variable, current_options().most_recent):
+        for places, keys, piece in placed_rows(variable, current_options().rows):
             rows.array[places] = piece
             if is_dynamic:
                 arrays["keys"].array[places] = keys
@@ -77,13 +77,12 @@ class TableContent:
         return arrays
 
 
-def placed_rows(variable, most_recent=None):
+def placed_rows(variable, choice=None):
     """Yields all rows of a table in pieces, with their places in an array of them.
 
     Args:
         variable: `EmbeddingVariable`.
-        most_recent: Integer. Of a dynamic table, how many of its rows are taken: those trained
-            last. Defaults to `None`: all.
+        choice: `RowChoice`: which rows of a dynamic table are taken. Defaults to `None`: all.
 
     Yields:
         `(places, keys, rows)`: a slice for a dynamic table, whose rows come one after the other, or
@@ -91,8 +90,8 @@ def placed_rows(variable, most_recent=None):
         output_dim)`.
     """
     chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
-    is_limited = variable.is_dynamic and most_recent is not None
-    chosen = most_recent_keys(variable, most_recent, chunk_rows) if is_limited else None
+    is_limited = variable.is_dynamic and choice is not None
+    chosen = chosen_keys(variable, choice, chunk_rows) if is_limited else None
     done = 0
     for keys, records in variable.export(chunk_rows):
         rows = records[:, : variable.output_dim]

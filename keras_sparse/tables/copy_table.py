@@ -13,7 +13,7 @@ def copy_table(variable):
     """Returns a copy of an embedding variable: another table with the same rows.
 
     As a copy of any variable it has no slots, which are the optimizer's. What the admission filter
-    remembers, and the ages of rows, are copied too.
+    remembers, and ages and frequencies of rows, are copied too.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -42,8 +42,8 @@ def copy_table(variable):
 def _copy_content(variable, copy):
     width = variable.output_dim
     chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
-    for keys, records, ages in variable.export(chunk_rows, with_ages=True):
-        copy.import_(keys, records[:, :width], ages)
+    for piece in variable.export_pieces(chunk_rows):
+        copy.import_(*piece._replace(records=piece.records[:, :width]))
     for keys, counts in variable.export_filter(CHUNK_BYTES // 12):
         with tf.init_scope():
             import_filter([copy], [keys], [counts])

@@ -62,6 +62,8 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
             bit for bit. Defaults to `None`: a table of its own.
         max_rows: Integer: the most rows that a dynamic table may have in this process, in all
             tiers. Defaults to `None`: any number. See `keras_sparse.layers.Embedding`.
+        frequency: Boolean. Whether a dynamic table counts in how many training steps each row had a
+            gradient. Defaults to `False`. See `keras_sparse.layers.Embedding`.
 
     Example:
     >>> table = EmbeddingVariable(None, 8, initializer="zeros")
@@ -85,6 +87,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
         name="embeddings",
         part=None,
         max_rows=None,
+        frequency=False,
     ):
         config = TableConfig(
             input_dim,
@@ -99,6 +102,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
             name,
             part,
             max_rows,
+            frequency,
         )
         refuse_strategies("created")
         self.config = config
@@ -148,6 +152,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 [self.out_of_range],
                 [self.storage],
                 [self.keeps_ages],
+                [self.keeps_frequencies],
                 ["" if path is None else folder_of_rank(path)],
             )
             self._owner = Owner(self.native)
@@ -182,6 +187,11 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
     def keeps_ages(self):
         """True if the table keeps how old its rows are."""
         return self.eviction is not None and self.eviction.needs_ages
+
+    @property
+    def keeps_frequencies(self):
+        """True if the table counts the training steps in which each row had a gradient."""
+        return self.frequency or (self.eviction is not None and self.eviction.needs_frequencies)
 
     @property
     def num_rows(self):

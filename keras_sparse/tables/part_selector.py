@@ -22,17 +22,18 @@ class PartSelector:
         held = slice(None) if self._takes_all_keys else self._part.holds(ids)
         return self._part.local_ids(ids[held]), held
 
-    def records(self, keys, records, ages, layout):
-        """Returns `(keys, records, ages)` as they are here.
+    def rows(self, piece, layout):
+        """Returns a `RowPiece` as it is here.
 
         Args:
-            keys, records, ages: As of `EmbeddingVariable.export` there. Ages may be `None`.
-            layout: `RecordLayout` of the records there.
+            piece: `RowPiece` there.
+            layout: `RecordLayout` of its records.
         """
-        keys, held = self.keys(keys)
+        keys, held = self.keys(piece.keys)
+        piece = piece.of_rows(held)
         first = self._part.first_column - (0 if self._of is None else self._of.first_column)
-        records = layout.cut(records[held], first, self._part.num_columns)
-        return keys, records, None if ages is None else ages[held]
+        records = layout.cut(piece.records, first, self._part.num_columns)
+        return piece._replace(keys=keys, records=records)
 
     def entries(self, layout, keys, counts):
         """Returns `(keys, counts)` of what an admission filter remembers, as it is here.

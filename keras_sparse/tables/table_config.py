@@ -4,6 +4,7 @@ from typing import Any
 from keras_sparse import checks
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
+from keras_sparse.storage.frequency import check_frequency
 from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.initial_rows import check_initializer
@@ -30,6 +31,7 @@ class TableConfig:
     name: str = "embeddings"
     part: TablePart | None = None
     max_rows: int | None = None
+    frequency: bool = False
 
     def __post_init__(self):
         input_dim = self.input_dim
@@ -48,6 +50,7 @@ class TableConfig:
             eviction=check_eviction(self.eviction, input_dim, self.max_rows),
             trainable=checks.boolean(self.trainable, "trainable"),
             max_rows=check_row_limit(self.max_rows, input_dim),
+            frequency=check_frequency(self.frequency, input_dim),
         )
 
     @classmethod

@@ -13,6 +13,7 @@ from keras_sparse.native.tables import clear_tables
 from keras_sparse.native.tables import set_initial_rows
 from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
+from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
 # A first tier that is full makes room for as many rows as have come at once.
@@ -37,7 +38,7 @@ class VariableRows:
     # Whether the native table cannot make the initial rows itself.
     _imports_initial_rows: bool
 
-    def export(self, chunk_rows=65536, with_ages=False):
+    def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
         """Yields all rows in pieces of about `chunk_rows`.
 
         Of a table that is spread over ranks each has its part: ids are those of the whole table,
@@ -47,30 +48,37 @@ class VariableRows:
             chunk_rows: Integer. Defaults to 65536.
             with_ages: Boolean. Whether to yield the age of each row too, which
                 `keras_sparse.GlobalStepEvict` says what it is. Defaults to `False`.
+            with_frequencies: Boolean. Whether to yield too in how many training steps each row had
+                a gradient. Defaults to `False`.
 
         Yields:
             `(keys, records)`: arrays of int64, `(n,)`, and float32, `(n, record_floats)`: the row,
-            then its slots, as they are after all steps. With ages `(keys, records, ages)`: also an
-            array of uint32, `(n,)`, or `None` if the table does not keep them.
+            then its slots, as they are after all steps. With ages, with frequencies, or with both,
+            in this order, also an array of uint32, `(n,)`, of each, or `None` if the table does not
+            keep them.
 
         Raises:
             tf.errors.FailedPreconditionError: The table has changed since the piece before.
         """
-        part = TablePart.of_whole(self)
-        for keys, *rest in self._export_local(chunk_rows, with_ages):
-            yield part.global_ids(keys), *rest
+        for piece in self.export_pieces(chunk_rows):
+            yield piece.selected(with_ages, with_frequencies)
 
-    def _export_local(self, chunk_rows, with_ages=False):
-        """Does what `export` does, with the ids of static rows counted here."""
+    def export_pieces(self, chunk_rows):
+        """Yields all rows, as `export` does, each time a `RowPiece`."""
+        part = TablePart.of_whole(self)
+        for piece in self._export_local(chunk_rows):
+            yield piece._replace(keys=part.global_ids(piece.keys))
+
+    def _export_local(self, chunk_rows):
+        """Does what `export_pieces` does, with the ids of static rows counted here."""
         cursors = np.zeros(1, np.int64)
         while cursors[0] >= 0:
             with tf.init_scope():
-                keys, records, ages, cursors = export_rows([self], cursors, chunk_rows)
+                *lists, cursors = export_rows([self], cursors, chunk_rows)
             cursors = cursors.numpy()
-            if not len(keys[0]):
-                continue
-            piece = keys[0].numpy(), records[0].numpy()
-            yield (*piece, ages[0].numpy() if len(ages[0]) else None) if with_ages else piece
+            keys, records, *kept = (each.numpy() for (each,) in lists)
+            if len(keys):
+                yield RowPiece(keys, records, *(each if len(each) else None for each in kept))
 
     def export_filter(self, max_entries):
         """Yields what the admission filter remembers, in pieces of about `max_entries`.
@@ -86,7 +94,7 @@ class VariableRows:
             if len(keys[0]):
                 yield keys[0].numpy(), counts[0].numpy()
 
-    def import_(self, keys, records, ages=None):
+    def import_(self, keys, records, ages=None, frequencies=None):
         """Writes rows, creating those that are not there.
 
         Of a table that is spread over ranks by rows, each rank keeps the rows that it owns and
@@ -99,6 +107,8 @@ class VariableRows:
                 them. Rows alone leave the slots of existing rows as they are.
             ages: uint32 array of shape `(n,)`, as `export` gives them. A table that keeps no ages
                 drops them. Defaults to `None`: the rows have age 0.
+            frequencies: uint32 array of shape `(n,)`, as `export` gives them, likewise. Defaults to
+                `None`: existing rows keep theirs, new rows have 0.
         """
         keys = _as_int64(keys)
         records = tf.convert_to_tensor(records, tf.float32)
@@ -108,7 +118,8 @@ class VariableRows:
             keys = self.part.local_ids(tf.boolean_mask(keys, held))
             records = tf.boolean_mask(records, held)
             ages = None if ages is None else tf.boolean_mask(ages, held)
-        self.import_local(keys, records, ages)
+            frequencies = None if frequencies is None else tf.boolean_mask(frequencies, held)
+        self.import_local(keys, records, ages, frequencies)
 
     def _check_ids(self, ids):
         """Raises unless ids are in the whole static table: one past it may be another rank's."""
@@ -157,13 +168,14 @@ class VariableRows:
         if owner is not None:
             owner.forget_accumulated(self, keys)
 
-    def import_local(self, keys, records, ages=None):
+    def import_local(self, keys, records, ages=None, frequencies=None):
         """Imports rows that are this part's, with the ids of static ones counted here."""
         import_rows(
             [self],
             [tf.convert_to_tensor(keys, tf.int64)],
             [tf.convert_to_tensor(records, tf.float32)],
             None if ages is None else [tf.convert_to_tensor(ages, tf.uint32)],
+            None if frequencies is None else [tf.convert_to_tensor(frequencies, tf.uint32)],
         )
 
     def _import_initial_rows(self):
@@ -214,8 +226,8 @@ class VariableRows:
         """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
         self._refuse_dynamic("read as one array")
         rows = np.empty((self.input_dim, self.output_dim), np.float32)
-        for keys, records in self._export_local(max(1, CHUNK_BYTES // (4 * self.record_floats))):
-            rows[keys] = records[:, : self.output_dim]
+        for piece in self._export_local(max(1, CHUNK_BYTES // (4 * self.record_floats))):
+            rows[piece.keys] = piece.records[:, : self.output_dim]
         return rows
 
     def assign(self, value):

@@ -8,9 +8,11 @@ from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import export_options
 
-# Each batch trains a key less: key -5 is the oldest, key 4 had the last gradient.
+# Each batch trains a key less: key -5 is the oldest, key 4 had the last gradient, and the most.
 KEYS = np.arange(-5, 5)
 AGED = {"eviction": keras_sparse.GlobalStepEvict(1000)}
+OPTIONS = {"most_recent": AGED, "most_used": {"frequency": True}}
+each_order = pytest.mark.parametrize("order", OPTIONS)
 
 
 def model_of(layer):
@@ -53,36 +55,48 @@ def test_each_export_has_the_default_it_is_given(way, tmp_path):
         assert rows.tobytes() == wanted.tobytes(), default
 
 
-@pytest.mark.parametrize("storage", [None, "DRAM_SSDHASH"])
-@pytest.mark.parametrize("most_recent", [1, 4, 10, 11])
-def test_the_rows_whose_gradients_are_least_old_are_taken(storage, most_recent, tmp_path):
+@each_order
+@pytest.mark.parametrize(("storage", "number"), [(None, 1), (None, 11), ("DRAM_SSDHASH", 4)])
+def test_the_first_rows_are_taken(order, storage, number, tmp_path):
     if storage:
         storage = keras_sparse.StorageOption(storage, tmp_path / "rows", ["1KB", "1MB"])
-    model = model_of(Embedding(None, 2, storage=storage, **AGED))
+    model = model_of(Embedding(None, 2, storage=storage, **OPTIONS[order]))
     expected = model.predict(KEYS, verbose=0)
-    with export_options(0.0, f"most_recent:{most_recent}"):
+    with export_options(0.0, f"{order}:{number}"):
         export(model, tmp_path / "model")
     rows = served(tmp_path / "model", KEYS)
-    expected[: max(0, len(KEYS) - most_recent)] = 0
+    expected[: max(0, len(KEYS) - number)] = 0
     np.testing.assert_array_equal(rows, expected)
     # One more, of zeros.
     layer = keras.layers.TFSMLayer(tmp_path / "model", call_endpoint="serve")
-    assert [each.shape[0] for each in layer.weights if each.shape.rank] == [
-        min(most_recent, len(KEYS)) + 1
-    ]
+    sizes = [each.shape[0] for each in layer.weights if each.shape.rank]
+    assert sizes == [min(number, len(KEYS)) + 1]
     assert model.layers[0].embeddings.num_rows == len(KEYS)
 
 
-def test_of_equally_old_rows_the_smallest_keys_are_taken_in_any_pieces(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("rows", "options", "expected"),
+    [
+        ("most_recent:17", AGED, range(-200, -183)),
+        # Those of `model_of` but for the first have more; of the rest come ages, then keys.
+        ("most_used:17", {"frequency": True}, [*range(-200, -192), *range(-4, 5)]),
+        ("most_used:11", {"frequency": True, **AGED}, [-200, *range(-5, 5)]),
+    ],
+)
+def test_of_equal_rows_the_smallest_keys_are_taken_in_any_pieces(
+    rows, options, expected, tmp_path, monkeypatch
+):
     monkeypatch.setattr("keras_sparse.serving.table_content.CHUNK_BYTES", 24)
-    layer = Embedding(None, 2, **AGED)
+    layer = Embedding(None, 2, **options)
     model = model_of(layer)
     keys = np.random.default_rng(0).permutation(np.arange(-200, 200, dtype=np.int64))
-    model.train_on_batch(keys[:, np.newaxis], np.ones((400, 2)))
-    with export_options(rows="most_recent:17", default=7.0):
+    if rows == "most_used:17":
+        keys = keys[keys != -5]
+    model.train_on_batch(keys[:, np.newaxis], np.ones((len(keys), 2)))
+    with export_options(rows=rows, default=7.0):
         export(model, tmp_path)
-    rows = served(tmp_path, keys)
-    np.testing.assert_array_equal(np.sort(keys[rows[:, 0] != 7]), np.arange(-200, -183))
+    answers = served(tmp_path, keys)
+    np.testing.assert_array_equal(np.sort(keys[answers[:, 0] != 7]), expected)
 
 
 def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_recent(tmp_path):
@@ -107,6 +121,7 @@ def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_recent(tmp_pa
     ("options", "error", "words"),
     [
         ({"rows": "most_recent"}, ValueError, '"most_recent:N".*Received: rows='),
+        ({"rows": "most_used:"}, ValueError, '"most_used:N" or "most_recent:N"'),
         ({"rows": "most_recent:0"}, ValueError, "an integer N above 0"),
         ({"rows": 5}, ValueError, "Received: rows=5"),
         ({"rows": "most_recent:-1"}, ValueError, "an integer N above 0"),
@@ -120,11 +135,14 @@ def test_other_options_are_refused(options, error, words):
         pass
 
 
-def test_a_table_without_ages_has_no_most_recent_rows(tmp_path):
-    model = model_of(Embedding(None, 2))
+@each_order
+def test_a_table_without_what_is_asked_for_is_refused(order, tmp_path):
+    others = {"most_recent": {"frequency": True}, "most_used": AGED}
+    words = {"most_recent": "keep ages", "most_used": "count how often"}
+    model = model_of(Embedding(None, 2, **others[order]))
     with (
-        export_options(rows="most_recent:3"),
-        pytest.raises(ValueError, match=r"tables that keep ages.*Received: variable '.*embeddings"),
+        export_options(rows=f"{order}:3"),
+        pytest.raises(ValueError, match=rf"{words[order]}.*Received: variable '.*embeddings"),
     ):
         export(model, tmp_path / "model")
     export(model, tmp_path / "model")  # what was asked for is over

@@ -74,8 +74,17 @@ def step(variable, optimizer, ids, gradient=1.0):
 
 def ages_of(variable):
     """`{key: age}` of all rows."""
+    return _by_key(variable.export(3, with_ages=True))
+
+
+def frequencies_of(variable):
+    """`{key: frequency}` of all rows."""
+    return _by_key(variable.export(3, with_frequencies=True))
+
+
+def _by_key(pieces):
     return {
-        key: age
-        for keys, _, ages in variable.export(3, with_ages=True)
-        for key, age in zip(keys.tolist(), ages.tolist(), strict=True)
+        key: word
+        for keys, _, words in pieces
+        for key, word in zip(keys.tolist(), words.tolist(), strict=True)
     }

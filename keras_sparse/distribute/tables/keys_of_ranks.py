@@ -98,10 +98,10 @@ class KeysOfRanks:
             if variable is not None:
                 variable.erase(keys)
 
-    def export(self, chunk_rows=65536, with_ages=False):
+    def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
         """See `EmbeddingVariable.export`. All ranks must go through it to the end."""
         table = GatheredTable(self._table, all_ranks=True) if self._is_sharded else self._table
-        yield from table.export(chunk_rows, with_ages)
+        yield from table.export(chunk_rows, with_ages, with_frequencies)
 
     def _of_ranks(self, method, keys):
         """Yields `(part, arrays)` of each rank with a part: what a method of its variable gives."""

@@ -11,6 +11,7 @@ from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.tables.filter_entries import merge_filters
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
 
@@ -42,6 +43,7 @@ class _About:
     initial_rows: Any
     admission: Any
     keeps_ages: bool
+    keeps_frequencies: bool
     num_rows: int
 
     @classmethod
@@ -73,6 +75,7 @@ class GatheredTable:
         self.initial_rows = about.initial_rows
         self.admission = about.admission
         self.keeps_ages = about.keeps_ages
+        self.keeps_frequencies = about.keeps_frequencies
         self.input_dim = whole.input_dim
         self.output_dim = whole.output_dim
         self.num_rows = self.input_dim
@@ -81,22 +84,28 @@ class GatheredTable:
         self._layout = RecordLayout(self.output_dim, self.slot_names)
         self.record_floats = self._layout.floats
 
-    def export(self, chunk_rows=65536, with_ages=False):
+    def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
         """Yields all rows, as `EmbeddingVariable.export` does; on other ranks than 0 nothing.
 
         Those of a static table come in the order of ids.
         """
-        if self._table.any_part.is_dynamic:
-            own = _of(self._table, "export", chunk_rows, True)
-            with _to_the_end(self._gather_rounds(own, "export")) as rounds:
-                for of_ranks in rounds:
-                    arrays = zip(*(each for each in of_ranks if each), strict=True)
-                    keys, records, *rest = (np.concatenate(each) for each in arrays)
-                    ages = rest[0] if rest else None
-                    yield (keys, records, ages) if with_ages else (keys, records)
+        for piece in self.export_pieces(chunk_rows):
+            yield piece.selected(with_ages, with_frequencies)
+
+    def export_pieces(self, chunk_rows):
+        """Yields the same, each time a `RowPiece`."""
+        if not self._table.any_part.is_dynamic:
+            for keys, records in self._gather_ids(chunk_rows, self._layout):
+                yield RowPiece(keys, records)
             return
-        for keys, records in self._gather_ids(chunk_rows, self._layout):
-            yield (keys, records, None) if with_ages else (keys, records)
+        kept = {"ages": self.keeps_ages, "frequencies": self.keeps_frequencies}
+        names = ["keys", "records", *(name for name, is_kept in kept.items() if is_kept)]
+        own = _of(self._table, "export_pieces", chunk_rows)
+        with _to_the_end(self._gather_rounds(own, "export")) as rounds:
+            for of_ranks in rounds:
+                arrays = zip(*(each for each in of_ranks if each), strict=True)
+                joined = [np.concatenate(each) for each in arrays]
+                yield RowPiece(**dict(zip(names, joined, strict=True)))
 
     def export_rows(self, chunk_rows):
         """Yields `(ids, rows)` of a static table in the order of ids, without slots."""

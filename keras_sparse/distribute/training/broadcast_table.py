@@ -36,7 +36,7 @@ def broadcast_table(variable, root_rank):
 
 def describe_table(variable):
     """Returns what tables must have alike for one to take over the content of another: a string."""
-    admission, eviction = variable.admission, variable.eviction
+    admission = variable.admission
     settings = {
         "input_dim": variable.input_dim,
         "output_dim": variable.output_dim,
@@ -44,7 +44,8 @@ def describe_table(variable):
         "constants": variable.rule_constants,
         "weight_decay": variable.rule_weight_decay,
         "slots": variable.slot_names,
-        "keeps_ages": eviction is not None and eviction.needs_ages,
+        "keeps_ages": variable.keeps_ages,
+        "keeps_frequencies": variable.keeps_frequencies,
         "admission": None if admission is None else admission.layout(),
     }
     return f"table({', '.join(f'{name}={value}' for name, value in settings.items())})"

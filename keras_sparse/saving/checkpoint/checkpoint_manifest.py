@@ -11,10 +11,11 @@ from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import sync
 
 FORMAT = "keras_sparse checkpoint"
-VERSION = 2
+VERSION = 3
 # What one process has saved by itself, as files have had it before there were ranks.
 _VERSION_OF_ONE = 1
-_VERSIONS = (_VERSION_OF_ONE, VERSION)
+_VERSION_OF_RANKS = 2
+_VERSIONS = range(_VERSION_OF_ONE, VERSION + 1)
 _FIELDS_OF_RANKS = ("ranks", "rank")
 NAME = "manifest.json"
 WEIGHTS = "model.weights.h5"
@@ -87,7 +88,9 @@ class Manifest:
     def write(self, folder, name=NAME):
         """Writes the manifest into a folder."""
         is_of_one = self.ranks is None and self.rank is None
-        version = _VERSION_OF_ONE if is_of_one else VERSION
+        version = _VERSION_OF_ONE if is_of_one else _VERSION_OF_RANKS
+        if any(table.is_of_later_version for table in self.tables):
+            version = VERSION
         fields = {"format": FORMAT, "version": version, **dataclasses.asdict(self)}
         fields["tables"] = [table.saved_fields(is_of_one) for table in self.tables]
         for field in _FIELDS_OF_RANKS if is_of_one else ():

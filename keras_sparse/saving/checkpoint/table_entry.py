@@ -115,6 +115,12 @@ class TableEntry:
     group: str
     number: int | None = None  # the place of its table among those of the model; `None`: its own
     part: TablePart | None = None
+    keeps_frequencies: bool = False
+
+    @property
+    def is_of_later_version(self):
+        """True if readers that know neither fields nor words of version 3 cannot read it."""
+        return self.keeps_frequencies
 
     def saved_fields(self, is_of_one):
         """Returns the table as a dict for JSON.
@@ -128,6 +134,8 @@ class TableEntry:
             saved["kind"] = _KINDS[type(file)]
         for field in _FIELDS_OF_RANKS if is_of_one else ():
             del fields[field]
+        if not self.keeps_frequencies:
+            del fields["keeps_frequencies"]
         return fields
 
     @classmethod

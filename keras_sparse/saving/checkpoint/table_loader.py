@@ -14,6 +14,7 @@ from keras_sparse.saving.keras_files.load_table import may_load_filter
 from keras_sparse.tables.filter_entries import merge_filters
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
 
@@ -50,6 +51,7 @@ class TableLoader:
                     each.table.rule_weight_decay,
                     each.table.slot_names,
                     each.table.keeps_ages,
+                    each.table.keeps_frequencies,
                 )
                 for each in self._saved
             )
@@ -82,7 +84,8 @@ class TableLoader:
         # Of rows that move in steps without a gradient a delta has only what a rule makes of it,
         # and of ages what the steps of the table do.
         have_moved = any(len(each.run_lengths) > 0 for each in self._histories.values())
-        is_still = not have_moved and not self._variable.keeps_ages and not self._has_grown
+        keeps_words = self._variable.keeps_ages or self._variable.keeps_frequencies
+        is_still = not have_moved and not keeps_words and not self._has_grown
         return self._is_as_it_lay or is_still
 
     def num_records(self, files=None):
@@ -110,8 +113,8 @@ class TableLoader:
         changes: list = []
         for saved, folder, part in self._parts_after(files):
             erased, pieces = self._read_part(saved, folder, part, progress)
-            for keys, records, _ in pieces:
-                changes.append((erased, keys, records))
+            for piece in pieces:
+                changes.append((erased, piece.keys, piece.records))
                 erased = erased[:0]
             if len(erased) > 0:
                 changes.append((erased, erased[:0], np.zeros((0, self._variable.output_dim))))
@@ -158,8 +161,8 @@ class TableLoader:
         """Returns what a part changes in the variable.
 
         Returns:
-            `(erased, pieces)`: the keys whose rows go, and then an iterator of `(keys, records,
-            ages)` of those that come, none of them empty.
+            `(erased, pieces)`: the keys whose rows go, and then an iterator of `RowPiece` of those
+            that come, none of them empty.
         """
         cut = PartSelector(self._part, saved.part)
         erased, _ = cut.keys(saved.reader.read_erased(folder, part))
@@ -172,20 +175,25 @@ class TableLoader:
         same_slots = self._same_slots
         for keys, raw in saved.reader.read(saved.index, folder, part):
             progress.add(len(keys))
-            ages = None
-            records = raw if catch_up is None else catch_up(raw)
-            if catch_up is not None and table.keeps_ages:
-                ages = self._ages(saved, raw)
-            keys, records, ages = cut.records(keys, records, ages, layout)
+            piece = RowPiece(keys, raw)
+            if catch_up is not None:
+                piece = RowPiece(keys, catch_up(raw), **self._kept_words(saved, raw))
+            piece = cut.rows(piece, layout)
             if not same_slots:
-                records = records[:, : self._variable.output_dim]
-            if len(keys) > 0:
-                yield keys, records, ages
+                piece = piece._replace(records=piece.records[:, : self._variable.output_dim])
+            if len(piece.keys) > 0:
+                yield piece
 
-    def _ages(self, saved, raw):
-        # The last word of a record is the step of its last gradient.
-        steps = np.ascontiguousarray(raw[:, -1]).view(np.uint32)
-        return np.uint32(self._histories[saved].table_step) - steps
+    def _kept_words(self, saved, raw):
+        """Returns what raw records have behind what the rule keeps, by its name in `RowPiece`."""
+        kept, words = {}, raw.view(np.uint32)
+        end = raw.shape[1]
+        if saved.table.keeps_frequencies:
+            end -= 1
+            kept["frequencies"] = words[:, end]
+        if saved.table.keeps_ages:
+            kept["ages"] = np.uint32(self._histories[saved].table_step) - words[:, end - 1]
+        return kept
 
     def _caught_up(self, saved):
         """Returns the function that gives records as they are after the last step."""
@@ -199,6 +207,7 @@ class TableLoader:
             table.output_dim,
             self._histories[saved],
             table.keeps_ages,
+            table.keeps_frequencies,
         )
         return lambda raw: rule.catch_up(raw).numpy()
 
@@ -225,6 +234,7 @@ def _describe(variable):
         variable.rule_weight_decay,
         variable.slot_names,
         variable.keeps_ages,
+        variable.keeps_frequencies,
     )
 
 

@@ -95,6 +95,7 @@ class TableWriter:
             group=self._group.name,
             number=self._number,
             part=variable.part,
+            keeps_frequencies=variable.keeps_frequencies,
         )
 
     def _write_history(self):

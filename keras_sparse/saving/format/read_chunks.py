@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_sparse.progress import Progress
 from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.tables.row_piece import RowPiece
 
 
 def read_chunks(header, store):
@@ -14,21 +15,22 @@ def read_chunks(header, store):
         store: Mapping of dataset names to arrays.
 
     Yields:
-        `(keys, records, ages)`: as `EmbeddingVariable.export`; ages are `None` where none are
-        saved.
+        `RowPiece`: as `EmbeddingVariable.export_pieces`.
 
     Raises:
         ValueError: A chunk is missing, of another shape, or its bytes are not those saved.
     """
     for index, (num_rows, keys_crc32, records_crc32) in enumerate(header.chunks):
         width = header.record_floats
-        shape, ages = (num_rows,), None
-        if header.ages is not None:
-            ages = read_array(store, f"ages_{index:06d}", np.uint32, shape, header.ages[index])
-        yield (
+        shape = (num_rows,)
+        kept = {
+            name: read_array(store, f"{name}_{index:06d}", np.uint32, shape, checksums[index])
+            for name, checksums in header.kept_words().items()
+        }
+        yield RowPiece(
             read_array(store, f"keys_{index:06d}", np.int64, shape, keys_crc32),
             read_array(store, f"records_{index:06d}", np.float32, (num_rows, width), records_crc32),
-            ages,
+            **kept,
         )
 
 
@@ -59,8 +61,8 @@ def read_filter_chunks(header, store):
 def check_chunks(header, store):
     """Reads a saved table through and raises ValueError unless all of it is as saved."""
     progress = Progress(header.num_rows, "thousand rows checked", 1000)
-    for keys, _, _ in read_chunks(header, store):
-        progress.add(len(keys))
+    for piece in read_chunks(header, store):
+        progress.add(len(piece.keys))
     progress.close()
     for _ in read_filter_chunks(header, store):
         pass

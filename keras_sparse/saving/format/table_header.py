@@ -8,11 +8,12 @@ from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.tables.initial_rows import InitialRows
 
 FORMAT = "keras_sparse table"
-VERSION = 4
+VERSION = 5
 # Files without what a later version brought are written as before, for readers that do not know it.
+_VERSION_WITHOUT_FREQUENCIES = 4
 _VERSION_WITHOUT_AGES = 3
 _VERSION_WITHOUT_FILTER = 2
-_VERSIONS = (_VERSION_WITHOUT_FILTER, _VERSION_WITHOUT_AGES, VERSION)
+_VERSIONS = range(_VERSION_WITHOUT_FILTER, VERSION + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,7 @@ class TableHeader:
         filter: `FilterHeader`, or `None` for a table whose filter remembers nothing.
         ages: Tuple with the CRC-32 of the ages of each chunk, or `None` for a table that does not
             keep them.
+        frequencies: Likewise, of the frequencies.
     """
 
     input_dim: int | None
@@ -57,25 +59,36 @@ class TableHeader:
     chunks: tuple[tuple[int, int, int], ...]
     filter: FilterHeader | None = None
     ages: tuple[int, ...] | None = None
+    frequencies: tuple[int, ...] | None = None
 
     @property
     def num_rows(self):
         return sum(chunk[0] for chunk in self.chunks)
 
+    def kept_words(self):
+        """Returns the checksums of what is kept of rows beside records, by the datasets' names."""
+        kept = {"ages": self.ages, "frequencies": self.frequencies}
+        return {name: checksums for name, checksums in kept.items() if checksums is not None}
+
     def write(self, store):
         """Puts the header into a Keras store."""
         fields = dataclasses.asdict(self)
         fields["initial_rows"] = self.initial_rows.saved_fields()
-        version = VERSION
-        if self.ages is None:
-            version = _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
-        for name in ("filter", "ages"):
+        version = self._version()
+        for name in ("filter", "ages", "frequencies"):
             if fields[name] is None:
                 del fields[name]
         text = json.dumps({"format": FORMAT, "version": version, **fields})
         content = np.frombuffer(text.encode(), np.uint8)
         store["header"] = content
         store["header_crc32"] = np.array(zlib.crc32(content.data), np.uint32)
+
+    def _version(self):
+        if self.frequencies is not None:
+            return VERSION
+        if self.ages is not None:
+            return _VERSION_WITHOUT_FREQUENCIES
+        return _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
 
     @classmethod
     def read(cls, store):
@@ -102,6 +115,7 @@ class TableHeader:
             saved = fields["filter"]
             chunks = tuple(tuple(chunk) for chunk in saved["chunks"])
             fields["filter"] = FilterHeader(saved["layout"], chunks)
-        if "ages" in fields:
-            fields["ages"] = tuple(fields["ages"])
+        for name in ("ages", "frequencies"):
+            if name in fields:
+                fields[name] = tuple(fields[name])
         return cls(**fields)

@@ -144,9 +144,10 @@ def _load(variable, store, load):
     progress = Progress(header.num_rows, "thousand rows", 1000)
     cut = PartSelector(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
-    for keys, records, ages in read_chunks(header, store):
-        variable.import_local(*cut.records(keys, records[:, : layout.floats], ages, layout))
-        progress.add(len(keys))
+    for piece in read_chunks(header, store):
+        piece = piece._replace(records=piece.records[:, : layout.floats])
+        variable.import_local(*cut.rows(piece, layout))
+        progress.add(len(piece.keys))
     progress.close()
     if has_filter:
         for keys, counts in read_filter_chunks(header, store):

@@ -70,25 +70,30 @@ def _go_through(pieces):
 
 
 def _pieces(variable):
-    record_bytes = 4 * variable.record_floats + (12 if variable.keeps_ages else 8)
-    return variable.export(max(1, CHUNK_BYTES // record_bytes), with_ages=True)
+    num_kept = variable.keeps_ages + variable.keeps_frequencies
+    record_bytes = 4 * variable.record_floats + 8 + 4 * num_kept
+    return variable.export_pieces(max(1, CHUNK_BYTES // record_bytes))
 
 
 def _write(variable, pieces, entries, store):
-    keeps_ages = variable.keeps_ages
+    kept: dict[str, list[int]] = {}  # checksums of what is kept of rows beside records
+    if variable.keeps_ages:
+        kept["ages"] = []
+    if variable.keeps_frequencies:
+        kept["frequencies"] = []
     progress = Progress(variable.num_rows, "thousand rows", 1000)
     chunks: list[tuple[int, int, int]] = []
-    ages_crc32: list[int] = []
-    for keys, records, ages in pieces:
-        name = f"{len(chunks):06d}"
-        store[f"keys_{name}"] = keys
-        store[f"records_{name}"] = records
-        chunks.append((len(keys), _crc32(keys), _crc32(records)))
-        if keeps_ages:
-            store[f"ages_{name}"] = ages
-            ages_crc32.append(_crc32(ages))
+    for piece in pieces:
+        number = f"{len(chunks):06d}"
+        store[f"keys_{number}"] = piece.keys
+        store[f"records_{number}"] = piece.records
+        chunks.append((len(piece.keys), _crc32(piece.keys), _crc32(piece.records)))
+        for name, checksums in kept.items():
+            words = getattr(piece, name)
+            store[f"{name}_{number}"] = words
+            checksums.append(_crc32(words))
         check_written()
-        progress.add(len(keys))
+        progress.add(len(piece.keys))
     progress.close()
     TableHeader(
         input_dim=variable.input_dim,
@@ -99,7 +104,7 @@ def _write(variable, pieces, entries, store):
         initial_rows=variable.initial_rows,
         chunks=tuple(chunks),
         filter=save_filter(variable.admission, entries, store),
-        ages=tuple(ages_crc32) if keeps_ages else None,
+        **{name: tuple(checksums) for name, checksums in kept.items()},
     ).write(store)
 
 

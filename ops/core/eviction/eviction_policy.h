@@ -37,12 +37,13 @@ class EvictionPolicy {
 
   virtual ~EvictionPolicy() = default;
 
-  // Whether it asks for the age, which the table must then keep, or for the row.
+  // Whether it asks for the age or the frequency, which the table must then keep, or for the row.
   virtual bool needs_age() const { return false; }
+  virtual bool needs_frequency() const { return false; }
   virtual bool needs_row() const { return false; }
 
-  // Whether rows go in an order: the oldest first, of rows of one age those of the lowest keys. No
-  // row goes by itself then.
+  // Whether rows go in an order: the least frequent first if it asks for that, of rows of one
+  // frequency the oldest, of rows of one age those of the lowest keys. No row goes by itself then.
   virtual bool makes_room() const { return false; }
 
   // Whether the row goes.

@@ -174,11 +174,11 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
   gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
   state_->rule().Update(records, grads.data(), end - begin);
-  if (!state_->options.keeps_gradient_step) return;
   const RecordLayout& layout = state_->layout();
+  if (layout.num_kept_words() == 0) return;
   const uint32_t num_steps = state_->rule_state.num_steps();
   for (int64_t i = begin; i < end; ++i) {
-    layout.SetGradientStep(block.records[static_cast<size_t>(i)], num_steps);
+    layout.CountGradient(block.records[static_cast<size_t>(i)], num_steps);
   }
 }
 

@@ -106,7 +106,9 @@ Status DeviceApplier::MakeRoom() {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
     // With those of lower tiers, which FindRoom tells from new ones.
-    if (missing_[r].size() <= state.limit.max_rows - state.tiers.num_rows()) continue;
+    const bool has_room_for_all =
+        missing_[r].size() <= state.limit.max_rows - state.tiers.num_rows();
+    if (has_room_for_all && !state.limit.queue.expects_keys(state.version)) continue;
     const OutputGradient& gradient = requests_[r].gradient;
     std::vector<int64_t> ids(static_cast<size_t>(gradient.bags.num_ids));
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(

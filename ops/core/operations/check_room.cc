@@ -55,7 +55,8 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
   }
   if (policy != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(CheckEviction(options, *policy));
   const WriteLocks locks({table});
-  locks[0].limit = {max_rows, std::move(policy), {}, {}};
+  const bool by_frequency = policy != nullptr && policy->needs_frequency();
+  locks[0].limit = {max_rows, std::move(policy), EvictionQueue(by_frequency), {}};
   return Status::Ok();
 }
 
@@ -64,7 +65,11 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
                 EvictionCandidates* leaving) {
   const int64_t max_rows = state->limit.max_rows;
   const int64_t num_rows = state->tiers.num_rows();
-  if (max_rows == INT64_MAX || n <= max_rows - num_rows) return Status::Ok();
+  EvictionQueue& queue = state->limit.queue;
+  const bool has_room_for_all = n <= max_rows - num_rows;
+  if (max_rows == INT64_MAX || (has_room_for_all && !queue.expects_keys(state->version))) {
+    return Status::Ok();
+  }
   if (FoundRoom found = std::exchange(state->limit.found, {});
       found.version == state->version &&
       std::equal(keys, keys + n, found.keys.begin(), found.keys.end())) {
@@ -73,6 +78,7 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
   }
   std::vector<int64_t> without = state->tiers.KeysWithoutRow(keys, n, executor);
   const auto num_without = static_cast<int64_t>(without.size());
+  KERAS_SPARSE_RETURN_IF_ERROR(queue.Expect(*state, without));
   const auto waits = [state](int64_t key) { return !state->gate.WouldAdmit(key); };
   without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   const auto num_new = static_cast<int64_t>(without.size());
@@ -87,9 +93,8 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
     const int64_t num_needed = kept.size() - (num_without - num_new);
     if (num_needed <= max_rows) {
       KERAS_SPARSE_RETURN_IF_ERROR(
-          policy->makes_room()
-              ? state->limit.queue.Find(*state, num_rows + num_new - max_rows, kept, leaving)
-              : FindEvictionCandidates(*state, *policy, kept, executor, leaving));
+          policy->makes_room() ? queue.Find(*state, num_rows + num_new - max_rows, kept, leaving)
+                               : FindEvictionCandidates(*state, *policy, kept, executor, leaving));
     }
   }
   if (has_room()) return Status::Ok();

@@ -21,7 +21,8 @@ constexpr int64_t kNanosecondsPerPart = 100000;
 struct Import {
   const float* records;  // or null: the rows stay as they are
   int64_t width;
-  const uint32_t* ages;  // or null
+  const uint32_t* ages = nullptr;         // or null
+  const uint32_t* frequencies = nullptr;  // or null
 };
 
 // Writes those of one part; the last one of a repeated key is written last.
@@ -45,6 +46,7 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
     if (has_steps) continue;
     const uint32_t age = import.ages == nullptr ? 0 : import.ages[position];
     layout.SetGradientStep(record, num_steps - age);
+    if (import.frequencies != nullptr) layout.SetFrequency(record, import.frequencies[position]);
   }
   return Status::Ok();
 }
@@ -90,8 +92,12 @@ Status WriteFetched(const Import& import, const int64_t* keys, int64_t n,
 Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* state,
              Executor* executor) {
   // Whole records need nothing of those they replace, which might not even be readable.
-  if (import.width != state->options.output_dim ||
-      import.width == state->layout().record_floats()) {
+  const RecordLayout& layout = state->layout();
+  const bool has_slots =
+      import.width != state->options.output_dim || import.width == layout.record_floats();
+  const bool has_frequency = !layout.keeps_frequency() || import.frequencies != nullptr ||
+                             import.width == layout.record_words();
+  if (has_slots && has_frequency) {
     return WriteFetched(import, keys, n, nullptr, state, executor);
   }
   std::vector<FetchedRecords> fetched(1);
@@ -136,8 +142,8 @@ Status PromoteInMemory(const int64_t* keys, int64_t n, TableState* state, Execut
   // Those that are above already are used with the others, which would push them down otherwise.
   const std::vector<int64_t> found = WithARow(keys, n, *state, fetched[0]);
   *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
-  return WriteFetched({nullptr, 0, nullptr}, found.data(), static_cast<int64_t>(found.size()),
-                      &fetched[0], state, executor);
+  return WriteFetched({nullptr, 0}, found.data(), static_cast<int64_t>(found.size()), &fetched[0],
+                      state, executor);
 }
 
 // As an update of a table in a GPU's memory does.
@@ -177,14 +183,15 @@ Status PromoteOnGpu(const int64_t* keys, int64_t n, HbmStore* gpu, TableState* s
 }  // namespace
 
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
-                  int64_t width, Executor* executor, const uint32_t* ages) {
+                  int64_t width, Executor* executor, const uint32_t* ages,
+                  const uint32_t* frequencies) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckNumber(n));
   const WriteLocks locks({table});
   TableState& state = locks[0];
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
-  return Write({records, width, ages}, keys, n, &state, executor);
+  return Write({records, width, ages, frequencies}, keys, n, &state, executor);
 }
 
 Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
@@ -219,7 +226,7 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
     const std::vector<int64_t> erased(change.erased, change.erased + change.num_erased);
     KERAS_SPARSE_RETURN_IF_ERROR(EraseFrom(erased, &state, executor));
     KERAS_SPARSE_RETURN_IF_ERROR(
-        Write({change.records, change.width, nullptr}, change.keys, change.n, &state, executor));
+        Write({change.records, change.width}, change.keys, change.n, &state, executor));
   }
   return Status::Ok();
 }

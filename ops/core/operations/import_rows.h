@@ -16,13 +16,15 @@ namespace keras_sparse {
 // Writes rows, creating those that are not there. Of a repeated key the last row stays.
 //   keys     (n)
 //   records  (n, width): row and slots if width is the table's record_floats, only the row if it is
-//            dim; slots then stay, or are the initial ones in a new row; with the steps of
-//            RecordLayout if it is all of a record's words
+//            dim; slots then stay, or are the initial ones in a new row; with the words of
+//            RecordLayout if it is all of a record
 //   ages     (n), or null for ages of 0; nothing to a table that does not keep them
+//   frequencies  (n), or null: those of existing rows stay, and are 0 of new ones; likewise
 // InvalidArgument for another width, a key outside a static table, or steps that the rule does not
 // remember; nothing is changed then.
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,
-                  int64_t width, Executor* executor, const uint32_t* ages = nullptr);
+                  int64_t width, Executor* executor, const uint32_t* ages = nullptr,
+                  const uint32_t* frequencies = nullptr);
 
 // What has changed in a saved table: first rows go, then others come.
 struct SavedChange {

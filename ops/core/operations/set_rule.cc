@@ -11,7 +11,7 @@ Status SetRule(EmbeddingTable* table, const RuleOptions& rule, Executor* executo
                RuleLayout* layout) {
   RuleOptions options = rule;
   options.dim = table->dim();
-  options.keeps_gradient_step = table->options().keeps_gradient_step;
+  options.keeps = table->options().keeps;
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const WriteLocks locks({table});

@@ -54,15 +54,15 @@ std::vector<Group> GroupsOf(const std::vector<UpdateRequest>& requests) {
   return groups;
 }
 
-RecordSteps StepsOf(const UpdateRequest& request) {
+RecordWords WordsOf(const UpdateRequest& request) {
   const RecordLayout& layout = request.rule->layout();
-  RecordSteps steps;
-  int64_t word = layout.record_floats();
-  if (layout.keeps_step()) steps.last_word = word++;
-  if (layout.keeps_gradient_step()) steps.gradient_word = word;
-  steps.last = static_cast<uint32_t>(request.rule->step() + 1);
-  steps.gradient = request.num_steps;
-  return steps;
+  RecordWords words;
+  if (layout.keeps_step()) words.last_word = layout.record_floats();
+  if (layout.keeps_gradient_step()) words.gradient_word = layout.kept_word();
+  if (layout.keeps_frequency()) words.frequency_word = layout.record_words() - 1;
+  words.last = static_cast<uint32_t>(request.rule->step() + 1);
+  words.gradient = request.num_steps;
+  return words;
 }
 
 // A group whose segments have been found.
@@ -78,7 +78,7 @@ Status Prepare(const Group& group, const uint32_t* any_refused, Device* device,
   std::vector<UpdateTable> tables;
   std::vector<SegmentRequest> segments;
   for (const UpdateRequest& each : group.requests) {
-    tables.push_back({each.table.records, StepsOf(each), {}});
+    tables.push_back({each.table.records, WordsOf(each), {}});
     KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device, &tables.back().history));
     segments.push_back({each.gradient, each.found, each.table.records.num_rows});
     prepared->launch.rules.push_back(each.rule);

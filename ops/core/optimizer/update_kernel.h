@@ -85,7 +85,7 @@ __global__ void UpdateKernel(SegmentsView view, const UpdateTable* tables, const
     const UpdateTable& table = tables[r];
     float* record = table.records.Record(static_cast<uint32_t>(segment.row - view.first_rows[r]));
     UpdateRecord<Element, kLanes, kFloats>(view, r, segment, elements[r], table.history, record);
-    if (T::Lane() == 0) table.steps.Write(record);
+    if (T::Lane() == 0) table.words.Write(record);
   }
 }
 

@@ -19,10 +19,11 @@
 
 namespace keras_sparse::cuda_impl {
 
-// The step words of an updated record: see RecordLayout.
-struct RecordSteps {
+// The words of an updated record: see RecordLayout.
+struct RecordWords {
   int64_t last_word = -1;  // where they stand; below 0 if the record has none
   int64_t gradient_word = -1;
+  int64_t frequency_word = -1;
   uint32_t last = 0;
   uint32_t gradient = 0;
 
@@ -30,12 +31,13 @@ struct RecordSteps {
     auto* words = reinterpret_cast<uint32_t*>(record);
     if (last_word >= 0) words[last_word] = last;
     if (gradient_word >= 0) words[gradient_word] = gradient;
+    if (frequency_word >= 0 && words[frequency_word] != UINT32_MAX) ++words[frequency_word];
   }
 };
 
 struct UpdateTable {
   RecordsView records;
-  RecordSteps steps;
+  RecordWords words;
   HistoryView history;  // on the device: records that miss steps are caught up first
 };
 

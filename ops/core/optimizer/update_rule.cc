@@ -15,8 +15,8 @@ Registry<UpdateRule::Factory>& Rules() {
 
 class NoRule : public UpdateRule {
  public:
-  NoRule(int64_t dim, bool keeps_gradient_step)
-      : UpdateRule({"none", dim, {}, 0, keeps_gradient_step}, RecordLayout(dim, {}, false)) {}
+  NoRule(int64_t dim, KeptWords keeps)
+      : UpdateRule({"none", dim, {}, 0, keeps}, RecordLayout(dim, {}, false)) {}
 
  protected:
   void UpdateRecords(float* const* /*records*/, const float* const* /*gradients*/,
@@ -37,8 +37,8 @@ Status UpdateRule::Create(const RuleOptions& options, std::unique_ptr<UpdateRule
   return Status::Ok();
 }
 
-std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim, bool keeps_gradient_step) {
-  return std::make_unique<NoRule>(dim, keeps_gradient_step);
+std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim, KeptWords keeps) {
+  return std::make_unique<NoRule>(dim, keeps);
 }
 
 Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {

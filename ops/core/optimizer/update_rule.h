@@ -22,7 +22,7 @@ struct RuleOptions {
   int64_t dim = 1;
   std::map<std::string, double> constants;  // hyperparameters, by the names the rule asks for
   double weight_decay = 0;                  // a step takes weight_decay * learning_rate of the row
-  bool keeps_gradient_step = false;         // in the records, for the table; see RecordLayout
+  KeptWords keeps = {};                     // in the records, for the table; see RecordLayout
 };
 
 // One object per table, since a rule that defers moves remembers the numbers of past steps.
@@ -52,7 +52,7 @@ class UpdateRule {
   static Status Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule);
 
   // The rule of a table that no optimizer has been built for: it has no slots and updates nothing.
-  static std::unique_ptr<UpdateRule> None(int64_t dim, bool keeps_gradient_step = false);
+  static std::unique_ptr<UpdateRule> None(int64_t dim, KeptWords keeps = {});
 
   virtual ~UpdateRule() = default;
 
@@ -105,7 +105,7 @@ class UpdateRule {
 
  protected:
   UpdateRule(RuleOptions options, RecordLayout layout)
-      : options_(std::move(options)), layout_(std::move(layout), options_.keeps_gradient_step) {}
+      : options_(std::move(options)), layout_(std::move(layout), options_.keeps) {}
 
   // The numbers of a step after the learning rate.
   virtual void SetNumbers(const float* /*numbers*/) {}

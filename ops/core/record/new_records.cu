@@ -44,8 +44,10 @@ __global__ void InitializeKernel(NewRecords all, const int64_t* keys, const uint
   }
 }
 
-//   step_word  where the gradient's step stands in the records there are; below 0 for nowhere
-__global__ void LayOutKernel(NewRecords all, RecordsView from, int64_t step_word) {
+//   num_kept    words at the end of a record, which are taken over
+//   kept_words  where they stand in the records there are
+__global__ void LayOutKernel(NewRecords all, RecordsView from, int64_t num_kept,
+                             int64_t kept_words) {
   for (int64_t i = LaneOfKernel(); i < all.n * all.lanes(); i += LanesOfKernel()) {
     const auto row = static_cast<uint32_t>(i / all.lanes());
     const int64_t first = i % all.lanes() * kLaneWords;
@@ -54,11 +56,12 @@ __global__ void LayOutKernel(NewRecords all, RecordsView from, int64_t step_word
     all.Fill(first, record, [&](int64_t begin, int64_t n, float* to) {
       for (int64_t j = 0; j < n; ++j) to[j] = old[begin + j];
     });
-    const bool has_last_word = first + kLaneWords >= all.words;
-    if (step_word >= 0 && has_last_word) {
-      // Words, which are no floats.
-      reinterpret_cast<uint32_t*>(record)[all.words - 1] =
-          reinterpret_cast<const uint32_t*>(old)[step_word];
+    for (int64_t j = 0; j < num_kept; ++j) {
+      const int64_t word = all.words - num_kept + j;
+      if (word < first || word >= first + kLaneWords) continue;  // another lane's
+      // They are no floats.
+      reinterpret_cast<uint32_t*>(record)[word] =
+          reinterpret_cast<const uint32_t*>(old)[kept_words + j];
     }
   }
 }
@@ -97,9 +100,8 @@ Status LayOutRecords(const RecordsView& from, const RecordLayout& from_layout,
   DeviceArray<float> behind;
   NewRecords all;
   KERAS_SPARSE_RETURN_IF_ERROR(Prepare(records, n, layout, step, device, &behind, &all));
-  const int64_t step_word = layout.keeps_gradient_step() ? from_layout.record_words() - 1 : -1;
   Launch(LayOutKernel, BlocksFor(*device, NumLanes(layout, n)), kBlock, device->stream(), all, from,
-         step_word);
+         layout.num_kept_words(), from_layout.kept_word());
   return Status::Ok();
 }
 

@@ -21,7 +21,7 @@ Status InitializeRecords(const RecordsView& records, const int64_t* keys, const 
                          int64_t step, Device* device);
 
 // Lays the first n records out anew, in another place; see RecordLayout::LayOut. Both layouts keep
-// the gradient's step, or none.
+// the same words for the table.
 Status LayOutRecords(const RecordsView& from, const RecordLayout& from_layout,
                      const RecordsView& records, int64_t n, const RecordLayout& layout,
                      int64_t step, Device* device);

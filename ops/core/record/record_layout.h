@@ -21,11 +21,18 @@ struct Slot {
   float initial_value;  // of every float of the slot
 };
 
-//   row (dim floats) | slot 0 | slot 1 | ... | last step | gradient's step
+// Words that a table keeps in its records, whatever its rule.
+struct KeptWords {
+  bool gradient_step = false;
+  bool frequency = false;
+};
+
+//   row (dim floats) | slot 0 | slot 1 | ... | last step | gradient's step | frequency
 //
-// Both steps are words of 32 bits: the first is there only if the rule keeps it, and counts the
-// rule's steps; the second only if the table keeps it, and counts the table's. Steps wrap at 2^32,
-// so that only their differences mean something.
+// The last three are words of 32 bits: the first is there only if the rule keeps it, and counts the
+// rule's steps; the others only if the table keeps them. The gradient's step counts the table's.
+// Steps wrap at 2^32, so that only their differences mean something. The frequency is the number of
+// steps in which the row had a gradient, and stays at the largest number there is.
 //
 // Embedding and slots stand side by side so that an update costs one trip to memory, and so that
 // they can only move and be saved together.
@@ -36,26 +43,31 @@ class RecordLayout {
     record_floats_ = dim_;
     for (const Slot& slot : slots_) record_floats_ += slot.per_row ? 1 : dim_;
   }
-  RecordLayout(RecordLayout layout, bool keeps_gradient_step) : RecordLayout(std::move(layout)) {
-    keeps_gradient_step_ = keeps_gradient_step;
+  RecordLayout(RecordLayout layout, KeptWords keeps) : RecordLayout(std::move(layout)) {
+    keeps_ = keeps;
   }
 
   int64_t dim() const { return dim_; }
   const std::vector<Slot>& slots() const { return slots_; }
   bool keeps_step() const { return keeps_step_; }
-  bool keeps_gradient_step() const { return keeps_gradient_step_; }
+  bool keeps_gradient_step() const { return keeps_.gradient_step; }
+  bool keeps_frequency() const { return keeps_.frequency; }
   // Row and slots.
   int64_t record_floats() const { return record_floats_; }
-  // These and the steps, as they are stored: in words of `kWordBytes`. Who needs the size of a row
+  // These and the words, as they are stored: in words of `kWordBytes`. Who needs the size of a row
   // or record asks here.
   static constexpr int64_t kWordBytes = sizeof(float);
-  int64_t record_words() const {
-    return record_floats_ + (keeps_step_ ? 1 : 0) + (keeps_gradient_step_ ? 1 : 0);
+  int64_t record_words() const { return kept_word() + num_kept_words(); }
+  // The words that the table keeps, and where the first of them stands.
+  int64_t num_kept_words() const {
+    return (keeps_.gradient_step ? 1 : 0) + (keeps_.frequency ? 1 : 0);
   }
+  int64_t kept_word() const { return record_floats_ + (keeps_step_ ? 1 : 0); }
+
   int64_t record_bytes() const { return kWordBytes * record_words(); }
   int64_t row_bytes() const { return kWordBytes * dim_; }
 
-  // Fills the slots of a record and marks it as last updated at `step`.
+  // Fills the slots of a record and marks it as last updated at `step`, and never by a gradient.
   void InitializeSlots(float* record, int64_t step) const {
     float* value = record + dim_;
     for (const Slot& slot : slots_) {
@@ -63,14 +75,16 @@ class RecordLayout {
       for (int64_t i = 0; i < width; ++i) *value++ = slot.initial_value;
     }
     SetLastStep(record, step);
+    SetFrequency(record, 0);
   }
 
   // Lays a record of another layout of the same dim out for this one: with fresh slots, marked as
-  // last updated at `step`, its gradient as old as it was.
+  // last updated at `step`, its gradient as old as it was, and as many.
   void LayOut(const RecordLayout& from, const float* record, int64_t step, float* laid_out) const {
     std::memcpy(laid_out, record, static_cast<size_t>(row_bytes()));
     InitializeSlots(laid_out, step);
     SetGradientStep(laid_out, from.GradientStep(record));
+    SetFrequency(laid_out, from.Frequency(record));
   }
 
   int64_t LastStep(const float* record) const {
@@ -82,10 +96,25 @@ class RecordLayout {
 
   // The step of the table in which the row had its last gradient.
   uint32_t GradientStep(const float* record) const {
-    return keeps_gradient_step_ ? Word(record + record_floats_ + (keeps_step_ ? 1 : 0)) : 0;
+    return keeps_.gradient_step ? Word(record + kept_word()) : 0;
   }
   void SetGradientStep(float* record, uint32_t step) const {
-    if (keeps_gradient_step_) SetWord(record + record_floats_ + (keeps_step_ ? 1 : 0), step);
+    if (keeps_.gradient_step) SetWord(record + kept_word(), step);
+  }
+
+  // The steps in which the row had a gradient.
+  uint32_t Frequency(const float* record) const {
+    return keeps_.frequency ? Word(record + record_words() - 1) : 0;
+  }
+  void SetFrequency(float* record, uint32_t frequency) const {
+    if (keeps_.frequency) SetWord(record + record_words() - 1, frequency);
+  }
+
+  // Notes a gradient in a step of the table.
+  void CountGradient(float* record, uint32_t step) const {
+    SetGradientStep(record, step);
+    const uint32_t frequency = Frequency(record);
+    if (frequency != UINT32_MAX) SetFrequency(record, frequency + 1);
   }
 
  private:
@@ -99,7 +128,7 @@ class RecordLayout {
   int64_t dim_;
   std::vector<Slot> slots_;
   bool keeps_step_;
-  bool keeps_gradient_step_ = false;
+  KeptWords keeps_;
   int64_t record_floats_;
 };
 

@@ -23,11 +23,11 @@ Status CheckOptions(const TableOptions& options) {
         "`input_dim` must be at least 0, or -1 for a dynamic table. Received: input_dim=" +
         std::to_string(options.input_dim));
   }
-  if (options.keeps_gradient_step && !options.is_dynamic()) {
+  if ((options.keeps.gradient_step || options.keeps.frequency) && !options.is_dynamic()) {
     return Status(
         StatusCode::kUnimplemented,
-        "a table that keeps the steps of gradients must be a dynamic one, as all ids of a "
-        "static one keep their rows. Received: input_dim=" +
+        "a table that keeps the steps or the numbers of gradients must be a dynamic one, as all "
+        "ids of a static one keep their rows. Received: input_dim=" +
             std::to_string(options.input_dim));
   }
   return Status::Ok();

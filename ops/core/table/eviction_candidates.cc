@@ -71,9 +71,11 @@ Status RowJudge::Run(EvictionCandidates* candidates) {
 }
 
 // Of a policy that lets the first rows go: those that are too many.
-Status FindExcess(const TableState& state, EvictionCandidates* candidates, ExportedRows* rows) {
+Status FindExcess(const TableState& state, const EvictionPolicy& policy,
+                  EvictionCandidates* candidates, ExportedRows* rows) {
   const int64_t excess = state.tiers.num_rows() - state.limit.max_rows;
-  KERAS_SPARSE_RETURN_IF_ERROR(EvictionQueue().Find(state, excess, HashIndex(0), candidates));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      EvictionQueue(policy.needs_frequency()).Find(state, excess, HashIndex(0), candidates));
   if (rows == nullptr) return Status::Ok();
   RecordsOfKeys records;
   KERAS_SPARSE_RETURN_IF_ERROR(RecordsOfKeys::Read(state.tiers, candidates->keys, &records));
@@ -93,10 +95,15 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
                       options.name +
                       "' input_dim=None. Received: input_dim=" + std::to_string(options.input_dim));
   }
-  if (policy.needs_age() && !options.keeps_gradient_step) {
+  if (policy.needs_age() && !options.keeps.gradient_step) {
     return FailedPrecondition("table '" + options.name +
                               "' must keep the steps of gradients for rows to be evicted by their "
                               "age. Make it with this eviction policy");
+  }
+  if (policy.needs_frequency() && !options.keeps.frequency) {
+    return FailedPrecondition("table '" + options.name +
+                              "' must keep the frequencies of rows for the least frequent ones to "
+                              "be evicted. Make it with this eviction policy");
   }
   return Status::Ok();
 }
@@ -106,7 +113,7 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
                               const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows) {
-  if (policy.makes_room()) return FindExcess(state, candidates, rows);
+  if (policy.makes_room()) return FindExcess(state, policy, candidates, rows);
   return RowJudge(state, policy, kept, executor, rows).Run(candidates);
 }
 

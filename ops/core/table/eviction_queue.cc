@@ -19,9 +19,59 @@ constexpr size_t kAhead = 16;
 
 }  // namespace
 
+EvictionQueue::Entry EvictionQueue::EntryOf(const TableState& state, int64_t key,
+                                            const float* record) const {
+  Entry entry;
+  const int64_t now = state.rule_state.num_steps() - num_steps_;
+  entry.step = now - state.rule_state.AgeOf(record);
+  entry.key = key;
+  if (by_frequency_) entry.frequency = state.layout().Frequency(record);
+  entry.search = search_;
+  return entry;
+}
+
+EvictionQueue::Entry EvictionQueue::PopFirst() {
+  const Entry entry = first();
+  if (IsMovedFirst()) {
+    std::pop_heap(moved_.begin(), moved_.end(), Entry::Follows);
+    moved_.pop_back();
+  } else {
+    sorted_.pop_back();
+  }
+  return entry;
+}
+
+void EvictionQueue::Move(const Entry& entry) {
+  if (!entry.GoesBefore(last_)) return;
+  moved_.push_back(entry);
+  std::push_heap(moved_.begin(), moved_.end(), Entry::Follows);
+}
+
+void EvictionQueue::Clear() {
+  sorted_.clear();
+  moved_.clear();
+  expected_.clear();
+}
+
+Status EvictionQueue::Expect(const TableState& state, const std::vector<int64_t>& keys) {
+  if (!by_frequency_) return Status::Ok();
+  if (version_ != state.version) Clear();
+  if (!expected_.empty()) {
+    RecordsOfKeys records;
+    KERAS_SPARSE_RETURN_IF_ERROR(RecordsOfKeys::Read(state.tiers, expected_, &records));
+    for (size_t i = 0; i < expected_.size(); ++i) {
+      if (records[i] != nullptr) Move(EntryOf(state, expected_[i], records[i]));
+    }
+  }
+  expected_ = keys;
+  return Status::Ok();
+}
+
 Status EvictionQueue::Walk(const TableState& state, int64_t least) {
   const auto size = static_cast<size_t>(std::max(least, state.tiers.num_rows() / kShare));
   const auto goes_before = [](const Entry& a, const Entry& b) { return a.GoesBefore(b); };
+  version_ = -1;  // should it fail
+  num_steps_ = state.rule_state.num_steps();
   std::vector<Entry> found;
   bool is_cut = false;
   const auto cut = [&] {
@@ -30,12 +80,12 @@ Status EvictionQueue::Walk(const TableState& state, int64_t least) {
     found.resize(size);
     is_cut = true;
   };
-  const int64_t last_word = state.layout().record_words() - 1;  // that of the step
+  const int64_t last_word = state.layout().record_words() - 1;  // beside that of the step
   const auto take = [&](const std::vector<int64_t>& keys,
                         const std::vector<const float*>& records) {
     for (size_t i = 0; i < keys.size(); ++i) {
       if (i + kAhead < keys.size()) PrefetchLine(records[i + kAhead] + last_word);
-      const Entry entry = {-int64_t{state.rule_state.AgeOf(records[i])}, keys[i], search_};
+      const Entry entry = EntryOf(state, keys[i], records[i]);
       if (is_cut && found[size - 1].GoesBefore(entry)) continue;
       found.push_back(entry);
       if (found.size() >= 2 * size) cut();
@@ -46,40 +96,49 @@ Status EvictionQueue::Walk(const TableState& state, int64_t least) {
   if (found.size() > size) cut();
   std::sort(found.begin(), found.end(), goes_before);
   sorted_.assign(found.rbegin(), found.rend());
+  last_ = found.empty() ? Entry() : found.back();
   version_ = state.version;
-  num_steps_ = state.rule_state.num_steps();
   return Status::Ok();
 }
 
 Status EvictionQueue::LookAt(const TableState& state, int64_t n) {
-  const size_t num_entries = std::min(static_cast<size_t>(n), sorted_.size());
+  std::vector<Entry> entries;
   std::vector<int64_t> keys;
-  for (size_t i = 0; i < num_entries; ++i) keys.push_back(sorted_[sorted_.size() - 1 - i].key);
+  HashIndex popped(0);
+  while (!empty() && static_cast<int64_t>(keys.size()) < n) {
+    const Entry entry = PopFirst();
+    // A row that went and was made again is in two places; where it stands now is found for both.
+    if (HasKey(popped, entry.key)) continue;
+    popped.Insert(HashKey(entry.key), entry.key, 0);
+    entries.push_back(entry);
+    keys.push_back(entry.key);
+  }
   RecordsOfKeys records;
-  KERAS_SPARSE_RETURN_IF_ERROR(RecordsOfKeys::Read(state.tiers, keys, &records));
+  const Status status = RecordsOfKeys::Read(state.tiers, keys, &records);
+  if (!status.ok()) {
+    PutBack(entries);
+    return status;
+  }
   std::vector<Entry> left;
-  const int64_t now = state.rule_state.num_steps() - num_steps_;
-  for (size_t i = 0; i < num_entries; ++i) {
-    Entry entry = sorted_.back();
-    sorted_.pop_back();
+  std::vector<Entry> moved;
+  for (size_t i = 0; i < entries.size(); ++i) {
     if (records[i] == nullptr) continue;
-    // Any gradient has taken it behind all rows of the walk.
-    if (now - state.rule_state.AgeOf(records[i]) != entry.step) continue;
-    entry.search = search_;
-    left.push_back(entry);
+    const Entry entry = EntryOf(state, keys[i], records[i]);
+    (entry.IsAt(entries[i]) ? left : moved).push_back(entry);
   }
   PutBack(left);
+  for (const Entry& entry : moved) Move(entry);
   return Status::Ok();
 }
 
 void EvictionQueue::Take(int64_t n, const HashIndex& kept, std::vector<Entry>* taken,
                          std::vector<int64_t>* keys) {
-  while (!sorted_.empty() && sorted_.back().search == search_ &&
-         static_cast<int64_t>(keys->size()) < n) {
-    taken->push_back(sorted_.back());
-    sorted_.pop_back();
-    const int64_t key = taken->back().key;
-    if (!HasKey(kept, key)) keys->push_back(key);
+  while (!empty() && first().search == search_ && static_cast<int64_t>(keys->size()) < n) {
+    const Entry entry = PopFirst();
+    // The other place of such a row.
+    if (!taken->empty() && taken->back().IsAt(entry)) continue;
+    taken->push_back(entry);
+    if (!HasKey(kept, entry.key)) keys->push_back(entry.key);
   }
 }
 
@@ -87,14 +146,17 @@ Status EvictionQueue::Find(const TableState& state, int64_t n, const HashIndex& 
                            EvictionCandidates* candidates) {
   *candidates = EvictionCandidates();
   ++search_;
-  if (version_ != state.version) sorted_.clear();
+  if (version_ != state.version) {
+    sorted_.clear();
+    moved_.clear();
+  }
   bool has_walked = false;
   std::vector<Entry> taken;
   std::vector<int64_t> keys;
   for (Take(n, kept, &taken, &keys); static_cast<int64_t>(keys.size()) < n;
        Take(n, kept, &taken, &keys)) {
     Status status;
-    if (!sorted_.empty()) {
+    if (!empty()) {
       status = LookAt(state, n - static_cast<int64_t>(keys.size()));
     } else if (!has_walked) {
       has_walked = true;

@@ -8,9 +8,10 @@ void ExportedRows::Append(int64_t key, const float* record, const RuleState& rul
   const RecordLayout& layout = rule_state.layout();
   keys.push_back(key);
   const size_t begin = records.size();
-  // With the words of steps, which go once the copy has been caught up.
+  // With the words behind it, which go once the copy has been caught up.
   records.insert(records.end(), record, record + layout.record_words());
   if (layout.keeps_gradient_step()) ages.push_back(rule_state.AgeOf(record));
+  if (layout.keeps_frequency()) frequencies.push_back(layout.Frequency(record));
   if (rule_state.rule().defers_moves()) rule_state.rule().CatchUp(records.data() + begin);
   records.resize(begin + static_cast<size_t>(layout.record_floats()));
 }

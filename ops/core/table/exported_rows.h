@@ -18,6 +18,7 @@ struct ExportedRows {
   std::vector<int64_t> keys;   // (n)
   std::vector<float> records;  // (n, record_floats): row, then slots
   std::vector<uint32_t> ages;  // (n), see EvictionPolicy; none if the table does not keep them
+  std::vector<uint32_t> frequencies;  // (n), see RecordLayout; likewise
   int64_t next_cursor = -1;
 };
 

@@ -22,7 +22,7 @@ struct FoundRoom {
 struct RowLimit {
   int64_t max_rows = INT64_MAX;            // in all tiers
   std::unique_ptr<EvictionPolicy> policy;  // which rows go before; null if none do
-  EvictionQueue queue = {};                // of a policy that makes room
+  EvictionQueue queue = EvictionQueue();   // of a policy that makes room
   FoundRoom found = {};
 };
 

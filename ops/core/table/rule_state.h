@@ -23,7 +23,7 @@ namespace keras_sparse {
 class RuleState {
  public:
   explicit RuleState(const TableOptions& options)
-      : rule_(UpdateRule::None(options.output_dim, options.keeps_gradient_step)),
+      : rule_(UpdateRule::None(options.output_dim, options.keeps)),
         history_on_device_(std::make_unique<cuda_impl::HistoryOnDevice>()) {}
 
   const UpdateRule& rule() const { return *rule_; }

@@ -9,6 +9,7 @@
 
 #include "ops/core/device/device.h"
 #include "ops/core/record/initializer.h"
+#include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
 
@@ -32,8 +33,8 @@ struct TableOptions {
   // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
   bool out_of_range_is_zero = false;
   StorageOptions storage;
-  // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
-  bool keeps_gradient_step = false;
+  // What a dynamic table remembers of each row's gradients, in 4 bytes a row each.
+  KeptWords keeps = {};
 
   bool is_dynamic() const { return input_dim < 0; }
   bool has_lower_tiers() const { return !storage.lower_tiers.empty(); }

@@ -19,6 +19,7 @@ REGISTER_OP("KerasSparseOpenSavedRule")
     .Attr("constant_names: list(string)")
     .Attr("output_dim: int")
     .Attr("keeps_gradient_step: bool")
+    .Attr("keeps_frequency: bool")
     .Input("constants: double")
     .Input("weight_decay: double")
     .KERAS_SPARSE_HISTORY_INPUTS.Output("handle: resource")
@@ -31,7 +32,8 @@ class OpenSavedRuleOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rule", &rule_.rule));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_names", &constant_names_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dim", &rule_.dim));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("keeps_gradient_step", &rule_.keeps_gradient_step));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("keeps_gradient_step", &rule_.keeps.gradient_step));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("keeps_frequency", &rule_.keeps.frequency));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {

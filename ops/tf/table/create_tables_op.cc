@@ -36,6 +36,7 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("storage_sizes: list(int)")
     .Attr("cache_strategies: list(string)")
     .Attr("keeps_gradient_steps: list(bool)")
+    .Attr("keeps_frequencies: list(bool)")
     .Output("handles: N * resource")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -82,22 +83,24 @@ class CreateTablesOp : public tf::OpKernel {
     std::vector<int64_t> input_dims;
     std::vector<int64_t> output_dims;
     std::vector<bool> keeps_gradient_steps;
+    std::vector<bool> keeps_frequencies;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
     TF_RETURN_IF_ERROR(ctx->GetAttr("are_on_gpu", &are_on_gpu_));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_frequencies", &keeps_frequencies));
     std::vector<InitializerOptions> initializers;
     TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
     std::vector<StorageOptions> storages;
     TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
     const auto size = static_cast<size_t>(n);
     if (input_dims.size() != size || output_dims.size() != size || out_of_range.size() != size ||
-        keeps_gradient_steps.size() != size) {
+        keeps_gradient_steps.size() != size || keeps_frequencies.size() != size) {
       return InvalidInput(
-          absl::StrCat("`input_dims`, `output_dims`, `out_of_range` and "
-                       "`keeps_gradient_steps` must have one entry a table. Received: N=",
+          absl::StrCat("`input_dims`, `output_dims`, `out_of_range`, `keeps_gradient_steps` and "
+                       "`keeps_frequencies` must have one entry a table. Received: N=",
                        n));
     }
     for (size_t i = 0; i < size; ++i) {
@@ -106,8 +109,13 @@ class CreateTablesOp : public tf::OpKernel {
             "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
             out_of_range[i], "'"));
       }
-      options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
-                          out_of_range[i] == "zero", storages[i], keeps_gradient_steps[i]});
+      options_.push_back({"",
+                          input_dims[i],
+                          output_dims[i],
+                          initializers[i],
+                          out_of_range[i] == "zero",
+                          storages[i],
+                          {keeps_gradient_steps[i], keeps_frequencies[i]}});
     }
     return absl::OkStatus();
   }

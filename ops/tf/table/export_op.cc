@@ -16,6 +16,7 @@ REGISTER_OP("KerasSparseExport")
     .Output("keys: N * int64")
     .Output("records: N * float")
     .Output("ages: N * uint32")
+    .Output("frequencies: N * uint32")
     .Output("next_cursors: int64")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -25,8 +26,9 @@ REGISTER_OP("KerasSparseExport")
         c->set_output(i, c->Vector(c->UnknownDim()));
         c->set_output(n + i, c->Matrix(c->UnknownDim(), c->UnknownDim()));
         c->set_output(2 * n + i, c->Vector(c->UnknownDim()));
+        c->set_output(3 * n + i, c->Vector(c->UnknownDim()));
       }
-      c->set_output(3 * n, c->Vector(n));
+      c->set_output(4 * n, c->Vector(n));
       return absl::OkStatus();
     });
 
@@ -48,8 +50,10 @@ class ExportOp : public tf::OpKernel {
     tf::OpOutputList records;
     OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));
     tf::OpOutputList ages;
+    tf::OpOutputList frequencies;
     OP_REQUIRES_OK(ctx, ctx->output_list("records", &records));
     OP_REQUIRES_OK(ctx, ctx->output_list("ages", &ages));
+    OP_REQUIRES_OK(ctx, ctx->output_list("frequencies", &frequencies));
     tf::Tensor* next_cursors = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output("next_cursors", {n}, &next_cursors));
     for (int i = 0; i < n; ++i) {
@@ -59,8 +63,10 @@ class ExportOp : public tf::OpKernel {
       const auto num_rows = static_cast<int64_t>(rows.keys.size());
       OP_REQUIRES_OK(ctx, CopyToOutput(rows.keys, {num_rows}, i, &keys));
       OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));
-      OP_REQUIRES_OK(ctx,
-                     CopyToOutput(rows.ages, {static_cast<int64_t>(rows.ages.size())}, i, &ages));
+      const auto num_ages = static_cast<int64_t>(rows.ages.size());
+      const auto num_frequencies = static_cast<int64_t>(rows.frequencies.size());
+      OP_REQUIRES_OK(ctx, CopyToOutput(rows.ages, {num_ages}, i, &ages));
+      OP_REQUIRES_OK(ctx, CopyToOutput(rows.frequencies, {num_frequencies}, i, &frequencies));
       next_cursors->flat<int64_t>()(i) = rows.next_cursor;
     }
   }
@@ -75,6 +81,7 @@ REGISTER_KERNEL_BUILDER(Name("KerasSparseExport")
                             .HostMemory("keys")
                             .HostMemory("records")
                             .HostMemory("ages")
+                            .HostMemory("frequencies")
                             .HostMemory("next_cursors"),
                         ExportOp);
 

@@ -204,7 +204,7 @@ TEST(Age, TakesNoByteOfATableThatDoesNotKeepIt) {
   ASSERT_TRUE(
       IsOk(ImportRows(plain.get(), rows.keys.data(), 1, rows.records.data(), 6, Inline(), &age)));
   for (const bool keeps : {false, true}) {
-    const auto rule = UpdateRule::None(3, keeps);
+    const auto rule = UpdateRule::None(3, {keeps, false});
     EXPECT_EQ(rule->layout().record_bytes(), keeps ? 16 : 12);
     EXPECT_EQ(rule->layout().record_floats(), 3);
   }

@@ -23,7 +23,7 @@ namespace restore_test {
 
 TableOptions WithAges(int64_t dim) {
   TableOptions options = Dynamic(dim);
-  options.keeps_gradient_step = true;
+  options.keeps.gradient_step = true;
   return options;
 }
 

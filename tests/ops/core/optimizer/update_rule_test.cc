@@ -205,7 +205,7 @@ TEST(RecordLayout, KeepsTheStepInItsWordAlone) {
 TEST(RecordLayout, KeepsTheStepOfTheGradientBehindThatOfTheRule) {
   for (const bool keeps_step : {false, true}) {
     const RecordLayout from(1, {}, keeps_step);
-    const RecordLayout layout(RecordLayout(1, {{"norm", true, 3}}, keeps_step), true);
+    const RecordLayout layout(RecordLayout(1, {{"norm", true, 3}}, keeps_step), {true, false});
     EXPECT_EQ(layout.record_floats(), 2);
     EXPECT_EQ(layout.record_bytes(), keeps_step ? 16 : 12);
     std::vector<float> record = {7, 8, 9, 9, 9};
@@ -219,6 +219,32 @@ TEST(RecordLayout, KeepsTheStepOfTheGradientBehindThatOfTheRule) {
     EXPECT_EQ(laid_out[1], 3);
     EXPECT_EQ(laid_out[keeps_step ? 4 : 3], keeps_step ? 9 : 0);
     EXPECT_EQ(from.GradientStep(record.data()), 0);
+  }
+}
+
+TEST(RecordLayout, CountsGradientsBehindTheirSteps) {
+  for (const bool keeps_step : {false, true}) {
+    for (const bool keeps_gradient_step : {false, true}) {
+      const RecordLayout layout(RecordLayout(1, {}, keeps_step), {keeps_gradient_step, true});
+      const auto words = static_cast<size_t>(layout.record_words());
+      EXPECT_EQ(words, size_t{2} + (keeps_step ? 1 : 0) + (keeps_gradient_step ? 1 : 0));
+      std::vector<float> record(words + 1, 9);  // as memory that was used before
+      layout.InitializeSlots(record.data(), 5);
+      EXPECT_EQ(layout.Frequency(record.data()), 0);
+      layout.CountGradient(record.data(), 6);
+      layout.CountGradient(record.data(), 8);
+      EXPECT_EQ(layout.Frequency(record.data()), 2);
+      EXPECT_EQ(layout.GradientStep(record.data()), keeps_gradient_step ? 8 : 0);
+      EXPECT_EQ(layout.LastStep(record.data()), keeps_step ? 5 : 0);
+      layout.SetFrequency(record.data(), UINT32_MAX);
+      layout.CountGradient(record.data(), 9);
+      EXPECT_EQ(layout.Frequency(record.data()), UINT32_MAX);
+      std::vector<float> laid_out(words, 1);
+      layout.LayOut(layout, record.data(), 7, laid_out.data());
+      EXPECT_EQ(layout.Frequency(laid_out.data()), UINT32_MAX);
+      EXPECT_EQ(record[0], 9);
+      EXPECT_EQ(record[words], 9);
+    }
   }
 }
 

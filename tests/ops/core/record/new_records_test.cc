@@ -27,9 +27,15 @@ std::vector<RecordLayout> LayoutsOf(int64_t dim) {
   const Slot wide = {"momentum", false, 0.5f};
   const Slot narrow = {"accumulator", true, 0.1f};
   const RecordLayout all(dim, {wide, wide, narrow}, true);
-  return {RecordLayout(dim, {}, false), RecordLayout(dim, {wide}, false), all,
-          RecordLayout(RecordLayout(dim, {wide}, true), true),
-          RecordLayout(RecordLayout(dim, {}, false), true)};
+  return {RecordLayout(dim, {}, false),
+          RecordLayout(dim, {wide}, false),
+          all,
+          RecordLayout(RecordLayout(dim, {wide}, true), {true, false}),
+          RecordLayout(RecordLayout(dim, {}, false), {true, false}),
+          RecordLayout(RecordLayout(dim, {wide}, true), {true, true}),
+          RecordLayout(RecordLayout(dim, {}, false), {true, true}),
+          RecordLayout(RecordLayout(dim, {}, true), {false, true}),
+          RecordLayout(RecordLayout(dim, {wide}, false), {false, true})};
 }
 
 std::unique_ptr<Initializer> Make(const std::string& kind, int64_t first_column) {
@@ -45,12 +51,15 @@ std::vector<uint32_t> Words(const HbmRecords& records, const RecordLayout& layou
   return words;
 }
 
-// Those of one record; of new ones the last word is not defined if it is the gradient's step.
+// Those of one record; of new ones the gradient's step is not defined.
 std::vector<uint32_t> WordsOf(const std::vector<uint32_t>& all, int64_t row,
                               const RecordLayout& layout, bool has_gradient_step) {
   const auto begin = all.begin() + row * layout.record_words();
-  const int64_t left_out = layout.keeps_gradient_step() && !has_gradient_step ? 1 : 0;
-  return {begin, begin + layout.record_words() - left_out};
+  std::vector<uint32_t> words(begin, begin + layout.record_words());
+  if (layout.keeps_gradient_step() && !has_gradient_step) {
+    words[static_cast<size_t>(layout.kept_word())] = 0;
+  }
+  return words;
 }
 
 TEST(NewRecords, AreThoseOfTheCpu) {
@@ -106,6 +115,7 @@ TEST(NewRecords, KeepTheirRowsWhenLaidOutAnew) {
     for (const RecordLayout& from : layouts) {
       for (const RecordLayout& to : layouts) {
         if (from.keeps_gradient_step() != to.keeps_gradient_step()) continue;
+        if (from.keeps_frequency() != to.keeps_frequency()) continue;
         HbmRecords old;
         HbmRecords records;
         ASSERT_TRUE(IsOk(HbmRecords::Allocate(device.get(), kRows, from, &old)));

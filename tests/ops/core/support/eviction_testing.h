@@ -24,6 +24,7 @@ inline EvictionOptions WeightBelow(double threshold) {
   return {"l2_weight", {{"l2_weight_threshold", threshold}}};
 }
 inline EvictionOptions Lru() { return {"lru", {}}; }
+inline EvictionOptions Lfu() { return {"lfu", {}}; }
 
 inline std::unique_ptr<EvictionPolicy> MakePolicy(const EvictionOptions& options) {
   std::unique_ptr<EvictionPolicy> policy;
@@ -45,8 +46,29 @@ inline int64_t Evict(EmbeddingTable* table, const EvictionOptions& options,
 }
 
 inline TableOptions Aging(TableOptions options) {
-  options.keeps_gradient_step = true;
+  options.keeps.gradient_step = true;
   return options;
+}
+
+inline TableOptions Counting(TableOptions options) {
+  options.keeps.frequency = true;
+  return options;
+}
+
+// The frequency of each row of a table.
+inline std::map<int64_t, uint32_t> Frequencies(const EmbeddingTable& table) {
+  std::map<int64_t, uint32_t> frequencies;
+  ExportedRows piece;
+  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
+    const Status status = ExportRows(table, cursor, 1000, &piece);
+    EXPECT_TRUE(IsOk(status));
+    if (!status.ok()) break;
+    EXPECT_EQ(piece.frequencies.size(), piece.keys.size());
+    for (size_t i = 0; i < piece.keys.size(); ++i) {
+      frequencies[piece.keys[i]] = piece.frequencies[i];
+    }
+  }
+  return frequencies;
 }
 
 // The age of each row of a table.

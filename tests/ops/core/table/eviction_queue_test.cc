@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,19 +34,28 @@ using Keys = std::vector<int64_t>;
 // What a table does, in a map that is searched anew each time.
 struct Reference {
   int64_t max_rows;
+  bool by_frequency = false;
   int64_t step = 0;
-  std::map<int64_t, int64_t> steps = {};  // of the last gradient of each row
+  std::map<int64_t, int64_t> steps = {};         // of the last gradient of each row
+  std::map<int64_t, uint32_t> frequencies = {};  // the steps in which it had one
 
   // The keys that go first.
   Keys First(int64_t n, const std::set<int64_t>& kept) const {
-    std::vector<std::pair<int64_t, int64_t>> order;
+    std::vector<std::tuple<uint32_t, int64_t, int64_t>> order;
     for (const auto& [key, at] : steps) {
-      if (kept.count(key) == 0) order.emplace_back(at, key);
+      if (kept.count(key) > 0) continue;
+      order.emplace_back(by_frequency ? frequencies.at(key) : 0, at, key);
     }
     std::sort(order.begin(), order.end());
     Keys keys;
-    for (int64_t i = 0; i < n; ++i) keys.push_back(order[static_cast<size_t>(i)].second);
+    for (int64_t i = 0; i < n; ++i) keys.push_back(std::get<2>(order[static_cast<size_t>(i)]));
     return keys;
+  }
+  void Erase(const Keys& keys) {
+    for (const int64_t key : keys) {
+      steps.erase(key);
+      frequencies.erase(key);
+    }
   }
   // Whether there is room for these keys.
   bool Step(const Keys& ids) {
@@ -54,11 +64,12 @@ struct Reference {
     int64_t num_new = 0;
     for (const int64_t key : kept) num_new += steps.count(key) == 0 ? 1 : 0;
     const int64_t num_leaving = static_cast<int64_t>(steps.size()) + num_new - max_rows;
-    if (num_new > 0) {
-      for (const int64_t key : First(num_leaving, kept)) steps.erase(key);
-    }
+    if (num_new > 0) Erase(First(num_leaving, kept));
     ++step;
-    for (const int64_t key : kept) steps[key] = step;
+    for (const int64_t key : kept) {
+      steps[key] = step;
+      ++frequencies[key];
+    }
     return true;
   }
   std::map<int64_t, uint32_t> Ages() const {
@@ -68,21 +79,25 @@ struct Reference {
   }
 };
 
-std::unique_ptr<EmbeddingTable> OpenLru(int64_t max_rows, const StorageOptions& storage = {}) {
-  TableOptions options = Aging(Dynamic(1));
+std::unique_ptr<EmbeddingTable> OpenBy(const EvictionOptions& policy, int64_t max_rows,
+                                       const StorageOptions& storage = {}) {
+  TableOptions options = Counting(Aging(Dynamic(1)));
   options.storage = storage;
   auto table = OpenWithRule(options, SgdRule());
-  EXPECT_TRUE(IsOk(SetRowLimit(table.get(), max_rows, MakePolicy(Lru()))));
+  EXPECT_TRUE(IsOk(SetRowLimit(table.get(), max_rows, MakePolicy(policy))));
   return table;
 }
 
+std::unique_ptr<EmbeddingTable> OpenLru(int64_t max_rows) { return OpenBy(Lru(), max_rows); }
+
 Row Ones(const Keys& keys) { return Row(keys.size(), 1); }
 
-class EvictionQueueOver : public ::testing::TestWithParam<const char*> {
+class EvictionQueueOver : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
  protected:
+  EvictionOptions Policy() const { return {std::get<0>(GetParam()), {}}; }
   // So small that rows go down in each step, or stay where they are.
   StorageOptions Storage() const {
-    const std::string name = GetParam();
+    const std::string name = std::get<1>(GetParam());
     if (name == "memory") return {};
     StorageOptions on_gpu;
     if (name == "hbm") on_gpu.device = OpenDevice();
@@ -93,14 +108,19 @@ class EvictionQueueOver : public ::testing::TestWithParam<const char*> {
   const TempFolder folder_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Tiers, EvictionQueueOver,
-                         ::testing::Values("memory", "dram", "ssdhash", "hbm", "hbm_ssdhash"),
-                         [](const auto& param) { return std::string(param.param); });
+INSTANTIATE_TEST_SUITE_P(PoliciesAndTiers, EvictionQueueOver,
+                         ::testing::Combine(::testing::Values("lru", "lfu"),
+                                            ::testing::Values("memory", "dram", "ssdhash", "hbm",
+                                                              "hbm_ssdhash")),
+                         [](const auto& param) {
+                           return std::string(std::get<0>(param.param)) + "_" +
+                                  std::get<1>(param.param);
+                         });
 
 TEST_P(EvictionQueueOver, LetsGoWhatAPlainSearchFinds) {
   constexpr int64_t kMaxRows = 300;
-  const auto table = OpenLru(kMaxRows, Storage());
-  Reference reference{kMaxRows};
+  const auto table = OpenBy(Policy(), kMaxRows, Storage());
+  Reference reference{kMaxRows, Policy().policy == "lfu"};
   ThreadExecutor executor(3);
   std::mt19937 random(5);
   int num_refused = 0;
@@ -115,25 +135,29 @@ TEST_P(EvictionQueueOver, LetsGoWhatAPlainSearchFinds) {
     ASSERT_EQ(status.ok(), has_room) << status.message();
     if (!has_room) ++num_refused;
     ASSERT_EQ(Ages(*table), reference.Ages()) << round;
+    ASSERT_EQ(Frequencies(*table), reference.frequencies) << round;
     if (round % 23 == 22) {
       const Keys gone = reference.First(10, {});
       ASSERT_TRUE(IsOk(EraseRows(table.get(), gone.data(), 10, &executor)));
-      for (const int64_t key : gone) reference.steps.erase(key);
+      reference.Erase(gone);
     }
     if (round % 19 == 18) {  // older ones than there are, and too many
       Keys keys;
       std::vector<uint32_t> ages;
+      std::vector<uint32_t> frequencies;
       for (int64_t i = 0; i < 150; ++i) {
         keys.push_back(-1000 - round * 200 - i);
         ages.push_back(static_cast<uint32_t>(random() % 500));
+        frequencies.push_back(static_cast<uint32_t>(random() % 5));
         reference.steps[keys.back()] = reference.step - int64_t{ages.back()};
+        reference.frequencies[keys.back()] = frequencies.back();
       }
-      ASSERT_TRUE(IsOk(
-          ImportRows(table.get(), keys.data(), 150, Ones(keys).data(), 1, &executor, ages.data())));
+      ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 150, Ones(keys).data(), 1, &executor,
+                                  ages.data(), frequencies.data())));
       if (round % 2 == 0) {
         const int64_t excess = std::max<int64_t>(0, NumRowsOf(*table) - kMaxRows);
-        for (const int64_t key : reference.First(excess, {})) reference.steps.erase(key);
-        ASSERT_EQ(Evict(table.get(), Lru(), &executor), excess);
+        reference.Erase(reference.First(excess, {}));
+        ASSERT_EQ(Evict(table.get(), Policy(), &executor), excess);
         ASSERT_EQ(Ages(*table), reference.Ages()) << round;
       }
     }
@@ -203,6 +227,42 @@ TEST(EvictionQueue, MakesRoomForKeysThatAFilterAdmitsAlone) {
   // One key gets a row, and the two that wait take none.
   ASSERT_TRUE(IsOk(Subtract(table.get(), {2, 3, 7, 8}, {1, 1, 1, 1})));
   EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{2, 0}, {3, 0}}));
+}
+
+// A filter whose keys share counters admits some that it did not foresee.
+TEST(EvictionQueue, KnowsOfNewRowsWhateverFilterHasAdmittedThem) {
+  for (const FilterOptions& filter : {Counter(2), Cbf(2, 20, 0.5, 16), Probability(0.4)}) {
+    const auto table = OpenBy(Lfu(), 60);
+    ASSERT_TRUE(IsOk(SetFilter(table.get(), filter)));
+    std::mt19937 random(7);
+    int64_t num_gone = 0;
+    std::map<int64_t, uint32_t> before;
+    std::map<int64_t, uint32_t> ages;
+    for (int round = 0; round < 150; ++round) {
+      Keys ids(random() % 25);
+      for (int64_t& id : ids) {
+        id = static_cast<int64_t>(random() % (random() % 2 == 0 ? 3000 : 40));
+      }
+      ASSERT_TRUE(IsOk(Subtract(table.get(), ids, Ones(ids))));
+      const std::map<int64_t, uint32_t> after = Frequencies(*table);
+      // All that have gone go before all that could have and have not.
+      std::vector<std::tuple<uint32_t, int64_t, int64_t>> gone;
+      std::vector<std::tuple<uint32_t, int64_t, int64_t>> stayed;
+      for (const auto& [key, frequency] : before) {
+        if (std::count(ids.begin(), ids.end(), key) > 0) continue;
+        (after.count(key) == 0 ? gone : stayed).emplace_back(frequency, -int64_t{ages[key]}, key);
+      }
+      std::sort(gone.begin(), gone.end());
+      std::sort(stayed.begin(), stayed.end());
+      num_gone += static_cast<int64_t>(gone.size());
+      if (!gone.empty() && !stayed.empty()) {
+        ASSERT_LT(gone.back(), stayed.front()) << filter.filter << ", " << round;
+      }
+      before = after;
+      ages = Ages(*table);
+    }
+    EXPECT_GT(num_gone, 100) << filter.filter;
+  }
 }
 
 TEST(EvictionQueue, GivesTheRowsBeyondTheLimit) {

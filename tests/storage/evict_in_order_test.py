@@ -1,4 +1,4 @@
-"""A table of `max_rows` that makes room: the rows go whose last step is the oldest."""
+"""Tables of `max_rows` that make room: rows go by their last step, or by how many they had."""
 
 import keras
 import numpy as np
@@ -10,9 +10,11 @@ import keras_sparse
 from checkpoint_cases import storage as tiers
 from checkpoint_cases import STORAGE_TYPES
 from eviction_cases import ages_of
+from eviction_cases import frequencies_of
 from eviction_cases import IDS
 from eviction_cases import make_table
 from eviction_cases import step
+from keras_sparse import LfuEvict
 from keras_sparse import LruEvict
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import load_checkpoint
@@ -22,38 +24,47 @@ from keras_sparse.saving import save_delta
 MAX_ROWS = 500
 RNG = np.random.default_rng(0)
 # Keys that come often and many that do not, one batch a step.
+each_policy = pytest.mark.parametrize("policy", [LruEvict, LfuEvict])
 BATCHES = [RNG.zipf(1.2, RNG.integers(1, 120)) % 5000 - 2000 for _ in range(60)]
 
 
 class Model:
-    """What the table does, in a dict that is sorted for each step: the last step of each key."""
+    """What the table does, in a dict that is sorted for each step: the steps of each key."""
 
-    def __init__(self):
+    def __init__(self, policy):
+        self.by_frequency = policy is LfuEvict
         self.steps, self.step, self.num_evicted = {}, 0, 0
+        self.frequencies = {}
 
     def train(self, ids):
         ids = set(ids.tolist())
         num_new = len(ids - self.steps.keys())
-        others = sorted((at, key) for key, at in self.steps.items() if key not in ids)
-        for _, key in others[: max(0, len(self.steps) + num_new - MAX_ROWS) if num_new else 0]:
-            del self.steps[key]
+        others = sorted(
+            (self.frequencies[key] if self.by_frequency else 0, at, key)
+            for key, at in self.steps.items()
+            if key not in ids
+        )
+        for *_, key in others[: max(0, len(self.steps) + num_new - MAX_ROWS) if num_new else 0]:
+            del self.steps[key], self.frequencies[key]
             self.num_evicted += 1
         self.step += 1
         self.steps.update(dict.fromkeys(ids, self.step))
+        self.frequencies.update({key: self.frequencies.get(key, 0) + 1 for key in ids})
 
     @property
     def ages(self):
         return {key: self.step - at for key, at in self.steps.items()}
 
 
-def make(storage=None):
-    return make_table(LruEvict(), max_rows=MAX_ROWS, storage=storage)
+def make(policy=LruEvict, storage=None):
+    return make_table(policy(), max_rows=MAX_ROWS, storage=storage, frequency=True)
 
 
+@each_policy
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)
-def test_the_oldest_rows_go_over_any_tiers(storage_type, tmp_path):
-    variable, optimizer = make(tiers(storage_type, tmp_path))
-    model = Model()
+def test_the_first_rows_go_over_any_tiers(policy, storage_type, tmp_path):
+    variable, optimizer = make(policy, tiers(storage_type, tmp_path))
+    model = Model(policy)
     rows = {}
     for ids in BATCHES:
         step(variable, optimizer, ids)
@@ -62,6 +73,7 @@ def test_the_oldest_rows_go_over_any_tiers(storage_type, tmp_path):
             rows[key] = rows.get(key, 0.0) - 1.0
         rows = {key: rows[key] for key in model.steps}
         assert ages_of(variable) == model.ages
+    assert frequencies_of(variable) == model.frequencies
     pieces = zip(*variable.export(), strict=True)
     keys, records = (np.concatenate(each) for each in pieces)
     assert dict(zip(keys.tolist(), records[:, 0].tolist(), strict=True)) == rows
@@ -69,10 +81,10 @@ def test_the_oldest_rows_go_over_any_tiers(storage_type, tmp_path):
     assert variable.evict() == 0
 
 
-def embedding_model(storage=None):
+def embedding_model(storage=None, policy=LruEvict):
     keys = keras.Input((3,), dtype="int64")
     options = {"seed": 3, "name": "items", "storage": storage}
-    rows = Embedding(None, 4, "mean", max_rows=60, eviction=LruEvict(), **options)(keys)
+    rows = Embedding(None, 4, "mean", max_rows=60, eviction=policy(), **options)(keys)
     kernel = keras.initializers.GlorotUniform(2)
     model = keras.Model(keys, keras.layers.Dense(1, kernel_initializer=kernel)(rows))
     model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
@@ -89,9 +101,12 @@ def table_of(model):
     return model.get_layer("items").embeddings
 
 
+@each_policy
 @pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
-def test_goes_on_from_a_file_checkpoint_or_delta_as_if_never_stopped(storage_type, tmp_path):
-    model = embedding_model(tiers(storage_type, tmp_path / "rows"))
+def test_goes_on_from_a_file_checkpoint_or_delta_as_if_never_stopped(
+    policy, storage_type, tmp_path
+):
+    model = embedding_model(tiers(storage_type, tmp_path / "rows"), policy)
     train(model, 0, 96)
     save_checkpoint(model, tmp_path / "saved")
     train(model, 96, 160)
@@ -99,13 +114,15 @@ def test_goes_on_from_a_file_checkpoint_or_delta_as_if_never_stopped(storage_typ
     delta = save_delta(model, tmp_path / "delta")
     model.save(tmp_path / "model.keras")
     restored = [keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
-    restored.append(embedding_model())
+    restored.append(embedding_model(policy=policy))
     load_checkpoint(restored[1], delta)
     train(model, 160, 256)
     for each in restored:
         train(each, 160, 256)
         checks.assert_same_tables(table_of(each), table_of(model))
         assert ages_of(table_of(each)) == ages_of(table_of(model))
+        if policy is LfuEvict:
+            assert frequencies_of(table_of(each)) == frequencies_of(table_of(model))
 
 
 def test_rows_that_are_loaded_beyond_the_limit_go_at_the_next_room_or_save(tmp_path):
@@ -122,9 +139,10 @@ def test_rows_that_are_loaded_beyond_the_limit_go_at_the_next_room_or_save(tmp_p
     assert records.tolist() == [[1.0]] * 3
 
 
+@each_policy
 @pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
-def test_lookups_ahead_change_nothing(storage_type, tmp_path):
-    models = [embedding_model(tiers(storage_type, tmp_path / str(i))) for i in range(2)]
+def test_lookups_ahead_change_nothing(policy, storage_type, tmp_path):
+    models = [embedding_model(tiers(storage_type, tmp_path / str(i)), policy) for i in range(2)]
     data = tf.data.Dataset.from_tensor_slices((IDS, np.sin(IDS[:, :1]))).batch(16)
     ahead = keras_sparse.data.prefetch_lookups(data, models[1])
     for model, each in zip(models, (data, ahead), strict=True):
@@ -133,17 +151,19 @@ def test_lookups_ahead_change_nothing(storage_type, tmp_path):
     checks.assert_same_tables(table_of(models[0]), table_of(models[1]))
 
 
-def test_a_layer_keeps_its_contract_with_it(tmp_path):
-    layer = Embedding(None, 2, "sum", "ones", eviction=LruEvict(at_save=False), max_rows=100)
+@each_policy
+def test_a_layer_keeps_its_contract_with_it(policy, tmp_path):
+    layer = Embedding(None, 2, "sum", "ones", eviction=policy(at_save=False), max_rows=100)
     checks.check_layer(layer, IDS[:8], (8, 2), tmp_path)
     clone = Embedding.from_config(layer.get_config())
     assert clone.eviction.get_config() == {"at_save": False}
-    assert (type(clone.eviction), clone.max_rows) == (LruEvict, 100)
+    assert (type(clone.eviction), clone.max_rows) == (policy, 100)
 
 
+@each_policy
 @pytest.mark.parametrize("make", [Embedding, keras_sparse.EmbeddingVariable])
-def test_needs_a_limit_of_rows(make):
-    with pytest.raises(ValueError, match=r"LruEvict must be that of a table with `max_rows`"):
-        make(None, 4, eviction=LruEvict())
+def test_needs_a_limit_of_rows(policy, make):
+    with pytest.raises(ValueError, match=rf"{policy.__name__} must be that of a table with `max_"):
+        make(None, 4, eviction=policy())
     with pytest.raises(ValueError, match=r"must be that of a dynamic table.*input_dim=10 with"):
-        make(10, 4, eviction=LruEvict())
+        make(10, 4, eviction=policy())

@@ -1,0 +1,178 @@
+"""Tables that count in how many steps each row had a gradient."""
+
+import json
+import zlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checks
+import keras_sparse
+from checkpoint_cases import storage as tiers
+from checkpoint_cases import STORAGE_TYPES
+from eviction_cases import frequencies_of
+from eviction_cases import IDS
+from eviction_cases import make_table
+from eviction_cases import step
+from keras_sparse import EmbeddingVariable
+from keras_sparse import GlobalStepEvict
+from keras_sparse.layers import Embedding
+from keras_sparse.saving import apply_delta
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import load_table
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+from keras_sparse.saving import save_table
+
+OTHER_CONSTANTS = {
+    "Adagrad": lambda rate: keras_sparse.optimizers.Adagrad(rate, epsilon=1e-3),
+    "Adam": lambda rate: keras_sparse.optimizers.Adam(rate, beta_1=0.5),
+}
+
+
+def make_model(optimizer="Adagrad", storage=None, **options):
+    keys = keras.Input((3,), dtype="int64")
+    options = {"frequency": True, **options}
+    rows = Embedding(None, 4, "mean", seed=3, name="items", storage=storage, **options)(keys)
+    model = keras.Model(keys, keras.layers.Dense(1, kernel_initializer="ones")(rows))
+    if isinstance(optimizer, str):
+        optimizer = getattr(keras_sparse.optimizers, optimizer)
+    model.compile(optimizer(0.05), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def train(model, first, last):
+    for begin in range(first, last, 16):
+        ids = IDS[begin : begin + 16]
+        model.train_on_batch(ids, np.sin(ids[:, :1]))
+
+
+def counts(first, last):
+    """`{key: steps}` of what `train` does."""
+    of_keys = {}
+    for begin in range(first, last, 16):
+        for key in np.unique(IDS[begin : begin + 16]).tolist():
+            of_keys[key] = of_keys.get(key, 0) + 1
+    return of_keys
+
+
+def table_of(model):
+    return model.get_layer("items").embeddings
+
+
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_counts_steps_over_any_tiers(storage_type, optimizer, tmp_path):
+    model = make_model(optimizer, tiers(storage_type, tmp_path))
+    train(model, 0, 256)
+    model.predict(IDS, verbose=0)
+    model.evaluate(IDS, IDS[:, :1], verbose=0)
+    assert frequencies_of(table_of(model)) == counts(0, 256)
+    assert max(counts(0, 256).values()) > 10
+
+
+@pytest.mark.parametrize("options", [{}, {"eviction": GlobalStepEvict(1000)}], ids=["", "ages"])
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+def test_goes_on_from_all_that_is_saved(storage_type, optimizer, options, tmp_path):
+    model = make_model(optimizer, tiers(storage_type, tmp_path / "rows"), **options)
+    train(model, 0, 96)
+    save_checkpoint(model, tmp_path / "saved")
+    follower = make_model(optimizer, **options)
+    load_checkpoint(follower, tmp_path / "saved")
+    train(model, 96, 160)
+    delta = save_delta(model, tmp_path / "delta")
+    model.save(tmp_path / "model.keras")
+    apply_delta(follower, delta)
+    loaded = [follower, keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
+    # With other constants it takes what the rule of the file makes of the rows.
+    loaded += [make_model(each, **options) for each in (optimizer, OTHER_CONSTANTS[optimizer])]
+    for each in loaded[2:]:
+        load_checkpoint(each, delta)
+    for each in loaded:
+        assert frequencies_of(table_of(each)) == counts(0, 160)
+        train(each, 160, 256)
+        assert frequencies_of(table_of(each)) == counts(0, 256)
+
+
+def test_a_file_has_them_and_one_of_before_is_as_ever():
+    for options, version in [
+        ({"frequency": True}, 5),
+        ({"frequency": True, "eviction": GlobalStepEvict(9)}, 5),
+        ({"eviction": GlobalStepEvict(9)}, 4),
+        ({}, 2),
+    ]:
+        variable, optimizer = make_table(**{"eviction": None, **options})
+        for ids in ([1, 2, 2], [1]):
+            step(variable, optimizer, ids)
+        store = {}
+        save_table(variable, store)
+        header = json.loads(store["header"].tobytes())
+        assert header["version"] == version
+        loaded, _ = make_table(None, frequency=True)
+        load_table(loaded, store)
+        if not variable.keeps_frequencies:
+            assert "frequencies" not in header
+            assert frequencies_of(loaded) == {1: 0, 2: 0}
+            continue
+        assert header["frequencies"] == [zlib.crc32(store["frequencies_000000"].data)]
+        assert frequencies_of(loaded) == {1: 2, 2: 1}
+        plain, _ = make_table(None)
+        load_table(plain, store)
+        assert plain.contains([1, 2]).all()
+        store["frequencies_000000"] = store["frequencies_000000"] + 1
+        with pytest.raises(ValueError, match=r"`frequencies_000000` with CRC-32"):
+            load_table(loaded, store)
+        assert frequencies_of(loaded) == {1: 2, 2: 1}
+
+
+def test_an_older_reader_is_told_that_a_checkpoint_is_newer(tmp_path):
+    """Records have a word more, which it would take for the rows' ages."""
+    for frequency, version in [(False, 1), (True, 3)]:
+        saved = save_checkpoint(make_model(frequency=frequency), tmp_path / str(version))
+        content = json.loads((saved / "manifest.json").read_text())
+        manifest = json.loads("\n".join(content["manifest"]))
+        assert manifest["version"] == version
+        assert manifest["tables"][0].get("keeps_frequencies", False) == frequency
+
+
+def test_rows_are_imported_with_or_without_them():
+    variable, optimizer = make_table(None, frequency=True)
+    step(variable, optimizer, [1, 2])
+    variable.import_([2, 3], np.ones((2, 1)))
+    assert frequencies_of(variable) == {1: 1, 2: 1, 3: 0}
+    variable.import_([2, 3], np.ones((2, 1)), frequencies=[7, 2**32 - 1])
+    step(variable, optimizer, [2, 3])
+    assert frequencies_of(variable) == {1: 1, 2: 8, 3: 2**32 - 1}
+    variable.assign([1], [[4.0]])
+    assert frequencies_of(variable)[1] == 1
+    variable.erase([2])
+    step(variable, optimizer, [2])
+    assert frequencies_of(variable)[2] == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`frequencies` must have one number"):
+        variable.import_([2, 3], np.ones((2, 1)), frequencies=[1])
+
+
+def test_pieces_have_what_is_asked_for():
+    variable, optimizer = make_table(GlobalStepEvict(9))
+    step(variable, optimizer, [1])
+    ((_, _, ages, frequencies),) = variable.export(with_ages=True, with_frequencies=True)
+    assert (ages.tolist(), frequencies) == ([0], None)
+    assert [len(piece) for piece in variable.export(with_frequencies=True)] == [3]
+
+
+def test_a_layer_keeps_its_contract_with_it(tmp_path):
+    layer = Embedding(None, 2, "sum", "ones", frequency=True)
+    checks.check_layer(layer, IDS[:8], (8, 2), tmp_path)
+    assert Embedding.from_config(layer.get_config()).frequency
+
+
+@pytest.mark.parametrize("make", [Embedding, EmbeddingVariable])
+def test_is_for_dynamic_tables(make):
+    with pytest.raises(ValueError, match=r"`frequency` must be that of a dynamic table.*=10 with"):
+        make(10, 4, frequency=True)
+    with pytest.raises(TypeError, match="`frequency` must be"):
+        make(None, 4, frequency="yes")
