@@ -14,6 +14,8 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchive` makes one
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 
+from keras_sparse.distribute.tables.saved_by_rank_0 import saved_by_rank_0
+from keras_sparse.distribute.tables.saved_by_rank_0 import silent_on_other_ranks
 from keras_sparse.optimizers.support.finite_gradients import check_finite
 from keras_sparse.optimizers.support.finite_gradients import of_inner_optimizer
 from keras_sparse.saving.keras_files.hdf5_write_errors import open_carefully
@@ -37,10 +39,10 @@ keras.optimizers.LossScaleOptimizer.__getattr__ = of_inner_optimizer
 keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
 # Before Keras imports it, which would make another module of that name.
 _tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")
-_tf_saved_model.save = knowing_its_save(tf.saved_model.save)
+_tf_saved_model.save = knowing_its_save(saved_by_rank_0(tf.saved_model.save))
 tf.saved_model.save = _tf_saved_model.save
 keras.Model.export = refusing_formats(keras.Model.export)
-TFExportArchive.write_out = writing_plain_ops(TFExportArchive.write_out)
+TFExportArchive.write_out = silent_on_other_ranks(writing_plain_ops(TFExportArchive.write_out))
 # Where it traces, what a model says of itself too.
 for _name in ("_get_concrete_fn", "_filter_and_track_resources"):
     setattr(TFExportArchive, _name, traced_for_saved_model(getattr(TFExportArchive, _name)))

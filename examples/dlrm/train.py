@@ -40,7 +40,7 @@ def add_options(parser):
     add("--checkpoint", metavar="FOLDER", help="for checkpoints, which all ranks see")
     add("--checkpoint_every", type=int, metavar="STEPS", help="default: after each epoch")
     add("--resume", action="store_true", help="go on from the last checkpoint, if there is one")
-    add("--export", metavar="FOLDER", help="for a SavedModel in the end; of one process")
+    add("--export", metavar="FOLDER", help="for a SavedModel in the end")
     add(
         "--measure_reader",
         type=int,
@@ -78,7 +78,6 @@ def main(options):
         checks.positive_or_none(getattr(options, name), name)
     ksd.init()
     check_checkpoint(options)
-    check_export(options.export)
     keras.utils.set_random_seed(SEED)  # dense layers that begin alike on all ranks
     train, test = Part(options.data, "train"), Part(options.data, "test")
     if not len(test):
@@ -124,16 +123,6 @@ def check_checkpoint(options):
                 f"`--{name}` must come with --checkpoint FOLDER, where checkpoints are. "
                 f"Received: --{name} alone"
             )
-
-
-def check_export(folder):
-    """Raises before hours of training, not after."""
-    if folder and ksd.size() > 1:
-        raise ValueError(
-            "`--export` must be given to one process, which has whole tables. Let ranks save a "
-            "--checkpoint, and then give the same command to one process, with --resume: it has "
-            f"nothing left to train. Received: --export {folder} on {ksd.size()} ranks"
-        )
 
 
 def make_compiled_model(options, num_ids, num_steps):

@@ -16,12 +16,12 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
     Nothing of it takes memory before a save, which reads the table as it is then, in pieces.
 
     Args:
-        variable: `EmbeddingVariable`, which it does not keep alive.
+        variable: `EmbeddingVariable`, or what is to it as one, which it does not keep alive.
     """
 
     def __init__(self, variable):
         self._variable: Any = weakref.ref(variable)
-        content = TableContent(self._variable)
+        self.content = content = TableContent(self._variable)
         with tf.init_scope(), tf.device("CPU"):
             # Not `tf.Variable`: a function that is traced again may make none.
             self.rows = resource_variable_ops.UninitializedVariable(
@@ -39,12 +39,13 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
         # Of this one alone: where a graph has a copy of it, that is saved as any variable is.
         self.rows._serialize_to_tensors = lambda: {"VARIABLE_VALUE": content.rows()}
         self.rows._write_object_proto = self._describe_rows
-        self._content = content
+        # By which a table is found where functions read its rows and nothing else is tracked.
+        self.rows.find_table = self._variable
 
     def _describe_rows(self, proto, options):
         """Writes what is loaded as a variable: `TFSMLayer` of Keras takes none of unknown shape."""
         type(self.rows)._write_object_proto(self.rows, proto, options)
-        shape = self._content.num_rows() + self._variable().is_dynamic, self.rows.shape[1]
+        shape = self.content.num_rows() + self._variable().is_dynamic, self.rows.shape[1]
         proto.variable.shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
     def lookup(self, ids):

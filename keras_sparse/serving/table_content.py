@@ -44,10 +44,14 @@ class TableContent:
         """Returns the keys of a dynamic table and the places of their rows: `(n,)`, int64."""
         return self._take("keys"), self._take("places")
 
+    def read(self):
+        """Reads the table for the `Save` that runs, before TensorFlow asks for it."""
+        current_save().readings[self] = self._read()
+
     def _take(self, name):
         readings = current_save().readings
         if self not in readings:
-            readings[self] = self._read()
+            self.read()
         return readings[self].pop(name).as_tensor()
 
     def _read(self):

@@ -11,9 +11,14 @@ class SavedModelPart:
     """How an embedding variable gets into a SavedModel, and why not into TensorFlow's checkpoints.
 
     A SavedModel has a `SavedTable` in the place of the variable.
+
+    Attributes:
+        is_of_ranks: Boolean. Whether it is a part or a copy of a table that several ranks have: a
+            SavedModel has that, by the layer, and nothing of this variable.
     """
 
     path: str
+    is_of_ranks = False
     _saved_table: Any = None
 
     @property
@@ -26,7 +31,7 @@ class SavedModelPart:
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         refuse_checkpoints(save_type, "Embedding variables", f"variable '{self.path}'")
-        return {"saved_table": self.saved_table}
+        return {} if self.is_of_ranks else {"saved_table": self.saved_table}
 
     # Of itself it has nothing there.
 

@@ -134,15 +134,17 @@ def test_refuses_what_it_cannot_train_or_test_on(tmp_path, fraction, option, mes
 
 
 @needs_horovod
-def test_two_ranks_give_what_one_gives(few, monkeypatch):
+def test_two_ranks_give_what_one_gives(few, tmp_path, monkeypatch):
     expected = train(few)
     monkeypatch.chdir(ROOT)
-    status, printed = run_ranks(2, "-m", "examples.dlrm", "train", "--data", few, *SMALL)
+    arguments = "--data", few, *SMALL, "--export", tmp_path / "served"
+    status, printed = run_ranks(2, "-m", "examples.dlrm", "train", *arguments)
     assert status == 0, printed
     (numbers,) = re.findall(r"Test: loss (\S+), AUC (\S+)", printed)
     received = [float(number) for number in numbers]
     assert received == pytest.approx([expected["loss"], expected["auc"]], abs=2e-4), printed
     assert printed.count("26 tables on 2 ranks") == 1
+    assert loss_of(tmp_path / "served", few) == pytest.approx(received[0], abs=1e-4)
 
 
 def test_help_of_each_command_reads_well(capsys):

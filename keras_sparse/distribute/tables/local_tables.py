@@ -8,8 +8,9 @@ from keras_sparse.distribute.exchange.exchange import Exchange
 from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParallelExchange
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
+from keras_sparse.serving.saved_lookup import saved_lookup
 from keras_sparse.serving.saved_model_scope import is_for_saved_model
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.table_part import TablePart
@@ -18,8 +19,10 @@ from keras_sparse.tables.table_part import TablePart
 _numbers = itertools.count()
 
 
-class LocalTables:
+class LocalTables(tf.__internal__.tracking.Trackable):
     """This rank's part of the tables of a plan, and lookups in all of them.
+
+    To TensorFlow it is what a SavedModel of several ranks finds the whole tables by.
 
     Args:
         plan: `Plan`.
@@ -57,6 +60,16 @@ class LocalTables:
                 self.exchange = self._make_exchange(layout, name, on_gpu)
             else:
                 self.samples = ModelParallelExchange(plan, out_of_range, wire_dtype, name)
+        self._of_ranks = self._make_tables_of_ranks() if plan.num_ranks > 1 else []
+
+    def _make_tables_of_ranks(self):
+        for variable in self.variables():
+            variable.is_of_ranks = True
+        tables = zip(self.plan.tables, self.saved_tables(), self._layers, strict=True)
+        return [TableOfRanks(spec.name, table, layer) for spec, table, layer in tables]
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        return {f"table_{i}": table.saved_table for i, table in enumerate(self._of_ranks)}
 
     def _make_stand_in(self, layout, name):
         used = set(self.plan.input_table_map)
@@ -157,10 +170,9 @@ class LocalTables:
         return lookup(tables, *self._arguments(tables, forms), joined=True, dtype=dtype)
 
     def _lookup(self, is_exchanged):
-        if not is_exchanged:
-            return self._lookup_here
-        _refuse_saved_model()
-        return self.exchange.lookup
+        if self._of_ranks and is_for_saved_model():
+            return self._lookup_saved
+        return self.exchange.lookup if is_exchanged else self._lookup_here
 
     def exchange_samples(self, places, forms):
         """Reads the vectors of all samples for some inputs, and gives each rank those of its own.
@@ -172,12 +184,13 @@ class LocalTables:
         Returns:
             List of float32 tensors: the vectors of this rank's samples, one an input of the plan.
         """
+        if self.samples is not None:
+            self._refuse_saved_model()
         tables = [self.plan.input_table_map[i] for i in places]
         fault = None if self.samples is None else self.samples.take_out_faults(places, forms)
         vectors = self._read(self._lookup_here, tables, forms) if forms else []
         if self.samples is None:
             return vectors
-        _refuse_saved_model()
         return self.samples.exchange(vectors, fault, self._trained_stand_in())
 
     def _read(self, lookup, tables, forms, dtype="float32"):
@@ -198,15 +211,19 @@ class LocalTables:
     def _lookup_here(self, tables, *inputs, **form):
         return ops.lookup([self.by_table[table] for table in tables], *inputs, **form)
 
+    def _lookup_saved(self, tables, *inputs, **form):
+        saved = [self._of_ranks[table].saved_table for table in tables]
+        return saved_lookup(saved, *inputs, **{"joined": False, **form})
 
-def _refuse_saved_model():
-    if is_for_saved_model():
-        raise NotImplementedError(
-            "A SavedModel must be written by one process, as its tables are whole. Save the model "
-            "on all ranks by `keras_sparse.saving.save_checkpoint`, load that in a process of its "
-            "own, with storage for all rows, and export there. Received: a table over "
-            f"{size()} ranks"
-        )
+    def _refuse_saved_model(self):
+        if is_for_saved_model():
+            raise NotImplementedError(
+                "A SavedModel of a layer with dp_input=False must be written by one process, as "
+                "each rank has other inputs. Save the model on all ranks by "
+                "`keras_sparse.saving.save_checkpoint`, load that in a process of its own, with "
+                "storage for all rows, and export there. Received: a layer over "
+                f"{self.plan.num_ranks} ranks"
+            )
 
 
 def _weighted(rows, form):
