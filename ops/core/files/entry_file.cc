@@ -65,7 +65,8 @@ Status RemoveFilesBut(FileSystem* file_system, const std::string& folder,
   std::vector<std::string> names;
   Status status = file_system->List(folder, &names);
   for (const std::string& name : names) {
-    const std::string path = folder + "/" + name;
+    std::string path = folder;
+    path.append("/").append(name);
     const Status removed = kept.count(path) > 0 ? Status::Ok() : file_system->RemoveFile(path);
     if (status.ok()) status = removed;
   }
