@@ -203,9 +203,11 @@ def serve(options):
 
 def wait_for_training(folder):
     """Returns when there is a state to begin with."""
-    if not any(pathlib.Path(folder).glob("step-*")):
-        print(f"Waiting for the first checkpoint in '{folder}'", flush=True)
+    is_said = False
     while not any(pathlib.Path(folder).glob("step-*")):
+        if not is_said:
+            print(f"Waiting for the first checkpoint in '{folder}'", flush=True)
+        is_said = True
         time.sleep(0.2)
 
 

@@ -68,6 +68,7 @@ class Checkpoint(keras.callbacks.Callback):
             all before it too. `False` for data that begins by itself with the batch of
             `model.optimizer.iterations`, or that has no beginning, as a stream. Epochs end where
             they would have ended in either case. Defaults to `True`.
+        links: As of `keras_sparse.saving.save_checkpoint`, for deltas too. Defaults to `True`.
 
     Example:
     >>> import tempfile
@@ -86,6 +87,7 @@ class Checkpoint(keras.callbacks.Callback):
         resume=True,
         verbose=True,
         skip_batches=True,
+        links=True,
     ):
         super().__init__()
         self.path = pathlib.Path(checks.folder(checks.local_path(path, "path"), "path"))
@@ -95,6 +97,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.resume = checks.boolean(resume, "resume")
         self.verbose = checks.boolean(verbose, "verbose")
         self.skip_batches = checks.boolean(skip_batches, "skip_batches")
+        self.links = checks.boolean(links, "links")
         if every_steps is not None and delta_every is not None and delta_every >= every_steps:
             raise ValueError(
                 "`delta_every` must be below `every_steps`: deltas are saved between checkpoints. "
@@ -241,7 +244,7 @@ class Checkpoint(keras.callbacks.Callback):
         path = self._folder.path_of(step, is_delta)
         if exists[is_delta]:
             return
-        save(self.model, path, self._training(), self.verbose)
+        save(self.model, path, self._training(), self.verbose, self.links)
         self._saved, self._saved_path = self._state(), path
         if not is_delta:
             self._checkpoint_step = step

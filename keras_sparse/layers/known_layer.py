@@ -2,7 +2,7 @@ import inspect
 
 # What a subclass may give a layer without changing what it computes.
 _DESCRIPTIONS = ("get_config", "from_config", "from_keras")
-_BY_KEYS = ("contains", "find", "assign", "erase", "export")
+_BY_KEYS = ("contains", "find", "assign", "erase", "compact", "export")
 
 # What Keras puts into each layer, around the methods of its class.
 _WRAPPED_BY_KERAS = ("build", "quantize")

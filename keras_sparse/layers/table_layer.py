@@ -47,6 +47,16 @@ class TableLayer(keras.layers.Layer):
         """
         self._keyed_table("erase", table).erase(keys)
 
+    def compact(self, table=None):
+        """Leaves no byte of rows that have gone in files: see `EmbeddingVariable.compact`.
+
+        Args:
+            table: String: which table, of a layer of several. Defaults to `None`: all of them.
+        """
+        tables = self._keyed_tables("compact")
+        for each in tables.values() if table is None else [self._keyed_table("compact", table)]:
+            each.compact()
+
     def export(self, chunk_rows=65536, with_ages=False, table=None, with_frequencies=False):
         """Yields all rows in pieces: see `EmbeddingVariable.export`.
 

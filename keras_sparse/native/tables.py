@@ -204,6 +204,18 @@ def clear_tables(variables):
     )
 
 
+def compact_tables(variables):
+    """Leaves no byte of rows that have gone in files of the lower tiers of tables.
+
+    Args:
+        variables: List of `EmbeddingVariable`. One without files has nothing to do.
+    """
+    check_tables(variables)
+    return on_each_device(
+        lambda tables: library.lib.keras_sparse_compact(handles=handles_of(tables)), variables
+    )
+
+
 def table_sizes(variables):
     """Counts rows.
 

@@ -42,6 +42,7 @@ from keras_sparse.native.statistics import table_stats as table_stats
 from keras_sparse.native.statistics import TIER_STATISTICS as TIER_STATISTICS
 from keras_sparse.native.statistics import tier_stats as tier_stats
 from keras_sparse.native.tables import clear_tables as clear_tables
+from keras_sparse.native.tables import compact_tables as compact_tables
 from keras_sparse.native.tables import create_tables as create_tables
 from keras_sparse.native.tables import set_filter as set_filter
 from keras_sparse.native.tables import set_initial_rows as set_initial_rows

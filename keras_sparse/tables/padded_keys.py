@@ -21,6 +21,7 @@ class PaddedKeys:
         self._padding_id = padding_id
         self._checked_keys = checked_keys
         self.erase = table.erase
+        self.compact = table.compact
         self.export = table.export
 
     def contains(self, keys):

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_sparse.native.rows import erase_rows
 from keras_sparse.native.rows import have_rows
 from keras_sparse.native.rows import read_rows
+from keras_sparse.native.tables import compact_tables
 from keras_sparse.tables.found_rows import FoundRows
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import as_records
@@ -29,6 +30,7 @@ class VariableKeys(VariableRows):
 
     out_of_range: str
     slot_names: tuple[str, ...]
+    saved_state: Any
 
     def contains(self, keys):
         """Says which keys have a row, in any tier.
@@ -131,13 +133,40 @@ class VariableKeys(VariableRows):
             f"'{self.path}' with input_dim={self.input_dim}"
         )
 
-    def _keys_here(self, keys, method, takes_any=False):
-        """Returns keys of this part, static ones counted here, and of all keys whether they are."""
+    def compact(self):
+        """Leaves no byte of rows that have gone in the files of this table's tiers.
+
+        A row that was erased or evicted, has moved up, or was replaced may lie in the files of
+        lower tiers until they are written over. After this call none does that had gone before it.
+        And no file that the table was saved to, or loaded from, is linked any more: the next
+        checkpoint is of new files. Those of checkpoints, deltas and models that were saved before
+        are left as they are, and memory that is free is not cleared.
+
+        `SSDHASH` writes segments with such rows anew, one at a time, and `LEVELDB` all its rows
+        where there is one, beside the old ones; `PMEM` fills places with zeros. Steps of the table
+        wait for it. A table without files, and a static one, has none but the links to forget.
+
+        Raises:
+            tf.errors.ResourceExhaustedError: The disk has no room to write rows anew.
+            tf.errors.DataLossError: Rows beside those that have gone cannot be read. As after every
+                error, no row is lost, and some files may be as they were: call again.
+        """
+        self._check_eager("compact")
+        with tf.init_scope():
+            compact_tables([self])
+        if self.saved_state is not None:
+            self.saved_state.forbid_links()
+
+    def _check_eager(self, method):
         if not tf.executing_eagerly():
             raise RuntimeError(
                 f"`{method}` must be called outside of a `tf.function`, between two steps. "
                 f"Received: variable '{self.path}'"
             )
+
+    def _keys_here(self, keys, method, takes_any=False):
+        """Returns keys of this part, static ones counted here, and of all keys whether they are."""
+        self._check_eager(method)
         keys = as_keys(keys)
         part: Any = TablePart.of_whole(self)
         held = part.holds(keys)

@@ -59,6 +59,16 @@ def test_the_first_delta_is_a_checkpoint(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_links_files_unless_told_not_to(links, tmp_path):
+    storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "tiers", [4096])
+    options = {"every_steps": 10, "delta_every": 4, "links": links}
+    fit(make_model(storage), [Checkpoint(tmp_path / "run", **options)])
+    paths = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert any(path.stat().st_nlink > 1 for path in paths) == links
+    assert any("delta" in str(path) for path in paths)
+
+
 @functools.cache
 def content_of_uncut():
     fit(model := make_model())

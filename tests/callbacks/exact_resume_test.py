@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import checkpoint_cases
 import keras_sparse
 from checkpoint_cases import content
-from checkpoint_cases import IDS
 from checkpoint_cases import make_model
 from checkpoint_cases import names
-from checkpoint_cases import TARGETS
 from keras_sparse.callbacks import Checkpoint
 from keras_sparse.saving import CheckpointInfo
 
+# Six batches of 8, which most epochs have.
+IDS, TARGETS = checkpoint_cases.IDS[:48], checkpoint_cases.TARGETS[:48]
 ARGUMENTS = {"epochs": 3, "shuffle": False, "verbose": 0}
 SPECS = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
 
@@ -45,25 +46,25 @@ class Seen(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def batches(first=0, number=30):
+def batches(first=0, number=18):
     """Each step has a batch of its own."""
     for step in range(first, first + number):
         rng = np.random.default_rng(step)
         yield rng.integers(0, 3000, (8, 2)), rng.normal(size=(8, 1))
 
 
-def of_steps(first=lambda: 0, number=30):
+def of_steps(first=lambda: 0, number=18):
     generate = lambda: batches(first(), number)  # noqa: E731
     return tf.data.Dataset.from_generator(generate, output_signature=SPECS)
 
 
-def of_ten(targets=TARGETS):
+def of_six(targets=TARGETS):
     return tf.data.Dataset.from_tensor_slices((IDS, np.float64(targets))).batch(8)
 
 
 class Sequence(keras.utils.PyDataset):
     def __len__(self):
-        return 10
+        return 6
 
     def __getitem__(self, number):
         return next(batches(number, 1))
@@ -71,7 +72,7 @@ class Sequence(keras.utils.PyDataset):
 
 def shuffled_by_epoch():
     samples = tf.data.Dataset.from_tensor_slices((IDS, TARGETS))
-    return tf.data.Dataset.range(3).flat_map(lambda epoch: samples.shuffle(80, seed=epoch).batch(8))
+    return tf.data.Dataset.range(3).flat_map(lambda epoch: samples.shuffle(48, seed=epoch).batch(8))
 
 
 # What `fit` is given: its data begins anew with each epoch, goes on over epochs, or both in turns.
@@ -81,28 +82,28 @@ DATA = {
         "x": IDS,
         "y": TARGETS,
         "batch_size": 8,
-        "steps_per_epoch": 5,
+        "steps_per_epoch": 3,
         "epochs": 6,
     },
-    "a dataset": lambda model: {"x": of_ten(TARGETS > 0), "class_weight": {0: 0.5, 1: 2.0}},
-    "a dataset of unknown length": lambda model: {"x": of_steps(number=10)},
+    "a dataset": lambda model: {"x": of_six(TARGETS > 0), "class_weight": {0: 0.5, 1: 2.0}},
+    "a dataset of unknown length": lambda model: {"x": of_steps(number=6)},
     "an endless dataset": lambda model: {
-        "x": of_ten().skip(3).repeat(),
-        "steps_per_epoch": 10,
-        "validation_data": of_ten().take(2),
+        "x": of_six().skip(1).repeat(),
+        "steps_per_epoch": 6,
+        "validation_data": of_six().take(2),
     },
     "a dataset that ends in an epoch": lambda model: {
-        "x": of_ten().concatenate(of_steps(number=4)),
-        "steps_per_epoch": 6,
+        "x": of_six().concatenate(of_steps(number=2)),
+        "steps_per_epoch": 3,
         "epochs": 6,
     },
-    "an order by the epoch": lambda model: {"x": shuffled_by_epoch(), "steps_per_epoch": 10},
-    "a generator": lambda model: {"x": batches(), "steps_per_epoch": 10},
+    "an order by the epoch": lambda model: {"x": shuffled_by_epoch(), "steps_per_epoch": 6},
+    "a generator": lambda model: {"x": batches(), "steps_per_epoch": 6},
     "a sequence": lambda model: {"x": Sequence(workers=2, max_queue_size=2)},
-    "a later epoch": lambda model: {"x": of_ten(), "initial_epoch": 2, "epochs": 5},
+    "a later epoch": lambda model: {"x": of_six(), "initial_epoch": 2, "epochs": 5},
     "lookups ahead": lambda model: {
         "x": keras_sparse.data.prefetch_lookups(of_steps(), model, num_threads=2, capacity=3),
-        "steps_per_epoch": 10,
+        "steps_per_epoch": 6,
     },
 }
 
@@ -119,18 +120,18 @@ def train(model, data, callbacks=(), cut=None):
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_ends_as_if_it_had_never_been_cut_off(data, tmp_path):
     uncut = train(expected := make_model(), data)
-    for cut in (9, 14, None):
+    for cut in (5, 9, None):
         callback = Checkpoint(tmp_path, every_steps=4, keep=1, verbose=False)
         seen = train(model := make_model(), data, [callback], cut)
         first = seen[0][0] - 1
         assert seen == uncut[first:][:cut]
-        assert first == {9: 0, 14: 8, None: 20}[cut]
+        assert first == {5: 0, 9: 4, None: 12}[cut]
     assert content(model) == content(expected)
 
 
 def test_a_finished_training_goes_on_with_more_epochs(tmp_path):
     def data(model, epochs=3):
-        return {"x": of_ten().repeat().skip(3), "steps_per_epoch": 6, "epochs": epochs}
+        return {"x": of_six().repeat().skip(3), "steps_per_epoch": 4, "epochs": epochs}
 
     train(expected := make_model(), data)
     for epochs in (1, 1, 3):  # the second has nothing to do, and saves where it is
@@ -141,38 +142,38 @@ def test_a_finished_training_goes_on_with_more_epochs(tmp_path):
 
 def test_data_that_begins_at_the_step_is_left_to_do_so(tmp_path):
     def data(model):
-        return {"x": of_steps(lambda: int(model.optimizer.iterations)), "steps_per_epoch": 10}
+        return {"x": of_steps(lambda: int(model.optimizer.iterations)), "steps_per_epoch": 6}
 
     uncut = train(expected := make_model(), data)
-    for cut in (7, 15, None):
+    for cut in (5, 9, None):
         callback = Checkpoint(tmp_path, every_steps=4, skip_batches=False, verbose=False)
         seen = train(model := make_model(), data, [callback], cut)
-    assert seen == uncut[16:]
+    assert seen == uncut[12:]
     assert content(model) == content(expected)
 
 
 def test_such_data_may_know_how_much_of_it_is_left(tmp_path):
     def data(model, first=0):
-        left = of_steps(lambda: first, 30 - first)
-        left = left.apply(tf.data.experimental.assert_cardinality(30 - first))
-        return {"x": left, "steps_per_epoch": 10}
+        left = of_steps(lambda: first, 18 - first)
+        left = left.apply(tf.data.experimental.assert_cardinality(18 - first))
+        return {"x": left, "steps_per_epoch": 6}
 
     uncut = train(expected := make_model(), data)
     options = {"every_steps": 4, "skip_batches": False, "verbose": False}
-    train(make_model(), data, [Checkpoint(tmp_path, **options)], 19)
+    train(make_model(), data, [Checkpoint(tmp_path, **options)], 13)
     callback = Checkpoint(tmp_path, **options)
-    assert train(model := make_model(), functools.partial(data, first=16), [callback]) == uncut[16:]
+    assert train(model := make_model(), functools.partial(data, first=12), [callback]) == uncut[12:]
     assert content(model) == content(expected)
 
 
 def test_two_callbacks_both_know_where_they_are(tmp_path):
     folders = [tmp_path / "seldom", tmp_path / "often"]
-    for cut in (14, None):
-        pairs = zip(folders, (8, 3), strict=True)
+    for cut in (11, None):
+        pairs = zip(folders, (8, 2), strict=True)
         callbacks = [Checkpoint(*pair, verbose=False) for pair in pairs]
         train(make_model(), DATA["an endless dataset"], callbacks, cut)
-    saved = [CheckpointInfo.read(folder / "step-000000024").training for folder in folders]
-    assert saved == [{"epoch": 2, "batch": 4, "position": 24}] * 2
+    saved = [CheckpointInfo.read(folder / "step-000000016").training for folder in folders]
+    assert saved == [{"epoch": 2, "batch": 4, "position": 16}] * 2
 
 
 def test_lets_go_of_the_data_after_it(tmp_path):
@@ -204,14 +205,14 @@ def test_a_training_that_was_told_to_stop_goes_on_in_its_epoch(steps_per_executi
 
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            self.model.stop_training = int(self.model.optimizer.iterations) >= 14
+            self.model.stop_training = int(self.model.optimizer.iterations) >= 8
 
     options = {"run_eagerly": False, "steps_per_execution": steps_per_execution}
     options = {} if steps_per_execution is None else options
     train(expected := make_model(**options), data)
     checkpoint = Checkpoint(tmp_path, verbose=False)
     train(make_model(**options), data, [checkpoint, Stop()])
-    assert names(tmp_path) == ["step-000000010", "step-000000014"]
+    assert names(tmp_path) == ["step-000000006", "step-000000008"]
     # Of other executions: what the first of them has had already is not trained on twice.
     model = make_model(**(options and {**options, "steps_per_execution": 3}))
     train(model, data, [Checkpoint(tmp_path, verbose=False)])
@@ -227,19 +228,19 @@ def test_the_middle_of_an_accumulation_comes_again(tmp_path):
         return model
 
     train(expected := make(), DATA["arrays"])
-    for cut in (7, 9, None):  # of 30 batches, which make seven updates and the half of one
+    for cut in (7, 9, None):  # of 18 batches, which make four updates and the half of one
         callback = Checkpoint(tmp_path, every_steps=1, verbose=False)
         train(model := make(), DATA["arrays"], [callback], cut)
     assert content(model) == content(expected)
-    assert CheckpointInfo.read(tmp_path / "step-000000007").training["batch"] == 8
+    assert CheckpointInfo.read(tmp_path / "step-000000004").training["batch"] == 4
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
 @pytest.mark.parametrize(
     "data",
     [
-        lambda model: {"x": of_ten(), "steps_per_epoch": 50},
-        lambda model: {"x": of_steps(number=10)},
+        lambda model: {"x": of_six(), "steps_per_epoch": 50},
+        lambda model: {"x": of_steps(number=6)},
     ],
 )
 def test_an_epoch_whose_data_has_ended_is_over_when_training_stops(data, tmp_path):
@@ -248,13 +249,13 @@ def test_an_epoch_whose_data_has_ended_is_over_when_training_stops(data, tmp_pat
             self.model.stop_training = True
 
     train(make_model(), data, [Stop(), Checkpoint(tmp_path, verbose=False)])
-    saved = CheckpointInfo.read(tmp_path / "step-000000010").training
+    saved = CheckpointInfo.read(tmp_path / "step-000000006").training
     assert saved == {"epoch": 1, "batch": 0, "position": 0}
 
 
 def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
     options = {"every_steps": 4, "verbose": False}
-    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, **options)], 16)
+    train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, **options)], 8)
 
     class Loop(keras.callbacks.Callback):
         """Trains another model, whose place in its data is not that of the `fit` around it."""
@@ -265,7 +266,7 @@ def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
             with pytest.warns(UserWarning, match="All batches of epoch 2 come again"):
                 callbacks.on_train_begin()
             callbacks.on_epoch_begin(1)
-            for batch in range(10):
+            for batch in range(6):
                 model.train_on_batch(IDS[8 * batch :][:8], TARGETS[8 * batch :][:8])
                 callbacks.on_train_batch_end(batch)
             callbacks.on_epoch_end(1)
@@ -274,7 +275,7 @@ def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
     uncut = train(make_model(), lambda model: {**DATA["arrays"](model), "epochs": 1})
     seen = train(make_model(), lambda model: {**DATA["arrays"](model), "epochs": 1}, [Loop()])
     assert seen == uncut
-    saved = CheckpointInfo.read(tmp_path / "step-000000026").training
+    saved = CheckpointInfo.read(tmp_path / "step-000000014").training
     assert saved == {"epoch": 2, "batch": 0}
 
 

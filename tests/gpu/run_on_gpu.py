@@ -23,6 +23,7 @@ FILES = (
     "data/prefetch_lookups_test.py",
     "optimizers/sparse_optimizer_test.py",
     "saving/checkpoint/checkpoint_delta_test.py",
+    "tables/compact_test.py",
     "tables/embedding_variable_test.py",
     "tables/embedding_variable_part_test.py",
     "tables/variable_keys_test.py",
@@ -32,6 +33,8 @@ FILES = (
 # Beginnings of tests that say nothing more of a GPU: of optimizers, which know of no stage.
 LEFT_OUT = (
     "tests/data/prefetch_lookups_test.py::test_exact_training_is_that_without_it_for_each_optimizer",
+    "tests/tables/compact_test.py::test_layers_have_it_for_all_their_tables",
+    "tests/tables/compact_test.py::test_no_byte_is_left_of_rows_that_have_gone_or_come_up[DRAM",
     "tests/tables/variable_keys_test.py::test_rows_of_every_tier_are_found_written_and_erased[DRAM",
 )
 

@@ -11,6 +11,7 @@ KEYS = tf.constant([3], tf.int64)
 ROWS = tf.zeros((1, 2))
 CALLS = [
     lambda tables: ops.clear_tables(tables),
+    lambda tables: ops.compact_tables(tables),
     lambda tables: ops.erase_rows(tables, [KEYS]),
     lambda tables: ops.evict_rows(tables, None),
     lambda tables: ops.export_rows(tables, [0], 5),

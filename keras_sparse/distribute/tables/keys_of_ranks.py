@@ -93,15 +93,25 @@ class KeysOfRanks:
     def erase(self, keys):
         """See `EmbeddingVariable.erase`."""
         keys = _agreed("erase", keys)
-        variable = self._table.variable if self._is_sharded else self._table
         with errors_on_all_ranks("keys_of_ranks.erase"):
-            if variable is not None:
-                variable.erase(keys)
+            if self._variable is not None:
+                self._variable.erase(keys)
+
+    def compact(self):
+        """See `EmbeddingVariable.compact`. Each rank does so with its own files."""
+        with errors_on_all_ranks("keys_of_ranks.compact"):
+            if self._variable is not None:
+                self._variable.compact()
 
     def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
         """See `EmbeddingVariable.export`. All ranks must go through it to the end."""
         table = GatheredTable(self._table, all_ranks=True) if self._is_sharded else self._table
         yield from table.export(chunk_rows, with_ages, with_frequencies)
+
+    @property
+    def _variable(self):
+        """What this rank has of the table, `None` if that is nothing."""
+        return self._table.variable if self._is_sharded else self._table
 
     def _of_ranks(self, method, keys):
         """Yields `(part, arrays)` of each rank with a part: what a method of its variable gives."""

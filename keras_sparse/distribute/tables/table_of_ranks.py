@@ -76,13 +76,17 @@ class TableOfRanks:
     def keeps_ages(self):
         return self._read_whole().keeps_ages
 
-    def export(self, chunk_rows, with_ages=False):
-        """Yields `(keys, rows)`, perhaps with more columns, or `(keys, rows, ages)`."""
+    @property
+    def keeps_frequencies(self):
+        return self._read_whole().keeps_frequencies
+
+    def export(self, chunk_rows, with_ages=False, with_frequencies=False):
+        """Does what `EmbeddingVariable.export` does; records may have rows alone."""
         whole = self._read_whole()
         if not self._is_sharded:
-            yield from whole.export(chunk_rows, with_ages)
+            yield from whole.export(chunk_rows, with_ages, with_frequencies)
             return
-        request = chunk_rows, with_ages
+        request = chunk_rows, with_ages, with_frequencies
         broadcast_object(request, 0, "keras_sparse.export.request")
         self._pieces = self._gathered(*request)
         # In a chain, which is not closed with this: where what asks for pieces fails, the others
@@ -111,9 +115,9 @@ class TableOfRanks:
         current_save()  # another one than that of `read_together` is an error
         return self._whole
 
-    def _gathered(self, chunk_rows, with_ages):
+    def _gathered(self, chunk_rows, with_ages, with_frequencies):
         if self.is_dynamic:  # of which each rank gives as many
-            return self._whole.export(max(1, chunk_rows // size()), with_ages)
+            return self._whole.export(max(1, chunk_rows // size()), with_ages, with_frequencies)
         return self._whole.export_rows(chunk_rows)
 
     def _end_reading(self):

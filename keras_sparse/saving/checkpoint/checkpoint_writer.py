@@ -45,8 +45,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True, links=
         base: `Base` with the folder of what a delta goes on from. Defaults to `None`, a checkpoint.
         training: Dict for the manifest.
         verbose: Boolean. Whether to show a bar if it takes long.
-        links: Boolean. Whether a checkpoint links files that have some of its rows. Defaults to
-            `True`.
+        links: Boolean. Whether files may be linked that have some of the rows. Defaults to `True`.
 
     Returns:
         Path of the folder.

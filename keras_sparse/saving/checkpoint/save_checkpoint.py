@@ -21,8 +21,8 @@ def save_checkpoint(model, path, training=None, verbose=True, links=True):
             to `None`, an empty one.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
         links: Boolean. Whether files may be linked. If not, all rows are written anew: a linked
-            file may still have the bytes of rows that were erased, which nothing reads. Defaults to
-            `True`.
+            file may still have the bytes of rows that were erased, which nothing reads, unless
+            `compact` has been called since. Defaults to `True`.
 
     Returns:
         `pathlib.Path` of the checkpoint.

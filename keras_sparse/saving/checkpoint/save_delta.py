@@ -11,7 +11,7 @@ from keras_sparse.saving.checkpoint.checkpoint_writer import write_checkpoint
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
-def save_delta(model, path, training=None, verbose=True):
+def save_delta(model, path, training=None, verbose=True, links=True):
     """Saves what has changed since the model was last saved or loaded.
 
     A delta is a folder like a checkpoint, with the rows of all tiers that have changed, and the
@@ -23,7 +23,8 @@ def save_delta(model, path, training=None, verbose=True):
     Args:
         model: A built `keras.Model`. It must not be trained meanwhile.
         path: Path of the folder to make. There must be nothing.
-        training: As in `save_checkpoint`.
+        training, links: As in `save_checkpoint`. A delta links segments of SSD tiers where all rows
+            of a table count as changed.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
 
     Returns:
@@ -41,7 +42,7 @@ def save_delta(model, path, training=None, verbose=True):
             "with all that it goes back to. Call `save_checkpoint` first. Received: model "
             f"'{model.name}' without one"
         )
-    return write_checkpoint(model, path, base, training, verbose)
+    return write_checkpoint(model, path, base, training, verbose, links)
 
 
 def find_base(model):

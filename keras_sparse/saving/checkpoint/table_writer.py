@@ -195,7 +195,7 @@ class TableWriter:
         return tuple(part for _, part in state.parts)
 
     def _is_of_use(self, state: LastSaved | None, is_linked):
-        if state is None or (state.is_linked and not is_linked):
+        if state is None or (state.is_linked and not is_linked) or not state.may_be_linked():
             return False
         num_rows = sum(part.num_rows for _, part in state.parts)
         copied = [part for _, part in state.parts if isinstance(part, RowsFile)]

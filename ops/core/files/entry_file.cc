@@ -1,6 +1,7 @@
 #include "ops/core/files/entry_file.h"
 
 #include <cstring>
+#include <vector>
 
 #include "ops/core/base/crc32c.h"
 
@@ -57,6 +58,19 @@ Status CheckEntry(const char* bytes, const int64_t* key, const EntryLayout& layo
       "the entry at byte " + std::to_string(layout.offset(entry)) + " of '" + path +
           "' must be what was written there; the disk has changed or lost it. Received: " +
           (is_whole ? "the entry of another key" : "a wrong checksum"));
+}
+
+Status RemoveFilesBut(FileSystem* file_system, const std::string& folder,
+                      const std::set<std::string>& kept) {
+  std::vector<std::string> names;
+  Status status = file_system->List(folder, &names);
+  for (const std::string& name : names) {
+    std::string path = folder;
+    path.append("/").append(name);
+    const Status removed = kept.count(path) > 0 ? Status::Ok() : file_system->RemoveFile(path);
+    if (status.ok()) status = removed;
+  }
+  return status;
 }
 
 }  // namespace keras_sparse

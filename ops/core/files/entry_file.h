@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "ops/core/base/status.h"
+#include "ops/core/files/file_system.h"
 
 namespace keras_sparse {
 
@@ -39,6 +41,12 @@ int64_t KeyOfEntry(const char* bytes);
 //   entry  its number in the file
 Status CheckEntry(const char* bytes, const int64_t* key, const EntryLayout& layout, int64_t entry,
                   const std::string& path);
+
+// Removes all files of a folder but these, such as those that could not be removed when they were
+// no more needed. Returns the first error.
+//   kept  paths
+Status RemoveFilesBut(FileSystem* file_system, const std::string& folder,
+                      const std::set<std::string>& kept);
 
 }  // namespace keras_sparse
 

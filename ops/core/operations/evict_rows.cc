@@ -38,6 +38,17 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
   return Status::Ok();
 }
 
+Status CompactTiers(const EmbeddingTable& table) {
+  const ReadLocks locks({&table});
+  Status status;
+  for (const auto& store : locks[0].tiers.lower_tiers()) {
+    const Status compacted = store->Compact();
+    if (!status.ok() || compacted.ok()) continue;
+    status = Status(compacted.code(), "table '" + table.name() + "': " + compacted.message());
+  }
+  return status;
+}
+
 Status CheckErasable(const TableOptions& options) {
   if (options.is_dynamic()) return Status::Ok();
   return Status(StatusCode::kUnimplemented,

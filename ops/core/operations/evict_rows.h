@@ -1,4 +1,4 @@
-// EvictRows and EraseRows: rows that leave all tiers.
+// EvictRows and EraseRows: rows that leave all tiers. CompactTiers: their bytes, too.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_EVICT_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_EVICT_ROWS_H_
 
@@ -32,6 +32,11 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state, 
 // be repeated, or have no row. After an error rows of the first tier are still there, and of the
 // others some may have gone. Unimplemented for a static table.
 Status EraseRows(EmbeddingTable* table, const int64_t* keys, int64_t n, Executor* executor);
+
+// Leaves no byte of a row that has gone by now, from all tiers or up from a lower one, in a file of
+// the table's lower tiers: see RowStore::Compact. A table without such has nothing to do. Changes
+// wait for it, lookups do not. After an error, the first of its stores', no row has changed.
+Status CompactTiers(const EmbeddingTable& table);
 
 // Unimplemented for a static table.
 Status CheckErasable(const TableOptions& options);

@@ -48,6 +48,11 @@ class BufferedStore : public RowStore {
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
   Status Flush() override;
+  // With nothing queued: what is stuck is tried once more.
+  Status Compact() override {
+    KERAS_SPARSE_RETURN_IF_ERROR(TryToWrite());
+    return store_->Compact();
+  }
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
   // With nothing queued; the error of what is stuck.

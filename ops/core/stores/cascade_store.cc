@@ -120,6 +120,13 @@ Status CascadeStore::Clear() {
   return upper_->Clear();
 }
 
+Status CascadeStore::Compact() {
+  const MutexLock lock(write_mutex_);
+  const Status status = lower_->Compact();
+  const Status above = upper_->Compact();
+  return status.ok() ? above : status;
+}
+
 Status CascadeStore::LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) {
   const MutexLock lock(write_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(lower_->LinkFiles(path_prefix, files));

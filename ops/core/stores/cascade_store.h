@@ -43,6 +43,7 @@ class CascadeStore : public RowStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
+  Status Compact() override;
   // The lower tier comes first: a store that is filled in this order has the same rows above.
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override {

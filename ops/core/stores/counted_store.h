@@ -53,6 +53,7 @@ class CountedStore : public RowStore {
   Status EraseMoved(const int64_t* keys, int64_t n) override;
   Status Clear() override { return store_->Clear(); }
   Status Flush() override { return store_->Flush(); }
+  Status Compact() override { return store_->Compact(); }
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override {
     return store_->Walk(cursor, max_rows, keys, records, next);

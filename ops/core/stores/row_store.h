@@ -88,6 +88,12 @@ class RowStore {
   // walk goes on afterwards.
   virtual Status Flush() { return Status::Ok(); }
 
+  // Leaves no byte in the store's files of a record that it had before and has no more: one that
+  // was erased, has moved to another tier, or was replaced. Memory that is free is not cleared, and
+  // what LinkFiles has linked is not the store's. Changes no row: a walk goes on afterwards. After
+  // an error all rows are there, and so may be such bytes; the next call tries again.
+  virtual Status Compact() { return Status::Ok(); }
+
   // Appends the keys and records of the next rows, about `max_rows` of them. A walk begins at
   // cursor 0 and goes on at *next, until that is -1; a change in between ends it.
   virtual Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,

@@ -10,6 +10,7 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.tables import keys_of_ranks
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from table_twins import small
 
 # Tables that are whole on a rank, cut by rows or by columns, or copied.
 OPTIONS = [
@@ -86,6 +87,40 @@ def test_all_ranks_find_write_and_erase_rows(pair):
         for key, row in ours.items():
             np.testing.assert_allclose(row, expected[key], rtol=1e-5, atol=1e-7)
     assert layer.find([], table="users").rows.shape == (0, 4)
+
+
+def test_each_rank_compacts_its_files(folder):
+    layer = DistributedEmbedding(
+        {
+            "users": Embedding(None, 4, storage=small(folder / "tiers")),
+            "songs": Embedding(None, 4, storage=small(folder / "tiers"), padding_id=0),
+            "films": Embedding(30, 6),
+        },
+        row_slice_threshold=1,
+    )
+    layer.build()
+    keys = np.arange(1, 12000)
+    rows = np.random.default_rng(0).normal(size=(len(keys), 4)).astype(np.float32)
+    for name in ("users", "songs"):
+        layer.assign(keys, rows, table=name)
+        layer.erase(keys[:40], table=name)
+    layer.stats()  # waits for what the background writes
+
+    def num_found():
+        files = [path.read_bytes() for path in folder.rglob("*.seg")]
+        return sum(any(row.tobytes() in file for file in files) for row in rows[:40])
+
+    found = gather_objects(num_found(), "found")
+    assert min(found) > 20, found
+    layer.compact(table="films")
+    layer.compact(table="songs")
+    found = gather_objects(num_found(), "found")
+    assert min(found) > 20, found
+    layer.compact()
+    assert gather_objects(num_found(), "found") == [0] * ksd.size()
+    for name in ("users", "songs"):
+        assert not layer.contains(keys[:40], table=name).any()
+        np.testing.assert_array_equal(layer.find(keys[40:], table=name).rows, rows[40:])
 
 
 def test_all_ranks_refuse_what_one_does():

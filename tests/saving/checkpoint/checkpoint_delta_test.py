@@ -102,23 +102,70 @@ def test_holds_no_count_of_a_key_that_is_erased(tmp_path):
 
 
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)
-def test_no_byte_of_an_erased_row_is_in_a_checkpoint_without_links(storage_type, tmp_path):
+def test_no_byte_of_an_erased_row_is_in_a_checkpoint_without_links_or_after_compact(
+    storage_type, tmp_path
+):
     model = make_model(storage(storage_type, tmp_path / "tiers"))
+    dynamic = tables(model)[0]
     row = np.array([[1234.5, -77.25, 0.125, 3e-9]], np.float32)
-    tables(model)[0].assign([-1], row)
+    dynamic.assign([-1], row)
     train_keys(model, np.arange(2000))  # it goes down to the last tier
     save_checkpoint(model, tmp_path / "first")
-    tables(model)[0].erase([-1])
+    assert has_bytes(row, tmp_path / "tiers") == (storage_type not in (None, "HBM_DRAM"))
+    dynamic.erase([-1])
     save_checkpoint(model, tmp_path / "linked")
     save_checkpoint(model, tmp_path / "anew", links=False)
-    has_bytes = {
-        name: any(row.tobytes() in path.read_bytes() for path in (tmp_path / name).iterdir())
-        for name in ("first", "linked", "anew")
-    }
-    assert has_bytes == {"first": True, "linked": True, "anew": False}
-    for name in ("linked", "anew"):
-        load_checkpoint(loaded := make_model(), tmp_path / name)
-        assert content(loaded) == content(model)
+    save_checkpoint(model, tmp_path / "linked again")
+    dynamic.compact()
+    assert not has_bytes(row, tmp_path / "tiers")
+    train_keys(model, [7, 8])
+    save_delta(model, tmp_path / "delta")
+    save_checkpoint(model, tmp_path / "compacted")
+    train_keys(model, [9, 10])
     save_checkpoint(model, tmp_path / "next")
-    load_checkpoint(loaded := make_model(), tmp_path / "next")
+    saved = ("first", "linked", "anew", "linked again", "delta", "compacted", "next")
+    # Files of the tiers had it still.
+    has_again = storage_type is not None and "SSDHASH" in storage_type
+    assert [has_bytes(row, tmp_path / name) for name in saved] == [
+        True,
+        True,
+        False,
+        has_again,
+        False,
+        False,
+        False,
+    ]
+    compacted = next((tmp_path / "compacted").glob("rows-*"))
+    assert (tmp_path / "next" / compacted.name).samefile(compacted)
+    for name in ("delta", "compacted", "next"):
+        load_checkpoint(loaded := make_model(), tmp_path / name)
+        if name == "next":
+            assert content(loaded) == content(model)
+        assert not tables(loaded)[0].contains([-1]).any()
+
+
+def has_bytes(row, folder):
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return any(row.tobytes() in path.read_bytes() for path in paths)
+
+
+@pytest.mark.parametrize("path", ["saved", "loaded", "delta"])
+def test_no_file_is_linked_that_a_compacted_table_had_rows_in(path, tmp_path):
+    model = make_model()
+    train_keys(model, np.arange(100))
+    save_checkpoint(model, tmp_path / "first")
+    if path == "loaded":
+        load_checkpoint(model := make_model(), tmp_path / "first")
+    if path == "delta":
+        train_keys(model, [5, 6])
+        save_delta(model, tmp_path / "1")
+    tables(model)[1].compact()  # its file has rows of the other table too
+    if path == "delta":
+        train_keys(model, [7, 8])
+        assert keys_of(save_delta(model, tmp_path / "2")) == [[7, 8]] * 2
+    save_checkpoint(model, tmp_path / "second")
+    assert all(each.stat().st_nlink == 1 for each in (tmp_path / "second").iterdir())
+    save_checkpoint(model, tmp_path / "third")
+    assert any(each.stat().st_nlink == 2 for each in (tmp_path / "third").iterdir())
+    load_checkpoint(loaded := make_model(), tmp_path / "third")
     assert content(loaded) == content(model)

@@ -48,8 +48,10 @@ LevelDbStore::LevelDbStore(const StoreOptions& options)
       folder_(options.folder) {}
 
 LevelDbStore::~LevelDbStore() {
+  const MutexLock lock(mutex_);
   database_.reset();
-  (void)leveldb::DestroyDB(folder_, leveldb::Options());
+  old_folders_.push_back(folder_);
+  (void)RemoveOldDatabases();
 }
 
 Status LevelDbStore::OpenDatabase(const std::string& folder,
@@ -166,56 +168,102 @@ Status LevelDbStore::Put(const int64_t* keys, int64_t n, const char* records) {
     }
     KERAS_SPARSE_RETURN_IF_ERROR(Write(&batch));
     most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
-    for (int64_t i = begin; i < end; ++i) (void)keys_.Exchange(HashKey(keys[i]), keys[i], 0);
+    for (int64_t i = begin; i < end; ++i) {
+      const uint32_t replaced = keys_.Exchange(HashKey(keys[i]), keys[i], 0);
+      may_have_dead_ = may_have_dead_ || replaced != HashIndex::kNoRow;
+    }
   }
   return Status::Ok();
 }
 
 Status LevelDbStore::Write(leveldb::WriteBatch* batch) {
   const Status status = ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+  if (status.ok()) return status;
+  may_have_dead_ = true;
   if (status.code() != StatusCode::kResourceExhausted) return status;
   // A database whose background work has once found the disk full takes nothing any more, and
   // whether that is so it does not say.
+  const Status room = CheckRoomForCopy();
+  if (!room.ok()) return ResourceExhausted(status.message() + "; to go on, " + room.message());
+  KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
+  return ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+}
+
+Status LevelDbStore::CheckRoomForCopy() const {
   const int64_t needed = keys_.size() * (options_.record_bytes + int64_t{sizeof(int64_t)}) +
                          2 * static_cast<int64_t>(kWriteBufferBytes);
   std::error_code error;
   const auto room = std::filesystem::space(folder_, error);
-  if (error || room.available < static_cast<uintmax_t>(needed)) {
-    return ResourceExhausted(status.message() + "; to go on it may need " + std::to_string(needed) +
-                             " bytes, for a new database");
-  }
-  KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
-  return ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+  if (!error && room.available >= static_cast<uintmax_t>(needed)) return Status::Ok();
+  return ResourceExhausted(
+      "the disk must have " + std::to_string(needed) + " bytes for a new database beside '" +
+      folder_ + "'. Received: " + (error ? error.message() : std::to_string(room.available)));
 }
 
 Status LevelDbStore::CopyDatabase() {
   const std::string folder = options_.folder + "-copy-" + std::to_string(num_copies_++);
   std::unique_ptr<leveldb::DB> copy;
   Status status = OpenDatabase(folder, &copy);
-  const int64_t chunk = std::max<int64_t>(1, kBatchBytes / options_.record_bytes);
-  for (int64_t at = 0; at >= 0 && status.ok();) {
-    std::vector<int64_t> keys;
-    std::vector<uint32_t> unused;
-    at = keys_.AppendSegments(at, chunk, &keys, &unused);
-    leveldb::WriteBatch batch;
-    std::string value;
-    for (const int64_t key : keys) {
-      if (status.ok()) {
-        status = ToStatus(database_->Get(leveldb::ReadOptions(), SliceOf(key), &value));
-      }
-      batch.Put(SliceOf(key), value);
-    }
-    if (status.ok()) status = ToStatus(copy->Write(leveldb::WriteOptions(), &batch));
-  }
-  const std::string left = status.ok() ? folder_ : folder;
+  if (status.ok()) status = CopyInto(copy.get());
+  old_folders_.push_back(status.ok() ? folder_ : folder);
   if (status.ok()) {
     database_.swap(copy);
     folder_ = folder;
+    may_have_dead_ = false;
   }
   copy.reset();
-  (void)leveldb::DestroyDB(left, leveldb::Options());
+  (void)RemoveOldDatabases();
   most_bytes_ = BytesOfFiles();
   return status;
+}
+
+// In the order of the database, so that it is read as its files lie and the new one sorts nothing.
+Status LevelDbStore::CopyInto(leveldb::DB* copy) const {
+  leveldb::ReadOptions options;
+  options.verify_checksums = true;  // or damaged rows would have new, valid ones
+  options.fill_cache = false;
+  const std::unique_ptr<leveldb::Iterator> entry(database_->NewIterator(options));
+  int64_t num_copied = 0;
+  leveldb::WriteBatch batch;
+  for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {
+    int64_t key = 0;
+    std::memcpy(&key, entry->key().data(), sizeof(key));
+    // What could not be erased is not a row.
+    if (keys_.Find(HashKey(key), key) == HashIndex::kNoRow) continue;
+    batch.Put(entry->key(), entry->value());
+    ++num_copied;
+    if (static_cast<int64_t>(batch.ApproximateSize()) < kBatchBytes) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(copy->Write(leveldb::WriteOptions(), &batch)));
+    batch.Clear();
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(entry->status()));
+  if (num_copied != keys_.size()) {
+    return Status(StatusCode::kDataLoss, "LevelDB in '" + folder_ + "' must hold " +
+                                             std::to_string(keys_.size()) +
+                                             " rows. Received: " + std::to_string(num_copied));
+  }
+  return ToStatus(copy->Write(leveldb::WriteOptions(), &batch));
+}
+
+Status LevelDbStore::RemoveOldDatabases() {
+  Status status;
+  std::vector<std::string> left;
+  for (const std::string& folder : old_folders_) {
+    const Status removed = ToStatus(leveldb::DestroyDB(folder, leveldb::Options()));
+    if (!removed.ok()) left.push_back(folder);
+    if (status.ok()) status = removed;
+  }
+  old_folders_ = std::move(left);
+  return status;
+}
+
+Status LevelDbStore::Compact() {
+  const MutexLock lock(mutex_);
+  if (may_have_dead_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckRoomForCopy());
+    KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
+  }
+  return RemoveOldDatabases();
 }
 
 Status LevelDbStore::MakeRoom(int64_t num_records) {
@@ -240,7 +288,9 @@ Status LevelDbStore::Erase(const int64_t* keys, int64_t n) {
 void LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
   leveldb::WriteBatch batch;
   for (int64_t i = 0; i < n; ++i) {
-    if (keys_.Erase(HashKey(keys[i]), keys[i]) != HashIndex::kNoRow) batch.Delete(SliceOf(keys[i]));
+    if (keys_.Erase(HashKey(keys[i]), keys[i]) == HashIndex::kNoRow) continue;
+    batch.Delete(SliceOf(keys[i]));
+    may_have_dead_ = true;
   }
   // keys_ says what is held: what the database does not erase takes room, and no more.
   if (database_->Write(leveldb::WriteOptions(), &batch).ok()) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
@@ -35,6 +36,10 @@ class LevelDbStore : public RowStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
+  // By a new database: LevelDB's own compaction leaves what is in no level above another, and keys
+  // in its manifest. It takes its room beside that of the old one, and keeps calls waiting.
+  // ResourceExhausted, before it begins, if the disk has not got that.
+  Status Compact() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
 
@@ -46,8 +51,14 @@ class LevelDbStore : public RowStore {
   void EraseLocked(const int64_t* keys, int64_t n) REQUIRES(mutex_);
   Status MakeRoom(int64_t num_records) REQUIRES(mutex_);
   Status Write(leveldb::WriteBatch* batch) REQUIRES(mutex_);
+  // ResourceExhausted unless the disk has room for a new database.
+  Status CheckRoomForCopy() const REQUIRES_SHARED(mutex_);
   // Moves to a new database, with all rows; the old one stays where that fails.
   Status CopyDatabase() REQUIRES(mutex_);
+  // Puts all rows into another database.
+  Status CopyInto(leveldb::DB* copy) const REQUIRES_SHARED(mutex_);
+  // Removes databases that were moved from. FailedPrecondition where one stays.
+  Status RemoveOldDatabases() REQUIRES(mutex_);
 
   int64_t BytesOfFiles() const REQUIRES_SHARED(mutex_);
   Status Read(const leveldb::ReadOptions& options, int64_t key, char* record) const
@@ -62,6 +73,9 @@ class LevelDbStore : public RowStore {
   std::unique_ptr<leveldb::DB> database_ GUARDED_BY(mutex_);
   HashIndex keys_ GUARDED_BY(mutex_){0};
   int64_t num_copies_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> old_folders_ GUARDED_BY(mutex_);  // of databases moved from
+  // Whether the database may have records that were replaced, erased, or never became rows.
+  bool may_have_dead_ GUARDED_BY(mutex_) = false;
   // At most what the files take: what they were found to take, and what was written since.
   int64_t most_bytes_ GUARDED_BY(mutex_) = 0;
 };

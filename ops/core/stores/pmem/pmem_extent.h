@@ -29,6 +29,7 @@ class PmemExtent {
   PmemExtent(const PmemExtent&) = delete;
   PmemExtent& operator=(const PmemExtent&) = delete;
 
+  const std::string& path() const { return path_; }
   int64_t bytes() const { return static_cast<int64_t>(mapped_bytes_); }
 
   const char* Entry(int64_t entry) const { return data_ + layout_.offset(entry); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "ops/core/base/hash.h"
@@ -211,6 +212,24 @@ Status PmemStore::Clear() {
   free_ = std::vector<Position>();
   if (order_ != nullptr) order_ = std::make_unique<PutOrder>();
   return Status::Ok();
+}
+
+Status PmemStore::Compact() {
+  const MutexLock write_lock(write_mutex_);
+  const std::vector<char> zeros(static_cast<size_t>(layout_.stride()));
+  for (int64_t i = 0; i < num_free(); ++i) {
+    const Position position = FreeEntry(i);
+    PmemExtent& extent = *extents_[ExtentOf(position)];
+    const int64_t entry = EntryOf(position);
+    if (std::memcmp(extent.Entry(entry), zeros.data(), zeros.size()) == 0) continue;
+    extent.Write(entry, zeros.data());
+  }
+  std::set<std::string> kept;
+  for (const auto& extent : extents_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(extent->Sync());
+    kept.insert(extent->path());
+  }
+  return RemoveFilesBut(options_.file_system, options_.folder, kept);
 }
 
 Status PmemStore::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,

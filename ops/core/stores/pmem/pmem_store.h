@@ -50,6 +50,8 @@ class PmemStore : public RowStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
+  // Writes zeros over all free entries.
+  Status Compact() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
   int64_t Room() const override;

@@ -1,8 +1,10 @@
 // SsdHashStore: room for new entries where dead ones are.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "ops/core/base/hash.h"
+#include "ops/core/files/entry_file.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 
 namespace keras_sparse {
@@ -17,6 +19,52 @@ constexpr int64_t kCompactionBytes = int64_t{1} << 20;
 Status SsdHashStore::CompactDead() {
   const MutexLock one_at_a_time(compaction_mutex_);
   return CompactUntil(kDeadPercent, 0);
+}
+
+Status SsdHashStore::Compact() {
+  const MutexLock one_at_a_time(compaction_mutex_);
+  std::vector<std::pair<size_t, std::shared_ptr<SsdSegment>>> with_dead;
+  {
+    const MutexLock lock(mutex_);
+    const auto has_dead = [](const SsdSegment& segment) {
+      return segment.num_alive < segment.num_entries();
+    };
+    if (!segments_.empty() && has_dead(*segments_[newest_])) {
+      KERAS_SPARSE_RETURN_IF_ERROR(BeginSegment());
+    }
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      if (segments_[s] != nullptr && has_dead(*segments_[s]))
+        with_dead.emplace_back(s, segments_[s]);
+    }
+  }
+  Status status;
+  for (auto& [number, listed] : with_dead) {
+    const std::shared_ptr<SsdSegment> segment =
+        std::move(listed);  // its file goes with it, at once
+    Status compacted = CompactSegment(number, segment);
+    if (compacted.ok()) {
+      const SharedLock lock(mutex_);
+      if (number < segments_.size() && segments_[number] == segment) {
+        compacted = Status(StatusCode::kDataLoss,
+                           "rows must be read to be moved away from what is dead beside them. "
+                           "Received: some rows of '" +
+                               segment->path() + "' cannot");
+      }
+    }
+    if (status.ok()) status = compacted;
+  }
+  const Status removed = RemoveLeftFiles();
+  return status.ok() ? removed : status;
+}
+
+Status SsdHashStore::RemoveLeftFiles() const {
+  const MutexLock links_lock(links_mutex_);
+  const SharedLock lock(mutex_);
+  std::set<std::string> kept;
+  for (const auto& segment : segments_) {
+    if (segment != nullptr) kept.insert(segment->path());
+  }
+  return RemoveFilesBut(options_.file_system, options_.folder, kept);
 }
 
 Status SsdHashStore::MakeRoom(int64_t num_records) {

@@ -33,7 +33,8 @@ struct SsdHashOptions {
 // commit). What is written does not change any more, so that it is read without a lock; a segment
 // that is full is sealed and takes nothing more. Entries whose key has moved on are dead;
 // compaction copies what is alive out of sealed segments that are half dead and removes them, at
-// the end of a Put or in the background. docs/formats/ssdhash.md has the bytes.
+// the end of a Put or in the background; Compact does so with all that have a dead entry.
+// docs/formats/ssdhash.md has the bytes.
 //
 // An entry has a checksum, and its key: what is read is what was written, or DataLoss.
 class SsdHashStore : public RowStore {
@@ -53,6 +54,8 @@ class SsdHashStore : public RowStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
+  // DataLoss where a segment with dead entries has others that cannot be read: that one stays.
+  Status Compact() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
   // Seals the newest segment, however full it is.
@@ -87,12 +90,16 @@ class SsdHashStore : public RowStore {
       EXCLUDES(mutex_);
   Status CompactSegment(size_t number, const std::shared_ptr<SsdSegment>& segment)
       REQUIRES(compaction_mutex_) EXCLUDES(mutex_);
+  // Removes files of segments that there are no more. One that is still read goes all the same.
+  Status RemoveLeftFiles() const EXCLUDES(links_mutex_, mutex_);
 
   const SsdHashOptions options_;
   const EntryLayout layout_;
   const uint32_t entries_;  // of a full segment
 
-  Mutex compaction_mutex_ ACQUIRED_BEFORE(mutex_);
+  Mutex compaction_mutex_ ACQUIRED_BEFORE(links_mutex_);
+  // While segments that may go meanwhile are linked by their paths.
+  mutable Mutex links_mutex_ ACQUIRED_BEFORE(mutex_);
   mutable SharedMutex mutex_;
   HashIndex index_ GUARDED_BY(mutex_){0};  // key -> Position
   Segments segments_ GUARDED_BY(mutex_);   // by number; null where a number is free

@@ -15,6 +15,7 @@ Status CannotBeSaved(const std::string& received) {
 }  // namespace
 
 Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<LinkedFile>* files) {
+  const MutexLock links_lock(links_mutex_);
   Segments linked;
   {
     // Alone: a compaction in the background must not move a row between the two.

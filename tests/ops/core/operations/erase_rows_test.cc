@@ -12,6 +12,8 @@
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"
 #include "ops/core/table/embedding_table.h"
+#include "tests/ops/core/support/check_compact.h"
+#include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
@@ -168,6 +170,40 @@ TEST(EraseRows, MakesRoomInATierThatIsFull) {
   for (const int64_t key : Range(0, 400)) expected.erase(key);
   EXPECT_EQ(ExportAll(*table), expected);
   EXPECT_TRUE(IsOk(Subtract(table.get(), {1}, RandomFloats(64, 1))));
+}
+
+TEST(CompactTiers, LeavesNoByteOfRowsThatHaveGoneOrComeUp) {
+  const TempFolder folder;
+  FaultyFileSystem file_system;
+  const auto table = OpenWithRule(Dynamic(kBytes / 4), SgdRule());
+  ASSERT_TRUE(IsOk(AddLowerTier(table.get(), OpenLinked(folder / "rows", &file_system))));
+  const std::vector<int64_t> keys = Range(0, 500);
+  const auto train = [&](const std::vector<int64_t>& some) {
+    const auto n = static_cast<int64_t>(some.size());
+    ASSERT_TRUE(IsOk(Apply(table.get(), {0.1f}, some, RandomFloats(n * kBytes / 4, 1))));
+  };
+  train(keys);
+  const auto trained = ExportAll(*table);
+  ASSERT_TRUE(IsOk(Demote(table.get(), keys.data(), 500)));
+  const std::vector<int64_t> up = Range(10, 60);
+  train(up);
+  ASSERT_TRUE(IsOk(EraseRows(table.get(), Range(100, 140))));
+  const auto expected = ExportAll(*table);
+  GoneRecords gone;
+  for (const auto& [key, row] : trained) {
+    const auto at = expected.find(key);
+    if (at != expected.end() && at->second == row) continue;
+    gone.Add({reinterpret_cast<const char*>(row.record.data()), kBytes});
+  }
+  EXPECT_GT(gone.CountIn(folder), 0);
+  file_system.creations_left = 0;
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "table 'items': could not create",
+                        CompactTiers(*table)));
+  file_system.creations_left = INT64_MAX;
+  ASSERT_TRUE(IsOk(CompactTiers(*table)));
+  EXPECT_EQ(gone.CountIn(folder), 0);
+  EXPECT_EQ(ExportAll(*table), expected);
+  EXPECT_TRUE(IsOk(CompactTiers(*OpenWithRule(Options(10, 1), SgdRule()))));
 }
 
 }  // namespace erase_rows_test

@@ -1,15 +1,21 @@
-// A store in memory for tests of what lies above and below it: small, and faulty when told to be.
+// Small stores: one in memory, that is faulty when told to be, for tests of what lies above and
+// below it, and one of small segments, for tests of its files.
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SMALL_STORE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SMALL_STORE_H_
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "ops/core/stores/dram_store.h"
+#include "ops/core/stores/ssd/ssd_hash_store.h"
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 
@@ -67,6 +73,27 @@ class SmallStore : public DramStore {
   mutable std::mutex mutex_;
   std::vector<int64_t> order_;
 };
+
+constexpr int64_t kBytes = 100;
+constexpr int64_t kStride = 12 + kBytes;
+constexpr int64_t kEntries = 100;  // of a segment
+constexpr int64_t kSegmentBytes = 64 + kEntries * kStride;
+
+inline std::unique_ptr<RowStore> OpenLinked(const std::string& folder,
+                                            FileSystem* file_system = FileSystem::Posix(),
+                                            BackgroundPool* compaction_pool = nullptr,
+                                            int64_t capacity = INT64_MAX) {
+  SsdHashOptions options;
+  options.file_system = file_system;
+  options.folder = folder;
+  options.record_bytes = kBytes;
+  options.segment_bytes = kSegmentBytes;
+  options.compaction_pool = compaction_pool;
+  options.capacity = capacity;
+  std::unique_ptr<RowStore> store;
+  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  return store;
+}
 
 }  // namespace keras_sparse
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/temp_folder.h"
@@ -96,6 +97,9 @@ void CheckDamage(void (*damage)(const std::string& path), const std::string& wor
   const Status status = store->Get(keys.data(), 40000, records.data(), found.get());
   EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, folder / "store", status));
   EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, words, status));
+  ASSERT_TRUE(IsOk(store->Erase(keys.data(), 1)));
+  EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, words, store->Compact()));
+  EXPECT_EQ(store->num_rows(), 39999);
 }
 
 TEST(LevelDbStore, TellsWhatTheDiskHasChanged) {
@@ -148,6 +152,68 @@ TEST(LevelDbStore, GoesOnWhenAFullDiskHasRoomAgain) {
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, end), 2)));
   store.reset();
   EXPECT_TRUE(folder.Contents().empty());
+  EXPECT_EQ(::umount(folder.path().c_str()), 0);
+}
+
+TEST(LevelDbStore, CompactsToNoByteOfWhatHasGone) {
+  const TempFolder folder;
+  const TempFolder links;
+  CheckCompact(Open(folder / "store", 100).get(), folder, links);
+  EXPECT_TRUE(folder.Contents().empty());
+}
+
+TEST(LevelDbStore, CompactsItsFilesAndTellsOfThoseThatStay) {
+  const TempFolder folder;
+  const auto store = Open(folder / "store", 1000);
+  TrackedStore tracked(store.get());
+  // One file is written in the background, and a log has what came after.
+  for (int64_t first = 0; first < 36000; first += 6000) {
+    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(first, first + 6000), 1)));
+  }
+  tracked.Put(Range(1000, 1020), 2);
+  tracked.Erase(Range(1000, 1010));
+  tracked.Put(Range(1010, 1015), 3);
+  while (FilesOf(folder, ".ldb").empty()) std::this_thread::yield();
+  EXPECT_GT(tracked.gone().CountIn(folder), 0);
+  const std::string stays = folder / "store/123456.ldb/stays";
+  std::filesystem::create_directories(stays);
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(FailsWith(StatusCode::kFailedPrecondition, "store/123456.ldb", store->Compact()));
+  }
+  std::filesystem::remove_all(folder / "store/123456.ldb");
+  ASSERT_TRUE(IsOk(store->Compact()));
+  EXPECT_EQ(tracked.gone().CountIn(folder), 0);
+  EXPECT_EQ(store->num_rows(), 35990);
+  ExpectStored(*store, {999, 1000, 1009, 1011, 1019, 1020, 35999},
+               {{999, MakeRecord(999, 1, 1000)},
+                {1011, MakeRecord(1011, 3, 1000)},
+                {1019, MakeRecord(1019, 2, 1000)},
+                {1020, MakeRecord(1020, 1, 1000)},
+                {35999, MakeRecord(35999, 1, 1000)}});
+  const auto files = folder.Contents();
+  ASSERT_TRUE(IsOk(store->Compact()));
+  EXPECT_EQ(folder.Contents(), files) << "there is nothing to do";
+}
+
+TEST(LevelDbStore, CompactsOnlyWhereTheDiskHasRoomBeside) {
+  const TempFolder folder;
+  if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=40m") != 0) {
+    GTEST_SKIP() << "this user may not mount a small disk";
+  }
+  auto store = Open(folder / "store", 1000);
+  TrackedStore tracked(store.get());
+  tracked.Put(Range(0, 100), 1);
+  tracked.Erase(Range(0, 50));
+  const auto files = folder.Contents();
+  EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "bytes for a new database beside '",
+                        store->Compact()));
+  EXPECT_EQ(folder.Contents(), files);
+  EXPECT_EQ(WalkStore(*store, 100), tracked.held());
+  ASSERT_EQ(::mount("tmpfs", folder.path().c_str(), "tmpfs", MS_REMOUNT, "size=400m"), 0);
+  ASSERT_TRUE(IsOk(store->Compact()));
+  EXPECT_EQ(tracked.gone().CountIn(folder), 0);
+  EXPECT_EQ(WalkStore(*store, 100), tracked.held());
+  store.reset();
   EXPECT_EQ(::umount(folder.path().c_str()), 0);
 }
 

@@ -9,7 +9,7 @@
 
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
-#include "tests/ops/core/support/linked_store.h"
+#include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse {

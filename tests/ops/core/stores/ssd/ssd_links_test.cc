@@ -14,7 +14,7 @@
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/gate.h"
-#include "tests/ops/core/support/linked_store.h"
+#include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse {
