@@ -149,6 +149,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 [self.storage],
                 [self.keeps_ages],
                 ["" if path is None else folder_of_rank(path)],
+                [self.ages_in_seconds],
             )
             self._owner = Owner(self.native)
             if self.admission is not None:

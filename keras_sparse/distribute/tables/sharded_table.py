@@ -42,6 +42,7 @@ class _About:
     initial_rows: Any
     admission: Any
     keeps_ages: bool
+    ages_in_seconds: bool
     num_rows: int
 
     @classmethod
@@ -73,6 +74,7 @@ class GatheredTable:
         self.initial_rows = about.initial_rows
         self.admission = about.admission
         self.keeps_ages = about.keeps_ages
+        self.ages_in_seconds = about.ages_in_seconds
         self.input_dim = whole.input_dim
         self.output_dim = whole.output_dim
         self.num_rows = self.input_dim

@@ -45,6 +45,7 @@ def describe_table(variable):
         "weight_decay": variable.rule_weight_decay,
         "slots": variable.slot_names,
         "keeps_ages": eviction is not None and eviction.needs_ages,
+        "ages_in_seconds": variable.ages_in_seconds,
         "admission": None if admission is None else admission.layout(),
     }
     return f"table({', '.join(f'{name}={value}' for name, value in settings.items())})"

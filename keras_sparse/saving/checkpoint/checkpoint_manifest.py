@@ -11,10 +11,12 @@ from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import sync
 
 FORMAT = "keras_sparse checkpoint"
-VERSION = 2
-# What one process has saved by itself, as files have had it before there were ranks.
+VERSION = 3
+# Files without what a later version brought are written as before, for readers that do not know it:
+# ages in seconds, and ranks.
+_VERSION_WITHOUT_SECONDS = 2
 _VERSION_OF_ONE = 1
-_VERSIONS = (_VERSION_OF_ONE, VERSION)
+_VERSIONS = range(_VERSION_OF_ONE, VERSION + 1)
 _FIELDS_OF_RANKS = ("ranks", "rank")
 NAME = "manifest.json"
 WEIGHTS = "model.weights.h5"
@@ -87,7 +89,9 @@ class Manifest:
     def write(self, folder, name=NAME):
         """Writes the manifest into a folder."""
         is_of_one = self.ranks is None and self.rank is None
-        version = _VERSION_OF_ONE if is_of_one else VERSION
+        version = _VERSION_OF_ONE if is_of_one else _VERSION_WITHOUT_SECONDS
+        if any(table.ages_in_seconds for table in self.tables):
+            version = VERSION
         fields = {"format": FORMAT, "version": version, **dataclasses.asdict(self)}
         fields["tables"] = [table.saved_fields(is_of_one) for table in self.tables]
         for field in _FIELDS_OF_RANKS if is_of_one else ():

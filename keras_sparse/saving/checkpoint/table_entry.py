@@ -78,7 +78,8 @@ class History:
     Args:
         step: Integer. The last one.
         first_step: Integer. The one after which the history begins.
-        table_step: Integer. The last one as the table counts them.
+        table_step: Integer. The last one as the table counts them, or its clock, where ages are
+            seconds.
         num_runs: Integer. Runs of steps with the same numbers.
         num_numbers: Integer. Numbers a step.
         lengths_crc32: Integer. CRC-32 of the dataset `history_lengths` of the table.
@@ -115,6 +116,7 @@ class TableEntry:
     group: str
     number: int | None = None  # the place of its table among those of the model; `None`: its own
     part: TablePart | None = None
+    ages_in_seconds: bool = False
 
     def saved_fields(self, is_of_one):
         """Returns the table as a dict for JSON.
@@ -128,6 +130,8 @@ class TableEntry:
             saved["kind"] = _KINDS[type(file)]
         for field in _FIELDS_OF_RANKS if is_of_one else ():
             del fields[field]
+        if not self.ages_in_seconds:
+            del fields["ages_in_seconds"]
         return fields
 
     @classmethod

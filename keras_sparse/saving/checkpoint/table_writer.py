@@ -95,6 +95,7 @@ class TableWriter:
             group=self._group.name,
             number=self._number,
             part=variable.part,
+            ages_in_seconds=variable.ages_in_seconds,
         )
 
     def _write_history(self):

@@ -8,11 +8,12 @@ from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.tables.initial_rows import InitialRows
 
 FORMAT = "keras_sparse table"
-VERSION = 4
+VERSION = 5
 # Files without what a later version brought are written as before, for readers that do not know it.
+_VERSION_WITHOUT_SECONDS = 4
 _VERSION_WITHOUT_AGES = 3
 _VERSION_WITHOUT_FILTER = 2
-_VERSIONS = (_VERSION_WITHOUT_FILTER, _VERSION_WITHOUT_AGES, VERSION)
+_VERSIONS = range(_VERSION_WITHOUT_FILTER, VERSION + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,8 @@ class TableHeader:
         filter: `FilterHeader`, or `None` for a table whose filter remembers nothing.
         ages: Tuple with the CRC-32 of the ages of each chunk, or `None` for a table that does not
             keep them.
+        ages_clock: Integer, seconds since 1970, modulo 2^32: when the ages were saved, if they are
+            seconds; otherwise `None`.
     """
 
     input_dim: int | None
@@ -57,6 +60,7 @@ class TableHeader:
     chunks: tuple[tuple[int, int, int], ...]
     filter: FilterHeader | None = None
     ages: tuple[int, ...] | None = None
+    ages_clock: int | None = None
 
     @property
     def num_rows(self):
@@ -66,10 +70,10 @@ class TableHeader:
         """Puts the header into a Keras store."""
         fields = dataclasses.asdict(self)
         fields["initial_rows"] = self.initial_rows.saved_fields()
-        version = VERSION
+        version = VERSION if self.ages_clock is not None else _VERSION_WITHOUT_SECONDS
         if self.ages is None:
             version = _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
-        for name in ("filter", "ages"):
+        for name in ("filter", "ages", "ages_clock"):
             if fields[name] is None:
                 del fields[name]
         text = json.dumps({"format": FORMAT, "version": version, **fields})

@@ -61,7 +61,7 @@ RecordSteps StepsOf(const UpdateRequest& request) {
   if (layout.keeps_step()) steps.last_word = word++;
   if (layout.keeps_gradient_step()) steps.gradient_word = word;
   steps.last = static_cast<uint32_t>(request.rule->step() + 1);
-  steps.gradient = request.num_steps;
+  steps.gradient = request.clock;
   return steps;
 }
 

@@ -9,6 +9,7 @@
 
 #include "ops/core/device/device.h"
 #include "ops/core/record/initializer.h"
+#include "ops/core/table/wall_clock.h"
 
 namespace keras_sparse {
 
@@ -34,6 +35,9 @@ struct TableOptions {
   StorageOptions storage;
   // Whether a dynamic table remembers when each row had its last gradient, in 4 bytes a row.
   bool keeps_gradient_step = false;
+  // Whether that is the time by `clock`, rather than the step of the table.
+  bool ages_in_seconds = false;
+  WallClock::Source clock = WallClock::SystemSeconds;
 
   bool is_dynamic() const { return input_dim < 0; }
   bool has_lower_tiers() const { return !storage.lower_tiers.empty(); }

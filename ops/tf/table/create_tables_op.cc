@@ -36,6 +36,8 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("storage_sizes: list(int)")
     .Attr("cache_strategies: list(string)")
     .Attr("keeps_gradient_steps: list(bool)")
+    // Whether these are seconds of the wall clock. Empty for none.
+    .Attr("ages_in_seconds: list(bool) = []")
     .Output("handles: N * resource")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -82,12 +84,14 @@ class CreateTablesOp : public tf::OpKernel {
     std::vector<int64_t> input_dims;
     std::vector<int64_t> output_dims;
     std::vector<bool> keeps_gradient_steps;
+    std::vector<bool> ages_in_seconds;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("out_of_range", &out_of_range));
     TF_RETURN_IF_ERROR(ctx->GetAttr("are_on_gpu", &are_on_gpu_));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("ages_in_seconds", &ages_in_seconds));
     std::vector<InitializerOptions> initializers;
     TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
     std::vector<StorageOptions> storages;
@@ -107,7 +111,8 @@ class CreateTablesOp : public tf::OpKernel {
             out_of_range[i], "'"));
       }
       options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
-                          out_of_range[i] == "zero", storages[i], keeps_gradient_steps[i]});
+                          out_of_range[i] == "zero", storages[i], keeps_gradient_steps[i],
+                          i < ages_in_seconds.size() && ages_in_seconds[i]});
     }
     return absl::OkStatus();
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +25,9 @@ inline EvictionOptions WeightBelow(double threshold) {
   return {"l2_weight", {{"l2_weight_threshold", threshold}}};
 }
 inline EvictionOptions Lru() { return {"lru", {}}; }
+inline EvictionOptions OlderThanSeconds(double seconds) {
+  return {"time_to_live", {{"seconds", seconds}}};
+}
 
 inline std::unique_ptr<EvictionPolicy> MakePolicy(const EvictionOptions& options) {
   std::unique_ptr<EvictionPolicy> policy;
@@ -46,6 +50,16 @@ inline int64_t Evict(EmbeddingTable* table, const EvictionOptions& options,
 
 inline TableOptions Aging(TableOptions options) {
   options.keeps_gradient_step = true;
+  return options;
+}
+
+// What tables with ages in seconds take for the time; a test sets it before it opens one.
+inline std::atomic<uint32_t> seconds_of_test{0};
+
+inline TableOptions AgingInSeconds(TableOptions options) {
+  options.keeps_gradient_step = true;
+  options.ages_in_seconds = true;
+  options.clock = [] { return seconds_of_test.load(); };
   return options;
 }
 
