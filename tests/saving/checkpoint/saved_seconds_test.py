@@ -184,13 +184,6 @@ def _put_ahead(fields):
     fields["tables"][0]["history"]["table_step"] += HOUR
 
 
-def test_a_version_that_is_not_known_is_refused(tmp_path):
-    path = save_checkpoint(aged_model(TimeToLive(9 * HOUR)), tmp_path / "saved")
-    edit_manifest(path, lambda fields: fields.update(version=4))
-    with pytest.raises(ValueError, match=r"must be of version 1 to 3.*Received: version 4"):
-        load_checkpoint(make_model(), path)
-
-
 @pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
 def test_a_model_that_follows_deltas_has_their_ages(optimizer, tmp_path):
     options = {"optimizer": optimizer, "eviction": TimeToLive(6 * HOUR, at_save=False)}
