@@ -22,6 +22,7 @@ from keras_sparse.storage.lru_evict import LruEvict as LruEvict
 from keras_sparse.storage.probability_filter import ProbabilityFilter as ProbabilityFilter
 from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
+from keras_sparse.storage.time_to_live import TimeToLive as TimeToLive
 from keras_sparse.tables.embedding_variable import EmbeddingVariable as EmbeddingVariable
 
 __version__ = "0.2.0"

@@ -34,6 +34,7 @@ CASES = [
     (keras_sparse.L2WeightEvict, {"l2_weight_threshold": 0.5, "at_save": True}),
     (keras_sparse.LruEvict, {"at_save": True}),
     (keras_sparse.LfuEvict, {"at_save": True}),
+    (keras_sparse.TimeToLive, {"seconds": 2.5, "at_save": False}),
     (keras_sparse.StorageOption, {"storage_size": [1000]}),
     (layers.Embedding, {
         "input_dim": 5, "output_dim": 4, "seed": 3, "mask_zero": True,

@@ -44,9 +44,9 @@ def export_rows(variables, cursors, max_rows):
         `(keys, records, ages, frequencies, next_cursors)`: a list of int64 tensors of shape `(n,)`;
         a list of float32 tensors of shape `(n, record_floats)`, a record being the row, then its
         slots, both with the moves of the steps that they have missed; a list of uint32 tensors of
-        shape `(n,)`, how many steps ago each row had its last gradient, or `(0,)` of a table that
-        does not keep it; a list of uint32 tensors likewise, in how many steps each row had one; an
-        int64 tensor of shape `(num_tables,)`.
+        shape `(n,)`, how many steps or seconds ago each row had its last gradient, or `(0,)` of a
+        table that does not keep it; a list of uint32 tensors likewise, in how many steps each row
+        had one; an int64 tensor of shape `(num_tables,)`.
 
     Raises:
         tf.errors.FailedPreconditionError: A table has changed since the piece before.
@@ -120,7 +120,7 @@ def evict_rows(variables, eviction, with_rows=False):
     Args:
         variables: List of `EmbeddingVariable`.
         eviction: A policy of `keras_sparse.storage`. One that asks for ages must be that of the
-            tables, which otherwise do not remember them.
+            tables, which otherwise do not remember them, or count them in another unit.
         with_rows: Boolean. Whether to return the rows too. Defaults to `False`.
 
     Returns:

@@ -15,7 +15,8 @@ class RuleHistory(NamedTuple):
     Attributes:
         step: int64 scalar: the last step of the rule.
         first_step: int64 scalar: the step after which the history begins.
-        table_step: uint32 scalar: the last step as the table counts them, for the ages of rows.
+        table_step: uint32 scalar: the last step as the table counts them, for the ages of rows, or
+            its clock, where these are seconds.
         run_lengths: int64 array of shape `(num_runs,)`: how many steps followed each other with the
             same numbers.
         numbers: float32 array of shape `(num_runs, num_numbers)`: these.

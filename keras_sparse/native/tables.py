@@ -42,6 +42,7 @@ def create_tables(
     keeps_ages=None,
     keeps_frequencies=None,
     folders=None,
+    ages_in_seconds=None,
 ):
     """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
 
@@ -60,6 +61,8 @@ def create_tables(
         folders: List of strings: where the lower tiers of each table are; empty for nowhere. They
             are numbered within a process, so that ranks must not share one. Defaults to `None`:
             as `storages` say.
+        ages_in_seconds: List of booleans: whether a table remembers the time of the last gradient
+            rather than the step. Defaults to `None`: no table does.
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
@@ -93,7 +96,8 @@ def create_tables(
             cache_strategies=[storage.cache_strategy for storage in storages],
             are_on_gpu=are_on_gpu,
             keeps_gradient_steps=keeps_ages or [False] * len(names),
-            keeps_frequencies=keeps_frequencies or [False] * len(names),
+            ages_in_seconds=ages_in_seconds or [],
+            keeps_frequencies=keeps_frequencies or [],
             N=len(names),
         )
 

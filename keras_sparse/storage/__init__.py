@@ -11,3 +11,4 @@ from keras_sparse.storage.miss_curve import MissCurve as MissCurve
 from keras_sparse.storage.probability_filter import ProbabilityFilter as ProbabilityFilter
 from keras_sparse.storage.storage_option import StorageOption as StorageOption
 from keras_sparse.storage.storage_type import StorageType as StorageType
+from keras_sparse.storage.time_to_live import TimeToLive as TimeToLive

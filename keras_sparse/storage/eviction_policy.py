@@ -17,6 +17,7 @@ class EvictionPolicy:
 
     kind = ""  # the native policy's name
     needs_ages = False  # whether the table must remember when rows had their last gradient
+    ages_in_seconds = False  # whether these ages are seconds, rather than training steps
     needs_frequencies = False  # whether it must count the steps in which they had one
     needs_limit = False  # whether it lets rows go that are more than the table's `max_rows` alone
 

@@ -154,6 +154,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 [self.keeps_ages],
                 [self.keeps_frequencies],
                 ["" if path is None else folder_of_rank(path)],
+                [self.ages_in_seconds],
             )
             self._owner = Owner(self.native)
             if self.admission is not None:

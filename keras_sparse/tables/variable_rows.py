@@ -31,12 +31,18 @@ class VariableRows:
     record_floats: int
     part: Any
     admission: Any
+    eviction: Any
     initializer: Any
     initial_rows: Any
     loaded_state: Any
     rule_owner: Any
     # Whether the native table cannot make the initial rows itself.
     _imports_initial_rows: bool
+
+    @property
+    def ages_in_seconds(self):
+        """True if the table keeps how old its rows are in seconds, rather than training steps."""
+        return self.eviction is not None and self.eviction.ages_in_seconds
 
     def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
         """Yields all rows in pieces of about `chunk_rows`.
@@ -46,8 +52,9 @@ class VariableRows:
 
         Args:
             chunk_rows: Integer. Defaults to 65536.
-            with_ages: Boolean. Whether to yield the age of each row too, which
-                `keras_sparse.GlobalStepEvict` says what it is. Defaults to `False`.
+            with_ages: Boolean. Whether to yield the age of each row too, as the table's policy
+                counts it: in steps, or with `keras_sparse.TimeToLive` in seconds. Defaults to
+                `False`.
             with_frequencies: Boolean. Whether to yield too in how many training steps each row had
                 a gradient. Defaults to `False`.
 
@@ -105,8 +112,9 @@ class VariableRows:
             keys: int64 array of shape `(n,)`: keys, or ids of the whole table.
             records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
                 them. Rows alone leave the slots of existing rows as they are.
-            ages: uint32 array of shape `(n,)`, as `export` gives them. A table that keeps no ages
-                drops them. Defaults to `None`: the rows have age 0.
+            ages: uint32 array of shape `(n,)`, as `export` of a table with ages in the same unit
+                gives them. A table that keeps no ages drops them. Defaults to `None`: the rows have
+                age 0.
             frequencies: uint32 array of shape `(n,)`, as `export` gives them, likewise. Defaults to
                 `None`: existing rows keep theirs, new rows have 0.
         """

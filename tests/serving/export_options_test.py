@@ -99,6 +99,17 @@ def test_of_equal_rows_the_smallest_keys_are_taken_in_any_pieces(
     np.testing.assert_array_equal(np.sort(keys[answers[:, 0] != 7]), expected)
 
 
+def test_ages_in_seconds_say_it_too(tmp_path):
+    model = model_of(Embedding(None, 2, eviction=keras_sparse.TimeToLive(3600)))
+    ages = 60 * (KEYS % 7)
+    model.layers[0].embeddings.import_(KEYS, np.ones((len(KEYS), 2)), ages=ages)
+    with export_options(rows="most_recent:4", default=7.0):
+        export(model, tmp_path)
+    rows = served(tmp_path, KEYS)
+    expected = KEYS[np.lexsort((KEYS, ages))[:4]]
+    np.testing.assert_array_equal(KEYS[rows[:, 0] != 7], np.sort(expected))
+
+
 def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_recent(tmp_path):
     ids = [keras.Input((1,), dtype="int64") for _ in range(2)]
     tables = [Embedding(10, 2, "sum"), Embedding(None, 2, "sum", **AGED)]

@@ -44,6 +44,7 @@ class _About:
     admission: Any
     keeps_ages: bool
     keeps_frequencies: bool
+    ages_in_seconds: bool
     num_rows: int
 
     @classmethod
@@ -76,6 +77,7 @@ class GatheredTable:
         self.admission = about.admission
         self.keeps_ages = about.keeps_ages
         self.keeps_frequencies = about.keeps_frequencies
+        self.ages_in_seconds = about.ages_in_seconds
         self.input_dim = whole.input_dim
         self.output_dim = whole.output_dim
         self.num_rows = self.input_dim

@@ -45,6 +45,7 @@ def describe_table(variable):
         "weight_decay": variable.rule_weight_decay,
         "slots": variable.slot_names,
         "keeps_ages": variable.keeps_ages,
+        "ages_in_seconds": variable.ages_in_seconds,
         "keeps_frequencies": variable.keeps_frequencies,
         "admission": None if admission is None else admission.layout(),
     }

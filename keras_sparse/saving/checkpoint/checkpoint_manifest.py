@@ -12,9 +12,10 @@ from keras_sparse.saving.format.folder_files import sync
 
 FORMAT = "keras_sparse checkpoint"
 VERSION = 3
-# What one process has saved by itself, as files have had it before there were ranks.
-_VERSION_OF_ONE = 1
+# Files without what a later version brought are written as before, for readers that do not know it:
+# frequencies and ages in seconds, and ranks.
 _VERSION_OF_RANKS = 2
+_VERSION_OF_ONE = 1
 _VERSIONS = range(_VERSION_OF_ONE, VERSION + 1)
 _FIELDS_OF_RANKS = ("ranks", "rank")
 NAME = "manifest.json"

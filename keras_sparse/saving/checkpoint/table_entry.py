@@ -78,7 +78,8 @@ class History:
     Args:
         step: Integer. The last one.
         first_step: Integer. The one after which the history begins.
-        table_step: Integer. The last one as the table counts them.
+        table_step: Integer. The last one as the table counts them, or its clock, where ages are
+            seconds.
         num_runs: Integer. Runs of steps with the same numbers.
         num_numbers: Integer. Numbers a step.
         lengths_crc32: Integer. CRC-32 of the dataset `history_lengths` of the table.
@@ -116,11 +117,12 @@ class TableEntry:
     number: int | None = None  # the place of its table among those of the model; `None`: its own
     part: TablePart | None = None
     keeps_frequencies: bool = False
+    ages_in_seconds: bool = False
 
     @property
     def is_of_later_version(self):
-        """True if readers that know neither fields nor words of version 3 cannot read it."""
-        return self.keeps_frequencies
+        """True if readers that know no version 3 would take its records for something else."""
+        return self.keeps_frequencies or self.ages_in_seconds
 
     def saved_fields(self, is_of_one):
         """Returns the table as a dict for JSON.
@@ -134,8 +136,9 @@ class TableEntry:
             saved["kind"] = _KINDS[type(file)]
         for field in _FIELDS_OF_RANKS if is_of_one else ():
             del fields[field]
-        if not self.keeps_frequencies:
-            del fields["keeps_frequencies"]
+        for field in ("keeps_frequencies", "ages_in_seconds"):
+            if not fields[field]:
+                del fields[field]
         return fields
 
     @classmethod

@@ -7,6 +7,8 @@ import tensorflow as tf
 from keras_sparse import ops
 from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
+from keras_sparse.saving.format.saved_ages import ages_now
+from keras_sparse.saving.format.saved_ages import latest
 from keras_sparse.saving.keras_files.load_table import check_fits
 from keras_sparse.saving.keras_files.load_table import has_grown
 from keras_sparse.saving.keras_files.load_table import has_same_slots
@@ -38,7 +40,9 @@ class TableLoader:
         self._saved = [each for each in saved if _overlap(self._part, each.part)]
         histories = [each.reader.history(each.index) for each in self._saved]
         self._histories = dict(zip(self._saved, histories, strict=True))
-        steps = {(history.step, history.table_step) for history in histories}
+        # Clocks of ranks differ; steps do not.
+        in_seconds = variable.ages_in_seconds
+        steps = {(each.step, None if in_seconds else each.table_step) for each in histories}
         self._has_grown = has_grown(variable, saved[0].part)
         self._is_as_it_lay = (
             not self._has_grown
@@ -52,6 +56,7 @@ class TableLoader:
                     each.table.slot_names,
                     each.table.keeps_ages,
                     each.table.keeps_frequencies,
+                    each.table.ages_in_seconds,
                 )
                 for each in self._saved
             )
@@ -122,7 +127,10 @@ class TableLoader:
 
     def _history(self):
         """Returns that which reaches back to the steps of all records."""
-        return min(self._histories.values(), key=lambda history: history.first_step)
+        histories = list(self._histories.values())
+        history = min(histories, key=lambda each: each.first_step)
+        # No row may lie in the future of the clock.
+        return history._replace(table_step=latest([each.table_step for each in histories]))
 
     def load(self, progress):
         """Loads rows, and what the admission filter remembers.
@@ -192,7 +200,11 @@ class TableLoader:
             end -= 1
             kept["frequencies"] = words[:, end]
         if saved.table.keeps_ages:
-            kept["ages"] = np.uint32(self._histories[saved].table_step) - words[:, end - 1]
+            # The word is the step of the last gradient, or the time.
+            clock = self._histories[saved].table_step
+            in_seconds = saved.table.ages_in_seconds
+            ages = np.uint32(clock) - words[:, end - 1]
+            kept["ages"] = ages_now(ages, clock if in_seconds else None, self._variable)
         return kept
 
     def _caught_up(self, saved):
@@ -235,6 +247,7 @@ def _describe(variable):
         variable.slot_names,
         variable.keeps_ages,
         variable.keeps_frequencies,
+        variable.ages_in_seconds,
     )
 
 

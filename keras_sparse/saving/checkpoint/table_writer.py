@@ -96,6 +96,7 @@ class TableWriter:
             number=self._number,
             part=variable.part,
             keeps_frequencies=variable.keeps_frequencies,
+            ages_in_seconds=variable.ages_in_seconds,
         )
 
     def _write_history(self):

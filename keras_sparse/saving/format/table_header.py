@@ -10,7 +10,7 @@ from keras_sparse.tables.initial_rows import InitialRows
 FORMAT = "keras_sparse table"
 VERSION = 5
 # Files without what a later version brought are written as before, for readers that do not know it.
-_VERSION_WITHOUT_FREQUENCIES = 4
+_VERSION_OF_AGES = 4  # in steps
 _VERSION_WITHOUT_AGES = 3
 _VERSION_WITHOUT_FILTER = 2
 _VERSIONS = range(_VERSION_WITHOUT_FILTER, VERSION + 1)
@@ -48,6 +48,8 @@ class TableHeader:
         ages: Tuple with the CRC-32 of the ages of each chunk, or `None` for a table that does not
             keep them.
         frequencies: Likewise, of the frequencies.
+        ages_clock: Integer, seconds since 1970, modulo 2^32: when the ages were saved, if they are
+            seconds; otherwise `None`.
     """
 
     input_dim: int | None
@@ -60,6 +62,7 @@ class TableHeader:
     filter: FilterHeader | None = None
     ages: tuple[int, ...] | None = None
     frequencies: tuple[int, ...] | None = None
+    ages_clock: int | None = None
 
     @property
     def num_rows(self):
@@ -75,7 +78,7 @@ class TableHeader:
         fields = dataclasses.asdict(self)
         fields["initial_rows"] = self.initial_rows.saved_fields()
         version = self._version()
-        for name in ("filter", "ages", "frequencies"):
+        for name in ("filter", "ages", "ages_clock", "frequencies"):
             if fields[name] is None:
                 del fields[name]
         text = json.dumps({"format": FORMAT, "version": version, **fields})
@@ -84,10 +87,10 @@ class TableHeader:
         store["header_crc32"] = np.array(zlib.crc32(content.data), np.uint32)
 
     def _version(self):
-        if self.frequencies is not None:
+        if self.frequencies is not None or self.ages_clock is not None:
             return VERSION
         if self.ages is not None:
-            return _VERSION_WITHOUT_FREQUENCIES
+            return _VERSION_OF_AGES
         return _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
 
     @classmethod

@@ -13,6 +13,7 @@ from keras_sparse.saving.format.read_chunks import check_chunks
 from keras_sparse.saving.format.read_chunks import read_chunks
 from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.format.saved_ages import ages_now
 from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.load_context import is_growing
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
@@ -145,7 +146,8 @@ def _load(variable, store, load):
     cut = PartSelector(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
     for piece in read_chunks(header, store):
-        piece = piece._replace(records=piece.records[:, : layout.floats])
+        ages = ages_now(piece.ages, header.ages_clock, variable)
+        piece = piece._replace(records=piece.records[:, : layout.floats], ages=ages)
         variable.import_local(*cut.rows(piece, layout))
         progress.add(len(piece.keys))
     progress.close()

@@ -11,6 +11,7 @@ from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import save_number
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.save_filter import save_filter
+from keras_sparse.saving.format.saved_ages import seconds_now
 from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.saving.keras_files.shared_file import table_of_all_ranks
@@ -81,6 +82,8 @@ def _write(variable, pieces, entries, store):
         kept["ages"] = []
     if variable.keeps_frequencies:
         kept["frequencies"] = []
+    # Right before the first piece: the ages of all are those of that moment.
+    ages_clock = seconds_now() if variable.ages_in_seconds else None
     progress = Progress(variable.num_rows, "thousand rows", 1000)
     chunks: list[tuple[int, int, int]] = []
     for piece in pieces:
@@ -104,6 +107,7 @@ def _write(variable, pieces, entries, store):
         initial_rows=variable.initial_rows,
         chunks=tuple(chunks),
         filter=save_filter(variable.admission, entries, store),
+        ages_clock=ages_clock,
         **{name: tuple(checksums) for name, checksums in kept.items()},
     ).write(store)
 

@@ -19,8 +19,9 @@ struct EvictionOptions {
 };
 
 // A row is judged by itself: by what it reads as, and by its age, which is how many steps the table
-// has made since the one in which the row had its last gradient. Ages wrap at 2^32. Or else rows
-// stand in an order, and as many of the first ones go as the table has too many.
+// has made since the one in which the row had its last gradient, or how many seconds ago that was.
+// Ages wrap at 2^32. Or else rows stand in an order, and as many of the first ones go as the table
+// has too many.
 //
 // Thread safety: const methods may overlap.
 class EvictionPolicy {
@@ -41,6 +42,8 @@ class EvictionPolicy {
   virtual bool needs_age() const { return false; }
   virtual bool needs_frequency() const { return false; }
   virtual bool needs_row() const { return false; }
+  // Whether ages are to be seconds, rather than steps.
+  virtual bool takes_seconds() const { return false; }
 
   // Whether rows go in an order: the least frequent first if it asks for that, of rows of one
   // frequency the oldest, of rows of one age those of the lowest keys. No row goes by itself then.

@@ -176,9 +176,9 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   state_->rule().Update(records, grads.data(), end - begin);
   const RecordLayout& layout = state_->layout();
   if (layout.num_kept_words() == 0) return;
-  const uint32_t num_steps = state_->rule_state.num_steps();
+  const uint32_t clock = state_->rule_state.clock();
   for (int64_t i = begin; i < end; ++i) {
-    layout.CountGradient(block.records[static_cast<size_t>(i)], num_steps);
+    layout.CountGradient(block.records[static_cast<size_t>(i)], clock);
   }
 }
 

@@ -206,7 +206,7 @@ Status DeviceApplier::UpdateAll(const FoundRows& found) const {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
     updates.push_back({found.table(r), &state.rule(), state.rule_state.history_on_device(),
-                       state.rule_state.num_steps(), requests_[r].gradient, found.rows(r)});
+                       state.rule_state.clock(), requests_[r].gradient, found.rows(r)});
   }
   return UpdateRows(updates, found.any_refused(), device_);
 }

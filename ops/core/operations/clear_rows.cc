@@ -22,7 +22,10 @@ Status ClearRows(EmbeddingTable* table, Executor* executor) {
 Status RestoreSteps(EmbeddingTable* table, const RuleHistory& history, Executor* executor) {
   const WriteLocks locks({table});
   KERAS_SPARSE_RETURN_IF_ERROR(locks[0].rule_state.Restore(history));
-  return Clear(&locks[0], executor);
+  KERAS_SPARSE_RETURN_IF_ERROR(Clear(&locks[0], executor));
+  // None of the rows are left that have held it.
+  locks[0].rule_state.RestartClock(history.table_step);
+  return Status::Ok();
 }
 
 }  // namespace keras_sparse

@@ -93,7 +93,11 @@ Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
   if (TierOf(cursor) > static_cast<int64_t>(state.tiers.lower_tiers().size())) {
     return BadCursor(cursor);
   }
-  if (cursor == 0) cursor = state.FirstCursor();
+  if (cursor == 0) {
+    cursor = state.FirstCursor();
+    // Once for all pieces: their ages are those of one moment.
+    state.rule_state.RefreshClock();
+  }
   if (TierOf(cursor) > 0) return ExportLowerTier(state, cursor, max_rows, rows);
   ExportFirstTier(state, cursor, max_rows, rows);
   return Status::Ok();

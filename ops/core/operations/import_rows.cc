@@ -30,7 +30,6 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
                  const TableState& state, RowWriter* writer) {
   const RecordLayout& layout = state.layout();
   const bool has_steps = import.width > layout.record_floats();
-  const uint32_t num_steps = state.rule_state.num_steps();
   const int64_t* ids = partition.ids(part);
   const uint32_t* positions = partition.positions(part);
   for (int64_t i = 0; i < partition.num_ids(part); ++i) {
@@ -45,7 +44,7 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
                 static_cast<size_t>(4 * import.width));
     if (has_steps) continue;
     const uint32_t age = import.ages == nullptr ? 0 : import.ages[position];
-    layout.SetGradientStep(record, num_steps - age);
+    layout.SetGradientStep(record, state.rule_state.MarkOf(age));
     if (import.frequencies != nullptr) layout.SetFrequency(record, import.frequencies[position]);
   }
   return Status::Ok();
@@ -191,6 +190,7 @@ Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const f
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(records, n, width));
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckKeys(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
+  state.rule_state.RefreshClock();
   return Write({records, width, ages, frequencies}, keys, n, &state, executor);
 }
 
@@ -219,6 +219,7 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
   KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.Restore(history));
   if (const Status fits = CheckRecords(changes, state); !fits.ok()) {
     KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.Restore(before));
+    state.rule_state.RestartClock(before.table_step);
     return fits;
   }
   ++state.version;  // rows that are not among the changes have moved, too

@@ -61,7 +61,7 @@ RecordWords WordsOf(const UpdateRequest& request) {
   if (layout.keeps_gradient_step()) words.gradient_word = layout.kept_word();
   if (layout.keeps_frequency()) words.frequency_word = layout.record_words() - 1;
   words.last = static_cast<uint32_t>(request.rule->step() + 1);
-  words.gradient = request.num_steps;
+  words.gradient = request.clock;
   return words;
 }
 

@@ -19,7 +19,7 @@ struct UpdateRequest {
   HbmTable table;
   const UpdateRule* rule;    // a step of it was begun
   HistoryOnDevice* history;  // of the rule; brought to what it remembers now
-  uint32_t num_steps;        // of the table, with this one
+  uint32_t clock;            // of the table, in this step
   OutputGradient gradient;   // all of it in the GPU's memory
   const uint32_t* found;     // (gradient.bags.num_ids) the row of each id, as FindRows gives it
 };

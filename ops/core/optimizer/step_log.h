@@ -51,7 +51,7 @@ struct RuleHistory {
   int64_t num_numbers = 0;
   std::vector<int64_t> run_lengths;  // (r)
   std::vector<float> numbers;        // (r, num_numbers)
-  uint32_t table_step = 0;           // what the table counts itself, for the ages of rows
+  uint32_t table_step = 0;           // the table's own clock, for the ages of rows
 };
 
 }  // namespace keras_sparse

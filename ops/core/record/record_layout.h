@@ -30,9 +30,10 @@ struct KeptWords {
 //   row (dim floats) | slot 0 | slot 1 | ... | last step | gradient's step | frequency
 //
 // The last three are words of 32 bits: the first is there only if the rule keeps it, and counts the
-// rule's steps; the others only if the table keeps them. The gradient's step counts the table's.
-// Steps wrap at 2^32, so that only their differences mean something. The frequency is the number of
-// steps in which the row had a gradient, and stays at the largest number there is.
+// rule's steps; the others only if the table keeps them. The gradient's step counts the table's, or
+// is the time in seconds. All of these wrap at 2^32, so that only their differences mean something.
+// The frequency is the number of steps in which the row had a gradient, and stays at the largest
+// number there is.
 //
 // Embedding and slots stand side by side so that an update costs one trip to memory, and so that
 // they can only move and be saved together.
@@ -94,7 +95,7 @@ class RecordLayout {
     if (keeps_step_) SetWord(record + record_floats_, static_cast<uint32_t>(step));
   }
 
-  // The step of the table in which the row had its last gradient.
+  // The step of the table in which the row had its last gradient, or the time.
   uint32_t GradientStep(const float* record) const {
     return keeps_.gradient_step ? Word(record + kept_word()) : 0;
   }

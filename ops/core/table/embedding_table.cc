@@ -30,6 +30,9 @@ Status CheckOptions(const TableOptions& options) {
         "ids of a static one keep their rows. Received: input_dim=" +
             std::to_string(options.input_dim));
   }
+  if (options.ages_in_seconds && !options.keeps.gradient_step) {
+    return InvalidArgument("a table with ages in seconds must keep them: `keeps_gradient_step`");
+  }
   return Status::Ok();
 }
 

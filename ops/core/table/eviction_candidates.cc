@@ -105,6 +105,16 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
                               "' must keep the frequencies of rows for the least frequent ones to "
                               "be evicted. Make it with this eviction policy");
   }
+  if (policy.needs_age() && policy.takes_seconds() != options.ages_in_seconds) {
+    const std::string seconds = "seconds";
+    const std::string steps = "training steps";
+    return FailedPrecondition(
+        "table '" + options.name + "' must keep the ages of rows in " +
+        (policy.takes_seconds() ? seconds : steps) +
+        " for this eviction policy. Make it with this policy, or evict by its own. Received: a "
+        "table with ages in " +
+        (options.ages_in_seconds ? seconds : steps));
+  }
   return Status::Ok();
 }
 
@@ -113,6 +123,7 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
                               const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows) {
+  state.rule_state.RefreshClock();
   if (policy.makes_room()) return FindExcess(state, policy, candidates, rows);
   return RowJudge(state, policy, kept, executor, rows).Run(candidates);
 }

@@ -14,7 +14,7 @@
 namespace keras_sparse {
 
 // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table does
-// not keep.
+// not keep, or keeps in another unit.
 Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy);
 
 // Finds the rows that a policy lets go; of one that makes room, those that the table has beyond its

@@ -18,8 +18,9 @@ constexpr int64_t kHistoryShare = 100;
 }  // namespace
 
 RuleHistory RuleState::history() const {
+  RefreshClock();
   RuleHistory history = rule_->history();
-  history.table_step = num_steps_;
+  history.table_step = clock();
   return history;
 }
 
@@ -39,7 +40,12 @@ Status RuleState::Restore(const RuleHistory& history) {
     KERAS_SPARSE_RETURN_IF_ERROR(SavedRule::Replay(rule_->options(), history, &replayed));
     SetRule(std::move(replayed));
   }
-  num_steps_ = history.table_step;
+  if (ages_in_seconds_) {
+    wall_clock_.GoOn(history.table_step);
+    RefreshClock();
+  } else {
+    num_steps_ = history.table_step;
+  }
   is_restoring_ = true;
   return Status::Ok();
 }
@@ -47,6 +53,7 @@ Status RuleState::Restore(const RuleHistory& history) {
 void RuleState::BeginStep(const std::vector<float>& numbers) {
   rule_->BeginStep(numbers);
   ++num_steps_;
+  RefreshClock();
 }
 
 Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {

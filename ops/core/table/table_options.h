@@ -10,6 +10,7 @@
 #include "ops/core/device/device.h"
 #include "ops/core/record/initializer.h"
 #include "ops/core/record/record_layout.h"
+#include "ops/core/table/wall_clock.h"
 
 namespace keras_sparse {
 
@@ -35,6 +36,9 @@ struct TableOptions {
   StorageOptions storage;
   // What a dynamic table remembers of each row's gradients, in 4 bytes a row each.
   KeptWords keeps = {};
+  // Whether a gradient's step is the time by `clock`, rather than the step of the table.
+  bool ages_in_seconds = false;
+  WallClock::Source clock = WallClock::SystemSeconds;
 
   bool is_dynamic() const { return input_dim < 0; }
   bool has_lower_tiers() const { return !storage.lower_tiers.empty(); }

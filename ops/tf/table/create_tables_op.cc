@@ -36,7 +36,10 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("storage_sizes: list(int)")
     .Attr("cache_strategies: list(string)")
     .Attr("keeps_gradient_steps: list(bool)")
-    .Attr("keeps_frequencies: list(bool)")
+    // Whether these are seconds of the wall clock, and whether frequencies are kept. Empty for
+    // none.
+    .Attr("ages_in_seconds: list(bool) = []")
+    .Attr("keeps_frequencies: list(bool) = []")
     .Output("handles: N * resource")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -63,7 +66,7 @@ class CreateTablesOp : public tf::OpKernel {
       TableOptions options = options_[i];
       options.name = ctx->input(0).flat<tf::tstring>()(element);
       options.storage.path = ctx->input(1).flat<tf::tstring>()(element);
-      if (i < are_on_gpu_.size() && are_on_gpu_[i]) {
+      if (IsSet(are_on_gpu_, i)) {
         OP_REQUIRES_OK(ctx, OpenTfDevice(ctx, &options.storage.device));
       }
       auto bound = std::make_shared<BoundTable>();
@@ -84,6 +87,7 @@ class CreateTablesOp : public tf::OpKernel {
     std::vector<int64_t> output_dims;
     std::vector<bool> keeps_gradient_steps;
     std::vector<bool> keeps_frequencies;
+    std::vector<bool> ages_in_seconds;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
@@ -91,16 +95,17 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("are_on_gpu", &are_on_gpu_));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_frequencies", &keeps_frequencies));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("ages_in_seconds", &ages_in_seconds));
     std::vector<InitializerOptions> initializers;
     TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
     std::vector<StorageOptions> storages;
     TF_RETURN_IF_ERROR(ReadStorages(ctx, n, &storages));
     const auto size = static_cast<size_t>(n);
     if (input_dims.size() != size || output_dims.size() != size || out_of_range.size() != size ||
-        keeps_gradient_steps.size() != size || keeps_frequencies.size() != size) {
+        keeps_gradient_steps.size() != size) {
       return InvalidInput(
-          absl::StrCat("`input_dims`, `output_dims`, `out_of_range`, `keeps_gradient_steps` and "
-                       "`keeps_frequencies` must have one entry a table. Received: N=",
+          absl::StrCat("`input_dims`, `output_dims`, `out_of_range` and "
+                       "`keeps_gradient_steps` must have one entry a table. Received: N=",
                        n));
     }
     for (size_t i = 0; i < size; ++i) {
@@ -109,15 +114,17 @@ class CreateTablesOp : public tf::OpKernel {
             "`out_of_range` must be one of ('error', 'zero'). Received: out_of_range='",
             out_of_range[i], "'"));
       }
-      options_.push_back({"",
-                          input_dims[i],
-                          output_dims[i],
-                          initializers[i],
-                          out_of_range[i] == "zero",
-                          storages[i],
-                          {keeps_gradient_steps[i], keeps_frequencies[i]}});
+      const KeptWords keeps = {keeps_gradient_steps[i], IsSet(keeps_frequencies, i)};
+      options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
+                          out_of_range[i] == "zero", storages[i], keeps,
+                          IsSet(ages_in_seconds, i)});
     }
     return absl::OkStatus();
+  }
+
+  // Of a list that may be empty.
+  static bool IsSet(const std::vector<bool>& flags, size_t i) {
+    return i < flags.size() && flags[i];
   }
 
   static absl::Status ReadStorages(tf::OpKernelConstruction* ctx, int n,

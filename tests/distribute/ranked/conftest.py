@@ -18,6 +18,7 @@ ON_SEVERAL = {
     "prefetch_tiers": "tests/data",
     "regularizer": "tests/layers/embeddings_regularizer_test.py",
     "several_layers": "distributed_embedding_test.py and all2all_embedding_test.py",
+    "time_to_live": "tests/storage and tests/saving/checkpoint",
     "train": "distributed_optimizer_test.py and gradient_tape_test.py",
 }
 if "HOROVOD_RANK" not in os.environ:

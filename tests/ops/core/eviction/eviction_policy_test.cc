@@ -29,6 +29,17 @@ TEST(GlobalStep, LetsARowGoThatIsOlderThanItsSteps) {
   EXPECT_TRUE(GoesAt(*longest, 1u << 31));
 }
 
+TEST(TimeToLive, LetsARowGoThatIsOlderThanItsSeconds) {
+  const auto policy = MakePolicy(OlderThanSeconds(3.5));
+  EXPECT_TRUE(policy->needs_age() && policy->takes_seconds());
+  EXPECT_FALSE(MakePolicy(OlderThan(3))->takes_seconds());
+  for (const uint32_t age : {0u, 3u}) EXPECT_FALSE(GoesAt(*policy, age)) << age;
+  for (const uint32_t age : {4u, 1u << 31, UINT32_MAX}) EXPECT_TRUE(GoesAt(*policy, age)) << age;
+  const auto longest = MakePolicy(OlderThanSeconds(0x1p31 - 1));
+  EXPECT_FALSE(GoesAt(*longest, (1u << 31) - 1));
+  EXPECT_TRUE(GoesAt(*longest, 1u << 31));
+}
+
 TEST(L2Weight, LetsARowGoThatIsBelowItsThreshold) {
   const auto policy = MakePolicy(WeightBelow(12.5));
   EXPECT_TRUE(policy->needs_row());
@@ -77,6 +88,9 @@ TEST(EvictionPolicy, RefusesWhatItCannotBe) {
           "of policy 'l2_weight' must be ('l2_weight_threshold'). Received: ('threshold')");
   for (const double steps : {0.0, -1.0, 1.5, 0x1p31, std::nan("")}) {
     refused(OlderThan(steps), "`steps_to_live` must be an integer in [1, 2^31)");
+  }
+  for (const double seconds : {0.0, 0.5, -1.0, 0x1p31, std::nan(""), HUGE_VAL}) {
+    refused(OlderThanSeconds(seconds), "`seconds` must be in [1, 2^31)");
   }
   for (const double threshold : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     refused(WeightBelow(threshold), "`l2_weight_threshold` must be above 0 and finite");

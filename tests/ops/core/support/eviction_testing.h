@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +26,9 @@ inline EvictionOptions WeightBelow(double threshold) {
 }
 inline EvictionOptions Lru() { return {"lru", {}}; }
 inline EvictionOptions Lfu() { return {"lfu", {}}; }
+inline EvictionOptions OlderThanSeconds(double seconds) {
+  return {"time_to_live", {{"seconds", seconds}}};
+}
 
 inline std::unique_ptr<EvictionPolicy> MakePolicy(const EvictionOptions& options) {
   std::unique_ptr<EvictionPolicy> policy;
@@ -69,6 +73,16 @@ inline std::map<int64_t, uint32_t> Frequencies(const EmbeddingTable& table) {
     }
   }
   return frequencies;
+}
+
+// What tables with ages in seconds take for the time; a test sets it before it opens one.
+inline std::atomic<uint32_t> seconds_of_test{0};
+
+inline TableOptions AgingInSeconds(TableOptions options) {
+  options.keeps.gradient_step = true;
+  options.ages_in_seconds = true;
+  options.clock = [] { return seconds_of_test.load(); };
+  return options;
 }
 
 // The age of each row of a table.

@@ -11,6 +11,7 @@
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
+#include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -18,12 +19,18 @@
 namespace keras_sparse {
 namespace tiered_eviction_test {
 
-// Training with evictions, over the tiers and in memory alone.
-void CheckEviction(const StorageOptions& storage, const std::string& name, bool by_age) {
+// What rows are evicted by.
+enum class By { kSteps, kSeconds, kWeight };
+
+// Training with evictions, over the tiers and in memory alone. By seconds, of which one passes in
+// each step, these are the rows that go by steps.
+void CheckEviction(const StorageOptions& storage, const std::string& name, By by) {
   const RuleOptions rule = name == "adagrad" ? AdagradRule(0.1) : AdamRule(name);
   const TempFolder folder;
   TableOptions options = Aging(Dynamic(7));
   const auto plain = OpenWithRule(options, rule);
+  if (by == By::kSeconds) options = AgingInSeconds(Dynamic(7));
+  seconds_of_test = UINT32_MAX - 20;
   options.storage = storage;
   options.storage.path = folder / "rows";
   std::unique_ptr<EmbeddingTable> tiered;
@@ -34,13 +41,16 @@ void CheckEviction(const StorageOptions& storage, const std::string& name, bool 
   ThreadExecutor executor(3);
   for (int64_t step = 1; step <= 40; ++step) {
     const auto seed = static_cast<uint64_t>(step);
+    ++seconds_of_test;
     const std::vector<int64_t> ids = RandomIds(300, -1000, 1000, seed);
     (void)Lookup(tiered.get(), ids, &executor);  // stages what is below
     if (step % 4 == 0) {
-      const EvictionOptions policy = by_age ? OlderThan(8) : WeightBelow(1.2);
+      const EvictionOptions policy = by == By::kWeight ? WeightBelow(1.2) : OlderThan(8);
       const int64_t num_evicted = Evict(plain.get(), policy);
       EXPECT_GT(num_evicted, step < 12 ? -1 : 0);
-      ASSERT_EQ(Evict(tiered.get(), policy, &executor), num_evicted);
+      // The second of the next step has begun.
+      const EvictionOptions theirs = by == By::kSeconds ? OlderThanSeconds(9) : policy;
+      ASSERT_EQ(Evict(tiered.get(), theirs, &executor), num_evicted);
       ASSERT_EQ(NumRowsOf(*tiered), NumRowsOf(*plain));
       ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
     }
@@ -61,22 +71,23 @@ void CheckEviction(const StorageOptions& storage, const std::string& name, bool 
   EXPECT_EQ(StatsOf(*tiered).created_rows, StatsOf(*plain).created_rows);
 }
 
-using Parameters = std::tuple<std::string, int64_t, bool>;  // rule, first tier's bytes, by age
+using Parameters = std::tuple<std::string, int64_t, By>;  // rule, first tier's bytes
 
 class TieredEviction : public ::testing::TestWithParam<Parameters> {};
 
 TEST_P(TieredEviction, IsThatFromMemoryBitForBit) {
-  const auto& [name, first_bytes, by_age] = GetParam();
-  CheckEviction({{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", "LRU"}, name, by_age);
+  const auto& [name, first_bytes, by] = GetParam();
+  CheckEviction({{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", "LRU"}, name, by);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, TieredEviction,
                          ::testing::Combine(::testing::Values("adagrad", "adam", "lazy_adam"),
-                                            ::testing::Values(1, 40000), ::testing::Bool()),
+                                            ::testing::Values(1, 40000),
+                                            ::testing::Values(By::kSteps, By::kWeight)),
                          [](const auto& param) {
                            return std::get<0>(param.param) + "_" +
                                   std::to_string(std::get<1>(param.param)) +
-                                  (std::get<2>(param.param) ? "_ByAge" : "_ByWeight");
+                                  (std::get<2>(param.param) == By::kSteps ? "_ByAge" : "_ByWeight");
                          });
 
 // Names and sizes of the lower tiers.
@@ -87,7 +98,7 @@ class StackEviction : public ::testing::TestWithParam<Stack> {};
 TEST_P(StackEviction, IsThatFromMemoryBitForBit) {
   StorageOptions storage = {GetParam().first, {8000}, "", "LFU"};
   for (const int64_t size : GetParam().second) storage.sizes.push_back(size);
-  CheckEviction(storage, "adam", true);
+  CheckEviction(storage, "adam", By::kSeconds);
 }
 
 // Middle tiers that hold some of the rows.
@@ -101,6 +112,10 @@ INSTANTIATE_TEST_SUITE_P(Stacks, StackEviction,
                            for (const std::string& tier : param.param.first) name += tier;
                            return name;
                          });
+
+TEST(HbmEviction, IsThatFromMemoryBitForBit) {
+  CheckEviction(HbmOver({"dram", "ssdhash"}, 8000, 40000), "adam", By::kSeconds);
+}
 
 }  // namespace tiered_eviction_test
 }  // namespace keras_sparse
