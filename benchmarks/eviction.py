@@ -6,8 +6,8 @@ A dynamic table of 1,000,000 x 64 with Adagrad's slot, in memory alone and over 
 tenth of its rows in memory. An eviction looks at every row: of `none` all stay, of `half` every
 second one goes; the best of three. A step updates 26 x 8192 keys, few of them often (Zipf, 1.2), of
 a table in memory that keeps ages and of one that does not, in turn. Other steps are those of a
-table that is at its `max_rows` and lets its oldest rows go for new keys, beside one without a
-limit.
+table that is at its `max_rows` and lets its oldest rows, or its least frequent ones, go for new
+keys, beside one without a limit.
 """
 
 import argparse
@@ -80,15 +80,21 @@ def measure_full(num_rows):
     """What steps take that bring new keys, without a limit and at it: a line."""
     import keras_sparse
 
-    full = make_table(keras_sparse.LruEvict(), max_rows=num_rows)
-    times = times_of_steps([make_table(None), full], num_rows, 8 * num_rows)
-    medians = [statistics.median(each) * 1e3 for each in times]
-    means = [statistics.mean(each) * 1e3 for each in times]
-    gone = full[0].stats()["evicted_rows"] / ROUNDS
+    policies = (keras_sparse.LruEvict, keras_sparse.LfuEvict)
+    full = [make_table(policy(), max_rows=num_rows) for policy in policies]
+    times = times_of_steps([make_table(None), *full], num_rows, 8 * num_rows)
+    without, *at_limit = (
+        f"{statistics.median(each) * 1e3:.1f} ms (mean {statistics.mean(each) * 1e3:.1f})"
+        for each in times
+    )
+    of_policies = (
+        f"{taken} in a full table with {policy.__name__}, from which "
+        f"{table.stats()['evicted_rows'] / ROUNDS:.0f} rows go each time"
+        for policy, taken, (table, _) in zip(policies, at_limit, full, strict=True)
+    )
     return (
-        f"A step that brings new keys takes {medians[0]:.1f} ms (mean {means[0]:.1f}) without a "
-        f"limit, and {medians[1]:.1f} ms (mean {means[1]:.1f}) in a full table with LruEvict, from "
-        f"which {gone:.0f} rows go each time."
+        f"A step that brings new keys takes {without} without a limit, and "
+        f"{', and '.join(of_policies)}."
     )
 
 
