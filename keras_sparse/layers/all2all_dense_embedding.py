@@ -36,8 +36,8 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             does not hold are an error. Defaults to `"int64"`.
         embedding_initializer: A `keras.initializers.Initializer` or its name. Defaults to
             `"random_uniform"`, from -0.05 to 0.05.
-        seed, storage, admission, eviction: As of `keras_sparse.layers.Embedding`; the last three
-            with a hash table alone. Default to `None`.
+        seed, storage, admission, eviction, frequency: As of `keras_sparse.layers.Embedding`; the
+            last four with a hash table alone. Default to `None`, `frequency` to `False`.
         **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
 
     Call arguments:
@@ -68,6 +68,7 @@ class All2AllDenseEmbedding(All2AllEmbedding):
         storage=None,
         admission=None,
         eviction=None,
+        frequency=False,
         **kwargs,
     ):
         super().__init__(
@@ -79,7 +80,12 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             key_dtype,
             embedding_initializer,
             seed,
-            {"storage": storage, "admission": admission, "eviction": eviction},
+            {
+                "storage": storage,
+                "admission": admission,
+                "eviction": eviction,
+                "frequency": frequency,
+            },
             **kwargs,
         )
         self.nnz_per_slot = checks.positive(nnz_per_slot, "nnz_per_slot")

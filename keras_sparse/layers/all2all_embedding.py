@@ -22,7 +22,8 @@ class All2AllEmbedding(DistributedEmbedding):
         combiner: String, or `None` for a row a key.
         max_vocabulary_size_per_gpu, embedding_vec_size, slot_num, use_hashtable, key_dtype,
         embedding_initializer, seed: See `All2AllDenseEmbedding`.
-        hashtable_options: Dict with `storage`, `admission` and `eviction`, for a hash table alone.
+        hashtable_options: Dict with `storage`, `admission`, `eviction` and `frequency`, for a hash
+            table alone.
         **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
     """
 
@@ -85,7 +86,8 @@ class All2AllEmbedding(DistributedEmbedding):
         of_table = self._options().get_config()
         config["embedding_vec_size"] = of_table["output_dim"]
         config["embedding_initializer"] = of_table["embeddings_initializer"]
-        config |= {name: of_table[name] for name in ("seed", "storage", "admission", "eviction")}
+        of_hash_table = ("storage", "admission", "eviction", "frequency")
+        config |= {name: of_table[name] for name in ("seed", *of_hash_table)}
         return {**config, "wire_dtype": self.wire_dtype, "num_ranks": size()}
 
     @classmethod
@@ -107,7 +109,7 @@ class All2AllEmbedding(DistributedEmbedding):
 
 def _refuse_options(options):
     for name, option in options.items():
-        if option is not None:
+        if option not in (None, False):
             raise ValueError(
                 f"`{name}` must be that of a table of any keys: leave out use_hashtable=False. "
                 f"Received: {name}={option!r}"

@@ -17,8 +17,8 @@ class All2AllSparseEmbedding(All2AllEmbedding):
         max_vocabulary_size_per_gpu, embedding_vec_size, slot_num: As of `All2AllDenseEmbedding`.
         max_nnz, max_feature_num: Integers, the most keys of a slot and of a sample, which SOK has
             memory for. Nothing here needs them, and more keys are no error. Default to `None`.
-        use_hashtable, key_dtype, embedding_initializer, seed, storage, admission, eviction: As of
-            `All2AllDenseEmbedding`.
+        use_hashtable, key_dtype, embedding_initializer, seed, storage, admission, eviction,
+            frequency: As of `All2AllDenseEmbedding`.
         **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
 
     Call arguments:
@@ -52,6 +52,7 @@ class All2AllSparseEmbedding(All2AllEmbedding):
         storage=None,
         admission=None,
         eviction=None,
+        frequency=False,
         **kwargs,
     ):
         combiner = combiner.lower() if isinstance(combiner, str) else combiner
@@ -64,7 +65,12 @@ class All2AllSparseEmbedding(All2AllEmbedding):
             key_dtype,
             embedding_initializer,
             seed,
-            {"storage": storage, "admission": admission, "eviction": eviction},
+            {
+                "storage": storage,
+                "admission": admission,
+                "eviction": eviction,
+                "frequency": frequency,
+            },
             **kwargs,
         )
         self.max_nnz = checks.positive_or_none(max_nnz, "max_nnz")

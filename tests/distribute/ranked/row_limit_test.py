@@ -101,10 +101,12 @@ def test_rows_go_on_the_rank_that_needs_room():
     assert sum(len(keys) for keys, _ in table_of(model, "free").export()) == 20
 
 
-def test_each_rank_lets_its_oldest_rows_go():
-    options = {"max_rows": MAX_ROWS, "eviction": keras_sparse.LruEvict()}
+@pytest.mark.parametrize("policy", [keras_sparse.LruEvict, keras_sparse.LfuEvict])
+def test_each_rank_lets_its_first_rows_go(policy):
+    options = {"max_rows": MAX_ROWS, "eviction": policy()}
     model = make_model(keras_sparse.optimizers.SGD(0.1), **options)
-    steps = {}
+    steps = {}  # of each key: how many if that counts, and the last one
+    by_frequency = policy is keras_sparse.LfuEvict
     rng = np.random.default_rng(4)
     for step in range(12):
         ids = rng.integers(0, 9 * ksd.size(), (ksd.size(), 4))
@@ -114,10 +116,11 @@ def test_each_rank_lets_its_oldest_rows_go():
             len(np.unique(ids[ids % ksd.size() == rank])) <= MAX_ROWS for rank in range(ksd.size())
         )
         assert fits, "or no rank makes the step"
-        others = sorted((at, key) for key, at in steps.items() if key not in mine)
+        others = sorted((*at, key) for key, at in steps.items() if key not in mine)
         num_new = len(mine - steps.keys())
-        for _, key in others[: max(0, len(steps) + num_new - MAX_ROWS) if num_new else 0]:
+        for *_, key in others[: max(0, len(steps) + num_new - MAX_ROWS) if num_new else 0]:
             del steps[key]
-        steps.update(dict.fromkeys(mine, step))
+        for key in mine:
+            steps[key] = (steps.get(key, (0,))[0] + by_frequency, step)
         assert {key for name, key in rows_of(model) if name == "limited"} == steps.keys()
     assert table_of(model, "limited").stats()["evicted_rows"] > 0

@@ -112,9 +112,18 @@ def test_rows_are_those_of_the_ranks_bit_for_bit(way, folder, monkeypatch):
     np.testing.assert_array_equal(served(folder / "model", [keys]), expected)
 
 
-def test_options_hold_for_the_whole_table(folder):
-    model, keys = rows_of_slots(eviction=keras_sparse.GlobalStepEvict(10**6))
-    with keras_sparse.saving.export_options(default=-1.0, rows=f"most_recent:{6 * ksd.size()}"):
+@pytest.mark.parametrize(
+    ("order", "options"),
+    [
+        ("most_recent", {"eviction": keras_sparse.GlobalStepEvict(10**6)}),
+        ("most_used", {"frequency": True}),
+    ],
+)
+def test_options_hold_for_the_whole_table(order, options, folder):
+    model, keys = rows_of_slots(**options)
+    last = keys[8 * ksd.rank() :][6:8]
+    model.train_on_batch(last, np.ones((2, 3, 1, 4)))  # again
+    with keras_sparse.saving.export_options(default=-1.0, rows=f"{order}:{6 * ksd.size()}"):
         model.export(folder / "model", verbose=False)
     are_last = (np.arange(len(keys)) % 8 >= 6)[:, None, None, None]
     expected = np.where(are_last, model.predict(keys, verbose=0), -1)
