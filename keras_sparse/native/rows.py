@@ -21,9 +21,10 @@ def import_rows(variables, keys, records, ages=None, frequencies=None):
         frequencies: List of uint32 tensors likewise, of shape `(0,)` where rows keep what they have
             and new ones have 0. Defaults to `None`: that for all.
     """
-    none = [tf.zeros((0,), tf.uint32) for _ in variables]
+    handles = handles_of(variables)
+    none = [tf.zeros((0,), tf.uint32) for _ in handles]
     return library.lib.keras_sparse_import(
-        handles=handles_of(variables),
+        handles=handles,
         keys=keys,
         records=records,
         ages=none if ages is None else ages,

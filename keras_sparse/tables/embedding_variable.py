@@ -18,6 +18,7 @@ from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import seeded
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.saved_files import SavedFiles
 from keras_sparse.tables.saved_model_part import SavedModelPart
 from keras_sparse.tables.table_config import LAYER_OPTIONS
 from keras_sparse.tables.table_config import TableConfig
@@ -122,6 +123,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
         self.rule_generation = 0
         self.rule_owner = None
         self.saved_state = None  # of `saving.save_checkpoint`
+        self.saved_files = SavedFiles()
         self.loaded_state = None  # of `saving.load_checkpoint`
         super().__init__(
             initializer=self.initializer,
@@ -183,16 +185,6 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
     def is_dynamic(self):
         """True if the table takes any key, rather than the ids of a fixed range."""
         return self.input_dim is None
-
-    @property
-    def keeps_ages(self):
-        """True if the table keeps how old its rows are."""
-        return self.eviction is not None and self.eviction.needs_ages
-
-    @property
-    def keeps_frequencies(self):
-        """True if the table counts the training steps in which each row had a gradient."""
-        return self.frequency or (self.eviction is not None and self.eviction.needs_frequencies)
 
     @property
     def num_rows(self):

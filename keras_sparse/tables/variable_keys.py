@@ -30,7 +30,7 @@ class VariableKeys(VariableRows):
 
     out_of_range: str
     slot_names: tuple[str, ...]
-    saved_state: Any
+    saved_files: Any
 
     def contains(self, keys):
         """Says which keys have a row, in any tier.
@@ -154,8 +154,7 @@ class VariableKeys(VariableRows):
         self._check_eager("compact")
         with tf.init_scope():
             compact_tables([self])
-        if self.saved_state is not None:
-            self.saved_state.forbid_links()
+        self.saved_files.forbid_links()
 
     def _check_eager(self, method):
         if not tf.executing_eagerly():

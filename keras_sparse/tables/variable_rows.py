@@ -32,12 +32,23 @@ class VariableRows:
     part: Any
     admission: Any
     eviction: Any
+    frequency: bool
     initializer: Any
     initial_rows: Any
     loaded_state: Any
     rule_owner: Any
     # Whether the native table cannot make the initial rows itself.
     _imports_initial_rows: bool
+
+    @property
+    def keeps_ages(self):
+        """True if the table keeps how old its rows are."""
+        return self.eviction is not None and self.eviction.needs_ages
+
+    @property
+    def keeps_frequencies(self):
+        """True if the table counts the training steps in which each row had a gradient."""
+        return self.frequency or (self.eviction is not None and self.eviction.needs_frequencies)
 
     @property
     def ages_in_seconds(self):

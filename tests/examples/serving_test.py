@@ -1,5 +1,6 @@
 """A server that follows a training: it answers over HTTP while deltas come."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -21,9 +22,15 @@ def server(tmp_path):
     started.follower.stop()
 
 
+def run_until_closed(http):
+    # A socket that is closed while the loop waits for it is the loop's end.
+    with contextlib.suppress(OSError):
+        http.run()
+
+
 def test_answers_over_http_and_follows(server, tmp_path, capsys):
     http = waitress.server.create_server(serving.make_app(server), host="127.0.0.1", port=0)
-    threading.Thread(target=http.run, daemon=True).start()
+    threading.Thread(target=run_until_closed, args=[http], daemon=True).start()
     address = f"http://127.0.0.1:{http.effective_port}"
     try:
         serving.ask(address, 20)

@@ -242,6 +242,7 @@ class _Written:
             if is_delta and not any(part.is_complete for _, part in parts):
                 parts = [*variable.saved_state.parts, *parts]
             variable.saved_state = LastSaved(path, self._id, index, tuple(parts), is_linked)
+            variable.saved_files.add(parts)
 
     def _is_own_segment(self, part):
         return part.file.startswith(f"{self._id}-")

@@ -239,6 +239,7 @@ def _mark_loaded(loaded):
     for variable, _, loader in loaded:
         # Records that were made anew from those saved are not in its files.
         variable.saved_state = None
+        variable.saved_files.add(loader.parts())
         source = loader.source()
         if source is not None and source.rank == rank() and source.is_of(size()):
             reader, parts = source.reader, source.reader.parts(source.index)

@@ -77,6 +77,10 @@ class TableLoader:
             tuple(part.place for _, part in each.reader.parts(each.index)) for each in self._saved
         )
 
+    def parts(self):
+        """Returns pairs of a folder and a part there: what is read of all `SavedPart`."""
+        return [(folder, part) for _, folder, part in self._parts_after()]
+
     def goes_on_from(self, files):
         """Returns whether a table with these files lacks later ones alone to be this one."""
         ours = self.files()

@@ -16,6 +16,7 @@ from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.save_filter import save_filter
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
+from keras_sparse.tables.saved_files import may_be_linked
 
 # A checkpoint of many parts takes long to read, and one of many changed rows is mostly old ones.
 _MOST_PARTS = 64
@@ -196,7 +197,7 @@ class TableWriter:
         return tuple(part for _, part in state.parts)
 
     def _is_of_use(self, state: LastSaved | None, is_linked):
-        if state is None or (state.is_linked and not is_linked) or not state.may_be_linked():
+        if state is None or (state.is_linked and not is_linked) or not may_be_linked(state.parts):
             return False
         num_rows = sum(part.num_rows for _, part in state.parts)
         copied = [part for _, part in state.parts if isinstance(part, RowsFile)]

@@ -111,6 +111,7 @@ std::vector<LookupRequest> ServedRows::Lookups(const std::vector<EmbeddingTable*
     }
   }
   std::vector<char*> next;
+  next.reserve(replies.size());
   for (void* reply : replies) next.push_back(static_cast<char*>(reply));
   for (size_t p = 0; p < parts_.size(); ++p) {
     const int64_t* part_ids = ids[p];

@@ -57,6 +57,7 @@ Status BeginChanges(const std::vector<ApplyRequest>& requests, const WriteLocks&
 std::vector<int64_t> VersionsOf(const std::vector<ApplyRequest>& requests,
                                 const WriteLocks& locks) {
   std::vector<int64_t> versions;
+  versions.reserve(requests.size());
   for (size_t r = 0; r < requests.size(); ++r) versions.push_back(locks[r].version);
   return versions;
 }

@@ -95,7 +95,7 @@ Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
   }
   if (cursor == 0) {
     cursor = state.FirstCursor();
-    // Once for all pieces: their ages are those of one moment.
+    // Once for all pieces: their ages are those of one moment, unless another call refreshes it.
     state.rule_state.RefreshClock();
   }
   if (TierOf(cursor) > 0) return ExportLowerTier(state, cursor, max_rows, rows);

@@ -1,5 +1,6 @@
 """A delta holds what has changed since the last save, and nothing else."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from checkpoint_cases import storage
 from checkpoint_cases import STORAGE_TYPES
 from checkpoint_cases import tables
 from checkpoint_cases import train_all_keys
+from keras_sparse.layers import Embedding
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
@@ -99,6 +101,31 @@ def test_holds_no_count_of_a_key_that_is_erased(tmp_path):
     for each in (model, loaded):
         (entries,) = tables(each)[0].export_filter(9)
         assert sorted(zip(*map(np.ndarray.tolist, entries), strict=True)) == [(4, 1), (500, 1)]
+
+
+def test_compact_knows_of_files_that_another_table_would_have_linked(tmp_path):
+    keys = keras.Input((), dtype="int64")
+
+    def make(eviction):
+        rows = [Embedding(None, 2, eviction=each)(keys) for each in (eviction, None)]
+        model = keras.Model(keys, keras.layers.concatenate(rows))
+        model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
+        model.train_on_batch(np.arange(1), np.zeros((1, 4)))
+        return model
+
+    row = np.array([[1234.5, -77.25]], np.float32)
+    model = make(None)
+    tables(model)[0].assign([7], row)
+    save_checkpoint(model, tmp_path / "first")
+    # Its records are made anew, those of the other table are taken as they lie.
+    other = make(keras_sparse.GlobalStepEvict(100))
+    load_checkpoint(other, tmp_path / "first")
+    tables(other)[0].erase([7])
+    save_checkpoint(other, tmp_path / "linked")
+    tables(other)[0].compact()
+    save_checkpoint(other, tmp_path / "compacted")
+    saved = ("first", "linked", "compacted")
+    assert [has_bytes(row, tmp_path / name) for name in saved] == [True, True, False]
 
 
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)

@@ -186,7 +186,9 @@ Status LevelDbStore::Write(leveldb::WriteBatch* batch) {
   const Status room = CheckRoomForCopy();
   if (!room.ok()) return ResourceExhausted(status.message() + "; to go on, " + room.message());
   KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
-  return ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+  const Status again = ToStatus(database_->Write(leveldb::WriteOptions(), batch));
+  may_have_dead_ = may_have_dead_ || !again.ok();  // a part of the batch may lie in the new log
+  return again;
 }
 
 Status LevelDbStore::CheckRoomForCopy() const {

@@ -265,6 +265,23 @@ TEST(EvictionQueue, KnowsOfNewRowsWhateverFilterHasAdmittedThem) {
   }
 }
 
+// Few keys, so that they come again soon, and many that go at once.
+TEST(EvictionQueue, IsThatOfAPlainSearchWhereKeysComeAgain) {
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    std::mt19937 random(seed);
+    const auto max_rows = static_cast<int64_t>(4 + random() % 12);
+    const auto table = OpenBy(Lfu(), max_rows);
+    Reference reference{max_rows, true};
+    for (int round = 0; round < 40; ++round) {
+      Keys ids(random() % static_cast<uint32_t>(max_rows + 1));
+      for (int64_t& id : ids) id = static_cast<int64_t>(random() % (3 * max_rows));
+      ASSERT_TRUE(IsOk(Subtract(table.get(), ids, Ones(ids))));
+      ASSERT_TRUE(reference.Step(ids));
+      ASSERT_EQ(Frequencies(*table), reference.frequencies) << seed << ", " << round;
+    }
+  }
+}
+
 TEST(EvictionQueue, GivesTheRowsBeyondTheLimit) {
   const auto table = OpenLru(2);
   const Keys keys = {4, 5, 6, 7};
