@@ -128,7 +128,8 @@ TEST_P(EvictionQueueOver, LetsGoWhatAPlainSearchFinds) {
     Keys ids(random() % (round % 40 == 39 ? 700 : 100));
     // Keys that come often, and others of any kind.
     for (int64_t& id : ids) {
-      id = static_cast<int64_t>(random() % (random() % 3 == 0 ? 100000 : 200)) - 100;
+      const uint32_t num_keys = random() % 3 == 0 ? 100000 : 200;
+      id = static_cast<int64_t>(random() % num_keys) - 100;
     }
     const Status status = Subtract(table.get(), ids, Ones(ids), &executor);
     const bool has_room = reference.Step(ids);
@@ -241,7 +242,8 @@ TEST(EvictionQueue, KnowsOfNewRowsWhateverFilterHasAdmittedThem) {
     for (int round = 0; round < 150; ++round) {
       Keys ids(random() % 25);
       for (int64_t& id : ids) {
-        id = static_cast<int64_t>(random() % (random() % 2 == 0 ? 3000 : 40));
+        const uint32_t num_keys = random() % 2 == 0 ? 3000 : 40;
+        id = static_cast<int64_t>(random() % num_keys);
       }
       ASSERT_TRUE(IsOk(Subtract(table.get(), ids, Ones(ids))));
       const std::map<int64_t, uint32_t> after = Frequencies(*table);
