@@ -16,6 +16,7 @@ import tempfile
 import time
 from importlib import metadata
 
+from benchmarks import admission
 from benchmarks import as_written
 from benchmarks import async_exchange
 from benchmarks import async_lookup
@@ -65,6 +66,7 @@ OTHERS = {
     "storage tiers": storage_tiers,
     "lookups ahead": async_lookup,
     "exchanges ahead": async_exchange,
+    "admission": admission,
     "eviction": eviction,
     "beyond memory": beyond_memory,
     "distributed": distributed,

@@ -18,6 +18,7 @@ def merge_gradients(
     combiners=None,
     columns=None,
     device="CPU:0",
+    max_entries=None,
 ):
     """Sums the gradients of equal ids, for several tables at once.
 
@@ -37,10 +38,14 @@ def merge_gradients(
             are its gradient. Defaults to `None`: they have no others.
         device: String. Where it is done: a GPU takes gradients of tables in its memory. Defaults to
             `"CPU:0"`.
+        max_entries: List of integers: how many entries of an id a result may have. It has as many
+            as the id occurs, up to these, one behind the other: the first with the sum, the others
+            with -0, so that tables whose `admission` counts occurrences can. Defaults to `None`: 1
+            for all.
 
     Returns:
-        `(unique_ids, sums)`: a list of int64 tensors of shape `(num_unique,)` and a list of float32
-        tensors of shape `(num_unique, output_dim)`: the gradient of each row.
+        `(unique_ids, sums)`: a list of int64 tensors of shape `(num_entries,)` and a list of
+        float32 tensors of shape `(num_entries, output_dim)`: the gradient of each row.
 
     Example:
     >>> ids, sums = merge_gradients([tf.constant([7, 7], tf.int64)], [tf.ones((2, 3))])
@@ -57,6 +62,7 @@ def merge_gradients(
             combiners=combiners,
             columns=[first for first, _ in columns or ()],
             widths=[number for _, number in columns or ()],
+            max_entries=max_entries or [],
         )
     return list(unique_ids), list(sums)
 

@@ -7,6 +7,7 @@ from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
+from keras_sparse.native.lookup_gradient import max_entries
 from keras_sparse.native.staging import collected_lookups
 from keras_sparse.serving.saved_lookup import saved_lookup
 from keras_sparse.serving.saved_model_scope import is_for_saved_model
@@ -173,6 +174,7 @@ def _read(inputs, joined, dtype):
         combiners=combiners,
         output_dims=[variable.output_dim for variable in variables],
         gradient_rows=[gradient_rows(variable) for variable in variables],
+        max_entries=[max_entries(variable) for variable in variables],
         trained=trained,
         weighted=[i for i, is_weighted in enumerate(are_weighted) if is_weighted],
     )

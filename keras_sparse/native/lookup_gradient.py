@@ -29,6 +29,16 @@ def gradient_dims(variable):
     return gradient_rows(variable), variable.output_dim
 
 
+def max_entries(table):
+    """Returns how many entries of an id a table's gradient may have once it is merged, an integer:
+    see `merge_gradients`.
+
+    Args:
+        table: `EmbeddingVariable`, or layer of one.
+    """
+    return 1 if table.admission is None else table.admission.max_entries
+
+
 def shape_tensor(num_rows, output_dim):
     """Returns the dimensions of a gradient as its `dense_shape` has them."""
     return constant((num_rows, output_dim), tf.int64)
@@ -71,6 +81,7 @@ class _Lookup:
         self.combiners = [tf.compat.as_str(each) for each in op.get_attr("combiners")]
         self.output_dims = op.get_attr("output_dims")
         self.gradient_rows = op.get_attr("gradient_rows")
+        self.max_entries = op.get_attr("max_entries")
         self.trained = op.get_attr("trained")
         self.weighted = op.get_attr("weighted")
         self.num_tables = n = len(self.combiners)
@@ -95,7 +106,9 @@ class _Lookup:
         if self.combiners[i] != "none" or not is_own:
             bags = (self.row_splits[i], self.weights[i], self.combiners[i])
             device = _device_of(self.handles[i])
-            return PooledSlices(self.ids[i], grad, *bags, shape, self.columns[i], device)
+            return PooledSlices(
+                self.ids[i], grad, *bags, shape, self.columns[i], device, self.max_entries[i]
+            )
         ids = self.ids[i]
         if not tf.executing_eagerly():
             # A tape outside of a tf.function builds the gradient in a graph of its own, where a

@@ -6,10 +6,10 @@ from keras_sparse.native.gradients import merge_gradients
 class PooledSlices(tf.IndexedSlices):
     """The gradient of a table whose rows were pooled, joined with those of others or rounded.
 
-    To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id, or of float32
-    gradients of rows where these were rounded alone. Those are made when `values` or `indices` is
-    first read. The sparse optimizers read the bags instead, which spares a batch its largest
-    tensor: the native update sums on the way.
+    To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id, beside the further
+    entries that `max_entries` allows, or of float32 gradients of rows where these were rounded
+    alone. Those are made when `values` or `indices` is first read. The sparse optimizers read the
+    bags instead, which spares a batch its largest tensor: the native update sums on the way.
 
     Args:
         ids: int64 tensor of shape `(num_ids,)`.
@@ -22,6 +22,8 @@ class PooledSlices(tf.IndexedSlices):
         columns: `(first, number)`, a pair of integers: which columns of `output_grads` are this
             table's. Defaults to `None`: it has no others.
         device: String. That of the table, where sums are made. Defaults to `"CPU:0"`.
+        max_entries: Integer. How many entries of an id there may be, as in `merge_gradients`.
+            Defaults to 1.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class PooledSlices(tf.IndexedSlices):
         dense_shape,
         columns=None,
         device="CPU:0",
+        max_entries=1,
     ):
         self.ids = ids
         self.output_grads = output_grads
@@ -42,6 +45,7 @@ class PooledSlices(tf.IndexedSlices):
         self.combiner = combiner
         self.columns = columns
         self._device = device
+        self._max_entries = max_entries
         self._dense_shape = dense_shape
         self._merged = None
 
@@ -81,5 +85,6 @@ class PooledSlices(tf.IndexedSlices):
             [self.combiner],
             None if self.columns is None else [self.columns],
             self._device,
+            [self._max_entries],
         )
         return ids[0], sums[0]

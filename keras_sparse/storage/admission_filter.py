@@ -29,6 +29,13 @@ class AdmissionFilter:
             value = checks.float32_number(value, "default_value_no_permission")
         self.default_value_no_permission = value
 
+    @property
+    def max_entries(self):
+        """Integer. How many entries of an id a merged gradient may have: as many as a filter that
+        counts occurrences has to see of them. Defaults to 1, that of the sum.
+        """
+        return 1
+
     def constants(self):
         """Returns the numbers that the native filter takes, by name."""
         raise NotImplementedError

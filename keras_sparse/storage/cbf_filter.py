@@ -1,36 +1,38 @@
 import keras
 
 from keras_sparse import checks
-from keras_sparse.storage.admission_filter import AdmissionFilter
+from keras_sparse.storage.counting_filter import CountingFilter
 
 _COUNTER_TYPES = ("uint8", "uint16", "uint32", "uint64")
 _LEAST_PROBABILITY = 2.0**-64
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class CBFFilter(AdmissionFilter):
+class CBFFilter(CountingFilter):
     """Gives a key of a dynamic table a row in its `filter_freq`-th training step, or earlier.
 
-    Counts the training steps in which a key has a gradient, like `CounterFilter`, but in a counting
-    Bloom filter, whose memory its arguments fix whatever keys come: `m = ceil(|ln p| / ln(2)**2 *
-    n)` counters, for `n` of `max_element_size` and `p` of `false_positive_probability`, of which
-    each key has `k = ceil(log2(1 / p))`. A key's count is the least of its counters, and only those
-    that are the least are raised. So no key is ever admitted late; one that shares all its counters
-    with others may be admitted early, with a probability of about `p` once the filter has counted
-    `max_element_size` keys, and more beyond that.
+    Counts the training steps in which a key has a gradient, or its occurrences in them, like
+    `CounterFilter`, but in a counting Bloom filter, whose memory its arguments fix whatever keys
+    come: `m = ceil(|ln p| / ln(2)**2 * n)` counters, for `n` of `max_element_size` and `p` of
+    `false_positive_probability`, of which each key has `k = ceil(log2(1 / p))`. A key's count is
+    the least of its counters, and only those below its new count are raised. So no key is ever
+    admitted late; one that shares all its counters with others may be admitted early, with a
+    probability of about `p` once the filter has counted `max_element_size` keys, and more beyond
+    that.
 
     The counters have no room for admitted keys to give back: they stay. Counters are saved with the
     table, all `m` of them.
 
     Args:
-        filter_freq: Integer that fits `counter_type`. The training step of a key, counted from 1,
-            that makes its row.
+        filter_freq: Integer that fits `counter_type`. The training step, or the occurrence, of a
+            key, counted from 1, that makes its row.
         max_element_size: Integer. How many different keys the filter is made for.
         false_positive_probability: Float, at most 0.5. Defaults to 0.01.
         counter_type: `"uint8"`, `"uint16"`, `"uint32"` or `"uint64"`, or a dtype of that
             name. Counters stop at `filter_freq`. Defaults to `"uint32"`.
         default_value_no_permission: What a key without a row reads as: a number, for all elements,
             or `"initializer"`, its initial row. Defaults to 0.
+        count: `"steps"` or `"occurrences"`, as for `CounterFilter`. Defaults to `"steps"`.
 
     Example:
     >>> admission = keras_sparse.CBFFilter(3, 10**6, 0.01, "uint8")  # 9.6 MB
@@ -46,9 +48,9 @@ class CBFFilter(AdmissionFilter):
         false_positive_probability=0.01,
         counter_type="uint32",
         default_value_no_permission=0.0,
+        count="steps",
     ):
-        super().__init__(default_value_no_permission)
-        self.filter_freq = checks.positive(filter_freq, "filter_freq")
+        super().__init__(filter_freq, default_value_no_permission, count)
         self.max_element_size = checks.positive(max_element_size, "max_element_size")
         self.false_positive_probability = checks.number(
             false_positive_probability, "false_positive_probability"
@@ -73,7 +75,7 @@ class CBFFilter(AdmissionFilter):
 
     def constants(self):
         return {
-            "filter_freq": self.filter_freq,
+            **super().constants(),
             "max_element_size": self.max_element_size,
             "false_positive_probability": self.false_positive_probability,
             "counter_bits": self._counter_bits,
@@ -86,7 +88,6 @@ class CBFFilter(AdmissionFilter):
     def get_config(self):
         return {
             **super().get_config(),
-            "filter_freq": self.filter_freq,
             "max_element_size": self.max_element_size,
             "false_positive_probability": self.false_positive_probability,
             "counter_type": self.counter_type,

@@ -177,7 +177,7 @@ def test_a_table_that_a_gpu_has_no_room_for_says_how_much_there_is(rows, sizes, 
 
 def test_a_gpu_without_room_for_gradients_is_an_error_that_goes_to_all_ranks():
     width, num_ids = 2**20, 2**18  # the sums of a row of so many gradients take 4 GiB
-    table = (-1, width, 0, 0, 1, 1, width)  # which the second of two ranks has
+    table = (-1, width, 0, 0, 1, 1, 1, width)  # which the second of two ranks has
     exchange = {"table_names": ["films"], "wire_dtype": "float32", "exchange": "test"}
     of_rank = [{"layout": [2, rank, *table], **exchange} for rank in range(2)]
     with tf.device("GPU:0"):

@@ -27,6 +27,7 @@ FILES = (
     "tables/embedding_variable_test.py",
     "tables/embedding_variable_part_test.py",
     "tables/variable_keys_test.py",
+    "storage/occurrences_test.py::test_are_counted_by_a_bloom_filter",
     "storage/stacks_test.py",
     "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
 )

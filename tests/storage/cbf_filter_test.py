@@ -55,7 +55,15 @@ def test_its_counters_take_their_own_size_in_a_file():
     assert sum(array.nbytes for array in store.values()) < 1_000_000
 
 
-@pytest.mark.parametrize("other", [(9, 1001, 0.01), (9, 1000, 0.02), (9, 1000, 0.01, "uint8")])
+@pytest.mark.parametrize(
+    "other",
+    [
+        (9, 1001, 0.01),
+        (9, 1000, 0.02),
+        (9, 1000, 0.01, "uint8"),
+        (9, 1000, 0.01, "uint32", 0.0, "occurrences"),
+    ],
+)
 def test_a_filter_of_another_size_starts_empty_and_says_so(other):
     variable, optimizer = filtered(CBFFilter(9, 1000, 0.01))
     step(variable, optimizer, [1])
@@ -71,7 +79,7 @@ def test_a_filter_of_another_size_starts_empty_and_says_so(other):
 
 
 def test_survives_its_config():
-    admission = CBFFilter(3, 10, 0.25, "uint16", "initializer")
+    admission = CBFFilter(3, 10, 0.25, "uint16", "initializer", "occurrences")
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
     assert copy.get_config() == admission.get_config()
     assert copy.layout() == admission.layout()

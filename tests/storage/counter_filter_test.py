@@ -82,13 +82,15 @@ def test_clear_forgets_its_counts():
 class Model:
     """What a filtered table of rows of ones does, in dicts."""
 
-    def __init__(self, filter_freq):
+    def __init__(self, filter_freq, count):
         self.filter_freq, self.counts, self.rows = filter_freq, {}, {}
+        self.counts_occurrences = count == "occurrences"
 
     def step(self, ids):
         for key in set(ids):
             if key not in self.rows:
-                self.counts[key] = self.counts.get(key, 0) + 1
+                more = ids.count(key) if self.counts_occurrences else 1
+                self.counts[key] = self.counts.get(key, 0) + more
                 if self.counts[key] < self.filter_freq:
                     continue
                 del self.counts[key]
@@ -108,10 +110,14 @@ actions = strategies.lists(
 
 
 @settings(deadline=None, max_examples=60)
-@given(filter_freq=strategies.integers(1, 4), actions=actions)
-def test_does_what_dicts_do(filter_freq, actions):
-    variable, optimizer = filtered(CounterFilter(filter_freq))
-    model = Model(filter_freq)
+@given(
+    filter_freq=strategies.integers(1, 4),
+    count=strategies.sampled_from(["steps", "occurrences"]),
+    actions=actions,
+)
+def test_does_what_dicts_do(filter_freq, count, actions):
+    variable, optimizer = filtered(CounterFilter(filter_freq, count=count))
+    model = Model(filter_freq, count)
     for action, keys in actions:
         if action == "step":
             step(variable, optimizer, keys)
@@ -121,7 +127,7 @@ def test_does_what_dicts_do(filter_freq, actions):
             model.import_(keys)
         else:
             variable.clear()
-            model = Model(filter_freq)
+            model = Model(filter_freq, count)
         seen = sorted({-3, 3, *KEYS, *model.rows, *model.counts})
         assert remembered(variable) == model.counts
         assert variable.num_rows == len(model.rows)
@@ -129,7 +135,7 @@ def test_does_what_dicts_do(filter_freq, actions):
 
 
 def test_survives_its_config():
-    admission = CounterFilter(3, "initializer")
+    admission = CounterFilter(3, "initializer", "occurrences")
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
     assert copy.get_config() == admission.get_config()
 
@@ -138,6 +144,7 @@ def test_survives_its_config():
     ("arguments", "error", "words"),
     [
         ({"filter_freq": 0}, ValueError, "`filter_freq` must be above 0"),
+        ({"filter_freq": 2, "count": "ids"}, ValueError, "`count` must be one of"),
         ({"filter_freq": 2.0}, TypeError, "`filter_freq` must be an integer"),
         ({"filter_freq": 2**32}, ValueError, "`filter_freq` must be at most 4294967295"),
         (

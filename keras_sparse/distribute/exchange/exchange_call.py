@@ -7,6 +7,7 @@ from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
 from keras_sparse.native.lookup_gradient import joined_columns
+from keras_sparse.native.lookup_gradient import max_entries
 from keras_sparse.native.lookup_gradient import shape_tensor
 from keras_sparse.native.pooled_slices import PooledSlices
 from keras_sparse.native.table_device import table_device
@@ -187,6 +188,7 @@ class Slices:
 
     def __init__(self, variable, place, pools):
         self._dims = gradient_dims(variable)
+        self._max_entries = max_entries(variable)
         self._place = place
         self._pools = pools
 
@@ -205,7 +207,8 @@ class Slices:
         if not self._pools:
             return tf.IndexedSlices(values, ids, shape_tensor(*self._dims))
         bags = (tf.identity(served.row_splits[self._place]), tf.zeros((0,), tf.float32), "sum")
-        return PooledSlices(ids, values, *bags, shape_tensor(*self._dims), device=device)
+        shape = shape_tensor(*self._dims)
+        return PooledSlices(ids, values, *bags, shape, None, device, self._max_entries)
 
 
 def no_slices(dims, after):

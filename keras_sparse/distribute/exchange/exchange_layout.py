@@ -10,11 +10,13 @@ class ExchangeLayout:
         plan: `Plan`.
         rank: Integer. This process.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
+        max_entries: List of integers: of each of these how many entries of an id a request may have
+            (see `keras_sparse.ops.merge_gradients`).
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as.
         name: String, different for each exchange, the same on all ranks.
     """
 
-    def __init__(self, plan, rank, out_of_range, wire_dtype, name):
+    def __init__(self, plan, rank, out_of_range, max_entries, wire_dtype, name):
         kinds = [placement.kind for placement in plan.placements]
         # The places in the plan of the tables that are exchanged.
         self.tables = [i for i, kind in enumerate(kinds) if kind != "data_parallel"]
@@ -24,7 +26,8 @@ class ExchangeLayout:
         for i in self.tables:
             spec, slices = plan.tables[i], plan.placements[i].slices
             numbers += [-1 if spec.is_dynamic else spec.rows, spec.width]
-            numbers += [out_of_range[i] == "zero", kinds[i] == "row_wise", len(slices)]
+            numbers += [out_of_range[i] == "zero", kinds[i] == "row_wise"]
+            numbers += [max_entries[i], len(slices)]
             for each in slices:
                 numbers += [each.rank, each.num_columns]
         names = [plan.tables[i].name for i in self.tables]

@@ -10,6 +10,7 @@ from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParall
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
+from keras_sparse.native.lookup_gradient import max_entries
 from keras_sparse.serving.saved_lookup import saved_lookup
 from keras_sparse.serving.saved_model_scope import is_for_saved_model
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -53,7 +54,8 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         if any(self._is_exchanged):
             out_of_range = [layer.out_of_range for layer in layers]
             name = f"keras_sparse.exchange_{next(_numbers)}"
-            layout = ExchangeLayout(plan, rank(), out_of_range, wire_dtype, name)
+            entries = [max_entries(layer) for layer in layers]
+            layout = ExchangeLayout(plan, rank(), out_of_range, entries, wire_dtype, name)
             self.stand_in = self._make_stand_in(layout, name)
             if dp_input:
                 on_gpu = all(are_on_gpu[table] for table in layout.tables)

@@ -2,6 +2,7 @@ import tensorflow as tf
 
 from keras_sparse import ops
 from keras_sparse.native.device_groups import device_groups
+from keras_sparse.native.lookup_gradient import max_entries
 
 
 class RowGradient:
@@ -58,8 +59,8 @@ def merge(touched, values):
         values: List of tensors: the gradients of rows or bags.
 
     Returns:
-        `(touched, values)` in which no id repeats. The values of ids without a row are zeros, so
-        that they do not count in a norm.
+        `(touched, values)` in which no id repeats, but with values of -0 for a table that counts
+        occurrences. The values of ids without a row are zeros, so that they do not count in a norm.
     """
     merged, sums = list(touched), list(values)
     for group in device_groups([rows.variable for rows in touched]):
@@ -72,6 +73,7 @@ def merge(touched, values):
             [rows.combiner for rows in of_group],
             columns_of(of_group),
             of_group[0].variable.native.device,
+            [max_entries(rows.variable) for rows in of_group],
         )
         for place, each, sum_of_each in zip(group, ids, sums_of_group, strict=True):
             merged[place] = RowGradient(touched[place].variable, each)

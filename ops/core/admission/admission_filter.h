@@ -63,13 +63,17 @@ class AdmissionFilter {
   // Starts bringing what Admit will read for this key into the cache.
   virtual void Prefetch(int64_t /*key*/) const {}
 
+  // Whether a key counts as often as it comes in a training step, instead of once. Then the two
+  // below must be told how often that is, and else 1.
+  virtual bool counts_occurrences() const { return false; }
+
   // Whether Admit will say yes in the training step to come. What other keys of that step do to it
   // is not foreseen.
-  virtual bool WouldAdmit(int64_t key) const = 0;
+  virtual bool WouldAdmit(int64_t key, uint32_t num_occurrences) const = 0;
 
   // Counts a training step of a key, and says whether it may have a row now. A key that may can
   // come again without a row: the table may have had no memory for it.
-  virtual bool Admit(int64_t key) = 0;
+  virtual bool Admit(int64_t key, uint32_t num_occurrences) = 0;
 
   // The key has got a row.
   virtual void Forget(int64_t /*key*/) {}

@@ -1,5 +1,6 @@
 // A counting Bloom filter: admits a key in the training step in which its count reaches
-// `filter_freq`, or earlier, in memory that is fixed beforehand.
+// `filter_freq`, or earlier, in memory that is fixed beforehand. Counts are those of training
+// steps, or of occurrences in them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,18 +23,19 @@ constexpr int kMaxHashes = 64;
 constexpr uint64_t kSecondHash = 0x9E3779B97F4A7C15ULL;
 
 // A key has `num_hashes` counters in its key shard, and its count is the least of them. Only those
-// that are the least are raised (the conservative update of Estan and Varghese, 2002): no count is
-// too low for it, and fewer are too high. That depends on the order of the keys, which is fixed in
-// a shard. An admitted key raises no counter, so none exceeds filter_freq - 1.
+// below its new count are raised, to that (the conservative update of Estan and Varghese, 2002): no
+// count is too low for it, and fewer are too high. That depends on the order of the keys, which is
+// fixed in a shard. An admitted key raises no counter, so none exceeds filter_freq - 1.
 //
 // Entries are the 32-bit words of the counters' memory by their number.
 template <typename Count>
 class CountingBloomFilter : public AdmissionFilter {
  public:
-  static Status Create(uint64_t filter_freq, int64_t num_counters, int num_hashes,
-                       std::unique_ptr<AdmissionFilter>* filter) {
+  static Status Create(uint64_t filter_freq, bool counts_occurrences, int64_t num_counters,
+                       int num_hashes, std::unique_ptr<AdmissionFilter>* filter) {
     std::unique_ptr<CountingBloomFilter> created(new CountingBloomFilter());
     created->filter_freq_ = filter_freq;
+    created->counts_occurrences_ = counts_occurrences;
     created->num_hashes_ = num_hashes;
     int bits = 0;
     while (bits < kMaxShardBits && num_counters >> (bits + 1) >= kLeastShardCounters) ++bits;
@@ -68,13 +70,15 @@ class CountingBloomFilter : public AdmissionFilter {
     ForEachCounter(key, [](const Count* counter) { PrefetchLine(counter); });
   }
 
-  bool WouldAdmit(int64_t key) const override {
+  bool counts_occurrences() const override { return counts_occurrences_; }
+
+  bool WouldAdmit(int64_t key, uint32_t num_occurrences) const override {
     Count least = std::numeric_limits<Count>::max();
     ForEachCounter(key, [&](const Count* counter) { least = std::min(least, *counter); });
-    return least >= filter_freq_ - 1;
+    return least + uint64_t{num_occurrences} >= filter_freq_;
   }
 
-  bool Admit(int64_t key) override {
+  bool Admit(int64_t key, uint32_t num_occurrences) override {
     std::array<Count*, kMaxHashes> counters;
     size_t n = 0;
     Count least = std::numeric_limits<Count>::max();
@@ -82,8 +86,9 @@ class CountingBloomFilter : public AdmissionFilter {
       counters[n++] = counter;
       least = std::min(least, *counter);
     });
-    if (least >= filter_freq_ - 1) return true;
-    const auto raised = static_cast<Count>(least + 1);
+    const uint64_t count = least + uint64_t{num_occurrences};
+    if (count >= filter_freq_) return true;
+    const auto raised = static_cast<Count>(count);
     for (size_t i = 0; i < n; ++i) *counters[i] = std::max(*counters[i], raised);
     return false;
   }
@@ -145,6 +150,7 @@ class CountingBloomFilter : public AdmissionFilter {
   }
 
   uint64_t filter_freq_ = 1;
+  bool counts_occurrences_ = false;
   int num_hashes_ = 1;
   int shard_bits_ = 0;
   uint32_t shard_counters_ = 0;
@@ -152,7 +158,7 @@ class CountingBloomFilter : public AdmissionFilter {
 };
 
 template <typename Count>
-Status CreateFor(double filter_freq, int64_t num_counters, int num_hashes,
+Status CreateFor(double filter_freq, bool counts_occurrences, int64_t num_counters, int num_hashes,
                  std::unique_ptr<AdmissionFilter>* filter) {
   // Above 2^53 a double is no exact frequency, and no table has as many steps.
   const double most = std::min(static_cast<double>(std::numeric_limits<Count>::max()), 0x1p53);
@@ -163,8 +169,8 @@ Status CreateFor(double filter_freq, int64_t num_counters, int num_hashes,
         std::to_string(filter_freq) + " with counters of " + std::to_string(sizeof(Count)) +
         " bytes");
   }
-  return CountingBloomFilter<Count>::Create(static_cast<uint64_t>(filter_freq), num_counters,
-                                            num_hashes, filter);
+  return CountingBloomFilter<Count>::Create(static_cast<uint64_t>(filter_freq), counts_occurrences,
+                                            num_counters, num_hashes, filter);
 }
 
 Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* filter) {
@@ -172,6 +178,7 @@ Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* fi
   const double num_elements = options.constants.at("max_element_size");
   const double probability = options.constants.at("false_positive_probability");
   const double counter_bits = options.constants.at("counter_bits");
+  const bool counts_occurrences = options.constants.at("counts_occurrences") != 0;
   if (!(num_elements >= 1 && num_elements <= 0x1p40)) {
     return InvalidArgument("`max_element_size` must be in [1, 2^40]. Received: max_element_size=" +
                            std::to_string(num_elements));
@@ -187,17 +194,23 @@ Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* fi
   const auto num_counters =
       static_cast<int64_t>(std::ceil(-std::log(probability) / (ln2 * ln2) * num_elements));
   const int num_hashes = static_cast<int>(std::ceil(-std::log2(probability)));
-  if (counter_bits == 8) return CreateFor<uint8_t>(filter_freq, num_counters, num_hashes, filter);
-  if (counter_bits == 16) return CreateFor<uint16_t>(filter_freq, num_counters, num_hashes, filter);
-  if (counter_bits == 32) return CreateFor<uint32_t>(filter_freq, num_counters, num_hashes, filter);
-  if (counter_bits == 64) return CreateFor<uint64_t>(filter_freq, num_counters, num_hashes, filter);
+  const auto create = [&](auto count) {
+    return CreateFor<decltype(count)>(filter_freq, counts_occurrences, num_counters, num_hashes,
+                                      filter);
+  };
+  if (counter_bits == 8) return create(uint8_t{});
+  if (counter_bits == 16) return create(uint16_t{});
+  if (counter_bits == 32) return create(uint32_t{});
+  if (counter_bits == 64) return create(uint64_t{});
   return InvalidArgument("`counter_type` must have 8, 16, 32 or 64 bits. Received: " +
                          std::to_string(counter_bits));
 }
 
-const bool kRegistered = AdmissionFilter::Register(
-    "cbf", {"filter_freq", "max_element_size", "false_positive_probability", "counter_bits"},
-    Create);
+const bool kRegistered =
+    AdmissionFilter::Register("cbf",
+                              {"filter_freq", "counts_occurrences", "max_element_size",
+                               "false_positive_probability", "counter_bits"},
+                              Create);
 
 }  // namespace
 }  // namespace keras_sparse

@@ -1,4 +1,5 @@
-// Admits a key in the training step in which its count reaches `filter_freq`. Counts are exact.
+// Admits a key in the training step in which its count reaches `filter_freq`: that of its training
+// steps, or of its occurrences in them. Counts are exact.
 #include <cmath>
 #include <vector>
 
@@ -15,7 +16,10 @@ constexpr int kShardShift = KeyCounts::kCursorBits;
 
 class CounterFilter : public AdmissionFilter {
  public:
-  explicit CounterFilter(uint32_t filter_freq) : filter_freq_(filter_freq) { Clear(); }
+  CounterFilter(uint32_t filter_freq, bool counts_occurrences)
+      : filter_freq_(filter_freq), counts_occurrences_(counts_occurrences) {
+    Clear();
+  }
 
   int max_partition_bits() const override { return kShardBits; }
   void Prefetch(int64_t key) const override {
@@ -23,15 +27,18 @@ class CounterFilter : public AdmissionFilter {
     shards_[TopBits(hash, kShardBits)].counts.Prefetch(hash);
   }
 
-  bool WouldAdmit(int64_t key) const override {
+  bool counts_occurrences() const override { return counts_occurrences_; }
+
+  bool WouldAdmit(int64_t key, uint32_t num_occurrences) const override {
     const uint64_t hash = HashKey(key);
-    return uint64_t{shards_[TopBits(hash, kShardBits)].counts.Get(hash)} + 1 >= filter_freq_;
+    const uint64_t count = shards_[TopBits(hash, kShardBits)].counts.Get(hash);
+    return count + num_occurrences >= filter_freq_;
   }
 
-  bool Admit(int64_t key) override {
+  bool Admit(int64_t key, uint32_t num_occurrences) override {
     if (filter_freq_ == 1) return true;
     const uint64_t hash = HashKey(key);
-    return ShardOf(hash).Increment(hash) >= filter_freq_;
+    return ShardOf(hash).Add(hash, num_occurrences) >= filter_freq_;
   }
 
   void Forget(int64_t key) override {
@@ -86,6 +93,7 @@ class CounterFilter : public AdmissionFilter {
   KeyCounts& ShardOf(uint64_t hash) { return shards_[TopBits(hash, kShardBits)].counts; }
 
   uint32_t filter_freq_;
+  bool counts_occurrences_;
   std::vector<Shard> shards_;
 };
 
@@ -95,11 +103,13 @@ Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* fi
     return InvalidArgument("`filter_freq` must be an integer in [1, 2^32). Received: filter_freq=" +
                            std::to_string(filter_freq));
   }
-  *filter = std::make_unique<CounterFilter>(static_cast<uint32_t>(filter_freq));
+  *filter = std::make_unique<CounterFilter>(static_cast<uint32_t>(filter_freq),
+                                            options.constants.at("counts_occurrences") != 0);
   return Status::Ok();
 }
 
-const bool kRegistered = AdmissionFilter::Register("counter", {"filter_freq"}, Create);
+const bool kRegistered =
+    AdmissionFilter::Register("counter", {"filter_freq", "counts_occurrences"}, Create);
 
 }  // namespace
 }  // namespace keras_sparse

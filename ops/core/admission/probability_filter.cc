@@ -22,8 +22,10 @@ class ProbabilityFilter : public AdmissionFilter {
   int max_partition_bits() const override { return kMaxPartitionBits; }
   void BeginStep() override { ++step_; }
 
-  bool WouldAdmit(int64_t key) const override { return Draws(key, step_ + 1); }
-  bool Admit(int64_t key) override { return Draws(key, step_); }
+  bool WouldAdmit(int64_t key, uint32_t /*num_occurrences*/) const override {
+    return Draws(key, step_ + 1);
+  }
+  bool Admit(int64_t key, uint32_t /*num_occurrences*/) override { return Draws(key, step_); }
 
   void Clear() override { step_ = 0; }
   int64_t bytes() const override { return sizeof(*this); }

@@ -38,9 +38,14 @@ Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
   table->dim = numbers->Next();
   table->out_of_range_is_zero = numbers->Next() != 0;
   table->by_rows = numbers->Next() != 0;
+  table->max_entries = numbers->Next();
   const int64_t num_slices = numbers->Next();
   if (table->dim < 1 || table->dim > kMaxOutputDim) {
     return Malformed(std::to_string(table->dim) + " columns of table '" + name + "'");
+  }
+  if (table->max_entries < 1) {
+    return Malformed(std::to_string(table->max_entries) + " entries of an id of table '" + name +
+                     "'");
   }
   if (num_slices < 1 || !numbers->HavePairs(num_slices)) {
     return Malformed(std::to_string(num_slices) + " slices of table '" + name + "'");

@@ -27,6 +27,8 @@ struct ExchangedTable {
   // Rank r has the rows of the keys with key % num_ranks == r; those of a static table under the
   // ids key / num_ranks. Otherwise ranks have columns.
   bool by_rows = false;
+  // Of an id in a request (see DistinctIds): above 1 where the table counts occurrences.
+  int64_t max_entries = 1;
   std::vector<ExchangedSlice> slices;  // in the order of columns, or of ranks
 
   // In how many shards its rows are: 1 unless by rows.
@@ -45,8 +47,8 @@ struct ExchangeLayout {
   };
 
   // Reads what ops take as attributes: names of tables, a name that no other exchange has, and
-  //   num_ranks, rank, then for each table input_dim, dim, out_of_range_is_zero, by_rows, the
-  //   number of slices, and for each of these rank and num_columns
+  //   num_ranks, rank, then for each table input_dim, dim, out_of_range_is_zero, by_rows,
+  //   max_entries, the number of slices, and for each of these rank and num_columns
   // InvalidArgument unless that makes sense.
   static Status Read(const std::vector<int64_t>& numbers, const std::vector<std::string>& names,
                      const std::string& exchange, ExchangeLayout* layout);

@@ -21,6 +21,7 @@ std::vector<std::vector<ReplyColumns>> ReplyRows::Columns(const std::vector<void
                                                           FloatType type) const {
   std::vector<std::vector<ReplyColumns>> columns(layout_.tables.size());
   std::vector<char*> next;
+  next.reserve(blocks.size());
   for (void* block : blocks) next.push_back(static_cast<char*>(block));
   for (size_t t = 0; t < layout_.tables.size(); ++t) {
     const ExchangedTable& table = layout_.tables[t];

@@ -135,24 +135,31 @@ void RowRequest::JoinIds() {
 void RowRequest::FindDistinct(Executor* executor) {
   std::vector<IdList> lists;
   lists.reserve(tables_.size());
-  for (const Table& table : tables_) lists.push_back({table.ids, table.num_ids, kMaxPartitionBits});
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    lists.push_back({tables_[t].ids, tables_[t].num_ids, kMaxPartitionBits, nullptr,
+                     layout_.tables[t].max_entries});
+  }
   const DistinctIds distinct(lists, executor);
   for (size_t t = 0; t < tables_.size(); ++t) {
-    const auto num_unique = static_cast<size_t>(distinct.num_unique(t));
-    tables_[t].unique_ids.resize(num_unique);
-    tables_[t].first_use.resize(num_unique);
-    tables_[t].unique_of.resize(static_cast<size_t>(tables_[t].num_ids));
+    const auto num_entries = static_cast<size_t>(distinct.num_entries(t));
+    tables_[t].entry_ids.resize(num_entries);
+    tables_[t].first_use.resize(num_entries);
+    tables_[t].entry_of.resize(static_cast<size_t>(tables_[t].num_ids));
   }
   distinct.ForEachPart(executor, [&](const DistinctIds::Part& part) {
     Table& table = tables_[part.list];
+    auto first = static_cast<size_t>(part.first_entry);
     for (int64_t u = 0; u < part.groups.num_unique(); ++u) {
-      const auto unique = static_cast<size_t>(part.first_unique + u);
       const uint32_t* occurrences = part.groups.occurrences(u);
-      table.unique_ids[unique] = part.groups.unique_ids()[u];
-      table.first_use[unique] = occurrences[0];
+      const int64_t num_entries = part.num_entries(u);
       for (int64_t o = 0; o < part.groups.num_occurrences(u); ++o) {
-        table.unique_of[occurrences[o]] = static_cast<uint32_t>(unique);
+        const size_t entry = first + static_cast<size_t>(std::min(o, num_entries - 1));
+        table.entry_of[occurrences[o]] = static_cast<uint32_t>(entry);
+        if (o >= num_entries) continue;
+        table.entry_ids[entry] = part.groups.unique_ids()[u];
+        table.first_use[entry] = occurrences[o];
       }
+      first += static_cast<size_t>(num_entries);
     }
   });
 }
@@ -162,9 +169,9 @@ void RowRequest::ChooseForm(size_t t) {
   const ExchangedTable& exchanged = layout_.tables[t];
   table.shards.resize(exchanged.num_shards());
   if (table.shards.size() > 1) {
-    table.shard_of.resize(table.unique_ids.size());
-    for (size_t u = 0; u < table.unique_ids.size(); ++u) {
-      table.shard_of[u] = ShardOf(table.unique_ids[u], table.shards.size());
+    table.shard_of.resize(table.entry_ids.size());
+    for (size_t u = 0; u < table.entry_ids.size(); ++u) {
+      table.shard_of[u] = ShardOf(table.entry_ids[u], table.shards.size());
     }
   }
   const auto may_pool = [&](size_t i) { return MayPool(requests_[i].bags); };
@@ -198,7 +205,7 @@ int64_t RowRequest::BytesOfBags(size_t t, size_t input) const {
     for (int64_t i = bags.row_splits[b]; i < bags.row_splits[b + 1]; ++i) {
       size_t shard = 0;
       if (!table.shard_of.empty()) {
-        shard = table.shard_of[table.unique_of[static_cast<size_t>(inputs_[input].first_id + i)]];
+        shard = table.shard_of[table.entry_of[static_cast<size_t>(inputs_[input].first_id + i)]];
       }
       num_parts += last_bag[shard] != b;
       last_bag[shard] = b;
@@ -212,26 +219,26 @@ int64_t RowRequest::BytesOfBags(size_t t, size_t input) const {
 void RowRequest::AssignPlaces(size_t t) {
   Table& table = tables_[t];
   const ExchangedTable& exchanged = layout_.tables[t];
-  const size_t num_unique = table.unique_ids.size();
+  const size_t num_entries = table.entry_ids.size();
   const auto wants_bags = [&](size_t i) { return inputs_[i].wants_bags; };
   const bool any_bags = std::any_of(table.inputs.begin(), table.inputs.end(), wants_bags);
   if (!any_bags && table.shards.size() == 1) {
-    table.shards[0].num_ids = table.shards[0].num_single = static_cast<int64_t>(num_unique);
+    table.shards[0].num_ids = table.shards[0].num_single = static_cast<int64_t>(num_entries);
     return;
   }
-  std::vector<uint8_t> is_single(num_unique, any_bags ? 0 : 1);
+  std::vector<uint8_t> is_single(num_entries, any_bags ? 0 : 1);
   for (const size_t i : table.inputs) {
     if (!any_bags || wants_bags(i)) continue;
-    const auto first = table.unique_of.begin() + inputs_[i].first_id;
+    const auto first = table.entry_of.begin() + inputs_[i].first_id;
     std::for_each(first, first + requests_[i].bags.num_ids, [&](uint32_t u) { is_single[u] = 1; });
   }
-  table.place_of.resize(num_unique);
+  table.place_of.resize(num_entries);
   for (const uint8_t single : {uint8_t{1}, uint8_t{0}}) {
-    for (size_t u = 0; u < num_unique; ++u) {
+    for (size_t u = 0; u < num_entries; ++u) {
       if (is_single[u] != single) continue;
       Shard& shard = table.shards[table.shard_of.empty() ? 0 : table.shard_of[u]];
       table.place_of[u] = static_cast<uint32_t>(shard.ids.size());
-      shard.ids.push_back(LocalId(exchanged, table.unique_ids[u]));
+      shard.ids.push_back(LocalId(exchanged, table.entry_ids[u]));
       shard.num_single += single;
     }
   }
@@ -253,9 +260,9 @@ void RowRequest::AskForBags(const Table& table, size_t i, std::vector<Shard>* sh
   input.splits.push_back(0);
   for (int64_t b = 0; b < bags.num_bags; ++b) {
     for (int64_t at = bags.row_splits[b]; at < bags.row_splits[b + 1]; ++at) {
-      const uint32_t unique = table.unique_of[static_cast<size_t>(input.first_id + at)];
-      const uint32_t shard = table.shard_of.empty() ? 0 : table.shard_of[unique];
-      (*shards)[shard].places.push_back(static_cast<int32_t>(table.place_of[unique]));
+      const uint32_t entry = table.entry_of[static_cast<size_t>(input.first_id + at)];
+      const uint32_t shard = table.shard_of.empty() ? 0 : table.shard_of[entry];
+      (*shards)[shard].places.push_back(static_cast<int32_t>(table.place_of[entry]));
       ++lengths[shard];
     }
     for (size_t s = 0; s < shards->size(); ++s) {
@@ -318,11 +325,11 @@ void RowRequest::WriteInput(size_t i, const InputResult& result) const {
     }
     std::copy(input.splits.begin(), input.splits.end(), result.splits);
   } else {
-    const uint32_t* unique_of = table.unique_of.data() + input.first_id;
+    const uint32_t* entry_of = table.entry_of.data() + input.first_id;
     for (int64_t p = 0; p < bags.num_ids; ++p) {
-      const uint32_t unique = unique_of[p];
-      const uint32_t shard = table.shard_of.empty() ? 0 : table.shard_of[unique];
-      const uint32_t place = table.place_of.empty() ? unique : table.place_of[unique];
+      const uint32_t entry = entry_of[p];
+      const uint32_t shard = table.shard_of.empty() ? 0 : table.shard_of[entry];
+      const uint32_t place = table.place_of.empty() ? entry : table.place_of[entry];
       result.positions[p] = static_cast<uint32_t>(table.shards[shard].first_reply_row) + place;
     }
     if (result.splits != nullptr) {
@@ -343,7 +350,7 @@ void RowRequest::WriteBlock(size_t rank, Word* block) const {
     *block++ = static_cast<Word>(shard.num_single);
     *block++ = static_cast<Word>(shard.num_bags());
     *block++ = static_cast<Word>(shard.places.size());
-    const int64_t* ids = shard.ids.empty() ? table.unique_ids.data() : shard.ids.data();
+    const int64_t* ids = shard.ids.empty() ? table.entry_ids.data() : shard.ids.data();
     if (shard.num_ids > 0) std::memcpy(block, ids, static_cast<size_t>(8 * shard.num_ids));
     block = std::copy(shard.lengths.begin(), shard.lengths.end(), block + 2 * shard.num_ids);
     block = std::copy(shard.places.begin(), shard.places.end(), block);

@@ -24,9 +24,10 @@ struct RequestInput {
 };
 
 // A rank asks each rank that has a part of a table for rows of its distinct ids, whatever the
-// number of inputs and occurrences. For an input with a combiner and without weights it asks for
-// the sums of its bags instead where that takes fewer bytes there and back: the vectors of bags
-// against the rows, which the gradients pass once more.
+// number of inputs and occurrences; of a table that counts occurrences for those of the ids'
+// entries (see DistinctIds), which all get rows and gradients of their own. For an input with a
+// combiner and without weights it asks for the sums of its bags instead where that takes fewer
+// bytes there and back: the vectors of bags against the rows, which the gradients pass once more.
 //
 // A block of a request is, after its header, for each part of the rank that it goes to
 //   u, s, b, p     numbers of ids, of rows wanted, of bags and of ids in bags, a word each
@@ -82,11 +83,11 @@ class RowRequest {
     std::vector<int64_t> joined_ids;  // theirs, if there are several
     const int64_t* ids = nullptr;     // (num_ids)
     int64_t num_ids = 0;
-    std::vector<int64_t> unique_ids;
-    std::vector<uint32_t> first_use;  // (unique) where in ids it is first
-    std::vector<uint32_t> unique_of;  // (num_ids)
-    std::vector<uint32_t> shard_of;   // (unique); none if there is one
-    std::vector<uint32_t> place_of;   // (unique) among the ids of its shard; none if in order
+    std::vector<int64_t> entry_ids;   // in the order of DistinctIds
+    std::vector<uint32_t> first_use;  // (entries) where in ids it is first
+    std::vector<uint32_t> entry_of;   // (num_ids)
+    std::vector<uint32_t> shard_of;   // (entries); none if there is one
+    std::vector<uint32_t> place_of;   // (entries) among the ids of its shard; none if in order
     std::vector<Shard> shards;
   };
   struct Input {

@@ -22,7 +22,7 @@ class DeviceMerger {
   static Status Create(const std::vector<OutputGradient>& gradients, Device* device,
                        DeviceMerger* merger);
 
-  int64_t num_unique(size_t gradient) const { return num_unique_[gradient]; }
+  int64_t num_entries(size_t gradient) const { return num_entries_[gradient]; }
 
   // Gives the device the work to write the results, all in its memory.
   Status Write(const std::vector<GradientMerger::Result>& results) const;
@@ -31,17 +31,18 @@ class DeviceMerger {
   // The ids of a gradient, in order.
   struct SortedIds {
     DeviceArray<int64_t> ids;
-    DeviceArray<uint32_t> begins;   // of runs of equal ones
-    DeviceArray<uint32_t> numbers;  // of each id as it came: its run's
+    DeviceArray<uint32_t> entries;  // the places of those that have an entry
+    DeviceArray<uint32_t> numbers;  // of each id as it came: that of its first entry
   };
 
-  static Status Sort(const OutputGradient& gradient, Device* device, uint32_t* num_runs,
+  //   num_entries  (1) in the GPU's memory
+  static Status Sort(const OutputGradient& gradient, Device* device, uint32_t* num_entries,
                      SortedIds* sorted);
 
   Device* device_ = nullptr;
   std::vector<OutputGradient> gradients_;
   std::vector<SortedIds> sorted_;
-  std::vector<uint32_t> num_unique_;
+  std::vector<uint32_t> num_entries_;
 };
 
 }  // namespace keras_sparse::cuda_impl

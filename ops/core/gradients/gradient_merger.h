@@ -16,6 +16,9 @@ namespace keras_sparse {
 
 class GradientSource;
 
+// An id of a table that counts occurrences has several entries (see DistinctIds): its first one has
+// the sum and the others kEmptySum, so that the sum of all of them is the same in bits.
+//
 // Merges the gradients of many lookups in three steps, so that the caller can allocate the result
 // when its size is known. No lock, no atomic and no sum whose order depends on the threads: each
 // part of the keys belongs to one thread, which adds an id's gradients in input order.
@@ -24,15 +27,15 @@ class GradientMerger {
   GradientMerger();
   ~GradientMerger();
 
-  // Finds the distinct ids. `gradients` and what they point to must outlive the merger.
+  // Finds the distinct ids. What gradients point to must outlive the merger.
   static Status Create(const std::vector<OutputGradient>& gradients, Executor* executor,
                        std::unique_ptr<GradientMerger>* merger);
 
-  int64_t num_unique(size_t gradient) const;
+  int64_t num_entries(size_t gradient) const;
 
   // Where the result of one gradient goes.
-  //   ids     (num_unique)
-  //   values  (num_unique, dim): the derivative of the loss by the row of each id
+  //   ids     (num_entries)
+  //   values  (num_entries, dim): the derivative of the loss by the row of each id
   struct Result {
     int64_t* ids;
     float* values;

@@ -19,6 +19,7 @@ struct OutputGradient {
   Bags bags;
   GradientRows grads;  // (bags.num_bags, dim)
   int64_t dim;
+  int64_t max_entries = 1;  // of an id, once they are merged: see DistinctIds
 };
 
 }  // namespace keras_sparse

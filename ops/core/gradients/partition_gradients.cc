@@ -18,6 +18,7 @@ constexpr int64_t kPrefetchedOccurrences = 8;
 void PartitionGradients::Find(const GradientSource& source, const int64_t* ids,
                               const uint32_t* names, int64_t n, int64_t num_rows, bool in_order) {
   source_ = &source;
+  num_ids_ = n;
   groups_.Number(ids, n, num_rows);
   const int64_t num_sums = groups_.num_unique() * source.dim();
   scattered_ = in_order && 4 * num_sums <= kMaxScatteredBytes;
@@ -28,6 +29,12 @@ void PartitionGradients::Find(const GradientSource& source, const int64_t* ids,
     groups_.Sort(names);
     sums_.resize(static_cast<size_t>(kBlockRows * source.dim()));
   }
+}
+
+const uint32_t* PartitionGradients::CountOccurrences() {
+  occurrences_.assign(static_cast<size_t>(num_unique()), 0);
+  for (int64_t i = 0; i < num_ids_; ++i) ++occurrences_[groups_.numbers()[i]];
+  return occurrences_.data();
 }
 
 void PartitionGradients::Prefetch(int64_t u) const {

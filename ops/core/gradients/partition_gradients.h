@@ -33,6 +33,9 @@ class PartitionGradients {
   int64_t num_unique() const { return groups_.num_unique(); }
   const int64_t* unique_ids() const { return groups_.unique_ids(); }
 
+  // (num_unique) how often each distinct id came, until the next Find.
+  const uint32_t* CountOccurrences();
+
   // Starts bringing the gradient of distinct id `u` towards the processor.
   void Prefetch(int64_t u) const;
 
@@ -43,9 +46,11 @@ class PartitionGradients {
  private:
   const GradientSource* source_ = nullptr;
   IdGrouper groups_;
+  int64_t num_ids_ = 0;
   bool scattered_ = false;
   // Scattered: of all distinct ids, by number; gathered: of the ids last asked for.
   std::vector<float> sums_;
+  std::vector<uint32_t> occurrences_;  // by number
 };
 
 }  // namespace keras_sparse

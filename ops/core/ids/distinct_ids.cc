@@ -7,11 +7,19 @@ constexpr int64_t kNanosecondsPerPart = 80000;
 
 }  // namespace
 
+int64_t DistinctIds::Part::num_entries() const {
+  const int64_t num_unique = groups.num_unique();
+  if (max_entries == 1) return num_unique;
+  int64_t sum = 0;
+  for (int64_t u = 0; u < num_unique; ++u) sum += num_entries(u);
+  return sum;
+}
+
 DistinctIds::DistinctIds(const std::vector<IdList>& lists, Executor* executor)
-    : partitions_(PartitionIds(lists, executor)), num_unique_(lists.size()) {
+    : partitions_(PartitionIds(lists, executor)), num_entries_(lists.size()) {
   for (size_t l = 0; l < lists.size(); ++l) {
     for (int64_t p = 0; p < partitions_[l].num_parts(); ++p) {
-      parts_.push_back({l, p, 0, IdGrouper()});
+      parts_.push_back({l, p, 0, lists[l].max_entries, IdGrouper()});
     }
   }
   executor->ParallelFor(static_cast<int64_t>(parts_.size()), kNanosecondsPerPart,
@@ -24,8 +32,8 @@ DistinctIds::DistinctIds(const std::vector<IdList>& lists, Executor* executor)
                           }
                         });
   for (Part& part : parts_) {
-    part.first_unique = num_unique_[part.list];
-    num_unique_[part.list] += part.groups.num_unique();
+    part.first_entry = num_entries_[part.list];
+    num_entries_[part.list] += part.num_entries();
   }
 }
 

@@ -18,6 +18,7 @@ struct IdList {
   int max_partition_bits;  // the finest cut the table allows
   // (num_ids) as what an id's occurrence is known; null means by its position, 0, 1, 2, ...
   const uint32_t* names = nullptr;
+  int64_t max_entries = 1;  // see DistinctIds
 };
 
 // Equal ids are in the same part, and inside a part ids keep the order they came in: what is

@@ -35,16 +35,17 @@ uint32_t KeyCounts::Get(uint64_t hash) const {
   return found ? slots_[at].count : 0;
 }
 
-uint32_t KeyCounts::Increment(uint64_t hash) {
+uint32_t KeyCounts::Add(uint64_t hash, uint32_t n) {
   const uint64_t place = PlaceOf(hash);
   bool found = false;
   const size_t at = slots_.empty() ? 0 : Find(place, &found);
   if (found) {
-    if (slots_[at].count != UINT32_MAX) ++slots_[at].count;
-    return slots_[at].count;
+    uint32_t& count = slots_[at].count;
+    count += std::min(n, UINT32_MAX - count);
+    return count;
   }
-  Insert(place, 1);
-  return 1;
+  Insert(place, n);
+  return n;
 }
 
 void KeyCounts::Set(uint64_t hash, uint32_t count) {

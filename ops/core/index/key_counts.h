@@ -41,8 +41,8 @@ class KeyCounts {
   // The count of a key, 0 if it has none.
   uint32_t Get(uint64_t hash) const;
 
-  // Adds one, up to 2^32 - 1; returns the new count.
-  uint32_t Increment(uint64_t hash);
+  // Adds n, above 0, up to 2^32 - 1; returns the new count.
+  uint32_t Add(uint64_t hash, uint32_t n);
 
   // A count of 0 is none.
   void Set(uint64_t hash, uint32_t count);

@@ -135,7 +135,9 @@ void GradientApplier::PartitionUpdate::FindSkipped() {
   if (!skips_) return;
   const int64_t num_unique = gradients_.num_unique();
   scratch_.skipped.resize(static_cast<size_t>(num_unique));
-  writer_.FindSkipped(gradients_.unique_ids(), num_unique, scratch_.skipped.data());
+  const uint32_t* occurrences =
+      state_->gate.counts_occurrences() ? gradients_.CountOccurrences() : nullptr;
+  writer_.FindSkipped(gradients_.unique_ids(), occurrences, num_unique, scratch_.skipped.data());
   state_->counters.filtered_ids.fetch_add(writer_.num_filtered(), std::memory_order_relaxed);
 }
 

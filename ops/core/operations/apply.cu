@@ -151,8 +151,14 @@ Status DeviceApplier::ChooseNew(size_t r) {
     // It counts them as they came.
     std::vector<uint32_t> arrivals;
     KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadArrivals(&arrivals));
+    std::vector<int64_t> occurrences;
+    if (filter->counts_occurrences()) {
+      KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadCounts(&occurrences));
+    }
     for (const uint32_t i : arrivals) {
-      if (!are_new[i] || filter->Admit(keys[i])) continue;
+      const uint32_t num_occurrences =
+          occurrences.empty() ? 1 : static_cast<uint32_t>(occurrences[i]);
+      if (!are_new[i] || filter->Admit(keys[i], num_occurrences)) continue;
       are_new[i] = false;
       ++state.counters.filtered_ids;
     }

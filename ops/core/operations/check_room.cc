@@ -7,6 +7,7 @@
 
 #include "ops/core/base/hash.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/index/key_counts.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
@@ -79,7 +80,13 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
   std::vector<int64_t> without = state->tiers.KeysWithoutRow(keys, n, executor);
   const auto num_without = static_cast<int64_t>(without.size());
   KERAS_SPARSE_RETURN_IF_ERROR(queue.Expect(*state, without));
-  const auto waits = [state](int64_t key) { return !state->gate.WouldAdmit(key); };
+  KeyCounts occurrences(0);
+  if (state->gate.counts_occurrences()) {
+    for (int64_t i = 0; i < n; ++i) occurrences.Add(HashKey(keys[i]), 1);
+  }
+  const auto waits = [&](int64_t key) {
+    return !state->gate.WouldAdmit(key, std::max(occurrences.Get(HashKey(key)), 1u));
+  };
   without.erase(std::remove_if(without.begin(), without.end(), waits), without.end());
   const auto num_new = static_cast<int64_t>(without.size());
   const auto has_room = [&] {

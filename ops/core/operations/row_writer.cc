@@ -22,7 +22,8 @@ bool RowWriter::may_skip() const {
   return state_->options.out_of_range_is_zero || state_->gate.filter() != nullptr;
 }
 
-void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
+void RowWriter::FindSkipped(const int64_t* ids, const uint32_t* occurrences, int64_t n,
+                            char* skipped) {
   const FirstTier& tier = state_->tiers.first_tier();
   AdmissionFilter* filter = state_->gate.filter();
   if (filter == nullptr) {
@@ -42,7 +43,8 @@ void RowWriter::FindSkipped(const int64_t* ids, int64_t n, char* skipped) {
       if (!has_row) filter->Prefetch(ids[i]);
     }
     for (int64_t i = begin; i < end; ++i) {
-      if (skipped[i] != 0 && filter->Admit(ids[i])) skipped[i] = 0;
+      const uint32_t num_occurrences = occurrences == nullptr ? 1 : occurrences[i];
+      if (skipped[i] != 0 && filter->Admit(ids[i], num_occurrences)) skipped[i] = 0;
       num_filtered_ += skipped[i];
     }
   }

@@ -34,7 +34,8 @@ class RowWriter {
   // Which ids an update leaves out: those outside a static table, and those without a row that the
   // table's filter does not admit yet, which it counts here.
   //   ids, skipped  (n), ids all different
-  void FindSkipped(const int64_t* ids, int64_t n, char* skipped);
+  //   occurrences   (n) how often each id came; null where the filter does not ask
+  void FindSkipped(const int64_t* ids, const uint32_t* occurrences, int64_t n, char* skipped);
 
   // Finds the records of a block, creating those that are missing. On an error the block is as if
   // it had not been asked for.

@@ -41,9 +41,12 @@ class AdmissionGate {
   int max_partition_bits(int most) const {
     return filter_ == nullptr ? most : std::min(most, filter_->max_partition_bits());
   }
+  bool counts_occurrences() const { return filter_ != nullptr && filter_->counts_occurrences(); }
   int64_t num_waiting() const { return filter_ == nullptr ? 0 : filter_->num_waiting(); }
   int64_t filter_bytes() const { return filter_ == nullptr ? 0 : filter_->bytes(); }
-  bool WouldAdmit(int64_t key) const { return filter_ == nullptr || filter_->WouldAdmit(key); }
+  bool WouldAdmit(int64_t key, uint32_t num_occurrences) const {
+    return filter_ == nullptr || filter_->WouldAdmit(key, num_occurrences);
+  }
   void BeginStep() {
     if (filter_ != nullptr) filter_->BeginStep();
   }

@@ -25,7 +25,7 @@ class MergeGradientsOnGpuOp : public MergeGradientsOp {
     TF_RETURN_IF_ERROR(ToTf(cuda_impl::DeviceMerger::Create(gradients, device.get(), &merger)));
     std::vector<GradientMerger::Result> results;
     TF_RETURN_IF_ERROR(MakeResults(
-        gradients, [&](size_t g) { return merger.num_unique(g); },
+        gradients, [&](size_t g) { return merger.num_entries(g); },
         [ctx](int output, const tf::TensorShape& shape, float** data) {
           tf::Tensor* tensor = nullptr;
           TF_RETURN_IF_ERROR(ctx->allocate_output(output, shape, &tensor));

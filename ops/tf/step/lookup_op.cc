@@ -48,6 +48,7 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
 // gradient alone, which Python registers:
 //   anchors        the variables at which the gradients of the tables `trained` arrive
 //   gradient_rows  rows in the dense shape of each table's gradient
+//   max_entries    the most entries of an id in it, once merged
 //   weighted       the tables whose weights have a gradient
 REGISTER_OP("KerasSparseLookup")
     .Attr("N: int >= 1")
@@ -57,6 +58,7 @@ REGISTER_OP("KerasSparseLookup")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
     .Attr("gradient_rows: list(int)")
+    .Attr("max_entries: list(int) = []")
     .Attr("trained: list(int)")
     .Attr("weighted: list(int)")
     .Input("handles: N * resource")

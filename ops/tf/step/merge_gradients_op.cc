@@ -1,6 +1,7 @@
 // KerasSparseMergeGradients: output gradients of lookups -> one gradient sum a distinct id.
 #include "ops/tf/step/merge_gradients_op.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,8 @@ REGISTER_OP("KerasSparseMergeGradients")
     // The columns of each table's gradient in its `output_grads`, where that has more.
     .Attr("columns: list(int) = []")
     .Attr("widths: list(int) = []")
+    // The most entries of an id in each result, of which the first has the sum; 1 where left out.
+    .Attr("max_entries: list(int) = []")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
@@ -32,6 +35,13 @@ REGISTER_OP("KerasSparseMergeGradients")
       TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
       if (!widths.empty() && widths.size() != grads.size()) {
         return InvalidInput("`widths` must have one number a table, or none");
+      }
+      std::vector<int64_t> max_entries;
+      TF_RETURN_IF_ERROR(c->GetAttr("max_entries", &max_entries));
+      const auto is_allowed = [](int64_t most) { return most >= 1; };
+      if ((!max_entries.empty() && max_entries.size() != grads.size()) ||
+          !std::all_of(max_entries.begin(), max_entries.end(), is_allowed)) {
+        return InvalidInput("`max_entries` must have one number above 0 a table, or none");
       }
       for (size_t i = 0; i < grads.size(); ++i) {
         tf::shape_inference::ShapeHandle matrix;
@@ -57,7 +67,7 @@ class MergeGradientsOnCpuOp : public MergeGradientsOp {
     TF_RETURN_IF_ERROR(ToTf(GradientMerger::Create(gradients, &executor, &merger)));
     std::vector<GradientMerger::Result> results;
     TF_RETURN_IF_ERROR(MakeResults(
-        gradients, [&](size_t g) { return merger->num_unique(g); },
+        gradients, [&](size_t g) { return merger->num_entries(g); },
         [ctx](int output, const tf::TensorShape& shape, float** data) {
           return AllocateFloats(ctx, output, shape, data);
         },

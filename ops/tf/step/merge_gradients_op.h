@@ -2,6 +2,7 @@
 #ifndef KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
 #define KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,7 @@ class MergeGradientsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("widths", &widths_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("max_entries", &max_entries_));
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -24,6 +26,7 @@ class MergeGradientsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
     std::vector<OutputGradient> gradients;
     OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, widths_, &gradients));
+    for (size_t g = 0; g < max_entries_.size(); ++g) gradients[g].max_entries = max_entries_[g];
     OP_REQUIRES_OK(ctx, Merge(gradients, ctx));
   }
 
@@ -32,17 +35,17 @@ class MergeGradientsOp : public tf::OpKernel {
   virtual absl::Status Merge(const std::vector<OutputGradient>& gradients,
                              tf::OpKernelContext* ctx) = 0;
 
-  // The outputs, where `num_unique(g)` says how many ids each has.
+  // The outputs, where `num_entries(g)` says how many ids each has.
   //   allocate  (output, shape, &data) makes one of floats
-  template <typename NumUnique, typename AllocateFloats>
+  template <typename NumEntries, typename AllocateFloats>
   static absl::Status MakeResults(const std::vector<OutputGradient>& gradients,
-                                  const NumUnique& num_unique, const AllocateFloats& allocate,
+                                  const NumEntries& num_entries, const AllocateFloats& allocate,
                                   tf::OpKernelContext* ctx,
                                   std::vector<GradientMerger::Result>* results) {
     tf::OpOutputList unique_ids;
     TF_RETURN_IF_ERROR(ctx->output_list("unique_ids", &unique_ids));
     for (size_t g = 0; g < gradients.size(); ++g) {
-      const int64_t n = num_unique(g);
+      const int64_t n = num_entries(g);
       const int output = static_cast<int>(g);
       tf::Tensor* ids = nullptr;
       float* values = nullptr;
@@ -58,6 +61,7 @@ class MergeGradientsOp : public tf::OpKernel {
   std::vector<Combiner> combiners_;
   std::vector<int64_t> columns_;
   std::vector<int64_t> widths_;
+  std::vector<int64_t> max_entries_;
 };
 
 }  // namespace keras_sparse

@@ -74,6 +74,23 @@ def test_the_header_says_what_is_remembered():
     assert [chunk[:2] for chunk in header["filter"]["chunks"]] == [[3, None]]
 
 
+def test_counts_of_steps_are_not_taken_for_counts_of_occurrences():
+    variable, optimizer = filtered(CounterFilter(3, count="occurrences"))
+    step(variable, optimizer, [1, 1, 2])
+    store = {}
+    save_table(variable, store)
+    layout = {"kind": "counter", "count": "occurrences"}
+    assert json.loads(store["header"].tobytes())["filter"]["layout"] == layout
+    same, _ = filtered(CounterFilter(3, count="occurrences"))
+    load_table(same, store)
+    assert remembered(same) == {1: 2, 2: 1}
+    for admission, saved in [(CounterFilter(3), store), (same.admission, waiting())]:
+        other, _ = filtered(admission)
+        with pytest.warns(UserWarning, match="keys that wait is dropped.*'counter'"):
+            load_table(other, saved)
+        assert remembered(other) == {}
+
+
 def test_a_table_whose_filter_remembers_nothing_is_saved_as_without_one():
     stores = [{}, {}]
     for store, admission in zip(stores, (CounterFilter(2), None), strict=True):

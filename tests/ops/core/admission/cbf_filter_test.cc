@@ -17,22 +17,35 @@ TEST(CbfFilter, AdmitsAKeyAloneWhenItsCountIsReached) {
   for (const double bits : kBits) {
     const auto filter = Make(Cbf(4, 1000, 0.01, bits));
     for (const int64_t key : ExtremeKeys()) {
-      for (int count = 1; count < 4; ++count) EXPECT_FALSE(filter->Admit(key));
-      EXPECT_TRUE(filter->Admit(key));
+      for (int count = 1; count < 4; ++count) EXPECT_FALSE(filter->Admit(key, 1));
+      EXPECT_TRUE(filter->Admit(key, 1));
       filter->Forget(key);
-      EXPECT_TRUE(filter->Admit(key)) << "it keeps no keys that it could forget";
+      EXPECT_TRUE(filter->Admit(key, 1)) << "it keeps no keys that it could forget";
     }
     filter->Clear();
     EXPECT_EQ(Entries(*filter).keys.size(), 0u);
-    EXPECT_FALSE(filter->Admit(0));
+    EXPECT_FALSE(filter->Admit(0, 1));
+  }
+}
+
+TEST(CbfFilter, CountsSeveralOccurrencesAtOnce) {
+  for (const double bits : kBits) {
+    const auto filter = Make(Cbf(5, 1000, 0.01, bits, true));
+    EXPECT_TRUE(filter->counts_occurrences());
+    EXPECT_FALSE(filter->Admit(1, 3));
+    EXPECT_FALSE(filter->WouldAdmit(1, 1));
+    EXPECT_TRUE(filter->WouldAdmit(1, 2));
+    EXPECT_FALSE(filter->Admit(1, 1));
+    EXPECT_TRUE(filter->Admit(1, UINT32_MAX));
+    EXPECT_TRUE(filter->Admit(2, 5));
   }
 }
 
 TEST(CbfFilter, CountsUpToTheLargestFrequencyOfItsType) {
   const auto filter = Make(Cbf(255, 100, 0.01, 8));
-  for (int count = 1; count < 255; ++count) ASSERT_FALSE(filter->Admit(9)) << count;
-  for (int again = 0; again < 10; ++again) ASSERT_TRUE(filter->Admit(9));
-  EXPECT_FALSE(filter->Admit(10));
+  for (int count = 1; count < 255; ++count) ASSERT_FALSE(filter->Admit(9, 1)) << count;
+  for (int again = 0; again < 10; ++again) ASSERT_TRUE(filter->Admit(9, 1));
+  EXPECT_FALSE(filter->Admit(10, 1));
 }
 
 TEST(CbfFilter, NeverAdmitsLate) {
@@ -40,7 +53,7 @@ TEST(CbfFilter, NeverAdmitsLate) {
   const auto filter = Make(Cbf(5, 1000, 0.1, 8));
   std::map<int64_t, int> counts;
   for (const int64_t key : RandomIds(60000, -5000, 5000, 1)) {
-    const bool admitted = filter->Admit(key);
+    const bool admitted = filter->Admit(key, 1);
     ASSERT_TRUE(admitted || ++counts[key] < 5);
   }
 }
@@ -55,10 +68,10 @@ TEST(CbfFilter, AdmitsEarlyAboutAsOftenAsItIsAllowedTo) {
       for (int64_t seed = 0; asked * p < 200 && seed < 20; ++seed) {
         const auto filter = Make(Cbf(2, static_cast<double>(n), p, 8));
         const int64_t first = seed << 40;
-        for (int64_t key = first; key < first + n; ++key) (void)filter->Admit(key);
+        for (int64_t key = first; key < first + n; ++key) (void)filter->Admit(key, 1);
         // Few, as each of them fills the filter further.
         for (int64_t key = first + n; key < first + n + n / 20; ++key) {
-          early += filter->Admit(key) ? 1 : 0;
+          early += filter->Admit(key, 1) ? 1 : 0;
           ++asked;
         }
       }
@@ -75,7 +88,7 @@ TEST(CbfFilter, TakesTheMemoryThatItsArgumentsSay) {
     const auto filter = Make(Cbf(2, 1000000, 0.01, bits));
     const double expected = std::ceil(std::log(100) / std::pow(std::log(2), 2) * 1e6) * bits / 8;
     EXPECT_NEAR(static_cast<double>(filter->bytes()), expected, 64 * 64 + 4096 + 200);
-    for (int64_t key = 0; key < 100000; ++key) (void)filter->Admit(key);
+    for (int64_t key = 0; key < 100000; ++key) (void)filter->Admit(key, 1);
     EXPECT_NEAR(static_cast<double>(filter->bytes()), expected, 64 * 64 + 4096 + 200);
   }
 }
@@ -83,7 +96,7 @@ TEST(CbfFilter, TakesTheMemoryThatItsArgumentsSay) {
 TEST(CbfFilter, CountsLessThanOneThatRaisesAllCounters) {
   // Two keys that share a counter, each counted once: the shared one stays at 1.
   const auto filter = Make(Cbf(100, 1, 0.5, 32));
-  for (int64_t key = 0; key < 1000; ++key) (void)filter->Admit(key);
+  for (int64_t key = 0; key < 1000; ++key) (void)filter->Admit(key, 1);
   uint64_t sum = 0;
   for (const uint32_t count : Entries(*filter).counts) sum += count;
   EXPECT_LE(sum, 1000u);
@@ -93,7 +106,7 @@ TEST(CbfFilter, ComesBackFromItsEntriesWhateverTheirPieces) {
   for (const double bits : kBits) {
     const FilterOptions options = Cbf(4, 3000, 0.1, bits);
     const auto filter = Make(options);
-    for (const int64_t key : RandomIds(9000, 0, 5000, 1)) (void)filter->Admit(key);
+    for (const int64_t key : RandomIds(9000, 0, 5000, 1)) (void)filter->Admit(key, 1);
     const FilterEntries all = Entries(*filter);
     for (const int64_t max_entries : {1, 333, 1 << 20}) {
       const FilterEntries entries = Entries(*filter, max_entries);
@@ -133,8 +146,8 @@ TEST(CbfFilter, RefusesWhatItCannotBe) {
                         AdmissionFilter::Create(Cbf(2, std::ceil(bytes / 8), 0.5, 64), &filter)));
   // The most hashes there can be.
   const auto many = Make(Cbf(2, 10, 0x1p-64, 8));
-  EXPECT_FALSE(many->Admit(1));
-  EXPECT_TRUE(many->Admit(1));
+  EXPECT_FALSE(many->Admit(1, 1));
+  EXPECT_TRUE(many->Admit(1, 1));
 }
 
 }  // namespace cbf_filter_test

@@ -13,12 +13,12 @@ namespace counter_filter_test {
 TEST(CounterFilter, AdmitsFromWhenTheCountIsReachedUntilItIsToldOfTheRow) {
   const auto filter = Make(Counter(3));
   for (const int64_t key : ExtremeKeys()) {
-    EXPECT_FALSE(filter->Admit(key));
-    EXPECT_FALSE(filter->Admit(key));
-    EXPECT_TRUE(filter->Admit(key));
-    EXPECT_TRUE(filter->Admit(key));
+    EXPECT_FALSE(filter->Admit(key, 1));
+    EXPECT_FALSE(filter->Admit(key, 1));
+    EXPECT_TRUE(filter->Admit(key, 1));
+    EXPECT_TRUE(filter->Admit(key, 1));
     filter->Forget(key);
-    EXPECT_FALSE(filter->Admit(key));
+    EXPECT_FALSE(filter->Admit(key, 1));
   }
   EXPECT_EQ(filter->num_waiting(), 5);
   filter->Clear();
@@ -26,9 +26,20 @@ TEST(CounterFilter, AdmitsFromWhenTheCountIsReachedUntilItIsToldOfTheRow) {
   EXPECT_EQ(Entries(*filter).keys.size(), 0u);
 }
 
+TEST(CounterFilter, CountsSeveralOccurrencesAtOnce) {
+  const auto filter = Make(Counter(5, true));
+  EXPECT_TRUE(filter->counts_occurrences());
+  EXPECT_FALSE(filter->Admit(1, 3));
+  EXPECT_FALSE(filter->WouldAdmit(1, 1));
+  EXPECT_TRUE(filter->WouldAdmit(1, 2));
+  EXPECT_FALSE(filter->Admit(1, 1));
+  EXPECT_TRUE(filter->Admit(1, UINT32_MAX));
+  EXPECT_TRUE(filter->Admit(2, 5));
+}
+
 TEST(CounterFilter, OfOneRemembersNothing) {
   const auto filter = Make(Counter(1));
-  for (int64_t key = 0; key < 100; ++key) EXPECT_TRUE(filter->Admit(key));
+  for (int64_t key = 0; key < 100; ++key) EXPECT_TRUE(filter->Admit(key, 1));
   EXPECT_EQ(filter->num_waiting(), 0);
 }
 
@@ -37,7 +48,7 @@ TEST(CounterFilter, ComesBackFromItsEntriesWhateverTheirPieces) {
   std::map<int64_t, uint32_t> expected;
   for (const int64_t key : RandomIds(3000, -1000, 1000, 1)) {
     if (expected[key] < 4) {
-      (void)filter->Admit(key);
+      (void)filter->Admit(key, 1);
       ++expected[key];
     }
   }
@@ -57,14 +68,14 @@ TEST(CounterFilter, OfASmallerFrequencyAdmitsARestoredKeyAtItsNextStep) {
   const uint32_t count = 7;
   ASSERT_TRUE(IsOk(filter->Restore(&key, &count, 1)));
   EXPECT_EQ(filter->num_waiting(), 1);
-  EXPECT_TRUE(filter->Admit(key));
+  EXPECT_TRUE(filter->Admit(key, 1));
 }
 
 // All included: shards, slack, and the object itself.
 TEST(CounterFilter, TakesAtMostSixteenBytesAKey) {
   for (const int64_t n : {20000, 50000, 123456, 500000, 1000000}) {
     const auto filter = Make(Counter(2));
-    for (int64_t key = 0; key < n; ++key) (void)filter->Admit(key * 1000003);
+    for (int64_t key = 0; key < n; ++key) (void)filter->Admit(key * 1000003, 1);
     EXPECT_EQ(filter->num_waiting(), n);
     EXPECT_LE(filter->bytes(), 16 * n) << n << " keys";
     EXPECT_GE(filter->bytes(), 12 * n);
@@ -83,9 +94,10 @@ TEST(CounterFilter, RefusesWhatIsNoFrequency) {
                         AdmissionFilter::Create(other, &filter)));
   other = Counter(1);
   other.constants["p"] = 1;
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
-                        "the constants of filter 'counter' must be ('filter_freq')",
-                        AdmissionFilter::Create(other, &filter)));
+  EXPECT_TRUE(
+      FailsWith(StatusCode::kInvalidArgument,
+                "the constants of filter 'counter' must be ('counts_occurrences', 'filter_freq')",
+                AdmissionFilter::Create(other, &filter)));
 }
 
 }  // namespace counter_filter_test

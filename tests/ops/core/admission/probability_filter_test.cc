@@ -14,7 +14,7 @@ namespace probability_filter_test {
 std::vector<bool> Step(AdmissionFilter* filter, const std::vector<int64_t>& keys) {
   filter->BeginStep();
   std::vector<bool> admitted;
-  for (const int64_t key : keys) admitted.push_back(filter->Admit(key));
+  for (const int64_t key : keys) admitted.push_back(filter->Admit(key, 1));
   return admitted;
 }
 

@@ -24,6 +24,7 @@ class Draw {
     table.input_dim = Below(3) == 0 ? -1 : 1 + Below(40);
     table.dim = step_ * (1 + Below(20 / step_));
     table.by_rows = Below(3) == 0;
+    table.max_entries = Below(2) == 0 ? 1 : 1 + Below(4);
     std::vector<int64_t> ranks;
     for (int64_t r = 0; r < num_ranks; ++r) ranks.push_back(r);
     std::shuffle(ranks.begin(), ranks.end(), random_);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -113,6 +114,49 @@ Gradient Gathered(const std::vector<PlacedTable>& tables, const Step& step) {
   return gradient;
 }
 
+// A rank that has rows of a key hears of as many occurrences on each rank as there are, or of
+// enough: the table's max_entries.
+void ExpectOccurrences(const std::vector<PlacedTable>& tables,
+                       const std::vector<std::vector<Ids>>& inputs, const Step& step) {
+  std::map<std::pair<size_t, int64_t>, int64_t> most;
+  std::map<std::pair<size_t, int64_t>, int64_t> least;
+  for (const std::vector<Ids>& of_rank : inputs) {
+    std::map<std::pair<size_t, int64_t>, int64_t> occurrences;
+    for (const Ids& ids : of_rank) {
+      for (const int64_t key : ids.ids) ++occurrences[{ids.table, key}];
+    }
+    for (const auto& [key, n] : occurrences) {
+      most[key] += n;
+      least[key] += std::min(n, tables[key.first].max_entries);
+    }
+  }
+  const auto num_ranks = static_cast<int64_t>(step.ranks.size());
+  for (const auto& rank : step.ranks) {
+    const ExchangeLayout& layout = rank->layout();
+    std::map<std::pair<size_t, int64_t>, int64_t> heard;
+    std::vector<bool> has_all_keys(tables.size(), false);
+    for (size_t p = 0; p < layout.own_parts().size(); ++p) {
+      const size_t t = layout.own_parts()[p].table;
+      const ExchangedSlice& slice = layout.slice(layout.own_parts()[p]);
+      const bool is_local = tables[t].by_rows && tables[t].input_dim >= 0;
+      has_all_keys[t] = !tables[t].by_rows;
+      for (const int64_t id : rank->served_ids(p)) {
+        ++heard[{t, is_local ? id * num_ranks + slice.rank : id}];
+      }
+    }
+    for (const auto& [key, n] : most) {
+      if (has_all_keys[key.first]) {
+        EXPECT_GE(heard[key], least[key]);
+      }
+    }
+    for (const auto& [key, n] : heard) {
+      if (n == 0) continue;
+      EXPECT_GE(n, least[key]);
+      EXPECT_LE(n, most[key]);
+    }
+  }
+}
+
 std::vector<float> ElementRow(int64_t key, int64_t dim) {
   std::vector<float> row;
   for (int64_t c = 0; c < dim; ++c) row.push_back(Element(key, c));
@@ -147,6 +191,7 @@ void ExpectLikeOneRank(const std::vector<PlacedTable>& tables,
       ExpectNear(step.outputs[r][i], expected, 2e-5);
     }
   }
+  ExpectOccurrences(tables, inputs, step);
   const Gradient expected = Expected(tables, inputs, output_grads, 0.25);
   const Gradient gathered = Gathered(tables, step);
   ASSERT_EQ(gathered.size(), expected.size());

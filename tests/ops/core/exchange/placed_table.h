@@ -22,6 +22,7 @@ struct PlacedTable {
   std::vector<int64_t> columns;
   bool by_rows = false;
   bool out_of_range_is_zero = false;
+  int64_t max_entries = 1;
 };
 
 inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables, int64_t num_ranks,
@@ -33,8 +34,9 @@ inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables
     for (size_t s = 0; !table.by_rows && s < table.ranks.size(); ++s) {
       slices.push_back({table.ranks[s], table.columns[s]});
     }
-    for (const int64_t number : {table.input_dim, table.dim, int64_t{table.out_of_range_is_zero},
-                                 int64_t{table.by_rows}, static_cast<int64_t>(slices.size())}) {
+    for (const int64_t number :
+         {table.input_dim, table.dim, int64_t{table.out_of_range_is_zero}, int64_t{table.by_rows},
+          table.max_entries, static_cast<int64_t>(slices.size())}) {
       numbers.push_back(number);
     }
     for (const auto& [slice_rank, num_columns] : slices) {

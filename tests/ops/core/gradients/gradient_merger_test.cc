@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -24,7 +26,7 @@ std::vector<Merged> Merge(const std::vector<OutputGradient>& gradients, Executor
   std::vector<Merged> merged(gradients.size());
   std::vector<GradientMerger::Result> results;
   for (size_t g = 0; g < gradients.size(); ++g) {
-    merged[g].ids.resize(static_cast<size_t>(merger->num_unique(g)));
+    merged[g].ids.resize(static_cast<size_t>(merger->num_entries(g)));
     merged[g].values.resize(merged[g].ids.size() * static_cast<size_t>(gradients[g].dim));
     results.push_back({merged[g].ids.data(), merged[g].values.data()});
   }
@@ -84,6 +86,33 @@ TEST(GradientMerger, MergesManyGradientsInOneCall) {
   EXPECT_TRUE(merged[1].ids.empty());
   EXPECT_EQ(merged[2].ids, (std::vector<int64_t>{4}));
   EXPECT_EQ(merged[2].values, (std::vector<float>{3, 4}));
+}
+
+TEST(GradientMerger, HasAsManyEntriesOfAnIdAsItOccursUpToSoMany) {
+  ThreadExecutor executor(3);
+  const std::vector<int64_t> ids = RandomIds(20000, -5000, 5000, 5);
+  std::map<int64_t, int64_t> occurrences;
+  for (const int64_t id : ids) ++occurrences[id];
+  const std::vector<float> grads = RandomFloats(20000 * 3, 6);
+  OutputGradient gradient{ids.data(), NoBags(ids), grads.data(), 3};
+  const Merged sums = Merge({gradient, gradient}, &executor)[1];
+  for (const int64_t most : {2, 3, 100}) {
+    gradient.max_entries = most;
+    const Merged merged = Merge({gradient, gradient}, &executor)[1];
+    size_t entry = 0;
+    for (size_t u = 0; u < sums.ids.size(); ++u) {
+      const int64_t id = sums.ids[u];
+      for (int64_t i = 0; i < std::min(occurrences[id], most); ++i, ++entry) {
+        ASSERT_EQ(merged.ids[entry], id);
+        const auto begin = merged.values.begin() + static_cast<std::ptrdiff_t>(3 * entry);
+        const auto sum = sums.values.begin() + static_cast<std::ptrdiff_t>(3 * u);
+        const std::vector<float> expected =
+            i == 0 ? std::vector<float>{sum, sum + 3} : std::vector<float>(3, kEmptySum);
+        ASSERT_EQ(Bits({begin, begin + 3}), Bits(expected));
+      }
+    }
+    EXPECT_EQ(entry, merged.ids.size());
+  }
 }
 
 TEST(GradientMerger, KeepsTheSignOfAZeroThatIsAlone) {

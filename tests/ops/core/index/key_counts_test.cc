@@ -35,10 +35,11 @@ TEST(KeyCounts, HoldsEveryKey) {
   EXPECT_EQ(All(counts).size(), 0u);
   EXPECT_EQ(counts.Get(HashKey(0)), 0u);
   counts.Erase(HashKey(0));
-  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(counts.Increment(HashKey(key)), 1u);
-  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(counts.Increment(HashKey(key)), 2u);
+  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(counts.Add(HashKey(key), 1), 1u);
+  for (const int64_t key : ExtremeKeys()) EXPECT_EQ(counts.Add(HashKey(key), 1), 2u);
   counts.Set(HashKey(-1), UINT32_MAX);
-  EXPECT_EQ(counts.Increment(HashKey(-1)), UINT32_MAX);
+  EXPECT_EQ(counts.Add(HashKey(-1), 1), UINT32_MAX);
+  EXPECT_EQ(counts.Add(HashKey(-1), UINT32_MAX), UINT32_MAX);
   counts.Set(HashKey(0), 0);
   const auto min = std::numeric_limits<int64_t>::min();
   const auto max = std::numeric_limits<int64_t>::max();
@@ -73,7 +74,9 @@ TEST(KeyCounts, DoesWhatAMapDoes) {
           expected[each] = 7;
           break;
         default:
-          ASSERT_EQ(counts.Increment(HashKey(each)), ++expected[each]);
+          const auto n = static_cast<uint32_t>(1 + step % 3);
+          expected[each] += n;
+          ASSERT_EQ(counts.Add(HashKey(each), n), expected[each]);
       }
       ASSERT_EQ(counts.size(), static_cast<int64_t>(expected.size()));
       if (step % 2000 == 0) {
@@ -91,7 +94,7 @@ TEST(KeyCounts, TakesAtMostSixteenBytesAKeyWhetherItGrowsOrShrinks) {
   KeyCounts counts(0);
   const int64_t n = 300000;
   for (int64_t key = 0; key < n; ++key) {
-    counts.Increment(HashKey(key));
+    counts.Add(HashKey(key), 1);
     if (key < 100) continue;
     ASSERT_LE(counts.bytes(), 16 * counts.size()) << counts.size();
   }
@@ -109,7 +112,7 @@ TEST(KeyCounts, GivesKeysInTheOrderOfTheirHashesWhateverTheSecret) {
     KeyCounts counts(3, is_secret ? kHashSecret : kNone);
     for (const int64_t key : RandomIds(20000, 0, int64_t{1} << 60, 5)) {
       const uint64_t hash = HashKey(key);
-      if (TopBits(hash, 3) == 5) counts.Increment(hash);
+      if (TopBits(hash, 3) == 5) counts.Add(hash, 1);
     }
     std::vector<uint32_t> values;
     for (int64_t at = 0; at >= 0;) {
@@ -129,7 +132,7 @@ TEST(KeyCounts, CannotBeFlooded) {
   const auto seconds = [](int shift) {
     KeyCounts counts(0);
     const double begin = ThreadSeconds();
-    for (uint64_t i = 0; i < 100000; ++i) counts.Increment((7ULL << 40) | (i << shift));
+    for (uint64_t i = 0; i < 100000; ++i) counts.Add((7ULL << 40) | (i << shift), 1);
     return ThreadSeconds() - begin;
   };
   // Without a secret all belong in one place, and it is hundreds of times as long.

@@ -175,7 +175,7 @@ TEST(ApplyGradients, MovesRowsByTheGradientsOfTheirBagsAsIfTheyHadBeenMerged) {
         std::unique_ptr<GradientMerger> merger;
         ASSERT_TRUE(IsOk(
             GradientMerger::Create({{ids.data(), bags, grads.data(), dim}}, Inline(), &merger)));
-        std::vector<int64_t> merged_ids(static_cast<size_t>(merger->num_unique(0)));
+        std::vector<int64_t> merged_ids(static_cast<size_t>(merger->num_entries(0)));
         std::vector<float> sums(merged_ids.size() * static_cast<size_t>(dim));
         merger->Write({{merged_ids.data(), sums.data()}}, Inline());
         const auto expected = OpenWithRule(options, AdagradRule(0.1));

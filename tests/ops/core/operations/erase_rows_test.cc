@@ -86,7 +86,7 @@ TEST(EraseRows, TakesWhatTheFilterHasOfKeysThatWait) {
   const auto table = OpenWithRule(Dynamic(1), SgdRule());
   FilterOptions filter;
   filter.filter = "counter";
-  filter.constants = {{"filter_freq", 2}};
+  filter.constants = {{"filter_freq", 2}, {"counts_occurrences", 0}};
   ASSERT_TRUE(IsOk(SetFilter(table.get(), filter)));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   ASSERT_TRUE(IsOk(EraseRows(table.get(), {1, 9})));

@@ -94,7 +94,7 @@ void ExpectSameOf(const OutputGradient& one, const OutputGradient& other,
   std::vector<std::vector<float>> sums(2);
   std::vector<GradientMerger::Result> results;
   for (size_t i = 0; i < 2; ++i) {
-    unique[i].resize(static_cast<size_t>(merger->num_unique(i)));
+    unique[i].resize(static_cast<size_t>(merger->num_entries(i)));
     sums[i].resize(unique[i].size() * static_cast<size_t>(one.dim));
     results.push_back({unique[i].data(), sums[i].data()});
   }

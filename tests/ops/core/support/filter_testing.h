@@ -17,10 +17,11 @@
 
 namespace keras_sparse {
 
-inline FilterOptions Counter(double filter_freq) {
+inline FilterOptions Counter(double filter_freq, bool counts_occurrences = false) {
   FilterOptions options;
   options.filter = "counter";
-  options.constants = {{"filter_freq", filter_freq}};
+  options.constants = {{"filter_freq", filter_freq},
+                       {"counts_occurrences", counts_occurrences ? 1.0 : 0.0}};
   return options;
 }
 
@@ -33,10 +34,11 @@ inline FilterOptions Probability(double p, int64_t seed = 1) {
 }
 
 inline FilterOptions Cbf(double filter_freq, double max_element_size, double probability,
-                         double counter_bits) {
+                         double counter_bits, bool counts_occurrences = false) {
   FilterOptions options;
   options.filter = "cbf";
   options.constants = {{"filter_freq", filter_freq},
+                       {"counts_occurrences", counts_occurrences ? 1.0 : 0.0},
                        {"max_element_size", max_element_size},
                        {"false_positive_probability", probability},
                        {"counter_bits", counter_bits}};

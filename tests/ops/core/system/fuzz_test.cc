@@ -224,7 +224,7 @@ Parser OfSavedRules() {
 
 Parser OfFilters(const FilterOptions& options) {
   const std::shared_ptr<AdmissionFilter> filter = Make(options);
-  for (const int64_t key : {1, 2, 2, 3, 3, 3, -9}) filter->Admit(key);
+  for (const int64_t key : {1, 2, 2, 3, 3, 3, -9}) filter->Admit(key, 1);
   const FilterEntries entries = Entries(*filter);
   const auto parse = [filter](const Pieces& pieces) {
     const auto keys = Values<int64_t>(pieces[0]);
@@ -232,7 +232,7 @@ Parser OfFilters(const FilterOptions& options) {
     filter->Clear();
     KERAS_SPARSE_RETURN_IF_ERROR(filter->Restore(
         keys.data(), counts.data(), static_cast<int64_t>(std::min(keys.size(), counts.size()))));
-    for (const int64_t key : keys) filter->Admit(key);
+    for (const int64_t key : keys) filter->Admit(key, 1);
     return Status::Ok();
   };
   return {{{Bytes(entries.keys), Bytes(entries.counts)}}, parse};

@@ -157,7 +157,8 @@ TEST(HbmTable, HasAStaticTableOfNoRows) {
 }
 
 TEST(HbmTable, AsksItsFilterForNewKeys) {
-  for (const FilterOptions& filter : {Counter(2), Probability(0.5), Cbf(2, 100, 0.01, 8)}) {
+  for (const FilterOptions& filter : {Counter(2), Counter(3, true), Probability(0.5),
+                                      Cbf(2, 100, 0.01, 8), Cbf(3, 100, 0.01, 8, true)}) {
     const Pair tables(Dynamic(kDim), AdagradRule(0.1));
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(SetFilter(table, filter)));
     for (uint64_t step = 1; step <= 6; ++step) {

@@ -51,6 +51,16 @@ TEST(FilteredTable, CountsAStepOnceHoweverOftenItHasTheKey) {
   EXPECT_EQ(Remembered(*table), (std::map<int64_t, uint32_t>{{5, 1}}));
 }
 
+TEST(FilteredTable, CountsEachOccurrenceIfItsFilterDoes) {
+  const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(3, true));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {5, 6, 5}, {1, 1, 1})));
+  EXPECT_EQ(Remembered(*table), (std::map<int64_t, uint32_t>{{5, 2}, {6, 1}}));
+  ASSERT_TRUE(IsOk(Subtract(table.get(), {7, 5, 7, 7, 6}, {1, 1, 1, 1, 1})));
+  EXPECT_EQ(Remembered(*table), (std::map<int64_t, uint32_t>{{6, 2}}));
+  EXPECT_EQ(StatsOf(*table).filtered_ids, 3);
+  EXPECT_EQ(NumRowsOf(*table), 2);
+}
+
 TEST(FilteredTable, CountsNoStepThatIsRefused) {
   const auto table = OpenFiltered(Dynamic(1), SgdRule(), Counter(2));
   EXPECT_FALSE(Apply(table.get(), {1, 2, 3}, {5}, {1}).ok());  // sgd takes one number
@@ -217,9 +227,10 @@ TEST_P(EachFilter, GoesOnFromItsEntries) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Filters, EachFilter,
-                         ::testing::Values(Counter(3), Probability(0.3),
+                         ::testing::Values(Counter(3), Counter(5, true), Probability(0.3),
                                            // Too small for the keys that come.
-                                           Cbf(3, 8000, 0.3, 8), Cbf(4, 500, 0.01, 64)),
+                                           Cbf(3, 8000, 0.3, 8), Cbf(4, 500, 0.01, 64),
+                                           Cbf(7, 8000, 0.3, 8, true)),
                          [](const auto& param) {
                            return param.param.filter + "_" + std::to_string(param.index);
                          });

@@ -239,7 +239,7 @@ TEST(EvictionQueue, KnowsOfNewRowsWhateverFilterHasAdmittedThem) {
     int64_t num_gone = 0;
     std::map<int64_t, uint32_t> before;
     std::map<int64_t, uint32_t> ages;
-    for (int round = 0; round < 150; ++round) {
+    for (int round = 0; round < 250; ++round) {
       Keys ids(random() % 25);
       for (int64_t& id : ids) {
         const uint32_t num_keys = random() % 2 == 0 ? 3000 : 40;

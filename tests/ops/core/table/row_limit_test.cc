@@ -191,6 +191,19 @@ TEST(RowLimit, CountsOnlyKeysThatTheFilterWouldAdmit) {
   }
 }
 
+TEST(RowLimit, ForeseesWhatOccurrencesOfAStepAdmit) {
+  for (const FilterOptions& filter : {Counter(3, true), Cbf(3, 1000, 0.01, 8, true)}) {
+    const auto table = OpenLimited(1, Dynamic(1));
+    ASSERT_TRUE(IsOk(SetFilter(table.get(), filter)));
+    ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 1, 1}, {1, 1, 1, 1})));
+    EXPECT_EQ(NumRowsOf(*table), 1);
+    ASSERT_TRUE(IsOk(Subtract(table.get(), {2, 3, 3}, {1, 1, 1}))) << "2 and 3 wait";
+    EXPECT_EQ(Subtract(table.get(), {4, 4, 4}, {1, 1, 1}).code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(Subtract(table.get(), {2}, {1}).code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(NumRowsOf(*table), 1);
+  }
+}
+
 TEST(RowLimit, ForeseesWhatAFilterDraws) {
   const auto table = OpenLimited(1 << 30, Dynamic(1));
   ASSERT_TRUE(IsOk(SetFilter(table.get(), Probability(0.5))));
