@@ -221,9 +221,9 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         self._samples.check(inputs)
         return inputs
 
-    def stats(self):
+    def stats(self, frequencies=False):
         """Returns a dict of `EmbeddingVariable.stats` of this rank's tables, by their names."""
-        return {name: table.stats() for name, table in self._own_parts("stats").items()}
+        return {name: table.stats(frequencies) for name, table in self._own_parts("stats").items()}
 
     def evict(self, with_rows=False):
         """Lets go of the rows of this rank that the `eviction` of their tables names.

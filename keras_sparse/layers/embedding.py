@@ -220,9 +220,9 @@ class Embedding(TableLayer):
             ragged=bool(getattr(inputs, "ragged", False)) and self.combiner is None,
         )
 
-    def stats(self):
+    def stats(self, frequencies=False):
         """Returns the table's statistics: see `EmbeddingVariable.stats`."""
-        return self._built_table("stats").stats()
+        return self._built_table("stats").stats(frequencies)
 
     def evict(self, with_rows=False):
         """Lets go of the rows that `eviction` names: see `EmbeddingVariable.evict`."""

@@ -200,8 +200,13 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
     def shape(self):
         return tf.TensorShape((self.num_rows, self.output_dim))
 
-    def stats(self):
+    def stats(self, frequencies=False):
         """Returns what is in the table and its tiers, and what they have done, as a dict.
+
+        Args:
+            frequencies: Boolean. Whether to read all rows to count `frequencies` as well: of how
+                many rows 0, 1, 2 to 3, 4 to 7, ... steps had a gradient, a dict by the least of
+                these numbers; `None` if the table does not keep them. Defaults to `False`.
 
         Returns:
             `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
@@ -232,7 +237,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
             `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
             updates that the used rows had missed.
         """
-        return variable_statistics(self)
+        return variable_statistics(self, frequencies)
 
     def evict(self, with_rows=False):
         """Lets go of the rows that the table's eviction policy names, in all tiers.

@@ -1,3 +1,4 @@
+import numpy as np
 import tensorflow as tf
 
 from keras_sparse.native.staging import STAGING_STATISTICS
@@ -7,8 +8,10 @@ from keras_sparse.native.statistics import table_stats
 from keras_sparse.native.statistics import TIER_STATISTICS
 from keras_sparse.native.statistics import tier_stats
 
+_CHUNK_ROWS = 65536
 
-def variable_statistics(variable):
+
+def variable_statistics(variable, frequencies):
     """Returns the dict that `EmbeddingVariable.stats` describes."""
     with tf.init_scope():
         counts = table_stats([variable])[0].numpy()
@@ -22,7 +25,22 @@ def variable_statistics(variable):
     prefetch = _named(STAGING_STATISTICS, staging, "waited", "hidden")
     prefetch["staleness_mean"] = prefetch.pop("staleness_sum") / max(1, prefetch["used"])
     stats["prefetch"] = prefetch
+    if frequencies:
+        stats["frequencies"] = _rows_by_frequency(variable)
     return stats
+
+
+def _rows_by_frequency(variable):
+    """Counts rows by the highest bit of their frequencies, where the table keeps them."""
+    if not variable.keeps_frequencies:
+        return None
+    of_lengths = np.zeros(33, np.int64)
+    for piece in variable.export_pieces(_CHUNK_ROWS):
+        lengths = np.frexp(piece.frequencies.astype(np.float64))[1]
+        of_lengths += np.bincount(lengths, minlength=len(of_lengths))
+    used = np.flatnonzero(of_lengths)
+    num_lengths = int(used[-1]) + 1 if len(used) else 0
+    return {2**length // 2: int(of_lengths[length]) for length in range(num_lengths)}
 
 
 def _named(names, numbers, *durations):

@@ -74,6 +74,37 @@ def test_counts_steps_over_any_tiers(storage_type, optimizer, tmp_path):
     assert max(counts(0, 256).values()) > 10
 
 
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+def test_statistics_count_rows_by_their_frequencies(storage_type, tmp_path):
+    model = make_model(storage=tiers(storage_type, tmp_path))
+    layer = model.get_layer("items")
+    assert layer.stats(frequencies=True)["frequencies"] == {}
+    assert "frequencies" not in layer.stats()
+    train(model, 0, 256)
+    layer.assign([-7, -8], np.ones((2, 4)))
+    expected = {0: 2}
+    for steps in counts(0, 256).values():
+        least = 2 ** int(np.log2(steps))
+        expected[least] = expected.get(least, 0) + 1
+    assert max(expected) >= 8
+    assert layer.stats(frequencies=True)["frequencies"] == expected
+    most = np.array([2**32 - 1, 2**31, 2**31 - 1, 0], np.uint32)
+    table = EmbeddingVariable(None, 1, frequency=True)
+    table.import_(np.arange(4), np.ones((4, 1)), frequencies=most)
+    of_table = table.stats(frequencies=True)["frequencies"]
+    assert list(of_table) == [0, *(2**bit for bit in range(32))]
+    assert {least: number for least, number in of_table.items() if number} == {
+        0: 1,
+        2**30: 1,
+        2**31: 2,
+    }
+
+
+def test_a_table_that_keeps_none_has_none_in_its_statistics():
+    assert EmbeddingVariable(None, 1).stats(frequencies=True)["frequencies"] is None
+    assert EmbeddingVariable(5, 1).stats(frequencies=True)["frequencies"] is None
+
+
 @pytest.mark.parametrize("options", [{}, {"eviction": GlobalStepEvict(1000)}], ids=["", "ages"])
 @pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
 @pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
