@@ -1,3 +1,4 @@
+import threading
 import weakref
 from typing import Any
 
@@ -8,6 +9,22 @@ from tensorflow.python.ops import resource_variable_ops
 from keras_sparse.serving.initial_rows import initial_rows
 from keras_sparse.serving.saved_index import SavedIndex
 from keras_sparse.serving.table_content import TableContent
+
+_creation = threading.Lock()
+
+
+class HasSavedTable:
+    """A table, or what is one to a SavedModel, that has a `SavedTable`."""
+
+    _saved_table: Any = None
+
+    @property
+    def saved_table(self):
+        """The `SavedTable` of this table, made when it is first asked for."""
+        with _creation:
+            if self._saved_table is None:
+                self._saved_table = SavedTable(self)
+        return self._saved_table
 
 
 class SavedTable(tf.__internal__.tracking.AutoTrackable):

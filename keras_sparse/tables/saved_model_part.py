@@ -1,13 +1,8 @@
-import threading
-from typing import Any
-
 from keras_sparse.serving.refuse_checkpoints import refuse_checkpoints
-from keras_sparse.serving.saved_table import SavedTable
-
-_creation = threading.Lock()
+from keras_sparse.serving.saved_table import HasSavedTable
 
 
-class SavedModelPart:
+class SavedModelPart(HasSavedTable):
     """How an embedding variable gets into a SavedModel, and why not into TensorFlow's checkpoints.
 
     A SavedModel has a `SavedTable` in the place of the variable.
@@ -19,15 +14,6 @@ class SavedModelPart:
 
     path: str
     is_of_ranks = False
-    _saved_table: Any = None
-
-    @property
-    def saved_table(self):
-        """The `SavedTable` of this variable, made when it is first asked for."""
-        with _creation:
-            if self._saved_table is None:
-                self._saved_table = SavedTable(self)
-        return self._saved_table
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         refuse_checkpoints(save_type, "Embedding variables", f"variable '{self.path}'")

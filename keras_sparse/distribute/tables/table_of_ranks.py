@@ -1,5 +1,4 @@
 import itertools
-import threading
 from typing import Any
 
 from keras_sparse.distribute.ranks.collectives import broadcast_object
@@ -9,14 +8,13 @@ from keras_sparse.distribute.ranks.shared_errors import raise_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.serving.saved_model_scope import current_save
-from keras_sparse.serving.saved_table import SavedTable
+from keras_sparse.serving.saved_table import HasSavedTable
 
-_creation = threading.Lock()
 # Tables are made in the same order on all ranks, so that these numbers are the same too.
 _numbers = itertools.count()
 
 
-class TableOfRanks:
+class TableOfRanks(HasSavedTable):
     """A table that ranks have parts or copies of, as a SavedModel of rank 0 has it: whole.
 
     It is to a `SavedTable` what an `EmbeddingVariable` is. Rank 0 alone reads it, piece by piece,
@@ -42,15 +40,6 @@ class TableOfRanks:
         self._table = table
         self._whole: Any = None
         self._pieces: Any = iter(())
-        self._saved_table: Any = None
-
-    @property
-    def saved_table(self):
-        """The `SavedTable` of the whole table, made when it is first asked for."""
-        with _creation:
-            if self._saved_table is None:
-                self._saved_table = SavedTable(self)
-        return self._saved_table
 
     # What keys without a row read as. All ranks have a part of a dynamic table, and know it.
 

@@ -9,6 +9,7 @@ from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.saved_ages import ages_now
 from keras_sparse.saving.format.saved_ages import latest
+from keras_sparse.saving.format.saved_ages import seconds_now
 from keras_sparse.saving.keras_files.load_table import check_fits
 from keras_sparse.saving.keras_files.load_table import has_grown
 from keras_sparse.saving.keras_files.load_table import has_same_slots
@@ -47,19 +48,7 @@ class TableLoader:
         self._is_as_it_lay = (
             not self._has_grown
             and len(steps) == 1
-            and all(
-                _describe(variable)
-                == (
-                    each.table.rule,
-                    each.table.rule_constants,
-                    each.table.rule_weight_decay,
-                    each.table.slot_names,
-                    each.table.keeps_ages,
-                    each.table.keeps_frequencies,
-                    each.table.ages_in_seconds,
-                )
-                for each in self._saved
-            )
+            and all(_describe(each.table) == _describe(variable) for each in self._saved)
         )
 
     def source(self):
@@ -91,10 +80,11 @@ class TableLoader:
         if not all(_has_columns(each.part, self._part) for each in self._saved):
             return False
         # Of rows that move in steps without a gradient a delta has only what a rule makes of it,
-        # and of ages what the steps of the table do.
+        # and changes of records have what a table keeps of a row behind nothing but the row.
         have_moved = any(len(each.run_lengths) > 0 for each in self._histories.values())
         keeps_words = self._variable.keeps_ages or self._variable.keeps_frequencies
-        is_still = not have_moved and not keeps_words and not self._has_grown
+        has_slots = keeps_words and self._variable.rule is not None
+        is_still = not have_moved and not has_slots and not self._has_grown
         return self._is_as_it_lay or is_still
 
     def num_records(self, files=None):
@@ -114,16 +104,15 @@ class TableLoader:
         Returns:
             `(history, changes)` as `ops.apply_changes` takes them.
         """
-        if self._is_as_it_lay:
-            history = self._history()
-        else:
-            with tf.init_scope():
-                (history,) = ops.export_history([self._variable])
+        history = self._history() if self._is_as_it_lay else self._own_history()
         changes: list = []
         for saved, folder, part in self._parts_after(files):
             erased, pieces = self._read_part(saved, folder, part, progress)
             for piece in pieces:
-                changes.append((erased, piece.keys, piece.records))
+                records = piece.records
+                if not self._is_as_it_lay:
+                    records = self._with_kept_words(piece, history.table_step)
+                changes.append((erased, piece.keys, records))
                 erased = erased[:0]
             if len(erased) > 0:
                 changes.append((erased, erased[:0], np.zeros((0, self._variable.output_dim))))
@@ -133,8 +122,34 @@ class TableLoader:
         """Returns that which reaches back to the steps of all records."""
         histories = list(self._histories.values())
         history = min(histories, key=lambda each: each.first_step)
+        return history._replace(table_step=self._table_step())
+
+    def _table_step(self):
         # No row may lie in the future of the clock.
-        return history._replace(table_step=latest([each.table_step for each in histories]))
+        return latest([each.table_step for each in self._histories.values()])
+
+    def _own_history(self):
+        """Returns that of a table that takes rows alone, at the clock that tells their ages."""
+        variable = self._variable
+        with tf.init_scope():
+            (history,) = ops.export_history([variable])
+        if variable.ages_in_seconds:
+            return history._replace(table_step=np.uint32(seconds_now()))
+        table = self._saved[0].table
+        if not table.keeps_ages or table.ages_in_seconds:
+            return history
+        return history._replace(table_step=self._table_step())
+
+    def _with_kept_words(self, piece, clock):
+        """Returns records with what a table without a rule keeps of rows behind them."""
+        variable, words = self._variable, []
+        none = np.zeros(len(piece.keys), np.uint32)
+        if variable.keeps_ages:
+            words.append(np.uint32(clock) - (none if piece.ages is None else piece.ages))
+        if variable.keeps_frequencies:
+            words.append(none if piece.frequencies is None else piece.frequencies)
+        columns = [each[:, np.newaxis].view(np.float32) for each in words]
+        return np.concatenate([piece.records, *columns], axis=1)
 
     def load(self, progress):
         """Loads rows, and what the admission filter remembers.
@@ -151,6 +166,9 @@ class TableLoader:
             variable.clear()
         else:
             ops.clear_tables([variable])
+            if variable.keeps_ages and variable.rule is None:
+                # So that a later state's clock says how much older its rows are: see read_changes.
+                ops.restore(variable, self._own_history())
         if not all(_has_columns(each.part, self._part) for each in self._saved):
             importers = {each: self._caught_up(each) for each in self._saved}
             slot_names = self._saved[0].table.slot_names if self._same_slots else ()
@@ -242,16 +260,20 @@ class TableLoader:
             ops.import_filter([self._variable], [keys], [counts])
 
 
-def _describe(variable):
-    """Returns what two tables must have alike for records of one to serve the other as they are."""
+def _describe(table):
+    """Returns what two tables must have alike for records of one to serve the other as they are.
+
+    Args:
+        table: `EmbeddingVariable`, or `TableEntry` of a saved one.
+    """
     return (
-        variable.rule,
-        variable.rule_constants,
-        variable.rule_weight_decay,
-        variable.slot_names,
-        variable.keeps_ages,
-        variable.keeps_frequencies,
-        variable.ages_in_seconds,
+        table.rule,
+        table.rule_constants,
+        table.rule_weight_decay,
+        tuple(table.slot_names),
+        table.keeps_ages,
+        table.keeps_frequencies,
+        table.ages_in_seconds,
     )
 
 

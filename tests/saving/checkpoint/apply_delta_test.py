@@ -15,6 +15,7 @@ from checkpoint_cases import STORAGE_TYPES
 from checkpoint_cases import tables
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
+from keras_sparse.optimizers import Adagrad
 from keras_sparse.saving import apply_delta
 from keras_sparse.saving import CheckpointDamagedError
 from keras_sparse.saving import load_checkpoint
@@ -139,19 +140,79 @@ def test_a_model_that_is_compiled_after_it_was_loaded_has_fresh_slots_and_is_ref
         apply_delta(model, save_delta(trained, tmp_path / "1"))
 
 
-def test_ages_of_a_model_without_optimizer_are_those_of_the_training(tmp_path):
-    eviction = keras_sparse.GlobalStepEvict(6)
-    trained = make_model(eviction=eviction)
-    train_all_keys(trained)
+KEPT = {
+    "steps": {"eviction": keras_sparse.GlobalStepEvict(6)},
+    "seconds": {"eviction": keras_sparse.TimeToLive(1000)},
+    "frequencies": {"frequency": True},
+    "all": {"eviction": keras_sparse.GlobalStepEvict(6), "frequency": True},
+    "nothing": {},
+}
+
+
+def make_kept(optimizer, options):
+    """A model of a table that keeps something of its rows."""
+    layer = keras_sparse.layers.Embedding(None, 4, "sum", seed=1, name="items", **options)
+    ids = keras.Input((2,), dtype="int64")
+    model = keras.Model(ids, keras.layers.Dense(1)(layer(ids)))
+    if optimizer is not None:
+        model.compile(optimizer, loss="mse")
+    return model
+
+
+def kept(model):
+    """All rows in the order of their keys: a matrix of key, row, age and frequency."""
+    pieces = []
+    for keys, records, *words in model.layers[1].export(with_ages=True, with_frequencies=True):
+        columns = [np.zeros(len(keys)) if each is None else each for each in words]
+        pieces.append(np.column_stack([keys, records[:, :4], *columns]))
+    rows = np.concatenate(pieces)
+    return rows[np.argsort(rows[:, 0])]
+
+
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+@pytest.mark.parametrize(
+    ("of_training", "of_server"),
+    [
+        *((each, each) for each in KEPT),
+        ("all", "nothing"),
+        ("nothing", "all"),
+        ("seconds", "steps"),
+    ],
+)
+def test_what_a_server_without_optimizer_keeps_of_rows_is_that_of_the_training(
+    of_training, of_server, storage_type, tmp_path
+):
+    trained = make_kept(Adagrad(0.05), KEPT[of_training])
+    tiers = {"storage": storage(storage_type, tmp_path / "tiers")}
+    trained.fit(IDS, np.ones(len(IDS)), verbose=0)
     save_checkpoint(trained, tmp_path / "first")
-    model = loaded(tmp_path / "first", compiled=False, eviction=eviction)
-    train(trained, 1)
-    path = save_delta(trained, tmp_path / "1")
+    server = make_kept(None, KEPT[of_server] | tiers)
+    load_checkpoint(server, tmp_path / "first")
+    for number in range(3):
+        some = IDS[number : number + 5]
+        trained.fit(some, np.ones(len(some)), batch_size=2, verbose=0)
+        keras_sparse.ops.erase_rows([tables(trained)[0]], [np.array([number])])
+        path = save_delta(trained, tmp_path / f"{number}")
+        if number == 1:  # the next brings this one
+            continue
+        apply_delta(server, path)
+        again = make_kept(None, KEPT[of_server])
+        load_checkpoint(again, path)
+        # Seconds go by.
+        tolerance = {"atol": 2} if of_server == "seconds" else {"atol": 0, "rtol": 0}
+        np.testing.assert_allclose(kept(server), kept(again), **tolerance)
+        np.testing.assert_array_equal(server.predict_on_batch(IDS), trained.predict_on_batch(IDS))
+
+
+def test_a_table_with_slots_of_its_own_that_keeps_ages_is_refused(tmp_path):
+    trained = make_kept(Adagrad(0.05), KEPT["steps"])
+    trained.fit(IDS, np.ones(len(IDS)), verbose=0)
+    save_checkpoint(trained, tmp_path / "first")
+    other = make_kept(Adagrad(0.05, epsilon=1e-3), KEPT["steps"])
+    load_checkpoint(other, tmp_path / "first")
+    trained.fit(IDS[:3], np.ones(3), verbose=0)
     with pytest.raises(ValueError, match="must go on from"):
-        apply_delta(model, path)
-    followed = loaded(tmp_path / "first", eviction=eviction)
-    apply_delta(followed, path)
-    assert content(followed) == content(trained)
+        apply_delta(other, save_delta(trained, tmp_path / "1"))
 
 
 def test_promoted_rows_are_still_those_that_were_loaded(tmp_path):
