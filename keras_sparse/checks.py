@@ -107,6 +107,22 @@ def one_of(value, allowed, name, remedy=""):
     return allowed[allowed.index(value)]
 
 
+def uint32_array(values, name):
+    """Returns an array of integers as uint32, or `None` for `None`; raises unless all fit."""
+    if values is None:
+        return None
+    values = np.asarray(values)
+    if values.dtype.kind not in "iu" and values.size > 0:
+        raise TypeError(f"`{name}` must be integers. Received: {name} of dtype {values.dtype}")
+    outside = np.flatnonzero((values < 0) | (values >= 2**32))
+    if len(outside) > 0:
+        raise ValueError(
+            f"`{name}` must be in [0, 2**32). Received: {values.flat[outside[0]]} at position "
+            f"{outside[0]}"
+        )
+    return values.astype(np.uint32)
+
+
 def dtype(value, allowed, name):
     """Returns the name of a dtype; raises unless it is among `allowed`.
 

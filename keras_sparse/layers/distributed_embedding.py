@@ -114,7 +114,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.templates = TableTemplates(embeddings, input_table_map)
+        self.templates = TableTemplates(embeddings, input_table_map, self.name)
         self.output_mode = self.templates.check_output_mode(output_mode)
         self.strategy = strategy
         self.column_slice_threshold = column_slice_threshold

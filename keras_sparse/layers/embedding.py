@@ -152,6 +152,7 @@ class Embedding(TableLayer):
         self.autocast = False  # ids are not cast
         self._embeddings: Any = None
         self.group = None  # name of the layer that has the table, if it is not this one
+        self.template_of = None  # name of the layer that has a table of these options, likewise
 
     def __call__(self, inputs, weights=None, **kwargs):
         inputs = ids_as_tensor(inputs)

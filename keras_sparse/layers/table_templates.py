@@ -18,6 +18,7 @@ class TableTemplates:
             and outputs then come as they are.
         input_table_map: For a list: a list of integers; for a dict: a dict of names of tables by
             names of inputs. `None` for an input a table.
+        owner: String. The name of that layer.
 
     Attributes:
         is_single: Boolean. Whether it was given one layer.
@@ -27,7 +28,7 @@ class TableTemplates:
         input_tables: List of integers: the place in `layers` of the table of each input.
     """
 
-    def __init__(self, embeddings, input_table_map):
+    def __init__(self, embeddings, input_table_map, owner):
         self.is_single = isinstance(embeddings, keras.layers.Layer) or _is_saved_layer(embeddings)
         if self.is_single:
             _check_single(input_table_map)
@@ -40,6 +41,9 @@ class TableTemplates:
         is_dict = isinstance(embeddings, dict)
         given = embeddings.values() if isinstance(embeddings, dict) else embeddings
         self.layers = [_as_embedding(layer) for layer in given]
+        for layer in given:
+            if isinstance(layer, Embedding):
+                layer.template_of = owner
         self.names = list(embeddings) if is_dict else [layer.name for layer in self.layers]
         self.input_names = None
         if is_dict:

@@ -5,7 +5,7 @@ def unbuilt_text(layer, what):
         layer: Embedding layer that is not built.
         what: String, the begin of the rule, such as "`stats` must be called on".
     """
-    group = getattr(layer, "group", None)
+    group = getattr(layer, "group", None) or getattr(layer, "template_of", None)
     if group is not None:
         return (
             f"{what} the layer that has the table. Take that one, `model.get_layer('{group}')`. "

@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_sparse import checks
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.native.rows import export_filter
 from keras_sparse.native.rows import export_rows
@@ -131,6 +132,8 @@ class VariableRows:
         """
         keys = _as_int64(keys)
         records = tf.convert_to_tensor(records, tf.float32)
+        ages = checks.uint32_array(ages, "ages")
+        frequencies = checks.uint32_array(frequencies, "frequencies")
         if self.part is not None and self.part.num_shards > 1:
             self._check_ids(keys)
             held = self.part.holds(keys)

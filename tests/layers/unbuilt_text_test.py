@@ -50,12 +50,24 @@ def test_names_the_layer_and_how_to_build_it(make, name):
     read(layer, name)
 
 
-@pytest.mark.parametrize("name", METHODS[:3])
-def test_names_the_group_that_has_the_table(name):
-    layer = layers.Embedding(4, 2, name="mine")
+def in_scope(layer):
     with layers.group_embedding_scope(name="group"):
-        rows = layer(keras.Input((), dtype="int64"))
-    assert rows.shape == (None, 2)
+        assert layer(keras.Input((), dtype="int64")).shape == (None, 2)
+
+
+def in_group(layer):
+    layers.GroupEmbedding([layer], name="group").build([(None,)])
+
+
+def in_distributed(layer):
+    layers.DistributedEmbedding({"table": layer}, name="group").build({"table": (None,)})
+
+
+@pytest.mark.parametrize("give", [in_scope, in_group, in_distributed])
+@pytest.mark.parametrize("name", METHODS[:3])
+def test_names_the_layer_that_has_the_table(name, give):
+    layer = layers.Embedding(4, 2, name="mine")
+    give(layer)
     words = rf"`{name}` must .*`model.get_layer\('group'\)`.*'mine', whose table is one of layer"
     with pytest.raises((AttributeError, RuntimeError), match=words):
         read(layer, name)

@@ -100,6 +100,23 @@ def test_statistics_count_rows_by_their_frequencies(storage_type, tmp_path):
     }
 
 
+@pytest.mark.parametrize("name", ["ages", "frequencies"])
+@pytest.mark.parametrize(
+    ("values", "error", "words"),
+    [
+        (np.array([3, -5]), ValueError, "Received: -5 at position 1"),
+        (np.array([2**40, 3]), ValueError, "Received: 1099511627776 at position 0"),
+        ([2**32, 3], ValueError, "Received: 4294967296 at position 0"),
+        (np.array([5.5, 3]), TypeError, "Received: .* of dtype float64"),
+    ],
+)
+def test_import_refuses_what_is_no_count(values, error, words, name):
+    table = EmbeddingVariable(None, 1, eviction=GlobalStepEvict(9), frequency=True)
+    with pytest.raises(error, match=f"`{name}` must be .*{words}"):
+        table.import_([1, 2], np.ones((2, 1)), **{name: values})
+    assert table.num_rows == 0
+
+
 def test_a_table_that_keeps_none_has_none_in_its_statistics():
     assert EmbeddingVariable(None, 1).stats(frequencies=True)["frequencies"] is None
     assert EmbeddingVariable(5, 1).stats(frequencies=True)["frequencies"] is None

@@ -25,7 +25,8 @@ def apply_delta(model, path, lock=None, verbose=True):
 
     A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
     loaded the later state. One without it has rows alone, and can follow optimizers that move no
-    row without a gradient, as Adagrad, SGD and all lazy ones. What admission filters remember is
+    row without a gradient, as Adagrad, SGD and all lazy ones; ages and frequencies come along to
+    tables that keep them. What admission filters remember is
     not brought along, so that the next save of the model is a checkpoint rather than a delta.
 
     Args:
