@@ -44,7 +44,7 @@ def merge_gradients(
             for all.
 
     Returns:
-        `(unique_ids, sums)`: a list of int64 tensors of shape `(num_entries,)` and a list of
+        `(ids, sums)`: a list of int64 tensors of shape `(num_entries,)` and a list of
         float32 tensors of shape `(num_entries, output_dim)`: the gradient of each row.
 
     Example:

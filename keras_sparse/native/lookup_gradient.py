@@ -81,10 +81,10 @@ class _Lookup:
         self.combiners = [tf.compat.as_str(each) for each in op.get_attr("combiners")]
         self.output_dims = op.get_attr("output_dims")
         self.gradient_rows = op.get_attr("gradient_rows")
-        self.max_entries = op.get_attr("max_entries")
         self.trained = op.get_attr("trained")
         self.weighted = op.get_attr("weighted")
         self.num_tables = n = len(self.combiners)
+        self.max_entries = op.get_attr("max_entries") or [1] * n
         is_joined = op.get_attr("num_outputs") < n
         self.columns = joined_columns(self.output_dims) if is_joined else [None] * n
         self.handles, self.ids, self.row_splits, self.weights = (

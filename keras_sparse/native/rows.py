@@ -147,7 +147,7 @@ def evict_rows(variables, eviction, with_rows=False):
 
 
 def import_filter(variables, keys, counts):
-    """Writes what `export_filter` has read into filters of the same kind and size.
+    """Writes what `export_filter` has read into filters of the same kind, count and size.
 
     Args:
         variables: List of `EmbeddingVariable`.

@@ -34,7 +34,7 @@ def sampled_softmax_loss(
 
     Args:
         weights: `EmbeddingVariable` with a row for each class: static, or dynamic, whose keys are
-            the classes then.
+            the classes then. Filters count a class once a step, whatever they count.
         biases: `EmbeddingVariable` with a row of one column for each class, a float32 tensor or
             variable of shape `(num_classes,)`, or `None` for none.
         labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample,

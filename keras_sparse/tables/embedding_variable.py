@@ -204,9 +204,9 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
         """Returns what is in the table and its tiers, and what they have done, as a dict.
 
         Args:
-            frequencies: Boolean. Whether to read all rows to count `frequencies` as well: of how
-                many rows 0, 1, 2 to 3, 4 to 7, ... steps had a gradient, a dict by the least of
-                these numbers; `None` if the table does not keep them. Defaults to `False`.
+            frequencies: Boolean. Whether to read all rows, as `export`, to count `frequencies` too:
+                of how many rows 0, 1, 2 to 3, 4 to 7, ... steps had a gradient, a dict by the least
+                of these numbers; `None` if the table does not keep them. Defaults to `False`.
 
         Returns:
             `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of

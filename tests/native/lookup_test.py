@@ -150,6 +150,27 @@ def test_merges_the_gradients_of_equal_ids():
     np.testing.assert_array_equal(sums[1], [[1, 1]])
 
 
+def test_merged_gradients_have_as_many_entries_of_an_id_as_are_asked_for():
+    (ids,), (sums,) = ops.merge_gradients(
+        [int64([7, -1, 7, 7])], [tf.constant([[1.0], [2.0], [4.0], [8.0]])], max_entries=[2]
+    )
+    np.testing.assert_array_equal(ids, [7, 7, -1])
+    np.testing.assert_array_equal(sums, [[13], [0], [2]])
+    assert np.signbit(sums[1, 0])
+
+
+@pytest.mark.parametrize("max_entries", [[0], [-1], [1, 1], [1] * 7])
+@pytest.mark.parametrize("decorate", [tf.function, lambda merge: merge])
+def test_refuses_numbers_of_entries_that_are_none(max_entries, decorate):
+    @decorate
+    def merge():
+        return ops.merge_gradients([int64([7])], [tf.ones((1, 1))], max_entries=max_entries)
+
+    words = r"`max_entries` must have one number above 0 a table.*Received: \[.*\] for 1 tables"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        merge()
+
+
 def test_refuses_weights_of_another_length_than_the_ids():
     variable, _ = table(5, 2)
     message = r"one number an id.*weights of shape \(0,\), ids of shape \(2,\)"

@@ -70,7 +70,7 @@ def test_a_filter_of_another_size_starts_empty_and_says_so(other):
     store = {}
     save_table(variable, store)
     loaded, optimizer = filtered(CBFFilter(*other))
-    with pytest.warns(UserWarning, match="no filter of the same kind and size"):
+    with pytest.warns(UserWarning, match="no filter of the same kind, count and size"):
         load_table(loaded, store)
     smaller, optimizer = filtered(CBFFilter(2, 1000, 0.01))
     load_table(smaller, store)

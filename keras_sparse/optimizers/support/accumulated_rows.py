@@ -5,7 +5,7 @@ from keras_sparse.optimizers.support.row_gradient import RowGradient
 
 
 class AccumulatedRows:
-    """The gradients of a table's rows since it was last updated, each row once.
+    """The gradients of a table's rows since it was last updated, merged (see `merge_gradients`).
 
     They are no variables of the optimizer, whose files have values of fixed shapes: what was
     accumulated is not saved.

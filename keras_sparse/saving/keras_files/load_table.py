@@ -45,7 +45,7 @@ def load_table(table, store):
     Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
     same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
     takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
-    if the table has an admission filter of the saved one's kind and size. A static table also takes
+    if the table has an admission filter of the saved one's kind, count and size. A static table also takes
     the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far checking
     and loading a table are, where that takes long.
 
@@ -189,8 +189,8 @@ def may_load_filter(variable, saved):
     if ours != saved.filter.layout:
         warnings.warn(
             f"What the admission filter saved with '{variable.path}' remembers of keys that wait "
-            "is dropped, as the table has no filter of the same kind and size. Received: saved "
-            f"{saved.filter.layout}, admission {ours}",
+            "is dropped, as the table has no filter of the same kind, count and size. Received: "
+            f"saved {saved.filter.layout}, admission {ours}",
             stacklevel=2,
         )
         return False

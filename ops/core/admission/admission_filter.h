@@ -71,8 +71,8 @@ class AdmissionFilter {
   // is not foreseen.
   virtual bool WouldAdmit(int64_t key, uint32_t num_occurrences) const = 0;
 
-  // Counts a training step of a key, and says whether it may have a row now. A key that may can
-  // come again without a row: the table may have had no memory for it.
+  // Counts a key that has a gradient in this training step, and says whether it may have a row now.
+  // A key that may can come again without a row: the table may have had no memory for it.
   virtual bool Admit(int64_t key, uint32_t num_occurrences) = 0;
 
   // The key has got a row.

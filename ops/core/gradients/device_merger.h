@@ -1,4 +1,4 @@
-// Merging on a GPU: one gradient sum a distinct id.
+// Merging on a GPU: one gradient sum a distinct id, in its first entry.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_
 

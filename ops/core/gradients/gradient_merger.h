@@ -1,4 +1,4 @@
-// Merging: one gradient sum a distinct id.
+// Merging: one gradient sum a distinct id, in its first entry.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_
 

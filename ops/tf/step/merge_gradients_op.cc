@@ -1,7 +1,7 @@
-// KerasSparseMergeGradients: output gradients of lookups -> one gradient sum a distinct id.
+// KerasSparseMergeGradients: output gradients of lookups -> one gradient sum a distinct id, and
+// what tables that count occurrences have beside it.
 #include "ops/tf/step/merge_gradients_op.h"
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -35,13 +35,6 @@ REGISTER_OP("KerasSparseMergeGradients")
       TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
       if (!widths.empty() && widths.size() != grads.size()) {
         return InvalidInput("`widths` must have one number a table, or none");
-      }
-      std::vector<int64_t> max_entries;
-      TF_RETURN_IF_ERROR(c->GetAttr("max_entries", &max_entries));
-      const auto is_allowed = [](int64_t most) { return most >= 1; };
-      if ((!max_entries.empty() && max_entries.size() != grads.size()) ||
-          !std::all_of(max_entries.begin(), max_entries.end(), is_allowed)) {
-        return InvalidInput("`max_entries` must have one number above 0 a table, or none");
       }
       for (size_t i = 0; i < grads.size(); ++i) {
         tf::shape_inference::ShapeHandle matrix;

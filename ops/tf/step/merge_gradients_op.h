@@ -2,10 +2,13 @@
 #ifndef KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
 #define KERAS_SPARSE_OPS_TF_STEP_MERGE_GRADIENTS_OP_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ops/core/gradients/gradient_merger.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -26,6 +29,7 @@ class MergeGradientsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, combiners_));
     std::vector<OutputGradient> gradients;
     OP_REQUIRES_OK(ctx, ReadOutputGradients(ctx, inputs, columns_, widths_, &gradients));
+    OP_REQUIRES_OK(ctx, CheckMaxEntries(gradients.size()));
     for (size_t g = 0; g < max_entries_.size(); ++g) gradients[g].max_entries = max_entries_[g];
     OP_REQUIRES_OK(ctx, Merge(gradients, ctx));
   }
@@ -58,6 +62,17 @@ class MergeGradientsOp : public tf::OpKernel {
   }
 
  private:
+  absl::Status CheckMaxEntries(size_t num_tables) const {
+    const auto is_allowed = [](int64_t most) { return most >= 1; };
+    const bool are_allowed = std::all_of(max_entries_.begin(), max_entries_.end(), is_allowed);
+    if (max_entries_.empty() || (max_entries_.size() == num_tables && are_allowed)) {
+      return absl::OkStatus();
+    }
+    return InvalidInput(
+        absl::StrCat("`max_entries` must have one number above 0 a table, or none. Received: [",
+                     absl::StrJoin(max_entries_, ", "), "] for ", num_tables, " tables"));
+  }
+
   std::vector<Combiner> combiners_;
   std::vector<int64_t> columns_;
   std::vector<int64_t> widths_;
