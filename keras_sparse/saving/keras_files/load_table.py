@@ -45,9 +45,9 @@ def load_table(table, store):
     Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
     same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
     takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
-    if the table has an admission filter of the saved one's kind, count and size. A static table also takes
-    the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far checking
-    and loading a table are, where that takes long.
+    if the table has an admission filter of the saved one's kind, count and size. A static table
+    also takes the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far
+    checking and loading a table are, where that takes long.
 
     Args:
         table: `EmbeddingVariable`, or a `ShardedTable`. A variable with a part of a table takes
