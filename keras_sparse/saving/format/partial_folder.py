@@ -54,7 +54,10 @@ def _remove_unless_locked(folder):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            # Another process may have removed it, and its owner have made it anew, since it was
+            # opened: the lock is that of the old one then.
+            if _is_at(descriptor, folder):
+                shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(descriptor)
 
@@ -90,9 +93,17 @@ def _make_locked(folder):
             continue
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if folder.exists():
+        if _is_at(descriptor, folder):
             return descriptor
         os.close(descriptor)
+
+
+def _is_at(descriptor, folder):
+    """Returns whether an open folder still is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(folder))
+    except FileNotFoundError:
+        return False
 
 
 def sync_files(folder):

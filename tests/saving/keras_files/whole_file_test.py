@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import pathlib
+import re
 import shutil
 import signal
 
@@ -21,6 +22,7 @@ from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.format.partial_folder import remove_partial
 from keras_sparse.saving.keras_files.whole_file import whole_file
 
 IDS = np.arange(12).reshape(6, 2)
@@ -180,6 +182,25 @@ def test_saves_of_one_name_at_a_time_leave_one_of_the_whole_files(has_locks, tmp
         list(pool.map(save, texts))
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_text() in texts
+
+
+def test_a_folder_that_was_made_anew_is_not_taken_for_the_one_before(tmp_path, monkeypatch):
+    left = tmp_path / ".m.keras.0123456789abcdef.partial"
+    left.mkdir()
+    lock = fcntl.flock
+
+    def lock_late(*args):  # another save has removed it meanwhile, and its owner made it again
+        left.rmdir()
+        left.mkdir()
+        (left / "m.keras").touch()
+        lock(*args)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    remove_partial(tmp_path, re.compile("m.keras"))
+    assert (left / "m.keras").exists()
+    monkeypatch.setattr(fcntl, "flock", lock)
+    remove_partial(tmp_path, re.compile("m.keras"))
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
