@@ -1,7 +1,5 @@
 """Filters that count occurrences, whichever way the gradients of a step go to their table."""
 
-import collections
-
 import keras
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import tensorflow as tf
 
 import checks
 import keras_sparse
+from filter_cases import counted
 from filter_cases import remembered
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
@@ -61,19 +60,12 @@ def train(layer, optimizer, call, decorate=tf.function):
         step(tf.constant(ids))
 
 
-def counted(ids):
-    """What a filter remembers after the steps, and the keys that have rows."""
-    counts = collections.Counter(ids.ravel().tolist())
-    waiting = {key: count for key, count in counts.items() if count < FREQ}
-    return waiting, {key for key, count in counts.items() if count >= FREQ}
-
-
 @pytest.mark.parametrize(("combiner", "call"), [(None, once), ("mean", once), ("sum", twice)])
 @pytest.mark.parametrize("options", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_are_counted_each(options, combiner, call):
     layer = make_layer(combiner, CounterFilter(FREQ, "initializer", "occurrences"))
     train(layer, Adagrad(0.1, **options), call)
-    waiting, with_rows = counted(BATCHES)
+    waiting, with_rows = counted(BATCHES, FREQ)
     assert waiting
     assert with_rows
     assert remembered(layer.embeddings) == waiting
@@ -83,13 +75,13 @@ def test_are_counted_each(options, combiner, call):
 def test_are_counted_each_by_several_optimizers_and_eagerly():
     layer = make_layer("sum", CounterFilter(FREQ, count="occurrences"))
     train(layer, several(global_clipnorm=0.1), twice, decorate=lambda step: step)
-    assert remembered(layer.embeddings) == counted(BATCHES)[0]
+    assert remembered(layer.embeddings) == counted(BATCHES, FREQ)[0]
 
 
 def test_are_counted_by_a_bloom_filter():
     layer = make_layer(None, CBFFilter(FREQ, 10_000, 1e-6, "uint8", count="occurrences"))
     train(layer, Adagrad(0.1, clipnorm=0.1), once)
-    assert set(checks.table_content(layer.embeddings)) == counted(BATCHES)[1]
+    assert set(checks.table_content(layer.embeddings)) == counted(BATCHES, FREQ)[1]
 
 
 # Entries beside the sum must not change it. Norms are sums in the order of the entries.

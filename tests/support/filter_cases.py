@@ -1,5 +1,6 @@
 """One case for each class of admission filter, and models that use them."""
 
+import collections
 import dataclasses
 from collections.abc import Callable
 
@@ -67,6 +68,13 @@ def remembered(variable):
         keys, counts, cursors = keras_sparse.ops.export_filter([variable], cursors, 100)
         entries |= dict(zip(keys[0].numpy().tolist(), counts[0].numpy().tolist(), strict=True))
     return entries
+
+
+def counted(ids, filter_freq):
+    """What a filter of occurrences remembers of some ids, by key, and the keys that have rows."""
+    counts = collections.Counter(np.ravel(ids).tolist())
+    waiting = {key: count for key, count in counts.items() if count < filter_freq}
+    return waiting, set(counts) - set(waiting)
 
 
 def filtered(admission, output_dim=1, **kwargs):

@@ -1,13 +1,12 @@
 """Filters that count occurrences, over ranks: those of the whole batch, wherever rows are."""
 
-import collections
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
+from filter_cases import counted
 from filter_cases import remembered
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import All2AllSparseEmbedding
@@ -61,12 +60,6 @@ CASES = [
 OPTIMIZERS = [{}, {"global_clipnorm": 0.1}, {"gradient_accumulation_steps": 2, "clipvalue": 0.1}]
 
 
-def counted(ids):
-    counts = collections.Counter(ids.ravel().tolist())
-    waiting = {key: count for key, count in counts.items() if count < FREQ}
-    return waiting, sorted(key for key, count in counts.items() if count >= FREQ)
-
-
 def of_ranks(layer):
     """What filters remember and the keys that have rows, each once, over all ranks."""
     waiting, with_rows = {}, set()
@@ -79,7 +72,7 @@ def of_ranks(layer):
     for of_rank, _ in every:
         for key, count in of_rank.items():
             assert all_waiting.setdefault(key, count) == count
-    return all_waiting, sorted({key for _, keys in every for key in keys})
+    return all_waiting, {key for _, keys in every for key in keys}
 
 
 @pytest.mark.parametrize("options", OPTIMIZERS, ids=["plain", "clipped", "accumulated"])
@@ -100,7 +93,7 @@ def test_are_those_of_all_ranks(make, combiner, options):
     optimizer.build(layer.trainable_variables)
     for ids in BATCHES:
         step(tf.constant(ids[ksd.rank() :: ksd.size()]))
-    waiting, with_rows = counted(BATCHES)
+    waiting, with_rows = counted(BATCHES, FREQ)
     assert waiting
     assert with_rows
     assert of_ranks(layer) == (waiting, with_rows)

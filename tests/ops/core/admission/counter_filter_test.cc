@@ -27,14 +27,7 @@ TEST(CounterFilter, AdmitsFromWhenTheCountIsReachedUntilItIsToldOfTheRow) {
 }
 
 TEST(CounterFilter, CountsSeveralOccurrencesAtOnce) {
-  const auto filter = Make(Counter(5, true));
-  EXPECT_TRUE(filter->counts_occurrences());
-  EXPECT_FALSE(filter->Admit(1, 3));
-  EXPECT_FALSE(filter->WouldAdmit(1, 1));
-  EXPECT_TRUE(filter->WouldAdmit(1, 2));
-  EXPECT_FALSE(filter->Admit(1, 1));
-  EXPECT_TRUE(filter->Admit(1, UINT32_MAX));
-  EXPECT_TRUE(filter->Admit(2, 5));
+  ExpectCountsOfFiveOccurrences(Make(Counter(5, true)).get());
 }
 
 TEST(CounterFilter, OfOneRemembersNothing) {

@@ -51,6 +51,17 @@ inline std::unique_ptr<AdmissionFilter> Make(const FilterOptions& options) {
   return filter;
 }
 
+// Of a filter that admits a key at its fifth occurrence.
+inline void ExpectCountsOfFiveOccurrences(AdmissionFilter* filter) {
+  EXPECT_TRUE(filter->counts_occurrences());
+  EXPECT_FALSE(filter->Admit(1, 3));
+  EXPECT_FALSE(filter->WouldAdmit(1, 1));
+  EXPECT_TRUE(filter->WouldAdmit(1, 2));
+  EXPECT_FALSE(filter->Admit(1, 1));
+  EXPECT_TRUE(filter->Admit(1, UINT32_MAX));
+  EXPECT_TRUE(filter->Admit(2, 5));
+}
+
 // All of a filter's entries, in pieces of about max_entries.
 inline FilterEntries Entries(const AdmissionFilter& filter, int64_t max_entries = 1000) {
   FilterEntries all;
