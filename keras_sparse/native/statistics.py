@@ -31,7 +31,8 @@ def table_stats(variables):
         int64 tensor of shape `(num_tables, 12)`: the numbers that `STATISTICS` names, in its order.
         `hits` are looked-up ids that had a row; `created_rows` were made by gradients. Of the
         admission filter: `filtered_ids` are gradients that it dropped, `waiting_keys` those that it
-        has counted and not admitted yet, `filter_bytes` its memory, which is not among `bytes`.
+        has counted and not admitted yet, or of a `CBFFilter` about how many it has counted,
+        `filter_bytes` its memory, which is not among `bytes`.
         `waited_ns` are nanoseconds that ops have waited for lower tiers; `evicted_rows` have gone
         by an eviction policy; `peak_first_tier_bytes` is the most that the first tier has held,
         also within an update.

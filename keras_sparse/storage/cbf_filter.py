@@ -20,8 +20,9 @@ class CBFFilter(CountingFilter):
     probability of about `p` once the filter has counted `max_element_size` keys, and more beyond
     that.
 
-    The counters have no room for admitted keys to give back: they stay. Counters are saved with the
-    table, all `m` of them.
+    The counters have no room for admitted keys to give back: they stay. `waiting_keys` of a table's
+    `stats()` is about how many keys the filter has counted, to be compared with `max_element_size`.
+    Counters are saved with the table, all `m` of them.
 
     Args:
         filter_freq: Integer that fits `counter_type`. The training step, or the occurrence, of a

@@ -33,6 +33,7 @@ def test_a_full_filter_admits_early_and_never_late():
         step(variable, optimizer, keys)
     early = variable.num_rows
     assert 0 < early < 200
+    assert variable.stats()["waiting_keys"] == pytest.approx(1000, rel=0.1)
     step(variable, optimizer, keys)
     assert variable.num_rows == 1000
 

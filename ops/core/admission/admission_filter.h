@@ -81,7 +81,8 @@ class AdmissionFilter {
   // Back to the state before training.
   virtual void Clear() = 0;
 
-  // Keys that wait; 0 for a filter that does not keep them apart.
+  // Keys that wait. A filter that does not keep them apart says about how many keys it has counted,
+  // or 0 if it counts none.
   virtual int64_t num_waiting() const { return 0; }
   virtual int64_t bytes() const = 0;
 

@@ -50,6 +50,7 @@ class CountingBloomFilter : public AdmissionFilter {
           std::to_string(num_counters) + " counters");
     }
     created->shard_counters_ = static_cast<uint32_t>(shard_counters);
+    created->used_.resize(size_t{1} << bits);
     const Status allocated = HugeBuffer::Allocate(
         (shard_counters << bits) * static_cast<int64_t>(sizeof(Count)), &created->memory_);
     if (!allocated.ok()) {
@@ -89,12 +90,31 @@ class CountingBloomFilter : public AdmissionFilter {
     const uint64_t count = least + uint64_t{num_occurrences};
     if (count >= filter_freq_) return true;
     const auto raised = static_cast<Count>(count);
-    for (size_t i = 0; i < n; ++i) *counters[i] = std::max(*counters[i], raised);
+    int64_t num_new = 0;
+    for (size_t i = 0; i < n; ++i) {
+      num_new += *counters[i] == 0 ? 1 : 0;
+      *counters[i] = std::max(*counters[i], raised);
+    }
+    if (num_new > 0) used_[TopBits(HashKey(key), shard_bits_)].counters += num_new;
     return false;
   }
 
-  void Clear() override { memory_.Discard(0, memory_.bytes()); }
-  int64_t bytes() const override { return static_cast<int64_t>(sizeof(*this)) + memory_.bytes(); }
+  void Clear() override {
+    memory_.Discard(0, memory_.bytes());
+    std::fill(used_.begin(), used_.end(), Used());
+  }
+
+  // About how many keys would have left as many counters at 0 (Swamidass and Baldi, 2007).
+  int64_t num_waiting() const override {
+    double used = 0;
+    for (const Used& shard : used_) used += static_cast<double>(shard.counters);
+    const double all = static_cast<double>(used_.size()) * shard_counters_;
+    const double unused_share = std::max(all - used, 0.5) / all;  // of one when there is none
+    return std::llround(-std::log(unused_share) * all / num_hashes_);
+  }
+  int64_t bytes() const override {
+    return static_cast<int64_t>(sizeof(*this) + used_.size() * sizeof(Used)) + memory_.bytes();
+  }
 
   void Walk(int64_t cursor, int64_t max_entries, FilterEntries* entries) const override {
     int64_t at = cursor;
@@ -114,12 +134,20 @@ class CountingBloomFilter : public AdmissionFilter {
                                std::to_string(num_words()) + "). Received: keys[" +
                                std::to_string(i) + "] = " + std::to_string(keys[i]));
       }
+      const int64_t used_before = NumUsedOfWord(keys[i]);
       std::memcpy(memory_.data() + 4 * keys[i], counts + i, 4);
+      const int64_t shard = FirstOfWord(keys[i]) / shard_counters_;
+      used_[static_cast<size_t>(shard)].counters += NumUsedOfWord(keys[i]) - used_before;
     }
     return Status::Ok();
   }
 
  private:
+  // Of a key shard, in a line of its own, as threads write to different ones.
+  struct alignas(kCacheLineBytes) Used {
+    int64_t counters = 0;  // above 0
+  };
+
   CountingBloomFilter() = default;
 
   // Double hashing with a rising stride (Dillinger and Manolios, 2004).
@@ -149,12 +177,21 @@ class CountingBloomFilter : public AdmissionFilter {
     return word;
   }
 
+  // A word is part of one counter, or has up to four.
+  static int64_t FirstOfWord(int64_t at) { return 4 * at / static_cast<int64_t>(sizeof(Count)); }
+  int64_t NumUsedOfWord(int64_t at) const {
+    const Count* first = reinterpret_cast<const Count*>(memory_.data()) + FirstOfWord(at);
+    const Count* end = first + std::max<size_t>(1, 4 / sizeof(Count));
+    return std::count_if(first, end, [](Count count) { return count > 0; });
+  }
+
   uint64_t filter_freq_ = 1;
   bool counts_occurrences_ = false;
   int num_hashes_ = 1;
   int shard_bits_ = 0;
   uint32_t shard_counters_ = 0;
-  HugeBuffer memory_;  // (shards, shard_counters_)
+  HugeBuffer memory_;       // (shards, shard_counters_)
+  std::vector<Used> used_;  // (shards,)
 };
 
 template <typename Count>

@@ -16,7 +16,7 @@ struct TableStats {
   int64_t created_rows;      // rows that a gradient created
   int64_t out_of_range_ids;  // ids read as zeros
   int64_t filtered_ids;  // gradients dropped: of keys that the filter did not admit, once a step
-  int64_t waiting_keys;  // keys that the filter has counted and not admitted yet
+  int64_t waiting_keys;  // keys that wait; of a Bloom filter about how many it has counted
   int64_t filter_bytes;  // of the filter; not among `bytes`
   int64_t waited_ns;     // nanoseconds that ops have waited for lower tiers
   int64_t evicted_rows;  // rows that a policy has let go

@@ -75,6 +75,34 @@ TEST(CbfFilter, AdmitsEarlyAboutAsOftenAsItIsAllowedTo) {
   }
 }
 
+// From the counters in use, whatever their size; admitted keys stay, and others count once.
+TEST(CbfFilter, KnowsAboutHowManyKeysItHasCounted) {
+  for (const double bits : kBits) {
+    for (const int64_t made_for : {1000, 100000}) {
+      const auto filter = Make(Cbf(3, static_cast<double>(made_for), 0.01, bits));
+      EXPECT_EQ(filter->num_waiting(), 0);
+      int64_t next = 0;
+      // Up to three times as many as it is made for.
+      for (const double part : {0.1, 0.5, 1.0, 3.0}) {
+        const auto end = static_cast<int64_t>(part * static_cast<double>(made_for));
+        for (int64_t key = next; key < end; ++key) {
+          for (int i = 0; i < 4; ++i) (void)filter->Admit(key, 1);
+        }
+        next = end;
+        const auto expected = static_cast<double>(end);
+        const double tolerance = 0.05 * expected + 10;
+        EXPECT_NEAR(static_cast<double>(filter->num_waiting()), expected, tolerance) << bits;
+      }
+      filter->Clear();
+      EXPECT_EQ(filter->num_waiting(), 0);
+    }
+  }
+  // All of its counters are in use.
+  const auto full = Make(Cbf(2, 1, 0.5, 8));
+  for (int64_t key = 0; key < 100000; ++key) (void)full->Admit(key, 1);
+  EXPECT_GT(full->num_waiting(), 100);
+}
+
 // -ln(p) / ln(2)^2 counters an element, with a cache line's rounding a shard.
 TEST(CbfFilter, TakesTheMemoryThatItsArgumentsSay) {
   for (const double bits : kBits) {
@@ -107,6 +135,7 @@ TEST(CbfFilter, ComesBackFromItsEntriesWhateverTheirPieces) {
       ASSERT_TRUE(IsOk(copy->Restore(entries.keys.data(), entries.counts.data(),
                                      static_cast<int64_t>(entries.keys.size()))));
       EXPECT_EQ(Entries(*copy).counts, all.counts);
+      EXPECT_EQ(copy->num_waiting(), filter->num_waiting());
     }
   }
 }
