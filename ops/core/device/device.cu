@@ -4,6 +4,10 @@
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_code.h"
 
+#ifdef __CUDACC__
+#include <cuda.h>
+#endif
+
 namespace keras_sparse {
 namespace {
 
@@ -35,6 +39,29 @@ class PoolDevice : public Device {
   void Free(void* memory) override { (void)cudaFreeAsync(memory, StreamOf(*this)); }
 };
 
+// Asked of the driver, which CUDA's runtime has loaded: the runtime's own calls do not say it.
+bool ThreadHasContext() {
+#ifdef __CUDACC__
+  using GetCurrent = CUresult (*)(CUcontext*);
+  static const auto get_current = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    constexpr unsigned kSince = 4000;  // CUDA's version
+    (void)cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &found, kSince, cudaEnableDefault,
+                                           &result);
+#else
+    (void)cudaGetDriverEntryPoint("cuCtxGetCurrent", &found, cudaEnableDefault, &result);
+#endif
+    return result == cudaDriverEntryPointSuccess ? reinterpret_cast<GetCurrent>(found) : nullptr;
+  }();
+  CUcontext context = nullptr;
+  return get_current != nullptr && get_current(&context) == CUDA_SUCCESS && context != nullptr;
+#else
+  return emulated::ThreadHasContext();
+#endif
+}
+
 }  // namespace
 
 Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
@@ -64,18 +91,30 @@ Status Device::ToStatus(int error, const char* what) {
 
 int64_t Device::num_blocks() const {
   if (num_blocks_ == 0) {
-    int num_processors = 0;
-    (void)cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, ordinal_);
-    num_blocks_ = std::max(1, num_processors) * int64_t{cuda_impl::kBlocksPerProcessor};
+    const int64_t num_processors = Attribute(cudaDevAttrMultiProcessorCount);
+    num_blocks_ = std::max<int64_t>(1, num_processors) * cuda_impl::kBlocksPerProcessor;
   }
   return num_blocks_;
 }
 
+int64_t Device::Attribute(int attribute) const {
+  int value = 0;
+  const cudaError_t error =
+      cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(attribute), ordinal_);
+  if (error == cudaSuccess) return value;
+  (void)cudaGetLastError();  // it has been seen, and is none of a kernel
+  return 0;
+}
+
 Status Device::CopyToDevice(const void* from, int64_t bytes, void* to) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
-  return ToStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
-                                  StreamOf(*this)),
-                  "be copied to");
+  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                                                        cudaMemcpyHostToDevice, StreamOf(*this)),
+                                        "be copied to"));
+  if (reads_page_tables_ < 0) {
+    reads_page_tables_ = Attribute(cudaDevAttrPageableMemoryAccessUsesHostPageTables);
+  }
+  return reads_page_tables_ > 0 ? Wait() : Status::Ok();
 }
 
 Status Device::CopyToHost(const void* from, int64_t bytes, void* to) {
@@ -101,10 +140,12 @@ Status Device::Wait() {
 
 Status Device::CheckStarted() { return ToStatus(cudaGetLastError(), "start a kernel"); }
 
-DeviceScope::DeviceScope(const Device& device) {
-  (void)cudaGetDevice(&before_);
+DeviceScope::DeviceScope(const Device& device) : had_context_(ThreadHasContext()) {
+  if (had_context_) (void)cudaGetDevice(&before_);
   (void)cudaSetDevice(device.ordinal());
 }
-DeviceScope::~DeviceScope() { (void)cudaSetDevice(before_); }
+DeviceScope::~DeviceScope() {
+  if (had_context_) (void)cudaSetDevice(before_);
+}
 
 }  // namespace keras_sparse

@@ -45,7 +45,8 @@ class Device {
   virtual Status Allocate(int64_t bytes, void** memory) = 0;
   virtual void Free(void* memory) = 0;
 
-  // `from` may be changed as soon as this returns, unless it is pinned memory.
+  // `from` may be changed as soon as this returns, unless it is pinned memory. A GPU that reads the
+  // CPU's memory by its page tables, as on Grace Hopper, is waited for: no driver copies it first.
   Status CopyToDevice(const void* from, int64_t bytes, void* to);
   // Waits for all work so far.
   Status CopyToHost(const void* from, int64_t bytes, void* to);
@@ -85,15 +86,22 @@ class Device {
   }
 
  private:
+  // A cudaDeviceAttr of the GPU; 0 if it cannot be asked.
+  int64_t Attribute(int attribute) const;
+
   void* const stream_;
   const int ordinal_;
   mutable Mutex mutex_;
-  std::string failure_ GUARDED_BY(mutex_);      // the first one
-  mutable std::atomic<int64_t> num_blocks_{0};  // once it has been asked for
+  std::string failure_ GUARDED_BY(mutex_);  // the first one
+  // Once they have been asked for.
+  mutable std::atomic<int64_t> num_blocks_{0};
+  mutable std::atomic<int64_t> reads_page_tables_{-1};
 };
 
 // While it lives, kernels that its thread starts may be for this device: CUDA has a current one a
-// thread. The thread that opens a device needs none.
+// thread. Of the thread that had none it stays the current one: CUDA would say that this was GPU 0,
+// and to go back there would make a context on that GPU, which other ranks may have for themselves.
+// The thread that opens a device needs none.
 class DeviceScope {
  public:
   explicit DeviceScope(const Device& device);
@@ -102,6 +110,7 @@ class DeviceScope {
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
+  const bool had_context_;
   int before_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,10 @@ struct Options {
 Options& options();
 // Takes one from the work left. False once none is.
 bool DoesWork();
+// Whether a GPU is this thread's current one.
+bool ThreadHasContext();
+// The GPUs that have been one of any thread, by bit.
+std::atomic<unsigned>& gpus_with_contexts();
 
 // Of the lane that calls.
 Index ThreadIndex();
@@ -136,17 +141,17 @@ constexpr cudaError_t cudaSuccess = 0;
 constexpr cudaError_t cudaErrorMemoryAllocation = 2;
 constexpr cudaError_t cudaErrorIllegalAddress = 700;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrPageableMemoryAccessUsesHostPageTables
+};
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 1;
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMultiProcessorCount ? 1 : 0;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamCreate(cudaStream_t*) { return cudaSuccess; }

@@ -33,7 +33,8 @@ class MergeGradientsOnGpuOp : public MergeGradientsOp {
           return absl::OkStatus();
         },
         ctx, &results));
-    return ToTf(merger.Write(results));
+    TF_RETURN_IF_ERROR(ToTf(merger.Write(results)));
+    return ToTf(device->CheckStarted());
   }
 };
 

@@ -10,6 +10,9 @@ namespace {
 std::atomic<size_t> held{0};
 std::mutex stream;
 constexpr size_t kHeader = 256;  // of an allocation: its size
+constexpr int kNone = -1;
+thread_local int current = kNone;  // the GPU of this thread
+std::atomic<unsigned> contexts{0};
 
 }  // namespace
 
@@ -21,6 +24,21 @@ bool keras_sparse::emulated::DoesWork() {
   if (options().work_left <= 0) return false;
   --options().work_left;
   return true;
+}
+
+bool keras_sparse::emulated::ThreadHasContext() { return current != kNone; }
+std::atomic<unsigned>& keras_sparse::emulated::gpus_with_contexts() { return contexts; }
+
+// As of CUDA 12, it makes a context where there is none.
+cudaError_t cudaSetDevice(int device) {
+  current = device;
+  contexts |= 1u << device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = current == kNone ? 0 : current;
+  return cudaSuccess;
 }
 
 // As a GPU's: aligned to 256 bytes, of no defined content.

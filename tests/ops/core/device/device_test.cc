@@ -1,0 +1,40 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "tests/ops/core/device/device_testing.h"
+
+namespace keras_sparse {
+namespace device_test {
+
+#ifndef __CUDACC__
+// Of a machine with several GPUs, which tests have none of.
+TEST(DeviceScope, LeavesGpusAloneThatTheThreadHasNoneOf) {
+  constexpr int kGpu = 5;
+  std::unique_ptr<Device> device;
+  std::thread([&] {
+    ASSERT_TRUE(IsOk(Device::Open(kGpu, &device)));
+    std::thread([&] {
+      emulated::gpus_with_contexts() = 0;
+      {
+        const DeviceScope scope(*device);
+        int current = 0;
+        EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+        EXPECT_EQ(current, kGpu);
+      }
+      EXPECT_EQ(emulated::gpus_with_contexts(), 1u << kGpu) << "none on the first one";
+      int current = 0;
+      EXPECT_EQ(cudaSetDevice(3), cudaSuccess);
+      {
+        const DeviceScope scope(*device);
+      }
+      EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+      EXPECT_EQ(current, 3) << "the one that it had";
+    }).join();
+  }).join();
+}
+#endif
+
+}  // namespace device_test
+}  // namespace keras_sparse
