@@ -11,7 +11,7 @@ from keras_sparse.native import library
 from keras_sparse.native.lookup_gradient import gradient_dims
 from keras_sparse.native.staging import collected_lookups
 
-# Horovod counts in int32 what one rank sends to another.
+# Horovod counts in int32 where the words begin that a rank sends to each other one and gets of it.
 _MOST_WORDS = 2**31 - 1
 
 # A header of BatchHeader in ops/core/exchange/batch_headers.h, and what it calls its faults.
@@ -49,6 +49,11 @@ class ModelParallelExchange:
             for sender in range(plan.num_ranks)
         ]
         self._num_columns = [sum(each.num_columns for _, each in sent) for sent in self._sent]
+        # Of a sample, what the rank with the most sends to all others, or one gets of all others.
+        self._most_columns = max(
+            max(self._num_columns) * (plan.num_ranks - 1),
+            sum(self._num_columns) - min(self._num_columns),
+        )
         tables = [plan.tables[table] for table in plan.input_table_map]
         self._input_dims = [table.rows for table in tables]
         self._refuses = [out_of_range[table] == "error" for table in plan.input_table_map]
@@ -144,7 +149,7 @@ class ModelParallelExchange:
             return header, tf.constant(0, tf.int64)
         sizes = tf.stack([tf.shape(each, tf.int64)[0] for each in vectors])
         least, most = tf.reduce_min(sizes), tf.reduce_max(sizes)
-        num_words = least // num_ranks * self._num_columns[rank()] + self._header_bits
+        num_words = least // num_ranks * self._most_columns + num_ranks * self._header_bits
         fault = tf.where(num_words > _MOST_WORDS, tf.stack([_TOO_MANY_WORDS, num_words]), fault)
         fault = tf.where(least != most, tf.stack([_UNEQUAL_INPUTS, most]), fault)
         num_samples = tf.where(num_words > _MOST_WORDS, tf.zeros_like(least), least)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/core/exchange/wire.h"
+
 namespace keras_sparse {
 namespace {
 
@@ -9,11 +11,7 @@ Status CheckFault(const BatchHeader& header, const std::string& prefix,
                   const std::vector<BatchTable>& tables) {
   const std::string received = std::to_string(header.received);
   if (header.fault == BatchHeader::kTooManyWords) {
-    return ResourceExhausted(
-        prefix +
-        "a rank may send another one fewer than 2^31 words in a step; take smaller batches. "
-        "Received: " +
-        received);
+    return ResourceExhausted(prefix + TooManyWords(header.received));
   }
   if (header.fault == BatchHeader::kUnequalInputs) {
     return InvalidArgument(

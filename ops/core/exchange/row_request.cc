@@ -49,6 +49,7 @@ int64_t RowRequest::Shard::num_words() const {
 RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
                        FloatType wire_type)
     : layout_(layout),
+      wire_type_(wire_type),
       bytes_per_float_(2 * FloatBytes(wire_type)),
       requests_(inputs),
       tables_(layout.tables.size()),
@@ -82,13 +83,14 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
                             result->AssignPlaces(static_cast<size_t>(t));
                           }
                         });
+  std::vector<int64_t> request_words;
+  std::vector<int64_t> reply_words;
   for (size_t r = 0; r < layout.num_ranks; ++r) {
-    if (result->num_words(r) <= std::numeric_limits<int32_t>::max()) continue;
-    return InvalidArgument(
-        "a rank may ask another one for fewer than 2^31 words in a step; take "
-        "smaller batches. Received: " +
-        std::to_string(result->num_words(r)));
+    request_words.push_back(result->num_words(r));
+    reply_words.push_back(result->num_reply_words(r));
   }
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, request_words));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, reply_words));
   *request = std::move(result);
   return Status::Ok();
 }
@@ -282,6 +284,15 @@ int64_t RowRequest::num_words(size_t rank) const {
     words += tables_[part.table].shards[layout_.shard(part)].num_words();
   }
   return words;
+}
+
+int64_t RowRequest::num_reply_words(size_t rank) const {
+  int64_t floats = 0;
+  for (const ExchangeLayout::Part& part : layout_.parts_of_rank[rank]) {
+    const Shard& shard = tables_[part.table].shards[layout_.shard(part)];
+    floats += shard.num_reply_rows() * layout_.slice(part).num_columns;
+  }
+  return kHeaderWords + FloatWords(wire_type_, floats);
 }
 
 int64_t RowRequest::num_positions(size_t input) const {

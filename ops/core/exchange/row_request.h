@@ -38,15 +38,16 @@ struct RequestInput {
 // table, from shard to shard.
 class RowRequest {
  public:
-  // InvalidArgument for an id outside a static table, ill-formed bags, or more than 2^31 words for
-  // one rank.
+  // InvalidArgument for an id outside a static table or ill-formed bags; ResourceExhausted for more
+  // words, of the request or its reply, than ranks may send: see CheckNumWords.
   // `layout` and what `inputs` point to must outlive the request.
   static Status Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
                        FloatType wire_type, Executor* executor,
                        std::unique_ptr<RowRequest>* request);
 
-  // Of the block that goes to a rank.
+  // Of the block that goes to a rank, and of its reply.
   int64_t num_words(size_t rank) const;
+  int64_t num_reply_words(size_t rank) const;
 
   // How the reply rows of an input are used: with a combiner, bag b of its output is the sum of
   // those at [splits[b], splits[b + 1]), times scales[b]; without, each of them is a row of it.
@@ -117,6 +118,7 @@ class RowRequest {
   void WriteBlock(size_t rank, Word* block) const;
 
   const ExchangeLayout& layout_;
+  FloatType wire_type_;
   int64_t bytes_per_float_;  // there in a row, and back in its gradient
   std::vector<RequestInput> requests_;
   std::vector<Table> tables_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <string>
 
 namespace keras_sparse {
@@ -50,6 +52,20 @@ Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& receiv
 }
 
 }  // namespace
+
+std::string TooManyWords(int64_t num_words) {
+  return "a rank may send others fewer than 2^31 words in a step, and get as many of them; take "
+         "smaller batches. Received: " +
+         std::to_string(num_words);
+}
+
+Status CheckNumWords(const ExchangeLayout& layout, const std::vector<int64_t>& num_words) {
+  const int64_t own = num_words[layout.rank];  // which go nowhere
+  const int64_t all = std::accumulate(num_words.begin(), num_words.end(), int64_t{0});
+  const int64_t most = std::max(own, all - own);
+  if (most <= std::numeric_limits<int32_t>::max()) return Status::Ok();
+  return ResourceExhausted(TooManyWords(most));
+}
 
 int64_t StatusWords(const Status& status) {
   return kHeaderWords + (static_cast<int64_t>(status.message().size()) + 3) / 4;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ops/core/base/status.h"
@@ -32,6 +33,12 @@ struct Preparation {
   void Write(Word* block) const;
   static Preparation Read(const Word* block);
 };
+
+// Horovod counts in int32 where the words begin that a rank sends to each other one and gets of it.
+std::string TooManyWords(int64_t num_words);
+// ResourceExhausted for 2^31 words of one rank, or to or from all others, or more.
+//   num_words  (num_ranks) of the block to or from each
+Status CheckNumWords(const ExchangeLayout& layout, const std::vector<int64_t>& num_words);
 
 // Words of a block that holds nothing but this status.
 int64_t StatusWords(const Status& status);

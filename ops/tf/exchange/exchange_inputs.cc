@@ -1,6 +1,5 @@
 #include "ops/tf/exchange/exchange_inputs.h"
 
-#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -179,14 +178,9 @@ absl::Status CombinedInputs::ReadGradients(tf::OpKernelContext* ctx, const Excha
 absl::Status BlockOutputs::Allocate(const std::vector<int64_t>& num_words) {
   const auto num_ranks = static_cast<int64_t>(num_words.size());
   TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT32, {num_ranks}, &tensors_.splits));
+  TF_RETURN_IF_ERROR(ToTf(CheckNumWords(layout_, num_words)));
   int64_t total = 0;
   for (size_t r = 0; r < num_words.size(); ++r) {
-    if (num_words[r] > std::numeric_limits<int32_t>::max()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a rank may send another one fewer than 2^31 words in a step; take smaller "
-                       "batches. Received: ",
-                       num_words[r]));
-    }
     const int64_t num_sent = r == layout_.rank ? 0 : num_words[r];
     tensors_.splits.flat<int32_t>()(static_cast<int64_t>(r)) = static_cast<int32_t>(num_sent);
     total += num_sent;

@@ -99,7 +99,7 @@ class BlockOutputs {
   //   memory  a GPU's that they are to be in, instead of the CPU's
   explicit BlockOutputs(const ExchangeLayout& layout, tf::Allocator* memory = nullptr)
       : layout_(layout), memory_(memory) {}
-  // ResourceExhausted for 2^31 words of one rank or more.
+  // ResourceExhausted for more words than ranks may send: see CheckNumWords.
   absl::Status Allocate(const std::vector<int64_t>& num_words);
   // For an error that is the same for all ranks.
   absl::Status AllocateStatus(const Status& status);

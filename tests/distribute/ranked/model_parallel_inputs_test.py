@@ -199,6 +199,6 @@ def test_too_much_for_one_exchange_is_an_error_on_all(monkeypatch):
     layer(ids)
     if ksd.rank() == LAST:
         monkeypatch.setattr(model_parallel_exchange, "_MOST_WORDS", 9)
-    wanted = rf"\[rank {LAST} of {LAST + 1}\] a rank may send another one fewer than 2\^31"
+    wanted = rf"\[rank {LAST} of {LAST + 1}\] a rank may send others fewer than 2\^31"
     with pytest.raises(tf.errors.ResourceExhaustedError, match=wanted):
         layer(ids)
