@@ -29,6 +29,15 @@ assert taken(0, 1) == ([0, 1], [False, False])  # alone on its machine
 assert taken(0, 2) == ([0], [False])
 assert taken(1, 2) == ([1], [False])
 assert taken(2, 3) == ([0], [True])  # more ranks than GPUs
+for local_size, has_nccl in ((3, True), (3, False), (2, True)):
+    tf.config.set_visible_devices(gpus, "GPU")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        take_gpu(0, local_size, has_nccl)
+    assert len(caught) == (local_size > 2 and has_nccl)
+    for each in caught:
+        assert "built with NCCL, which refuses two on one" in str(each.message)
+        assert "Received: 3 ranks on a machine with 2 GPUs" in str(each.message)
 assert taken(0, 2, gpus[1:]) == ([1], [False])  # the script has chosen
 assert taken(0, 2, []) == ([], [])
 tf.config.set_visible_devices(gpus, "GPU")

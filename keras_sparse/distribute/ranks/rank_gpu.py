@@ -9,7 +9,7 @@ _REMEDY = (
 )
 
 
-def take_gpu(local_rank, local_size):
+def take_gpu(local_rank, local_size, has_nccl=False):
     """Leaves a rank one GPU of its machine, that of its local rank, for all that it does.
 
     Ranks that are more than GPUs share them, and then TensorFlow takes memory as it needs it, not
@@ -19,11 +19,20 @@ def take_gpu(local_rank, local_size):
     Args:
         local_rank: Integer. The number of the rank among those of its machine.
         local_size: Integer. How many these are.
+        has_nccl: Boolean. Whether Horovod was built with NCCL. Defaults to `False`.
     """
     tf = sys.modules["tensorflow"]  # which Horovod has loaded; where there is none nothing is
     gpus = tf.config.list_physical_devices("GPU")
     if local_size == 1 or not gpus or tf.config.get_visible_devices("GPU") != gpus:
         return
+    if has_nccl and local_size > len(gpus):
+        warnings.warn(
+            "Ranks must have a GPU each where Horovod was built with NCCL, which refuses two on "
+            "one: what they exchange from there will fail. Start as many ranks as GPUs, hide these "
+            'by CUDA_VISIBLE_DEVICES="", or build Horovod without NCCL. Received: '
+            f"{local_size} ranks on a machine with {len(gpus)} GPUs",
+            stacklevel=2,
+        )
     gpu = gpus[local_rank % len(gpus)]
     try:
         if len(gpus) > 1:
