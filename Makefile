@@ -3,7 +3,9 @@
 # `make help` lists the targets.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-JOBS ?= 2
+# What runs on a machine with a GPU compiles much, once, and has it to itself.
+ON_GPU := $(filter test-gpu bench-gpu,$(MAKECMDGOALS))
+JOBS ?= $(if $(ON_GPU),$(shell nproc),2)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,7 +33,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized build-cuda emulated-ops \
-    build-gpu-test test-cpp test-gpu bench-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
+    need-gpu build-gpu-test build-gpu-bench test-cpp test-gpu bench-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
     clean FORCE
 
 help:  ## Show this list.
@@ -137,7 +139,7 @@ export KERAS_SPARSE_CUDA ?= OFF
 
 $(STAMPS)/with-cuda: FORCE | $(BIN)/python
 	@mkdir -p $(STAMPS)
-	@echo $(KERAS_SPARSE_CUDA) | cmp -s - $@ || echo $(KERAS_SPARSE_CUDA) > $@
+	@echo $(KERAS_SPARSE_CUDA) $(CUDAARCHS) | cmp -s - $@ || echo $(KERAS_SPARSE_CUDA) $(CUDAARCHS) > $@
 
 # For several processes: built once, then taken from the user's cache folder.
 $(STAMPS)/horovod: tools/install_horovod.py $(STAMPS)/build
@@ -202,44 +204,54 @@ emulated-ops: $(STAMPS)/native $(STAMPS)/gtest
 	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
 	$(BIN)/cmake --build $(wildcard $(BUILD)/py3-none-*) --target keras_sparse_emulated_ops -j $(JOBS)
 
-# For one GPU, whose code differs from that of the others in what ptxas makes of it.
-build-cuda: $(STAMPS)/cmake $(STAMPS)/nvcc  ## Compile the kernels for GPUs by pip's nvcc (105 MB); needs no GPU.
+# For one GPU, whose code differs from that of the others in what ptxas makes of it. The tests and the
+# benchmark that run on one are compiled as far as PTX.
+build-cuda: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest $(STAMPS)/nvcc  ## Compile the kernels for GPUs by pip's nvcc (105 MB); needs no GPU.
 	$(call configure_cuda)
-	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_cuda_objects -j $(JOBS)
+	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_cuda_objects keras_sparse_gpu_check -j $(JOBS)
 
 # A program of its own, to be carried to a machine with a GPU.
 build-gpu-test: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest $(STAMPS)/nvcc  ## Build the kernels' tests for an H100 or H200.
-	$(call configure_cuda,-DKERAS_SPARSE_BUILD_TESTS=ON)
+	$(call configure_cuda)
 	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_gpu_test -j $(JOBS)
 
-test-gpu: $(STAMPS)/gpu $(STAMPS)/test build-gpu-test  ## Run the tests of kernels, and of tables in GPU memory, on this machine's GPU.
-	$(call need_gpu)
-	$(CUDA_BUILD)/keras_sparse_gpu_test
-	$(MAKE) --no-print-directory setup KERAS_SPARSE_CUDA=ON
-	$(BIN)/python tests/gpu/run_on_gpu.py
-
-bench-gpu: $(STAMPS)/gpu build-gpu-test  ## Time kernels and steps on this machine's GPU, beside what peers are installed.
-	$(call need_gpu)
+build-gpu-bench: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest $(STAMPS)/nvcc
+	$(call configure_cuda)
 	$(BIN)/cmake --build $(CUDA_BUILD) --target keras_sparse_gpu_bench -j $(JOBS)
-	$(MAKE) --no-print-directory setup KERAS_SPARSE_CUDA=ON
-	$(BIN)/python -m benchmarks.gpu.kernels $(CUDA_BUILD)/keras_sparse_gpu_bench --json $(BUILD)/gpu-kernels.json
-	$(BIN)/python -m benchmarks.gpu.steps --json $(BUILD)/gpu-steps.json
 
-define need_gpu
+test-gpu: need-gpu  ## Run the tests of kernels, and of tables in GPU memory, on this machine's GPU.
+	$(call make_for_gpu,$(STAMPS)/gpu $(STAMPS)/test build-gpu-test setup)
+	$(CUDA_BUILD)/keras_sparse_gpu_test
+	$(BIN)/python tests/gpu/run_on_gpu.py --short --seconds 240 --durations=15
+
+# Peers are there if they are installed in .venv: of torch the tool says so where it is not.
+bench-gpu: need-gpu  ## Time kernels and steps on this machine's GPU, beside what peers are installed (eight minutes).
+	$(call make_for_gpu,$(STAMPS)/gpu build-gpu-bench setup)
+	$(BIN)/python -m benchmarks.gpu.kernels $(CUDA_BUILD)/keras_sparse_gpu_bench --seconds 90 --json $(BUILD)/gpu-kernels.json
+	$(BIN)/python -m benchmarks.gpu.steps --seconds 390 --json $(BUILD)/gpu-steps.json
+
+# Before anything is installed or compiled for it.
+need-gpu:
 	@nvidia-smi > /dev/null 2>&1 || { \
-	  echo "make $@ needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds none."; \
+	  echo "make $(or $(ON_GPU),$@) needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds none."; \
 	  exit 1; }
+
+# $(call make_for_gpu,TARGETS): with code for this machine's GPU alone.
+define make_for_gpu
+	$(MAKE) --no-print-directory JOBS=$(JOBS) KERAS_SPARSE_CUDA=ON \
+	  CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) CUDAARCHS=$(CUDA_ARCHITECTURES) $(1)
 endef
 
 CUDA_BUILD := $(BUILD)/core-cuda
-CUDA_ARCHITECTURES ?= 90
+# Such as 90 of "9.0".
+of_this_gpu = $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | head -n 1 | tr -d .)
+CUDA_ARCHITECTURES ?= $(or $(if $(ON_GPU),$(of_this_gpu)),90)
 
-# $(call configure_cuda,OPTIONS)
 define configure_cuda
 	$(BIN)/cmake -S . -B $(CUDA_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DKERAS_SPARSE_CORE_ONLY=ON \
-	  -DKERAS_SPARSE_CUDA=ON -DKERAS_SPARSE_WARNINGS_AS_ERRORS=ON \
-	  -DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --log-level=WARNING $(1)
+	  -DKERAS_SPARSE_BUILD_TESTS=ON -DKERAS_SPARSE_CUDA=ON -DKERAS_SPARSE_WARNINGS_AS_ERRORS=ON \
+	  -DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --log-level=WARNING
 endef
 
 # Long trainings, and what has to be large. Under sanitizers they take minutes, and run no line there
@@ -251,7 +263,7 @@ test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(SANITIZED))
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
-CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:HbmDeltasOf.RowsThat*:MissingKeys*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*
+CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:HbmDeltasOf.RowsThat*:MissingKeys*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*:*ExchangeOnDevice*:*ReturnGradients*
 
 stress: export KERAS_SPARSE_STRESS_SECONDS := 60
 stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).

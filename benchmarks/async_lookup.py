@@ -12,10 +12,11 @@ With a tenth of the rows in memory, through the page cache and past it, two more
 the lookup and the update of the table, and the dense part with rows that are given. No step can be
 faster than the larger of the two; the aim for `exact` is 1.15 of it. With all rows in memory the
 aim is 1.03 of `off`. With `--on-gpu` the first tier is the memory of the GPU that computes the
-dense part, over memory.
+dense part, over memory. With `--drawn N` batches come again: N are drawn, and taken in turn.
 """
 
 import argparse
+import itertools
 import os
 import statistics
 import tempfile
@@ -152,12 +153,24 @@ def and_wait(step):
     return step_and_wait
 
 
-def make_batches(generator, count, options):
-    """A dataset of batches that are ready, none of which is like another."""
+def draw_ids(generator, count, options):
+    shape = (count, options.batch_size, HOTNESS)
+    return workloads.scramble(workloads.zipf_ranks(generator, options.keys, shape))
+
+
+def ids_of_batches(options):
+    """Returns a function of a number of batches that gives the ids of the next ones."""
+    if options.ids is None:
+        generator = np.random.default_rng(workloads.SEED)
+        return lambda count: draw_ids(generator, count, options)
+    order = itertools.cycle(range(len(options.ids)))
+    return lambda count: options.ids[list(itertools.islice(order, count))]
+
+
+def make_batches(ids, options):
+    """A dataset of batches that are ready."""
     import tensorflow as tf
 
-    shape = (count, options.batch_size, HOTNESS)
-    ids = workloads.scramble(workloads.zipf_ranks(generator, options.keys, shape))
     with tf.device("CPU"):  # where a dataset computes
         features, labels = map(tf.constant, workloads.dense_features_and_labels(options))
     batches = tf.data.Dataset.from_tensor_slices(ids)
@@ -205,8 +218,8 @@ def measure(storage_type, share, direct, folder, options):
     if options.on_gpu:
         steps = {way: and_wait(step) for way, step in steps.items()}
     import_rows(layer.embeddings, options.keys)
-    generator = np.random.default_rng(workloads.SEED)
-    iterator = iter(make_batches(generator, options.first_steps, options))
+    next_ids = ids_of_batches(options)
+    iterator = iter(make_batches(next_ids(options.first_steps), options))
     for _ in range(options.first_steps):
         steps["off"](iterator)
     turns = {way: [] for way in ((*MODES, *ALONE) if "_" in storage_type else MODES)}
@@ -215,7 +228,7 @@ def measure(storage_type, share, direct, folder, options):
         for way in [*turns][first:] + [*turns][:first]:
             layer.stats()  # waits until all is written
             num_batches = options.warm_steps + options.steps + BATCHES_AHEAD
-            batches = make_batches(generator, num_batches, options)
+            batches = make_batches(next_ids(num_batches), options)
             ahead = look_ahead(batches, model, way, options)
             turns[way].append(take_turn(steps[way], ahead, layer.embeddings, options))
             step = statistics.median(turns[way][-1][0])
@@ -257,9 +270,8 @@ def parse(arguments):
     parser.add_argument("--steps", type=int, default=60, help="steps of a turn (60)")
     parser.add_argument("--batch-size", type=int, default=2048)
     parser.add_argument("--warm-steps", type=int, default=WARM_STEPS, help="before a turn's (64)")
-    parser.add_argument(
-        "--first-steps", type=int, default=240, help="until memory has what is used often (240)"
-    )
+    parser.add_argument("--first-steps", type=int, default=240, help="to fill memory (240)")
+    parser.add_argument("--drawn", type=int, help="batches, taken in turn (each is another)")
     parser.add_argument("--num-threads", type=number, default="auto")
     parser.add_argument("--capacity", type=number, default="auto")
     parser.add_argument("--on-gpu", action="store_true", help="tables in the memory of a GPU")
@@ -271,6 +283,8 @@ def main(arguments=None):
     options = parse(arguments)
     has_direct_io = storage_tiers.has_direct_io(options.folder or tempfile.gettempdir())
     texts = [f"{options.keys:,} keys, batches of {options.batch_size:,}. Medians of all steps."]
+    generator = np.random.default_rng(workloads.SEED)
+    options.ids = options.drawn and draw_ids(generator, options.drawn, options)
     for name, case in (CASES_ON_GPU if options.on_gpu else CASES).items():
         if case[2] and not has_direct_io:
             continue

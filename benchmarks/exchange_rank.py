@@ -86,7 +86,8 @@ class Rank:
         """Returns each step's ms, what became of staged lookups, and the bytes sent a step."""
         num_steps = self.options.warm_steps + self.options.steps
         num_batches = num_steps + async_lookup.BATCHES_AHEAD
-        batches = async_lookup.make_batches(self.generator, num_batches, self.options)
+        ids = async_lookup.draw_ids(self.generator, num_batches, self.options)
+        batches = async_lookup.make_batches(ids, self.options)
         ahead = async_lookup.look_ahead(batches, self.model, way, self.options)
         before = sent_bytes(self.device)
         table = self.layer.tables[0]

@@ -77,8 +77,9 @@ find_nvcc()
 try_nvcc()
 if(NOT trouble)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
-    # CMake itself reads it only when a folder is configured for the first time.
+    # Each time: CMake itself would keep that with which a folder is configured for the first time.
     set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}")
+    unset(ENV{CUDAARCHS})
   elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     # From Turing on; later GPUs than the last one compile its code when it is first used.
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real)

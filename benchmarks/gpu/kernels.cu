@@ -304,35 +304,37 @@ class Bench {
     }
   }
 
-  // Keys that are there, at several loads, and the insertion of as many.
+  // Keys that are there, at several loads, and the insertion of all.
   void TimeIndex() {
-    const Ids& ids = ids_[0];
-    DeviceArray<uint32_t> rows;
-    Check(DeviceArray<uint32_t>::Allocate(device_.get(), ids.size(), &rows));
-    HbmIndex index;
-    Check(HbmIndex::Open(device_.get(), &index));
     std::vector<int64_t> keys(static_cast<size_t>(num_rows_));
-    for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(i);
+    std::iota(keys.begin(), keys.end(), int64_t{0});
     std::vector<uint32_t> numbers(keys.size());
     std::iota(numbers.begin(), numbers.end(), 0u);
     DeviceArray<int64_t> all;
     DeviceArray<uint32_t> all_rows;
     Check(DeviceArray<int64_t>::Copy(device_.get(), keys, &all));
     Check(DeviceArray<uint32_t>::Copy(device_.get(), numbers, &all_rows));
-    std::vector<double> times;
-    for (int round = -1; round < kRounds; ++round) {
-      index.Clear();
-      Check(index.Reserve(num_rows_));
-      Check(device_->Wait());
-      const auto begin = std::chrono::steady_clock::now();
-      Check(index.Insert(all.data(), all_rows.data(), num_rows_));
-      Check(device_->Wait());
-      if (round >= 0) times.push_back(MsSince(begin));
-    }
-    Say("index insert", "in order", 0, num_rows_, Median(times));
-    for (const Ids& each : ids_) {
-      Say("index find", each.order, 0, each.size(),
-          GpuMs(*device_, [&] { index.Find(each.ids.data(), each.size(), rows.data()); }));
+    DeviceArray<uint32_t> rows;
+    Check(DeviceArray<uint32_t>::Allocate(device_.get(), ids_[0].size(), &rows));
+    HbmIndex index;
+    Check(HbmIndex::Open(device_.get(), &index));
+    for (const int64_t percent : {50, 65, 75, 85}) {
+      const std::string at_load = " at " + std::to_string(percent) + " %";
+      std::vector<double> times;
+      for (int round = -1; round < kRounds; ++round) {
+        index.Clear();
+        Check(index.Reserve(num_rows_ * 85 / percent));  // of which it then uses 85 % at most
+        Check(device_->Wait());
+        const auto begin = std::chrono::steady_clock::now();
+        Check(index.Insert(all.data(), all_rows.data(), num_rows_));
+        Check(device_->Wait());
+        if (round >= 0) times.push_back(MsSince(begin));
+      }
+      Say("index insert" + at_load, "in order", 0, num_rows_, Median(times));
+      for (const Ids& each : ids_) {
+        Say("index find" + at_load, each.order, 0, each.size(),
+            GpuMs(*device_, [&] { index.Find(each.ids.data(), each.size(), rows.data()); }));
+      }
     }
   }
 

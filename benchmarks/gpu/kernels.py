@@ -4,8 +4,10 @@
     python -m benchmarks.gpu.kernels PROGRAM --json FILE
 
 PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. It times each kernel by the GPU's clock,
-and operations of whole tables, with their checks of ids and their waits, by the CPU's. Beside it
-torch looks up and updates tables of the same size with the same ids, where it is installed.
+and operations of whole tables, with their checks of ids and their waits, by the CPU's. Of the index
+it tells how many keys a second it takes and finds at several loads, the parts of its slots in use.
+Beside it torch looks up and updates tables of the same size with the same ids, where it is
+installed (`.venv/bin/pip install torch`, a build for CUDA).
 
 The bytes of a kernel are those that it has to move if no id comes twice: a kernel near the
 bandwidth of a copy can hardly be faster. Of ids of a power law, of which many come twice, caches
@@ -17,6 +19,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import time
 
 import numpy as np
 
@@ -57,7 +60,7 @@ def bytes_of(name, dim, n):
         return 2 * n if name == "copy on the GPU" else n
     if kind not in ("static", "dynamic", "index"):
         return None
-    if what == "find":
+    if what.startswith("find"):
         return n * (8 + 4 + (128 if kind != "static" else 0))
     if what == "gather":
         return n * (4 + row + row)
@@ -98,14 +101,24 @@ def torch_ms(torch, call, calls=10, rounds=5):
     return sorted(times[1:])[rounds // 2]
 
 
-def run_torch(ids):
-    """The same of torch: rows, sums of bags, and a step of its sparse optimizers."""
+def run_torch(ids, seconds):
+    """The same of torch: rows, sums of bags, and a step of its sparse optimizers.
+
+    It takes up no other size of rows after so many seconds.
+    """
     try:
         import torch
-    except ImportError:
+
+        torch.zeros(1, device="cuda")
+    except (ImportError, AssertionError, RuntimeError) as error:
+        print(f"torch is left out ({error}): pip install torch, a build for CUDA", flush=True)
         return []
     facts = []
-    for dim in (16, 32, 64, 128):
+    end = time.monotonic() + seconds
+    for dim in (64, 128, 32, 16):
+        if time.monotonic() > end:
+            print(f"torch with {dim} columns is left out: the time is up", flush=True)
+            continue
         weight = torch.nn.Parameter(torch.rand(NUM_ROWS, dim, device="cuda"))
         for order, values in ids.items():
             for name, call in torch_calls(torch, weight, torch.as_tensor(values, device="cuda")):
@@ -155,6 +168,8 @@ def table(ours, peers):
         what = name.removeprefix("static ").removeprefix("segments and ")
         peer = of_torch.get((what, order, dim)) if not name.startswith("dynamic") else None
         beside = f"{peer / ms:5.2f}x" if peer else ""
+        if name.startswith("index"):
+            beside = f"{each['n'] / ms / 1e6:.2f} billion keys/s"
         lines.append(f"{name:44} {order:>10} {dim:4} {ms:9.4f} {gbs} {beside:>6}")
     return "\n".join(lines)
 
@@ -162,15 +177,28 @@ def table(ours, peers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=90, help="begin nothing after these (90)")
     parser.add_argument("--json", type=pathlib.Path, help="also write all of it to this file")
     options = parser.parse_args()
+    begin = time.monotonic()
     ids = draw_ids()
-    ours = run_ours(options.program.resolve(), ids)
+    ours, peers = run_ours(options.program.resolve(), ids), []
+
+    def write():
+        if options.json:
+            options.json.write_text(json.dumps({"ours": ours, "torch": peers}))
+
+    write()
+    if not ours:  # it has said why
+        raise SystemExit(1)
     print(table(ours, []), flush=True)
-    peers = run_torch(ids)
-    print(f"\nBeside torch\n\n{table(ours, peers)}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps({"ours": ours, "torch": peers}))
+    used = time.monotonic() - begin
+    print(f"({used:.0f} s)\n", flush=True)
+    peers = run_torch(ids, options.seconds - used)
+    write()
+    if peers:
+        print(f"Beside torch\n\n{table(ours, peers)}", flush=True)
+        print(f"({time.monotonic() - begin - used:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

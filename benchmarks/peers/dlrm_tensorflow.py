@@ -125,11 +125,11 @@ def build_ours(workload, column):
     return build_with_layers(workload, ours.make_layers(workload), ours.OPTIMIZERS[column]())
 
 
-def build_ours_grouped(workload, column):
+def build_ours_grouped(workload, column, storage="DRAM"):
     import keras_sparse
     from benchmarks.peers import ours
 
-    tables = [layer.embeddings for layer in ours.make_layers(workload)]
+    tables = [layer.embeddings for layer in ours.make_layers(workload, storage)]
 
     def lookup(ids):
         return keras_sparse.ops.lookup(tables, ids)

@@ -44,10 +44,10 @@ class DensePart(torch.nn.Module):
         return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
 
 
-def dense_part(workload, column):
-    dense = DensePart(workload.num_tables)
+def dense_part(workload, column, device="cpu"):
+    dense = DensePart(workload.num_tables).to(device)
     optimizer = DENSE_OPTIMIZERS[column](dense.parameters())
-    inputs = map(torch.from_numpy, dense_features_and_labels(workload))
+    inputs = [torch.from_numpy(each).to(device) for each in dense_features_and_labels(workload)]
     return dense, optimizer, *inputs
 
 
@@ -67,11 +67,11 @@ def make_step(dense, lookup, optimizers, features, labels):
     return step
 
 
-def build(workload, column):
-    dense, dense_optimizer, *inputs = dense_part(workload, column)
-    tables = torch_bags.make_tables(workload)
+def build(workload, column, device="cpu"):
+    dense, dense_optimizer, *inputs = dense_part(workload, column, device)
+    tables = torch_bags.make_tables(workload, device)
     optimizer = torch_bags.OPTIMIZERS[column]([table.weight for table in tables])
-    batches = torch_bags.as_tensors(workload)
+    batches = torch_bags.as_tensors(workload, device)
 
     def lookup(i):
         rows = [table(*each) for table, each in zip(tables, batches[i], strict=True)]

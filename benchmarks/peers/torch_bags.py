@@ -16,7 +16,7 @@ OPTIMIZERS = {
 }
 
 
-def make_tables(workload, device):
+def make_tables(workload, device="cpu"):
     """One id a bag and no bag at all are the same rows: the faster Embedding serves both."""
     sizes = (workload.input_dim, workload.output_dim)
     if workload.combiner is None:
@@ -28,7 +28,7 @@ def make_tables(workload, device):
     return [make(*sizes, device=device) for _ in range(workload.num_tables)]
 
 
-def as_tensors(workload, device):
+def as_tensors(workload, device="cpu"):
     """For each batch the arguments of each table."""
     batches = []
     for i, ids in enumerate(workload.ids):

@@ -1,5 +1,6 @@
 import re
 
+import numpy as np
 import pytest
 
 from benchmarks import async_lookup
@@ -39,3 +40,11 @@ def test_the_ways_stand_side_by_side_with_what_they_are_measured_against(rows):
         used, missed, waited, _ = case["stale"][5:]
         assert int(used) + int(missed) == 4
         assert float(waited) >= 0
+
+
+def test_batches_that_are_drawn_come_in_turn():
+    options = async_lookup.parse([*SMALL, "--drawn", "3"])
+    options.ids = async_lookup.draw_ids(np.random.default_rng(1), options.drawn, options)
+    next_ids = async_lookup.ids_of_batches(options)
+    for expected in ([0, 1], [2, 0, 1, 2]):
+        np.testing.assert_array_equal(next_ids(len(expected)), options.ids[expected])

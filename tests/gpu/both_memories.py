@@ -1,5 +1,7 @@
 """Models with tables in memory and in the memory of a GPU. Run by emulated_tables_test.py."""
 
+import os
+
 import keras
 import numpy as np
 import pytest
@@ -156,27 +158,28 @@ def test_errors_name_what_they_are_about():
     ("rows", "sizes", "words"),
     [
         (
-            2**30,
+            2**30,  # 4 TiB, which no GPU has
             None,
             "must fit the GPU's memory; keep it in the CPU's, .*Received: [0-9]+ bytes more, where "
             "[0-9]+ of [0-9]+ bytes of what TensorFlow may have of the GPU are free",
         ),
         (
             None,
-            ["1TB"],
+            ["4TB"],
             "`storage_size` of table 'films' must be no more than what tables may have of the GPU's"
-            ".*Received: 1000000000000 bytes where there are [0-9]+",
+            ".*Received: 4000000000000 bytes where there are [0-9]+",
         ),
     ],
 )
 def test_a_table_that_a_gpu_has_no_room_for_says_how_much_there_is(rows, sizes, words):
     storage = keras_sparse.StorageOption("HBM", storage_size=sizes)
     with pytest.raises(tf.errors.ResourceExhaustedError, match=words):
-        keras_sparse.EmbeddingVariable(rows, 4, storage=storage, name="films")
+        keras_sparse.EmbeddingVariable(rows, 1024, storage=storage, name="films")
 
 
 def test_a_gpu_without_room_for_gradients_is_an_error_that_goes_to_all_ranks():
-    width, num_ids = 2**20, 2**18  # the sums of a row of so many gradients take 4 GiB
+    # The sums of a row of so many gradients: 64 GiB, and 1 TiB where a GPU may have as much.
+    width, num_ids = 2**24, 2**18 if "EMULATED_BUILD_INFO" in os.environ else 2**22
     table = (-1, width, 0, 0, 1, 1, 1, width)  # which the second of two ranks has
     exchange = {"table_names": ["films"], "wire_dtype": "float32", "exchange": "test"}
     of_rank = [{"layout": [2, rank, *table], **exchange} for rank in range(2)]

@@ -2,8 +2,11 @@
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -25,3 +28,14 @@ def test_tables_in_gpu_memory_are_those_in_memory(build_info, driver, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+def test_what_runs_on_a_gpu_is_there_and_begins_nothing_after_its_time():
+    script = runpy.run_path(ROOT / "tests" / "gpu" / "run_on_gpu.py")
+    for name in (*script["SHORT"], *script["ON_REAL_GPUS"], script["OF_RANKS"]):
+        path, _, test = name.partition("::")
+        text = (ROOT / "tests" / path).read_text()
+        assert f"def {test.partition('[')[0]}" in text, name
+    script["Budget"](60).pytest_runtest_setup(None)
+    with pytest.raises(pytest.skip.Exception, match="0 s are over"):
+        script["Budget"](0).pytest_runtest_setup(None)

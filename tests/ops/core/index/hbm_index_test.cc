@@ -256,9 +256,8 @@ TEST(HbmIndex, StaysAsItIsIfItCannotGrow) {
   Checked checked(device.get());
   for (uint64_t round = 0; round < 4; ++round) {
     const std::vector<int64_t> keys = Missing(checked, RandomIds(200, 0, int64_t{1} << 40, round));
-    (void)FailAtEachAllocation(
-        [&] { return checked.index().Reserve(static_cast<int64_t>(keys.size())); },
-        [&] { checked.Expect(keys); });
+    FailAtEachAllocation([&] { return checked.index().Reserve(static_cast<int64_t>(keys.size())); },
+                         [&] { checked.Expect(keys); });
     const HbmBucket* buckets = checked.index().view().buckets;
     ASSERT_TRUE(IsOk(checked.Insert(keys)));
     EXPECT_EQ(checked.index().view().buckets, buckets);

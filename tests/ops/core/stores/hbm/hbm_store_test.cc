@@ -128,18 +128,17 @@ TEST(HbmStore, LosesNothingIfTheGpuHasNoRoom) {
   StoredRecords expected;
   for (int64_t round = 0; round < 3; ++round) {
     const std::vector<int64_t> keys = Range(round * 150, round * 200 + 200);
-    (void)FailAtEachAllocation([&] { return PutRecords(store.get(), keys, round); },
-                               [&] {
-                                 EXPECT_EQ(store->num_rows(),
-                                           static_cast<int64_t>(expected.size()));
-                                 EXPECT_EQ(WalkStore(*store, 100), expected);
-                               });
+    FailAtEachAllocation([&] { return PutRecords(store.get(), keys, round); },
+                         [&] {
+                           EXPECT_EQ(store->num_rows(), static_cast<int64_t>(expected.size()));
+                           EXPECT_EQ(WalkStore(*store, 100), expected);
+                         });
     for (const int64_t key : keys) expected[key] = MakeRecord(key, round, kRecordBytes);
     EXPECT_EQ(WalkStore(*store, 100), expected);
     std::vector<int64_t> created = Range(10000 * (round + 1), 10000 * (round + 1) + 90);
     DeviceArray<uint32_t> rows;
-    (void)FailAtEachAllocation([&] { return Create(store.get(), device.get(), created, &rows); },
-                               [&] { EXPECT_EQ(WalkStore(*store, 100), expected); });
+    FailAtEachAllocation([&] { return Create(store.get(), device.get(), created, &rows); },
+                         [&] { EXPECT_EQ(WalkStore(*store, 100), expected); });
     EXPECT_EQ(rows.size(), 90);
     ASSERT_TRUE(IsOk(store->Erase(created.data(), 90)));
     created = Range(5, 60);
@@ -147,10 +146,10 @@ TEST(HbmStore, LosesNothingIfTheGpuHasNoRoom) {
     for (const int64_t key : created) expected.erase(key);
   }
   std::unique_ptr<HbmStore> opened;
-  (void)FailAtEachAllocation(
-      [&] { return HbmStore::Open(device.get(), 0, 8, HbmLimit(), &opened); }, [] {});
-  (void)FailAtEachAllocation(
-      [&] { return HbmStore::Open(device.get(), 1000, 8, HbmLimit(), &opened); }, [] {});
+  FailAtEachAllocation([&] { return HbmStore::Open(device.get(), 0, 8, HbmLimit(), &opened); },
+                       [] {});
+  FailAtEachAllocation([&] { return HbmStore::Open(device.get(), 1000, 8, HbmLimit(), &opened); },
+                       [] {});
 }
 
 #ifndef __CUDACC__
