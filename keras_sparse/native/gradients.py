@@ -134,7 +134,8 @@ def apply_gradients(
     """Updates rows in place by their gradients, creating the rows that are not there.
 
     A row moves once, by the sum of its gradients. It is one step of each table's rule, whether it
-    has ids in it or not.
+    has ids in it or not. Where a table refuses the step, as for an id outside of it or for want of
+    room for new rows, no table has changed, in whichever memory it is.
 
     Args:
         variables: List of `EmbeddingVariable`, each once.
@@ -153,7 +154,21 @@ def apply_gradients(
     lists = [ids, row_splits, weights, values, numbers, combiners]
     if columns is not None:
         lists.append([first for first, _ in columns])
-    return on_each_device(_apply, variables, *lists)
+    groups = device_groups(variables)
+    if len(groups) < 2:
+        return _apply(variables, *lists)
+    # An op a memory. Whether the GPU has room shows as its tables are updated: they come first, and
+    # the others have been asked by then.
+    groups.sort(key=lambda group: "GPU" not in variables[group[0]].native.device)
+    done = [
+        check_updates([variables[place] for place in group], [ids[place] for place in group])
+        for group in groups[1:]
+    ]
+    for group in groups:
+        of_group = [[a_list[place] for place in group] for a_list in (variables, *lists)]
+        with tf.control_dependencies([each for each in done if each is not None]):
+            done = [_apply(*of_group)]
+    return done[0]
 
 
 def _apply(variables, ids, row_splits, weights, values, numbers, combiners, columns=()):
@@ -167,6 +182,33 @@ def _apply(variables, ids, row_splits, weights, values, numbers, combiners, colu
         rule_generations=[variable.rule_generation for variable in variables],
         combiners=combiners,
         columns=columns,
+    )
+
+
+def check_updates(variables, ids):
+    """Refuses an update with these ids that one of the tables would refuse.
+
+    It is for steps of several updates, of which none is to be made then: each table looks for its
+    rows once more.
+
+    Args:
+        variables: List of `EmbeddingVariable`.
+        ids: List of int64 tensors.
+
+    Returns:
+        What must have run before anything is changed; `None` where it has run.
+
+    Raises:
+        tf.errors.InvalidArgumentError: An id is outside of its table.
+        tf.errors.ResourceExhaustedError: A table has no room for its new rows, in the GPU's memory
+            either. What it has found there stays the table's.
+    """
+    return on_each_device(
+        lambda tables, of_tables: library.lib.keras_sparse_check_update(
+            handles=handles_of(tables), ids=of_tables
+        ),
+        variables,
+        ids,
     )
 
 

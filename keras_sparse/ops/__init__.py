@@ -10,6 +10,7 @@ from keras_sparse.native.checkpoint import restore as restore
 from keras_sparse.native.checkpoint import snapshot_versions as snapshot_versions
 from keras_sparse.native.gradients import apply_gradients as apply_gradients
 from keras_sparse.native.gradients import check_room as check_room
+from keras_sparse.native.gradients import check_updates as check_updates
 from keras_sparse.native.gradients import merge_gradients as merge_gradients
 from keras_sparse.native.gradients import pack_slices as pack_slices
 from keras_sparse.native.gradients import refuse_step as refuse_step

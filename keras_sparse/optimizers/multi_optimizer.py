@@ -34,7 +34,8 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     Each optimizer keeps its own rate or schedule, slots, weight decay and clipping, whose
     `global_clipnorm` is of the variables that it has. All count every step and must accumulate
     gradients over as many (`gradient_accumulation_steps`), and none of the variables changes where
-    a table has no room for its new rows. Optimizers that can train tables update first.
+    a table has no room for its new rows, or is given an id outside of it. Optimizers that can train
+    tables update first. Where several have tables, these look for their rows twice.
 
     There is no one `learning_rate`: `optimizer["embeddings"].learning_rate` is that of one, and
     `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` set the rate
@@ -133,14 +134,16 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
             self._iterations.assign_add(1)
 
     def _check_room(self, grads, variables):
-        made, limited = list(grads), []
-        for i, variable in enumerate(variables):
-            if not isinstance(variable, EmbeddingVariable) or grads[i] is None:
-                continue
-            rows, made[i] = row_gradient(variable, grads[i])
-            if variable.max_rows is not None:
-                limited.append(self._optimizer_map(variable).rows_of_update(rows))
-        return room_checks(self, limited, made)
+        made, touched, owners = list(grads), [], set()
+        for optimizer, places in zip(self.optimizers, self.split(variables), strict=True):
+            for i in places:
+                if isinstance(variables[i], EmbeddingVariable) and grads[i] is not None:
+                    rows, made[i] = row_gradient(variables[i], grads[i])
+                    touched.append(optimizer.rows_of_update(rows))
+                    owners.add(optimizer)
+        limited = [rows for rows in touched if rows.variable.max_rows is not None]
+        # One optimizer has one update, which a table refuses for all.
+        return room_checks(self, limited, made, touched if len(owners) > 1 else ())
 
     @property
     def iterations(self):

@@ -208,3 +208,91 @@ def test_a_gpu_without_room_for_gradients_is_an_error_that_goes_to_all_ranks():
                 P=1,
                 **of_rank[1],
             )
+
+
+WIDE = 2**22  # floats: a row takes 16 MiB, and 10,000 more than any GPU has
+
+
+def tables_of(refusal):
+    """Two tables, of which the second refuses the third id or what it would take, and the ids."""
+    id_outside, others = tf.constant([1, 2, 9], tf.int64), tf.constant([1, 2, 3], tf.int64)
+    if refusal == "an id outside of a table on the GPU":
+        good, bad = (None, 2, "DRAM"), (5, 2, "HBM")
+    elif refusal == "an id outside of a table in memory":
+        good, bad = (None, 2, "HBM"), (5, 2, "DRAM")
+    elif refusal == "no room within a size":
+        good, bad = (None, 2, "DRAM"), (None, 2, "HBM", [16])
+    else:
+        good, bad = (None, 2, "DRAM"), (None, WIDE, "HBM")
+        id_outside = tf.range(10_000, dtype=tf.int64)
+    tables = [
+        keras_sparse.EmbeddingVariable(
+            input_dim, width, storage=keras_sparse.StorageOption(storage_type, None, *sizes)
+        )
+        for input_dim, width, storage_type, *sizes in (good, bad)
+    ]
+    return tables, [others, id_outside]
+
+
+def pooled(table, ids):
+    """The gradient of a sum of all rows."""
+    return ops.PooledSlices(
+        ids,
+        tf.ones((1, table.output_dim)),
+        tf.stack([0, tf.size(ids, tf.int64)]),
+        tf.zeros(0),
+        "sum",
+        tf.constant([2**62, table.output_dim], tf.int64),
+        device=table.native.device,
+    )
+
+
+def two_optimizers(tables):
+    """An optimizer for each table, the one that refuses first or last."""
+    kinds = (keras_sparse.optimizers.Adagrad, keras_sparse.optimizers.SGD)
+    return keras_sparse.optimizers.MultiOptimizer(
+        {
+            (lambda variable, table=table: variable is table): kind(0.1)
+            for table, kind in zip(tables, kinds, strict=True)
+        }
+    )
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize("of", ["one optimizer", "an accumulating one", "two", "two in reverse"])
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        ("an id outside of a table on the GPU", r"Received: ids\[2\] = 9"),
+        ("an id outside of a table in memory", r"Received: ids\[2\] = 9"),
+        ("no room within a size", "`storage_size` must hold all rows of table"),
+        ("no room on the GPU", "must fit the GPU's memory.*Received: [0-9]+ bytes more"),
+    ],
+)
+def test_a_step_that_one_table_refuses_changes_none(refusal, words, of, in_function):
+    steps = 2 if of == "an accumulating one" else None
+    if steps and refusal != "an id outside of a table in memory":
+        pytest.skip("TensorFlow's own kernels, by which a GPU joins gradients, may be none")
+    tables, ids = tables_of(refusal)
+    if of.startswith("two"):
+        optimizer = two_optimizers(tables[:: -1 if of == "two in reverse" else 1])
+    else:
+        optimizer = keras_sparse.optimizers.SGD(0.1, gradient_accumulation_steps=steps)
+    optimizer.build(tables)
+
+    def step():
+        optimizer.apply([pooled(*each) for each in zip(tables, ids, strict=True)], tables)
+
+    run = tf.function(step) if in_function else step
+    if steps:
+        run()
+    versions = ops.snapshot_versions(tables)[0].numpy()
+    refused = (tf.errors.InvalidArgumentError, tf.errors.ResourceExhaustedError)
+    with pytest.raises(refused, match=words):
+        run()
+    assert ops.table_sizes(tables).numpy().tolist() == [0, tables[1].input_dim or 0]
+    np.testing.assert_array_equal(ops.snapshot_versions(tables)[0], versions)
+    if steps is None:  # and one that both take is made
+        ids[1] = ids[0][:1]
+        step()
+        assert ops.table_sizes(tables).numpy().tolist() == [3, tables[1].input_dim or 1]

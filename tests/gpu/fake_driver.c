@@ -1,6 +1,8 @@
 // A driver without a GPU, for TensorFlow to make a device GPU:0 of: its memory is the CPU's, copies
 // are made, and kernels do nothing. It shows where ops are placed and what is copied, and computes
-// nothing. FAKE_GPUS is how many there are, if not one.
+// nothing. FAKE_GPUS is how many there are, if not one; FAKE_BYTES_TAKEN is what other processes
+// have of its memory, 0 at first.
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,8 +81,15 @@ int cuDeviceGetUuid_v2(char* uuid, int device) {
   memset(uuid, 7, 16);
   return 0;
 }
+static size_t given;  // to this process
+static size_t Left() {
+  const char* text = getenv("FAKE_BYTES_TAKEN");
+  const size_t used = given + (text == NULL ? 0 : (size_t)atoll(text));
+  const size_t most = (size_t)3 << 30;
+  return used < most ? most - used : 0;
+}
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
-  *free = (size_t)3 << 30;
+  *free = Left();
   *total = (size_t)4 << 30;
   return 0;
 }
@@ -130,7 +139,12 @@ int fake_is_pinned(const char* at) {
   return 0;
 }
 
-int cuMemAlloc_v2(Address* memory, size_t bytes) { return Allocate((void**)memory, bytes); }
+int cuMemAlloc_v2(Address* memory, size_t bytes) {
+  if (bytes > Left()) return 2;
+  const int error = Allocate((void**)memory, bytes);
+  if (error == 0) given += malloc_usable_size((void*)*memory);
+  return error;
+}
 int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
   (void)flags;
   const int error = Allocate(memory, bytes);
@@ -141,6 +155,7 @@ int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
   return error;
 }
 int cuMemFree_v2(Address memory) {
+  given -= malloc_usable_size((void*)memory);
   free((void*)memory);
   return 0;
 }

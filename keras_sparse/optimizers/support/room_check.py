@@ -30,7 +30,7 @@ def check_room(touched, grads, sum_over_ranks=None):
         return ops.refuse_step(refusal, num_refusals)
 
 
-def room_checks(optimizer, limited, grads):
+def room_checks(optimizer, limited, grads, touched=()):
     """Returns what must have run before any variable of a step is updated: a list of tensors.
 
     The update refuses a step without room by itself, but others would have been updated then.
@@ -40,14 +40,22 @@ def room_checks(optimizer, limited, grads):
             set, that looks for room as `check_room` does on one rank.
         limited: List of `RowGradient`: all rows that would change of tables that have `max_rows`.
         grads: List of all gradients of the step.
+        touched: List of `RowGradient`: all rows that would change, where a step is several updates.
+            Their tables are asked whether they refuse theirs. Defaults to none.
     """
     on_all_ranks = optimizer.check_room_on_all_ranks
-    if on_all_ranks is None and not limited:
+    looks_for_room = on_all_ranks is not None or limited
+    if not looks_for_room and not touched:
         return []
 
     def check():
-        checked = (on_all_ranks or check_room)(limited, grads)
-        with tf.control_dependencies([] if checked is None else [checked]):
+        checked = []
+        if looks_for_room:
+            checked.append((on_all_ranks or check_room)(limited, grads))
+        if touched:
+            tables = [rows.variable for rows in touched]
+            checked.append(ops.check_updates(tables, [rows.ids for rows in touched]))
+        with tf.control_dependencies([each for each in checked if each is not None]):
             return tf.constant(True)
 
     return [run_if(is_update(optimizer), check, lambda: tf.constant(True))]

@@ -42,6 +42,8 @@ class DeviceApplier {
   Status FetchCold();
   // As GradientApplier::MakeRoom.
   Status MakeRoom();
+  // All that the rows which come to a table need: none is changed where another has no room.
+  Status Reserve(size_t r);
   // Brings the rows that were fetched up.
   Status Promote(size_t r);
   // Gives the other missing ids rows, but for those that the table's filter does not admit.
@@ -120,6 +122,26 @@ Status DeviceApplier::MakeRoom() {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
   }
   return Status::Ok();
+}
+
+Status DeviceApplier::Reserve(size_t r) {
+  const TableState& state = locks_[r];
+  int64_t num_coming = missing_[r].size();
+  if (num_coming == 0) return Status::Ok();
+  if (state.gate.filter() != nullptr) {
+    if (keys_[r].empty()) KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadKeys(&keys_[r]));
+    std::vector<int64_t> counts(keys_[r].size(), 1);
+    if (state.gate.counts_occurrences()) {
+      KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadCounts(&counts));
+    }
+    for (size_t i = 0; i < keys_[r].size(); ++i) {
+      const int64_t key = keys_[r][i];
+      const bool is_cold = !fetched_[r].empty() && fetched_[r].Find(key) != nullptr;
+      if (is_cold || state.gate.WouldAdmit(key, static_cast<uint32_t>(counts[i]))) continue;
+      --num_coming;
+    }
+  }
+  return state.tiers.hbm_store()->Reserve(num_coming);
 }
 
 Status DeviceApplier::Promote(size_t r) {
@@ -251,6 +273,7 @@ Status DeviceApplier::Run() {
     KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
+  for (size_t r = 0; r < requests_.size(); ++r) KERAS_SPARSE_RETURN_IF_ERROR(Reserve(r));
   BeginSteps(requests_, locks_, versions);
   Status status = CreateAndUpdate(&found);
   FinishSteps(requests_, locks_, executor_);

@@ -27,8 +27,8 @@ struct ApplyRequest {
 //
 // InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have
 // no row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
-// table was given a rule anew since. Nothing is changed then. ResourceExhausted leaves rows
-// that were already updated updated, and is a step of the tables' rules.
+// table was given a rule anew since. Nothing is changed then, nor where a GPU lacks room for
+// new rows; any other ResourceExhausted leaves updated rows updated, and is a step of the rules.
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor);
 
 }  // namespace keras_sparse

@@ -1,6 +1,7 @@
 #include "ops/core/operations/check_room.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "ops/core/base/hash.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/index/key_counts.h"
+#include "ops/core/operations/check_ids.h"
+#include "ops/core/stores/hbm/hbm_store.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
@@ -36,6 +39,26 @@ HashIndex Distinct(const int64_t* keys, int64_t n) {
     (void)distinct.Exchange(HashKey(keys[i]), keys[i], 0);
   }
   return distinct;
+}
+
+// How many rows the update would bring to the GPU: those of new keys that the filter lets in, and
+// those of lower tiers.
+int64_t CountComing(const TableState& state, const int64_t* ids, int64_t n, Executor* executor) {
+  KeyCounts occurrences(0);
+  for (int64_t i = 0; i < n; ++i) occurrences.Add(HashKey(ids[i]), 1);
+  std::vector<int64_t> distinct(ids, ids + n);
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  const auto num_distinct = static_cast<int64_t>(distinct.size());
+  const auto are_there = std::make_unique<bool[]>(distinct.size());
+  state.tiers.hbm_store()->Contains(distinct.data(), num_distinct, are_there.get());
+  int64_t num_coming = std::count(are_there.get(), are_there.get() + num_distinct, false);
+  if (state.gate.filter() == nullptr) return num_coming;
+  for (const int64_t key : state.tiers.KeysWithoutRow(ids, n, executor)) {
+    const bool counts = state.gate.counts_occurrences();
+    if (!state.gate.WouldAdmit(key, counts ? occurrences.Get(HashKey(key)) : 1)) --num_coming;
+  }
+  return num_coming;
 }
 
 }  // namespace
@@ -110,12 +133,32 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
 
 Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
   const WriteLocks locks({table});
+  int64_t num_leaving = 0;
+  return CheckRoom(&locks[0], ids, n, executor, &num_leaving);
+}
+
+Status CheckRoom(TableState* state, const int64_t* ids, int64_t n, Executor* executor,
+                 int64_t* num_leaving) {
   EvictionCandidates leaving;
-  KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(&locks[0], ids, n, executor, &leaving));
-  if (!leaving.keys.empty()) {
-    locks[0].limit.found = {locks[0].version, {ids, ids + n}, std::move(leaving)};
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(state, ids, n, executor, &leaving));
+  *num_leaving = static_cast<int64_t>(leaving.keys.size());
+  if (*num_leaving > 0) {
+    state->limit.found = {state->version, {ids, ids + n}, std::move(leaving)};
   }
   return Status::Ok();
+}
+
+Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
+  const WriteLocks locks({table});
+  TableState& state = locks[0];
+  int64_t num_leaving = 0;
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckIds({{&state, ids, n}}, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckRoom(&state, ids, n, executor, &num_leaving));
+  HbmStore* store = state.tiers.hbm_store();
+  if (store == nullptr || store->is_static()) return Status::Ok();
+  const int64_t num_coming = CountComing(state, ids, n, executor) - num_leaving;
+  return num_coming > 0 ? store->Reserve(num_coming) : Status::Ok();
 }
 
 }  // namespace keras_sparse

@@ -12,6 +12,7 @@
 #include "ops/core/first_tier/hash_tier.h"
 #include "ops/core/first_tier/transit_tier.h"
 #include "ops/core/math/prefetch.h"
+#include "ops/core/stores/lone_tier.h"
 
 namespace keras_sparse {
 namespace {
@@ -72,11 +73,12 @@ Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& in
   KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
   const StorageOptions& storage = options_.storage;
   KERAS_SPARSE_RETURN_IF_ERROR(CheckDeviceSize(storage.device->memory_bytes()));
-  HbmLimit limit = {first_tier_size()};
+  HbmLimit limit = {first_tier_size(), {}, options_.name};
   if (options_.has_lower_tiers()) limit.strategy = storage.cache_strategy;
   std::unique_ptr<HbmStore> store;
-  KERAS_SPARSE_RETURN_IF_ERROR(HbmStore::Open(storage.device.get(), options_.input_dim,
-                                              layout.record_bytes(), limit, &store));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      WithTable(options_.name, HbmStore::Open(storage.device.get(), options_.input_dim,
+                                              layout.record_bytes(), limit, &store)));
   hbm_store_ = store.get();
   first_tier_ = std::make_unique<TransitTier>(options_.input_dim, layout);
   counted_stores_.push_back(new CountedStore(std::move(store)));
@@ -237,12 +239,7 @@ Status TierStack::CheckMemory() const {
   }
   const int64_t bytes = first_tier_->bytes() - first_tier_->free_bytes();
   if (bytes <= first_tier_size()) return Status::Ok();
-  return ResourceExhausted("`storage_size` must hold all rows of table '" + options_.name +
-                           "', which has no lower tier; give it more, or a lower tier by "
-                           "`storage_type`, or evict rows. Received: " +
-                           std::to_string(first_tier_size()) + " bytes where " +
-                           std::to_string(first_tier_->num_rows()) + " rows take " +
-                           std::to_string(bytes));
+  return LoneTierIsFull(options_.name, first_tier_size(), first_tier_->num_rows(), bytes);
 }
 
 Status TierStack::CheckStaticSize(const RecordLayout& layout) const {

@@ -15,8 +15,10 @@ namespace {
 
 class TfDevice : public Device {
  public:
-  TfDevice(void* stream, int ordinal, tf::Allocator* allocator)
-      : Device(stream, ordinal), allocator_(allocator) {}
+  TfDevice(stream_executor::Stream* stream, tf::Allocator* allocator)
+      : Device(stream->platform_specific_handle().stream, stream->parent()->device_ordinal()),
+        gpu_(stream->parent()),
+        allocator_(allocator) {}
 
   int64_t memory_bytes() const override {
     const auto stats = allocator_->GetStats();
@@ -31,17 +33,39 @@ class TfDevice : public Device {
                                       static_cast<size_t>(bytes), attributes);
     if (*memory != nullptr) return Status::Ok();
     int64_t limit = 0;
-    int64_t free = 0;
+    int64_t in_use = 0;
+    int64_t taken = 0;  // of the limit, from the driver
     if (const auto stats = allocator_->GetStats(); stats.has_value()) {
       limit = stats->bytes_limit.value_or(0);
-      free = limit - stats->bytes_in_use;
+      in_use = stats->bytes_in_use;
+      taken = stats->pool_bytes.value_or(limit);
     }
-    return NoRoom(bytes, free, limit, "of what TensorFlow may have of the GPU");
+    int64_t free = 0;
+    int64_t total = 0;
+    if (gpu_->DeviceMemoryUsage(&free, &total) && free < limit - taken) {
+      return TakenByOthers(bytes, taken - in_use + free, free, total);
+    }
+    return NoRoom(bytes, limit - in_use, limit, "of what TensorFlow may have of the GPU");
   }
 
   void Free(void* memory) override { allocator_->DeallocateRaw(memory); }
 
  private:
+  // The error of an allocation where the driver has less than TensorFlow may have.
+  //   left  what a table could have had
+  static Status TakenByOthers(int64_t bytes, int64_t left, int64_t free, int64_t total) {
+    return ResourceExhausted(
+        "a table must fit what is left of the GPU's memory, of which another process may have "
+        "taken a part: give each process on a GPU memory growth or a limit "
+        "(`tf.config.experimental.set_memory_growth`, "
+        "`tf.config.set_logical_device_configuration`), or keep the table in the CPU's. "
+        "Received: " +
+        std::to_string(bytes) + " bytes more, where " + std::to_string(left) +
+        " are left to this process, with all of the " + std::to_string(free) +
+        " that are free of " + std::to_string(total) + " bytes of the GPU");
+  }
+
+  stream_executor::StreamExecutor* const gpu_;
   tf::Allocator* const allocator_;
 };
 
@@ -73,8 +97,7 @@ absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* dev
   const MutexLock lock(*mutex);
   std::shared_ptr<Device>& of_gpu = (*devices)[stream];
   if (of_gpu == nullptr) {
-    of_gpu = std::make_shared<TfDevice>(stream->platform_specific_handle().stream,
-                                        stream->parent()->device_ordinal(), OutputMemory(ctx));
+    of_gpu = std::make_shared<TfDevice>(stream, OutputMemory(ctx));
   }
   *device = of_gpu;
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
+#include "ops/core/stores/lone_tier.h"
 
 namespace keras_sparse {
 
@@ -78,8 +79,13 @@ Status DynamicHbmStore::FindRows(const int64_t* keys, int64_t n, uint32_t* rows)
 Status DynamicHbmStore::Grow(int64_t n) {
   const int64_t end = std::max(end_, size() + n);
   if (end > MostRows(record_bytes_) && limit_.bytes != INT64_MAX) {
-    return TierIsFull("the GPU's memory", limit_.bytes, end * HbmRecords::StrideOf(record_bytes_));
+    return LoneTierIsFull(limit_.table, limit_.bytes, end,
+                          end * HbmRecords::StrideOf(record_bytes_));
   }
+  return WithTable(limit_.table, GrowTo(end, n));
+}
+
+Status DynamicHbmStore::GrowTo(int64_t end, int64_t n) {
   KERAS_SPARSE_RETURN_IF_ERROR(records_.Grow(end));
   KERAS_SPARSE_RETURN_IF_ERROR(keys_.Grow(end));
   if (uses_ != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(uses_->Grow(end));
@@ -124,6 +130,12 @@ Status DynamicHbmStore::CreateRows(const int64_t* keys, int64_t n, std::vector<u
                       }));
   TakeRows(num_freed, n);
   return Status::Ok();
+}
+
+Status DynamicHbmStore::Reserve(int64_t n) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  return Grow(n);
 }
 
 Status DynamicHbmStore::Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) {

@@ -29,6 +29,7 @@ class DynamicHbmStore : public HbmStore {
   // Gives all memory back but that of pieces.
   Status Clear() override;
   int64_t Room() const override;
+  Status Reserve(int64_t n) override;
   Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) override;
   Status Initialize(const InitialRows& /*initial_rows*/, const RecordLayout& /*layout*/,
                     int64_t /*step*/) override {
@@ -56,6 +57,7 @@ class DynamicHbmStore : public HbmStore {
   int64_t size() const REQUIRES_SHARED(mutex_) { return end_ - static_cast<int64_t>(free_.size()); }
   // All that n more rows need.
   Status Grow(int64_t n) REQUIRES(mutex_);
+  Status GrowTo(int64_t end, int64_t n) REQUIRES(mutex_);
   // The same as Create from and into the CPU's memory, which needs no other memory.
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
   // The rows that were freed and n new keys get first, the last one first.

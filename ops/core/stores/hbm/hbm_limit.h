@@ -13,6 +13,7 @@ struct HbmLimit {
   int64_t bytes = INT64_MAX;
   // "LRU" or "LFU": which rows leave for the lower tiers. Empty where there are none.
   std::string strategy = {};
+  std::string table = {};  // its name, for errors
 
   bool is_over_lower_tiers() const { return !strategy.empty(); }
 };

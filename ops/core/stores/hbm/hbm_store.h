@@ -74,6 +74,9 @@ class HbmStore : public RowStore {
   // Of a dynamic one. In a static one the row of a key has its number.
   virtual HbmIndexView index_view() const { return {}; }
 
+  // Takes the room that so many more rows need: Create of as many finds it. Errors are those of
+  // Create. Views change.
+  virtual Status Reserve(int64_t /*n*/) { return Status::Ok(); }
   // Gives keys rows, of no defined content, for a kernel to fill: FailedPrecondition of a static
   // one, which has all its rows. Errors are those of Put; nothing has changed then. No key need
   // cross to the CPU: the device is given the work.

@@ -201,7 +201,8 @@ TEST(HbmTable, RefusesRowsBeyondItsSizeBeforeItMakesAny) {
   for (int64_t key = 0; key < 300; ++key) ids.push_back(key);
   const std::vector<float> grads = RandomFloats(300 * kDim, 1);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
-                        "Received:", Apply(table.get(), {0.1f}, ids, grads)));
+                        "`storage_size` must hold all rows of table",
+                        Apply(table.get(), {0.1f}, ids, grads)));
   EXPECT_EQ(NumRowsOf(*table), 0);
   ids.resize(50);
   EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(50 * kDim, 1))));
@@ -235,7 +236,7 @@ TEST(HbmTable, LosesNothingWhereTheGpuIsFull) {
                         Apply(tables.on_gpu.get(), {0.1f}, ids, grads)));
   emulated::options() = before;
   tables.ExpectSameRows({1, 2, 3, 4});
-  // The step counts, as it does in memory; rows that it made have not moved.
+  // Rows that it has made, if any, have not moved.
   for (EmbeddingTable* table : tables.both()) {
     ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
   }
