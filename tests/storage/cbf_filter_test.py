@@ -1,11 +1,15 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import keras_sparse
 from filter_cases import filtered
 from filter_cases import read
 from filter_cases import step
 from keras_sparse import CBFFilter
+from keras_sparse import EmbeddingVariable
+from keras_sparse import LruEvict
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
 
@@ -36,6 +40,22 @@ def test_a_full_filter_admits_early_and_never_late():
     assert variable.stats()["waiting_keys"] == pytest.approx(1000, rel=0.1)
     step(variable, optimizer, keys)
     assert variable.num_rows == 1000
+
+
+@pytest.mark.parametrize("eviction", [None, LruEvict()])
+def test_keys_of_a_step_let_none_of_the_others_in(eviction):
+    variable = EmbeddingVariable(
+        None, 2, admission=CBFFilter(2, 100), eviction=eviction, max_rows=200
+    )
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    optimizer.build([variable])
+    step(variable, optimizer, np.arange(20_000))  # many more than it is made for
+    assert variable.num_rows == 0
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="`max_rows` of table"):
+        step(variable, optimizer, np.arange(20_000, 40_000))
+    assert variable.num_rows == 0
+    step(variable, optimizer, np.arange(150))
+    assert variable.num_rows == 150
 
 
 @pytest.mark.parametrize("counter_type", TYPES)

@@ -67,8 +67,11 @@ class AdmissionFilter {
   // below must be told how often that is, and else 1.
   virtual bool counts_occurrences() const { return false; }
 
-  // Whether Admit will say yes in the training step to come. What other keys of that step do to it
-  // is not foreseen.
+  // Whether keys share counts, as in a Bloom filter. Then a training step asks WouldAdmit of all
+  // its keys, and tells Admit of those that wait afterwards: none is let in by others of its step.
+  virtual bool keys_share_counts() const { return false; }
+
+  // Whether a key may have a row in the training step to come, by what was counted before it.
   virtual bool WouldAdmit(int64_t key, uint32_t num_occurrences) const = 0;
 
   // Counts a key that has a gradient in this training step, and says whether it may have a row now.

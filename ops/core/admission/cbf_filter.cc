@@ -72,6 +72,7 @@ class CountingBloomFilter : public AdmissionFilter {
   }
 
   bool counts_occurrences() const override { return counts_occurrences_; }
+  bool keys_share_counts() const override { return true; }
 
   bool WouldAdmit(int64_t key, uint32_t num_occurrences) const override {
     Count least = std::numeric_limits<Count>::max();

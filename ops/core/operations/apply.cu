@@ -177,12 +177,20 @@ Status DeviceApplier::ChooseNew(size_t r) {
     if (filter->counts_occurrences()) {
       KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadCounts(&occurrences));
     }
+    const bool shares_counts = filter->keys_share_counts();
+    std::vector<uint32_t> waiting;
+    const auto num_occurrences = [&](uint32_t i) {
+      return occurrences.empty() ? 1 : static_cast<uint32_t>(occurrences[i]);
+    };
     for (const uint32_t i : arrivals) {
-      const uint32_t num_occurrences =
-          occurrences.empty() ? 1 : static_cast<uint32_t>(occurrences[i]);
-      if (!are_new[i] || filter->Admit(keys[i], num_occurrences)) continue;
-      are_new[i] = false;
-      ++state.counters.filtered_ids;
+      if (!are_new[i]) continue;
+      are_new[i] = shares_counts ? filter->WouldAdmit(keys[i], num_occurrences(i))
+                                 : filter->Admit(keys[i], num_occurrences(i));
+      if (!are_new[i]) waiting.push_back(i);
+    }
+    state.counters.filtered_ids += static_cast<int64_t>(waiting.size());
+    for (const uint32_t i : waiting) {
+      if (shares_counts) (void)filter->Admit(keys[i], num_occurrences(i));
     }
   }
   size_t num_new = 0;

@@ -17,9 +17,7 @@ namespace keras_sparse {
 
 // Limits the rows of a dynamic table, in all tiers, that updates make: one that would make more is
 // refused before it makes or changes any. Before that rows go by the policy, if there is one, but
-// none of those that the update is for. Rows that there are, or that are imported, stay. With a
-// filter of kind "cbf" an update may exceed the limit by the few keys that others of its step get
-// admitted.
+// none of those that the update is for. Rows that there are, or that are imported, stay.
 //   policy  may be null
 // Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table does
 // not keep.

@@ -5,10 +5,10 @@
 
 namespace keras_sparse {
 
-RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched)
+RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched, bool catches_up)
     : state_(state),
       fetched_(fetched),
-      defers_moves_(state->rule().defers_moves()),
+      catches_up_(catches_up && state->rule().defers_moves()),
       prefetch_bytes_(
           BytesToPrefetch(state->layout().record_bytes(), state->layout().record_bytes())),
       // A record is written back too, and its gradient comes as well.
@@ -30,6 +30,10 @@ void RowWriter::FindSkipped(const int64_t* ids, const uint32_t* occurrences, int
     for (int64_t i = 0; i < n; ++i) skipped[i] = tier.Accepts(ids[i]) ? 0 : 1;
     return;
   }
+  const bool shares_counts = filter->keys_share_counts();
+  const auto num_occurrences = [&](int64_t i) {
+    return occurrences == nullptr ? 1 : occurrences[i];
+  };
   PrefetchIndex(ids, std::min(kBlockRows, n));
   for (int64_t begin = 0; begin < n; begin += kBlockRows) {
     const int64_t end = std::min(n, begin + kBlockRows);
@@ -43,10 +47,17 @@ void RowWriter::FindSkipped(const int64_t* ids, const uint32_t* occurrences, int
       if (!has_row) filter->Prefetch(ids[i]);
     }
     for (int64_t i = begin; i < end; ++i) {
-      const uint32_t num_occurrences = occurrences == nullptr ? 1 : occurrences[i];
-      if (skipped[i] != 0 && filter->Admit(ids[i], num_occurrences)) skipped[i] = 0;
+      if (skipped[i] == 0) continue;
+      const bool enters = shares_counts ? filter->WouldAdmit(ids[i], num_occurrences(i))
+                                        : filter->Admit(ids[i], num_occurrences(i));
+      if (enters) skipped[i] = 0;
       num_filtered_ += skipped[i];
     }
+  }
+  for (int64_t i = 0; shares_counts && i < n; ++i) {
+    const int64_t next = std::min(i + kBlockRows, n - 1);
+    if (skipped[next] != 0) filter->Prefetch(ids[next]);
+    if (skipped[i] != 0) (void)filter->Admit(ids[i], num_occurrences(i));
   }
 }
 
@@ -70,7 +81,7 @@ void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, co
         ++num_created_;
       }
     }
-    if (defers_moves_) rule.CatchUp(records[i]);
+    if (catches_up_) rule.CatchUp(records[i]);
   }
 }
 

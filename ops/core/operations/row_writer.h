@@ -15,7 +15,8 @@ namespace keras_sparse {
 // Finds or creates the records of one table.
 class RowWriter {
  public:
-  RowWriter(TableState* state, const FetchedRecords& fetched);
+  //   catches_up  whether records are to be as their optimizer has them now
+  RowWriter(TableState* state, const FetchedRecords& fetched, bool catches_up = true);
 
   // Starts bringing what Locate will read into the cache, a block before it.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
@@ -42,7 +43,7 @@ class RowWriter {
   //   ids, records, created  (n), n <= kBlockRows; ids all different
   Status Locate(const int64_t* ids, int64_t n, float** records, bool* created);
 
-  // Gives what Locate created its content, and catches the other records up. Each located block
+  // Gives what Locate created its content, and catches records up. Each located block
   // must be prepared, whatever happens in between.
   void Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created);
 
@@ -54,7 +55,7 @@ class RowWriter {
  private:
   TableState* state_;
   const FetchedRecords& fetched_;
-  bool defers_moves_;
+  bool catches_up_;
   int64_t prefetch_bytes_;
   UpdatePrefetch prefetch_;
   int64_t num_created_ = 0;
