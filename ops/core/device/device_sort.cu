@@ -65,6 +65,7 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
   });
 #else
   KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());  // what it has not made is no place
+  const emulated::StreamTurn turn;
   const int all_bits = 8 * static_cast<int>(sizeof(Number));
   const Number bits = num_bits == all_bits ? ~Number{0} : (Number{1} << num_bits) - 1;
   std::copy_n(in_order.data(), n, places);
@@ -125,6 +126,7 @@ Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32
   });
 #else
   KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());
+  const emulated::StreamTurn turn;
   *num_chosen = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (are_chosen[i] != 0) places[(*num_chosen)++] = static_cast<uint32_t>(i);

@@ -4,7 +4,9 @@
 // random, at atomics; a seed gives the order of lanes and of blocks, so that a kernel that counts
 // on lanes being in step, or on the order of blocks, fails in some run. To the thread sanitizer
 // every lane is a thread of its own that only the kernel's barriers order: it finds the races that
-// a GPU has, those between blocks too. A GPU's memory is that of the process.
+// a GPU has, those between blocks too. A GPU's memory is pages of the process where the CPU faults
+// outside of kernels and copies, one time in 32. Under sanitizers, which know where an
+// allocation ends, it is any memory.
 //
 // Declared here; defined in tests/ops/core/device/emulator.cc and emulated_memory.cc, which only
 // tests link.

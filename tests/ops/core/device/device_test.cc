@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/ops/core/device/device_testing.h"
 
@@ -34,6 +36,20 @@ TEST(DeviceScope, LeavesGpusAloneThatTheThreadHasNoneOf) {
     }).join();
   }).join();
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(EmulatedDevice, HasMemoryThatIsNoneOfTheCpus) {
+  const auto device = OpenDevice();
+  const auto array = OnDevice(device.get(), std::vector<int>{1, 2, 3});
+  const auto read_often = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_EQ(Values(array)[2], 3);
+      if (*array.data() != 1) std::abort();
+    }
+  };
+  EXPECT_DEATH(read_often(), "the CPU used the memory of the emulated GPU");
+}
+#endif
 #endif
 
 }  // namespace device_test
