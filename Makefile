@@ -134,8 +134,8 @@ $(STAMPS)/store-headers: $(STAMPS)/stores FORCE
 FORCE:
 
 # Kernels take minutes to compile, for GPUs that most machines lack. On one with a GPU:
-# `make setup KERAS_SPARSE_CUDA=ON`.
-export KERAS_SPARSE_CUDA ?= OFF
+# `make setup KERAS_SPARSE_CUDA=ON`, which later calls keep to.
+export KERAS_SPARSE_CUDA ?= $(firstword $(shell cat $(STAMPS)/with-cuda 2>/dev/null) OFF)
 
 $(STAMPS)/with-cuda: FORCE | $(BIN)/python
 	@mkdir -p $(STAMPS)
@@ -232,8 +232,9 @@ bench-gpu: need-gpu  ## Time kernels and steps on this machine's GPU, beside wha
 
 # Before anything is installed or compiled for it.
 need-gpu:
-	@nvidia-smi > /dev/null 2>&1 || { \
-	  echo "make $(or $(ON_GPU),$@) needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds none."; \
+	@driver=$$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/null | head -n 1); \
+	[ "$${driver%%.*}" -ge 580 ] 2> /dev/null || { \
+	  echo "make $(or $(ON_GPU),$@) needs an NVIDIA GPU and its driver, of release 580 or later: nvidia-smi finds $${driver:-none}."; \
 	  exit 1; }
 
 # $(call make_for_gpu,TARGETS): with code for this machine's GPU alone.

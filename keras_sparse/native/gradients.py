@@ -134,8 +134,8 @@ def apply_gradients(
     """Updates rows in place by their gradients, creating the rows that are not there.
 
     A row moves once, by the sum of its gradients. It is one step of each table's rule, whether it
-    has ids in it or not. Where a table refuses the step, as for an id outside of it or for want of
-    room for new rows, no table has changed, in whichever memory it is.
+    has ids in it or not. Where a table refuses the step for an id outside of it or for want of room
+    for new rows, no table has changed, in whichever memory it is.
 
     Args:
         variables: List of `EmbeddingVariable`, each once.

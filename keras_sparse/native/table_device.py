@@ -27,8 +27,8 @@ def lack_of_gpu(storage_type):
     if not library.CUDA_VERSION:
         return (
             "Tables in GPU memory need a build of keras_sparse with CUDA. Install it from its "
-            "source tree by `KERAS_SPARSE_CUDA=ON pip install .`, or take the storage type without "
-            f"HBM. Received: storage_type='{storage_type}' with a build without CUDA"
+            "source tree by `KERAS_SPARSE_CUDA=ON pip install '.[gpu]'`, or take the storage type "
+            f"without HBM. Received: storage_type='{storage_type}' with a build without CUDA"
         )
     if not tf.config.get_visible_devices("GPU"):
         return (

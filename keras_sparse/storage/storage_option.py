@@ -56,8 +56,9 @@ class StorageOption:
         self, storage_type="DRAM", storage_path=None, storage_size=None, cache_strategy="LRU"
     ):
         names = tuple(str(each) for each in StorageType)
-        if storage_type not in names and not library.CUDA_VERSION:  # those that this build may have
-            names = tuple(name for name in names if not name.startswith("HBM"))
+        if storage_type not in names and not str(storage_type).startswith("HBM"):
+            # Those that this build may have.
+            names = tuple(name for name in names if library.CUDA_VERSION or "HBM" not in name)
         remedy = "To keep cold rows on an SSD take 'DRAM_SSDHASH'"
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
         self.storage_path = _check_path(storage_path)
@@ -69,9 +70,6 @@ class StorageOption:
 
     def _check_tiers(self):
         tiers = self.storage_type.tiers
-        # One of several ranks would fail alone, and others wait: they look as they make tables.
-        if self.is_on_gpu and not launchers.sizes(launchers.LAUNCHERS):
-            check_gpu(self.storage_type)
         with_files = [tier for tier in self.lower_tiers if tier != "DRAM"]
         for tier in with_files:
             if tier in library.LOWER_TIERS:
@@ -92,6 +90,10 @@ class StorageOption:
                 f"`storage_size` must have at most one size a tier, of {tiers}. Received: "
                 f"storage_size={self.storage_size}"
             )
+        # Last, so that all else shows on a machine without a GPU too. One of several ranks would
+        # fail alone, and others wait: they look as they make tables.
+        if self.is_on_gpu and not launchers.sizes(launchers.LAUNCHERS):
+            check_gpu(self.storage_type)
 
     @property
     def is_on_gpu(self):

@@ -131,6 +131,15 @@ def test_says_what_tables_in_gpu_memory_lack(storage_type, cuda_version, words, 
         assert f"Received: storage_type='{storage_type}'" in str(raised.value)
 
 
+def test_a_machine_without_a_gpu_shows_what_else_is_wrong():
+    with pytest.raises(ValueError, match="`storage_path` must be a folder"):
+        StorageOption("HBM_DRAM_SSDHASH")
+    with pytest.raises(ValueError, match="`storage_size` must have at most one size a tier"):
+        StorageOption("HBM", storage_size=[1, 2])
+    with pytest.raises(ValueError, match="HBM_DRAM_SSDHASH.*Received: storage_type='HBM_SSDHASH'"):
+        StorageOption("HBM_SSDHASH")
+
+
 def test_one_of_several_ranks_says_what_it_lacks_as_its_tables_are_made(monkeypatch):
     monkeypatch.setenv("HOROVOD_SIZE", "2")  # where all can say so
     monkeypatch.setattr("keras_sparse.native.library.CUDA_VERSION", "")

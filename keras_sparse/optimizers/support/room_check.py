@@ -54,7 +54,10 @@ def room_checks(optimizer, limited, grads, touched=()):
             checked.append((on_all_ranks or check_room)(limited, grads))
         if touched:
             tables = [rows.variable for rows in touched]
-            checked.append(ops.check_updates(tables, [rows.ids for rows in touched]))
+            # After the refusal that ranks agree on, and what `check_room` waits for.
+            made = tf.nest.flatten([g for g in grads if g is not None], expand_composites=True)
+            with tf.control_dependencies([*made, *(each for each in checked if each is not None)]):
+                checked.append(ops.check_updates(tables, [rows.ids for rows in touched]))
         with tf.control_dependencies([each for each in checked if each is not None]):
             return tf.constant(True)
 

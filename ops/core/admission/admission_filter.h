@@ -68,8 +68,10 @@ class AdmissionFilter {
   virtual bool counts_occurrences() const { return false; }
 
   // Whether keys share counts, as in a Bloom filter. Then a training step asks WouldAdmit of all
-  // its keys, and tells Admit of those that wait afterwards: none is let in by others of its step.
+  // its keys, and then counts those that wait by CountWaiting: none is let in by others of its
+  // step.
   virtual bool keys_share_counts() const { return false; }
+  virtual void CountWaiting(int64_t /*key*/, uint32_t /*num_occurrences*/) {}
 
   // Whether a key may have a row in the training step to come, by what was counted before it.
   virtual bool WouldAdmit(int64_t key, uint32_t num_occurrences) const = 0;

@@ -81,6 +81,12 @@ class CountingBloomFilter : public AdmissionFilter {
   }
 
   bool Admit(int64_t key, uint32_t num_occurrences) override {
+    if (WouldAdmit(key, num_occurrences)) return true;
+    CountWaiting(key, num_occurrences);
+    return false;
+  }
+
+  void CountWaiting(int64_t key, uint32_t num_occurrences) override {
     std::array<Count*, kMaxHashes> counters;
     size_t n = 0;
     Count least = std::numeric_limits<Count>::max();
@@ -88,16 +94,15 @@ class CountingBloomFilter : public AdmissionFilter {
       counters[n++] = counter;
       least = std::min(least, *counter);
     });
-    const uint64_t count = least + uint64_t{num_occurrences};
-    if (count >= filter_freq_) return true;
-    const auto raised = static_cast<Count>(count);
+    // Others of its step may have raised its counters since it was asked about.
+    const auto raised =
+        static_cast<Count>(std::min(least + uint64_t{num_occurrences}, filter_freq_ - 1));
     int64_t num_new = 0;
     for (size_t i = 0; i < n; ++i) {
-      num_new += *counters[i] == 0 ? 1 : 0;
+      num_new += *counters[i] == 0 && raised > 0 ? 1 : 0;
       *counters[i] = std::max(*counters[i], raised);
     }
     if (num_new > 0) used_[TopBits(HashKey(key), shard_bits_)].counters += num_new;
-    return false;
   }
 
   void Clear() override {

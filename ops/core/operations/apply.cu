@@ -29,7 +29,8 @@ class DeviceApplier {
         executor_(executor),
         device_(device),
         keys_(requests.size()),
-        fetched_(requests.size()) {}
+        fetched_(requests.size()),
+        leaving_(requests.size()) {}
 
   Status Run();
 
@@ -40,8 +41,8 @@ class DeviceApplier {
   Status FindAndCheck(FoundRows* found);
   // What the tiers below the GPU's memory have of the missing ids, into fetched_.
   Status FetchCold();
-  // As GradientApplier::MakeRoom.
-  Status MakeRoom();
+  // Which rows have to go first, as GradientApplier::MakeRoom, into leaving_.
+  Status FindRoomForAll();
   // All that the rows which come to a table need: none is changed where another has no room.
   Status Reserve(size_t r);
   // Brings the rows that were fetched up.
@@ -65,6 +66,7 @@ class DeviceApplier {
   std::vector<MissingKeys> missing_;
   std::vector<std::vector<int64_t>> keys_;
   std::vector<FetchedRecords> fetched_;
+  std::vector<EvictionCandidates> leaving_;
   size_t num_promoted_ = 0;  // tables whose fetched rows are on the GPU
 };
 
@@ -103,8 +105,7 @@ Status DeviceApplier::FetchCold() {
   return Status::Ok();
 }
 
-Status DeviceApplier::MakeRoom() {
-  std::vector<EvictionCandidates> leaving(requests_.size());
+Status DeviceApplier::FindRoomForAll() {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
     // With those of lower tiers, which FindRoom tells from new ones.
@@ -116,10 +117,7 @@ Status DeviceApplier::MakeRoom() {
     KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
         gradient.ids, static_cast<int64_t>(ids.size() * sizeof(int64_t)), ids.data()));
     KERAS_SPARSE_RETURN_IF_ERROR(
-        FindRoom(&locks_[r], ids.data(), gradient.bags.num_ids, executor_, &leaving[r]));
-  }
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving[r], &locks_[r], executor_));
+        FindRoom(&locks_[r], ids.data(), gradient.bags.num_ids, executor_, &leaving_[r]));
   }
   return Status::Ok();
 }
@@ -141,7 +139,8 @@ Status DeviceApplier::Reserve(size_t r) {
       --num_coming;
     }
   }
-  return state.tiers.hbm_store()->Reserve(num_coming);
+  num_coming -= NumLeavingGpu(state, leaving_[r]);
+  return num_coming > 0 ? state.tiers.hbm_store()->Reserve(num_coming) : Status::Ok();
 }
 
 Status DeviceApplier::Promote(size_t r) {
@@ -190,7 +189,7 @@ Status DeviceApplier::ChooseNew(size_t r) {
     }
     state.counters.filtered_ids += static_cast<int64_t>(waiting.size());
     for (const uint32_t i : waiting) {
-      if (shares_counts) (void)filter->Admit(keys[i], num_occurrences(i));
+      if (shares_counts) filter->CountWaiting(keys[i], num_occurrences(i));
     }
   }
   size_t num_new = 0;
@@ -275,13 +274,14 @@ Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
   version = SumOfVersions();
   const std::vector<int64_t> versions = VersionsOf(requests_, locks_);
-  KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom());
-  if (SumOfVersions() != version) {
-    KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
-    KERAS_SPARSE_RETURN_IF_ERROR(found.FindMissing(checks_, &missing_));
-  }
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRoomForAll());
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
   for (size_t r = 0; r < requests_.size(); ++r) KERAS_SPARSE_RETURN_IF_ERROR(Reserve(r));
+  // Nothing is refused any more. None of the step's own rows goes: the same ones are missing.
+  for (size_t r = 0; r < requests_.size(); ++r) {
+    KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving_[r], &locks_[r], executor_));
+  }
+  if (SumOfVersions() != version) KERAS_SPARSE_RETURN_IF_ERROR(FindAll(&found));
   BeginSteps(requests_, locks_, versions);
   Status status = CreateAndUpdate(&found);
   FinishSteps(requests_, locks_, executor_);

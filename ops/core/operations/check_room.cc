@@ -84,6 +84,13 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
   return Status::Ok();
 }
 
+int64_t NumLeavingGpu(const TableState& state, const EvictionCandidates& leaving) {
+  const auto n = static_cast<int64_t>(leaving.keys.size());
+  const auto are_there = std::make_unique<bool[]>(leaving.keys.size());
+  state.tiers.hbm_store()->Contains(leaving.keys.data(), n, are_there.get());
+  return std::count(are_there.get(), are_there.get() + n, true);
+}
+
 // No row goes before it is known that all tables of the update, and other ranks, have room.
 Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* executor,
                 EvictionCandidates* leaving) {
@@ -157,7 +164,8 @@ Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executo
   KERAS_SPARSE_RETURN_IF_ERROR(CheckRoom(&state, ids, n, executor, &num_leaving));
   HbmStore* store = state.tiers.hbm_store();
   if (store == nullptr || store->is_static()) return Status::Ok();
-  const int64_t num_coming = CountComing(state, ids, n, executor) - num_leaving;
+  int64_t num_coming = CountComing(state, ids, n, executor);
+  if (num_leaving > 0) num_coming -= NumLeavingGpu(state, state.limit.found.leaving);
   return num_coming > 0 ? store->Reserve(num_coming) : Status::Ok();
 }
 

@@ -39,6 +39,9 @@ Status CheckRoom(TableState* state, const int64_t* ids, int64_t n, Executor* exe
 //   ids  (n) in the CPU's memory, repeats allowed
 Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
 
+// How many of the rows that leave a table are in the memory of its GPU, and free room there.
+int64_t NumLeavingGpu(const TableState& state, const EvictionCandidates& leaving);
+
 // Finds the rows that have to go for the table to stay within its limit when an update has made
 // those that these keys lack. ResourceExhausted if it cannot. Changes nothing but what the table
 // knows of the rows that go first.

@@ -57,7 +57,7 @@ void RowWriter::FindSkipped(const int64_t* ids, const uint32_t* occurrences, int
   for (int64_t i = 0; shares_counts && i < n; ++i) {
     const int64_t next = std::min(i + kBlockRows, n - 1);
     if (skipped[next] != 0) filter->Prefetch(ids[next]);
-    if (skipped[i] != 0) (void)filter->Admit(ids[i], num_occurrences(i));
+    if (skipped[i] != 0) filter->CountWaiting(ids[i], num_occurrences(i));
   }
 }
 

@@ -51,6 +51,27 @@ TEST(CbfFilter, NeverAdmitsLate) {
   }
 }
 
+// Of occurrences, several of a key and of others at once.
+TEST(CbfFilter, NeverAdmitsLateWhereAStepCountsThoseThatWait) {
+  const auto filter = Make(Cbf(5, 3, 0.5, 8, true));  // few counters
+  std::map<int64_t, int64_t> counts;
+  for (uint64_t step = 0; step < 3000; ++step) {
+    std::map<int64_t, uint32_t> occurrences;
+    for (const int64_t key : RandomIds(6, 0, 8, step)) ++occurrences[key];
+    std::vector<int64_t> waiting;
+    for (const auto& [key, n] : occurrences) {
+      if (filter->WouldAdmit(key, n)) continue;
+      ASSERT_LT(counts[key] += n, 5) << step;
+      waiting.push_back(key);
+    }
+    for (const int64_t key : waiting) filter->CountWaiting(key, occurrences[key]);
+    if (step % 4 == 3) {  // it is soon full
+      filter->Clear();
+      counts.clear();
+    }
+  }
+}
+
 // The share of new keys that are admitted although they come for the first time, once as many keys
 // as the filter is made for have been counted.
 TEST(CbfFilter, AdmitsEarlyAboutAsOftenAsItIsAllowedTo) {

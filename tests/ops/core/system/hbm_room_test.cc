@@ -10,8 +10,12 @@
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/support/check_store.h"
+#include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
+#include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_access.h"
+#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse {
 namespace hbm_room_test {
@@ -51,6 +55,34 @@ TEST(HbmRoom, ThatOneTableLacksStopsTheUpdateOfAll) {
   EXPECT_EQ(NumRowsOf(*tight), 40);
   EXPECT_FALSE(step(Range(0, 61)).ok());
   EXPECT_EQ(NumRowsOf(*roomy), 60);
+}
+
+// Of two tables one has to let rows go, which it may of its own, over a lower tier or not.
+TEST(HbmRoom, ThatOneTableLacksLetsNoRowOfAnotherGo) {
+  const TempFolder folder;
+  const std::shared_ptr<Device> device = OpenDevice();
+  for (const bool has_lower_tier : {false, true}) {
+    TableOptions options = Dynamic(kDim);
+    if (has_lower_tier) options.storage = HbmOver({"dram"}, 40 * 64, 1 << 20, folder / "rows");
+    options.storage.device = device;
+    const auto limited = OpenWithRule(options, AdagradRule(0.1));
+    ASSERT_TRUE(IsOk(SetRowLimit(limited.get(), 100, MakePolicy(WeightBelow(1e9)))));
+    const auto tight = OnGpu(50, device);
+    const auto step = [&](const std::vector<int64_t>& ids, const std::vector<int64_t>& others) {
+      const std::vector<float> grads(ids.size() * kDim, 1);
+      const std::vector<float> of_others(others.size() * kDim, 1);
+      return ApplyOnDevice({Request(limited.get(), ids, NoBags(ids), grads, {0.1f}),
+                            Request(tight.get(), others, NoBags(others), of_others, {0.1f})},
+                           Inline());
+    };
+    ASSERT_TRUE(IsOk(step(Range(0, 100), {1})));
+    const auto before = ExportAll(*limited);
+    EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "`storage_size` must hold all rows",
+                          step(Range(100, 110), Range(0, 60))));
+    EXPECT_EQ(ExportAll(*limited), before);
+    ASSERT_TRUE(IsOk(step(Range(100, 110), Range(0, 5))));
+    EXPECT_EQ(NumRowsOf(*limited), 10);
+  }
 }
 
 TEST(CheckUpdate, RefusesWhatTheUpdateWould) {
