@@ -136,7 +136,7 @@ def test_a_machine_without_a_gpu_shows_what_else_is_wrong():
         StorageOption("HBM_DRAM_SSDHASH")
     with pytest.raises(ValueError, match="`storage_size` must have at most one size a tier"):
         StorageOption("HBM", storage_size=[1, 2])
-    with pytest.raises(ValueError, match="HBM_DRAM_SSDHASH.*Received: storage_type='HBM_SSDHASH'"):
+    with pytest.raises(ValueError, match=r"HBM_DRAM_SSDHASH.*Received: storage_type='HBM_SSDHASH'"):
         StorageOption("HBM_SSDHASH")
 
 
