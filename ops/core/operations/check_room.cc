@@ -85,6 +85,7 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
 }
 
 int64_t NumLeavingGpu(const TableState& state, const EvictionCandidates& leaving) {
+  if (leaving.keys.empty()) return 0;  // without asking the GPU
   const auto n = static_cast<int64_t>(leaving.keys.size());
   const auto are_there = std::make_unique<bool[]>(leaving.keys.size());
   state.tiers.hbm_store()->Contains(leaving.keys.data(), n, are_there.get());
