@@ -1,6 +1,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -41,3 +42,23 @@ def build_info():
     subprocess.run(["make", "emulated-ops"], cwd=ROOT, check=True, capture_output=True)
     (path,) = ROOT.glob("build/py3-none-*/emulated_ops/_build_info.py")
     return path
+
+
+@pytest.fixture
+def run_emulated(build_info, driver):
+    """Runs Python with a GPU that the CPU emulates, and fails if it fails."""
+
+    def run(*arguments, **variables):
+        # It is none of several workers.
+        environment = {name: each for name, each in os.environ.items() if "PYTEST" not in name}
+        environment |= {"EMULATED_BUILD_INFO": str(build_info), "LD_LIBRARY_PATH": str(driver)}
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+    return run
