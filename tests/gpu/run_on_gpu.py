@@ -24,6 +24,7 @@ IS_EMULATED = "EMULATED_BUILD_INFO" in os.environ
 # Of one process. Nearly all others pass so, too.
 FILES = (
     "gpu/both_memories.py",
+    "gpu/kept_rows.py",
     "gpu/lower_tiers.py",
     "native/lookup_test.py",
     "native/apply_gradients_test.py",

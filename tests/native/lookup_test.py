@@ -5,6 +5,7 @@ import tensorflow as tf
 import checks
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
+from keras_sparse.native import library
 
 
 def table(input_dim, dim, **kwargs):
@@ -177,4 +178,22 @@ def test_refuses_weights_of_another_length_than_the_ids():
     with pytest.raises(ValueError, match=message):
         ops.lookup(
             [variable], [int64([1, 2])], [int64([0, 2])], [tf.zeros((0,))], combiners=["sum"]
+        )
+
+
+@pytest.mark.parametrize("number", [-1, 1])
+def test_the_op_refuses_numbers_of_no_table(number):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`trained`.*Received: {number} "):
+        library.lib.keras_sparse_lookup(
+            handles=[table(5, 2)[0].native],
+            ids=[int64([1])],
+            row_splits=[int64([])],
+            weights=[tf.zeros(0)],
+            anchors=[],
+            num_outputs=1,
+            combiners=["none"],
+            output_dims=[2],
+            gradient_rows=[5],
+            trained=[number],
+            weighted=[],
         )

@@ -39,6 +39,7 @@ struct Options {
   size_t memory = size_t{64} << 20;
   int64_t allocations_left = INT64_MAX;  // none succeeds after these
   int64_t work_left = INT64_MAX;         // kernels and copies; after these it has failed
+  int64_t copies_to_host = 0;            // so far
 };
 Options& options();
 // Takes one from the work left. False once none is.
@@ -165,10 +166,11 @@ inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : "an illegal memory access";
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t) {
   const keras_sparse::emulated::StreamTurn turn;
   if (!keras_sparse::emulated::DoesWork()) return cudaErrorIllegalAddress;
+  if (kind == cudaMemcpyDeviceToHost) ++keras_sparse::emulated::options().copies_to_host;
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }

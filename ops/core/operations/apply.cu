@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "ops/core/device/device_array.h"
-#include "ops/core/ids/check_bags.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/apply_steps.h"
 #include "ops/core/operations/check_room.h"
@@ -82,16 +81,14 @@ Status DeviceApplier::FindAll(FoundRows* found) const {
     const OutputGradient& gradient = requests_[r].gradient;
     lists.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
-  return FoundRows::Find(lists, device_, found);
+  return FoundRows::FindUnlessKept(lists, device_, found);
 }
 
 Status DeviceApplier::FindAndCheck(FoundRows* found) {
   KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
-  std::vector<BagsToCheck> bags;
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    bags.push_back({requests_[r].gradient.bags, found->table(r).checks});
-  }
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckBags(bags, device_));
+  std::vector<Bags> bags;
+  for (const ApplyRequest& request : requests_) bags.push_back(request.gradient.bags);
+  KERAS_SPARSE_RETURN_IF_ERROR(found->CheckBagsUnlessKept(bags));
   return found->Check(&checks_);
 }
 
@@ -289,6 +286,7 @@ Status DeviceApplier::Run() {
     const Status erased =
         r < num_promoted_ ? fetched_[r].EraseCold(&locks_[r].tiers) : Status::Ok();
     if (status.ok()) status = erased;
+    locks_[r].tiers.hbm_store()->ForgetKept();  // the next step has other ids
     locks_[r].FinishChange(executor_);
   }
   return status;

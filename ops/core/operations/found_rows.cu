@@ -5,6 +5,7 @@
 #include "ops/core/base/hash.h"
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"
+#include "ops/core/ids/check_bags.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/operations/found_rows.h"
 
@@ -52,16 +53,39 @@ MissingIds Counted(const std::vector<int64_t>& ids) {
 }  // namespace
 
 Status FoundRows::Find(const std::vector<DeviceIds>& lists, Device* device, FoundRows* found) {
+  return Find(lists, std::vector<KeptRows>(lists.size()), device, found);
+}
+
+Status FoundRows::FindUnlessKept(const std::vector<DeviceIds>& lists, Device* device,
+                                 FoundRows* found) {
+  std::vector<KeptRows> all;
+  for (const DeviceIds& list : lists) {
+    KeptRows kept = list.state->tiers.hbm_store()->kept_rows();
+    all.push_back(kept.AreOf(list.ids, list.num_ids) ? std::move(kept) : KeptRows());
+  }
+  return Find(lists, std::move(all), device, found);
+}
+
+Status FoundRows::Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows> kept,
+                       Device* device, FoundRows* found) {
   FoundRows made;
   made.device_ = device;
   made.lists_ = lists;
+  made.kept_ = std::move(kept);
   int64_t num_ids = 0;
-  for (const DeviceIds& each : lists) num_ids += each.num_ids;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, num_ids, &made.rows_));
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (made.kept_[i].ids_owner != nullptr) continue;
+    num_ids += lists[i].num_ids;
+    made.has_to_wait_ = true;
+  }
+  DeviceArray<uint32_t> found_rows;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, num_ids, &found_rows));
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<IdChecks>::Copy(device, std::vector<IdChecks>(lists.size()), &made.checks_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &made.any_refused_));
-  uint32_t* rows = made.rows_.data();
+  uint32_t* rows = found_rows.data();
+  made.rows_ = std::make_shared<DeviceArray<uint32_t>>(std::move(found_rows));
+  std::vector<FindRequest> to_find;
   for (size_t i = 0; i < lists.size(); ++i) {
     const TableState& state = *lists[i].state;
     KERAS_SPARSE_RETURN_IF_ERROR(CheckAllAreThere(state));
@@ -73,19 +97,46 @@ Status FoundRows::Find(const std::vector<DeviceIds>& lists, Device* device, Foun
                             state.options.out_of_range_is_zero,
                             state.gate.default_rows().rows(),
                             made.checks_.data() + i};
+    if (made.kept_[i].ids_owner != nullptr) {
+      made.requests_.push_back({table, lists[i].ids, lists[i].num_ids, made.kept_[i].rows});
+      continue;
+    }
     made.requests_.push_back({table, lists[i].ids, lists[i].num_ids, rows});
+    to_find.push_back(made.requests_.back());
     rows += lists[i].num_ids;
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(FindRows(made.requests_, made.any_refused_.data(), device));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRows(to_find, made.any_refused_.data(), device));
   *found = std::move(made);
   return Status::Ok();
 }
 
-Status FoundRows::Check(std::vector<IdChecks>* checks) const {
-  KERAS_SPARSE_RETURN_IF_ERROR(checks_.Read(checks));
+Status FoundRows::CheckBagsUnlessKept(const std::vector<Bags>& bags) {
+  std::vector<BagsToCheck> to_check;
   for (size_t i = 0; i < lists_.size(); ++i) {
+    if (kept_[i].ids_owner != nullptr && kept_[i].HaveChecked(bags[i])) continue;
+    to_check.push_back({bags[i], requests_[i].table.checks});
+    has_to_wait_ = true;
+  }
+  return CheckBags(to_check, device_);
+}
+
+void FoundRows::Keep(size_t list, const Bags& bags, const IdChecks& checks,
+                     std::shared_ptr<const void> owner) const {
+  lists_[list].state->tiers.hbm_store()->Keep(
+      {lists_[list].ids, bags, std::move(owner), requests_[list].rows, rows_, checks});
+}
+
+Status FoundRows::Check(std::vector<IdChecks>* checks) const {
+  checks->assign(lists_.size(), {});
+  if (has_to_wait_) KERAS_SPARSE_RETURN_IF_ERROR(checks_.Read(checks));
+  for (size_t i = 0; i < lists_.size(); ++i) {
+    IdChecks& seen = (*checks)[i];
+    if (kept_[i].ids_owner != nullptr) {
+      seen.num_outside = kept_[i].checks.num_outside;
+      seen.num_missing = kept_[i].checks.num_missing;
+    }
     const TableOptions& options = lists_[i].state->options;
-    KERAS_SPARSE_RETURN_IF_ERROR((*checks)[i].ToStatus(options.name, options.input_dim));
+    KERAS_SPARSE_RETURN_IF_ERROR(seen.ToStatus(options.name, options.input_dim));
   }
   return Status::Ok();
 }

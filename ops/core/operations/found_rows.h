@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
+#include "ops/core/ids/bags.h"
 #include "ops/core/ids/id_checks.h"
+#include "ops/core/ids/kept_rows.h"
 #include "ops/core/ids/missing_keys.h"
 #include "ops/core/operations/find_rows.h"
 #include "ops/core/table/table_state.h"
@@ -55,12 +58,25 @@ class FoundRows {
   // wait for room in its memory. REQUIRES: all tables are in this device's memory
   static Status Find(const std::vector<DeviceIds>& lists, Device* device, FoundRows* found);
 
+  // The same for an update, which takes what a lookup of its ids has kept, and leaves it there.
+  static Status FindUnlessKept(const std::vector<DeviceIds>& lists, Device* device,
+                               FoundRows* found);
+  // Gives the device the work to check the bags of each list, but for those that the lookup has
+  // checked.
+  Status CheckBagsUnlessKept(const std::vector<Bags>& bags);
+
+  // Keeps what was found of a list for an update of it.
+  //   checks  that Check has given
+  //   owner   see KeptRows
+  void Keep(size_t list, const Bags& bags, const IdChecks& checks,
+            std::shared_ptr<const void> owner) const;
+
   // Of one of the lists.
   const HbmTable& table(size_t list) const { return requests_[list].table; }
   const uint32_t* rows(size_t list) const { return requests_[list].rows; }
 
-  // What kernels have seen so far. Waits for the device. The error is that of the first list that
-  // has one.
+  // What kernels have seen so far. Waits for the device, unless a lookup has seen all of it. The
+  // error is that of the first list that has one.
   Status Check(std::vector<IdChecks>* checks) const;
 
   // The ids of each list that have no row, in the GPU's memory.
@@ -74,10 +90,16 @@ class FoundRows {
   const uint32_t* any_refused() const { return any_refused_.data(); }
 
  private:
+  //   kept  of each list, or of none
+  static Status Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows> kept,
+                     Device* device, FoundRows* found);
+
   Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;
+  std::vector<KeptRows> kept_;  // of each list, with an owner where its rows are these
   std::vector<FindRequest> requests_;
-  DeviceArray<uint32_t> rows_;
+  std::shared_ptr<const DeviceArray<uint32_t>> rows_;  // of the others
+  bool has_to_wait_ = false;                           // to know the checks
   DeviceArray<IdChecks> checks_;
   DeviceArray<uint32_t> any_refused_;
 };

@@ -55,11 +55,20 @@ class Reads {
             moved_[r].data(), cold_[r].found(), cold_[r].rows()};
   }
   // As FoundRows::Check.
-  //   counts  whether as lookups of their tables
-  Status Check(bool counts) const {
+  Status Check() const {
+    std::vector<IdChecks> checks;
+    return found_.Check(&checks);
+  }
+  // The same of lookups, which their tables count. Keeps their rows where a request asks for it.
+  Status FinishLookups(const std::vector<LookupRequest>& requests) const {
     std::vector<IdChecks> checks;
     KERAS_SPARSE_RETURN_IF_ERROR(found_.Check(&checks));
-    for (size_t r = 0; counts && r < lists_.size(); ++r) CountLookups(r, checks[r]);
+    for (size_t r = 0; r < requests.size(); ++r) {
+      CountLookups(r, checks[r]);
+      const LookupRequest& request = requests[r];
+      if (request.ids_owner == nullptr) continue;
+      found_.Keep(r, request.bags, checks[r], request.ids_owner);
+    }
     return Status::Ok();
   }
 
@@ -80,9 +89,8 @@ class Reads {
 };
 
 // The frame of both: checks, locks, what is read, and then work(reads, device).
-//   counts  whether as lookups of their tables
 template <typename Request, typename Work>
-Status Read(const std::vector<Request>& requests, bool counts, const Work& work) {
+Status Read(const std::vector<Request>& requests, const Work& work) {
   for (const Request& each : requests) KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
   Device* device = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));
@@ -90,17 +98,17 @@ Status Read(const std::vector<Request>& requests, bool counts, const Work& work)
   const ReadLocks locks(TablesOf(requests));
   Reads reads;
   KERAS_SPARSE_RETURN_IF_ERROR(reads.Find(requests, locks, device));
-  KERAS_SPARSE_RETURN_IF_ERROR(work(reads, device));
-  return reads.Check(counts);
+  return work(reads, device);
 }
 
 Status LookupRows(const std::vector<LookupRequest>& requests) {
-  return Read(requests, true, [&](const Reads& reads, Device* device) {
+  return Read(requests, [&](const Reads& reads, Device* device) {
     std::vector<PoolRequest> pooled;
     for (size_t r = 0; r < requests.size(); ++r) {
       pooled.push_back({reads.Of(r), requests[r].bags, requests[r].rows});
     }
-    return PoolRows(pooled, device);
+    KERAS_SPARSE_RETURN_IF_ERROR(PoolRows(pooled, device));
+    return reads.FinishLookups(requests);
   });
 }
 
@@ -201,14 +209,14 @@ Status LookupRowsToHost(const std::vector<LookupRequest>& requests) {
 }
 
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests) {
-  // The forward pass has counted these ids.
-  return Read(requests, false, [&](const Reads& reads, Device* device) {
+  return Read(requests, [&](const Reads& reads, Device* device) {
     std::vector<WeightsRequest> weights;
     for (size_t r = 0; r < requests.size(); ++r) {
       weights.push_back(
           {reads.Of(r), requests[r].bags, requests[r].output_grads, requests[r].weight_grads});
     }
-    return WeightsGradient(weights, device);
+    KERAS_SPARSE_RETURN_IF_ERROR(WeightsGradient(weights, device));
+    return reads.Check();  // the forward pass has counted these ids
   });
 }
 

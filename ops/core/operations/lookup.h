@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ops/core/base/executor.h"
@@ -21,6 +22,9 @@ struct LookupRequest {
   OutputRows rows;                  // (bags.num_bags, dim)
   int64_t* version = nullptr;       // if not null: gets the version of the table that was read
   uint32_t* num_updates = nullptr;  // if not null: gets how many updates the table has had
+  // If not null: an update of ids that are where these are need not find their rows again. Keeps
+  // ids and row_splits there.
+  std::shared_ptr<const void> ids_owner = nullptr;
 };
 
 // Fills `rows` of each request. Changes nothing in a table; a key without a row gives its initial

@@ -74,16 +74,15 @@ absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch) {
 }
 
 absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners) {
-  tf::OpInputList row_splits;
   tf::OpInputList weights;
   TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids_));
-  TF_RETURN_IF_ERROR(ctx->input_list("row_splits", &row_splits));
+  TF_RETURN_IF_ERROR(ctx->input_list("row_splits", &row_splits_));
   TF_RETURN_IF_ERROR(ctx->input_list("weights", &weights));
   for (int i = 0; i < ids_.size(); ++i) {
     Bags bags;
     bags.combiner = combiners[i];
     bags.num_ids = ids_[i].NumElements();
-    const int64_t num_splits = row_splits[i].NumElements();
+    const int64_t num_splits = row_splits_[i].NumElements();
     if ((num_splits == 0) != (bags.combiner == Combiner::kNone)) {
       return InvalidInput(absl::StrCat(
           "`row_splits` must be given with a combiner, and only then. Received: ", num_splits,
@@ -98,7 +97,7 @@ absl::Status BagInputs::Read(tf::OpKernelContext* ctx, const std::vector<Combine
       return InvalidInput("`weights` must come with a combiner. Received: 'none'");
     }
     bags.num_bags = num_splits == 0 ? bags.num_ids : num_splits - 1;
-    if (num_splits != 0) bags.row_splits = row_splits[i].flat<int64_t>().data();
+    if (num_splits != 0) bags.row_splits = row_splits_[i].flat<int64_t>().data();
     if (num_weights != 0) bags.weights = weights[i].flat<float>().data();
     bags_.push_back(bags);
   }

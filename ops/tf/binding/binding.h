@@ -4,6 +4,7 @@
 #define KERAS_SPARSE_OPS_TF_BINDING_BINDING_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -144,9 +145,16 @@ class BagInputs {
   absl::Status Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners);
   const int64_t* ids(int i) const { return ids_[i].flat<int64_t>().data(); }
   const Bags& bags(size_t i) const { return bags_[i]; }
+  // What keeps ids and row_splits of a table where they are. TensorFlow writes no tensor that
+  // another one shares its memory with.
+  std::shared_ptr<const void> owner(int i) const {
+    return std::make_shared<std::array<tf::Tensor, 2>>(
+        std::array<tf::Tensor, 2>{ids_[i], row_splits_[i]});
+  }
 
  private:
   tf::OpInputList ids_;
+  tf::OpInputList row_splits_;
   std::vector<Bags> bags_;
 };
 

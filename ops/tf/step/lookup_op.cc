@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/lookup_outputs.h"
@@ -44,8 +45,8 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
 
 }  // namespace
 
-// `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. For the
-// gradient alone, which Python registers:
+// `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. An
+// update of the tables `trained` may follow. For the gradient alone, which Python registers:
 //   anchors        the variables at which the gradients of the tables `trained` arrive
 //   gradient_rows  rows in the dense shape of each table's gradient
 //   max_entries    the most entries of an id in it, once merged
@@ -76,7 +77,14 @@ class LookupOp : public tf::OpKernel {
   explicit LookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dims", &output_dims_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("trained", &trained_));
     OP_REQUIRES_OK(ctx, ReadOutputForm(ctx, combiners_.size(), &form_));
+    const auto num_tables = static_cast<int64_t>(combiners_.size());
+    for (const int64_t i : trained_) {
+      OP_REQUIRES(ctx, i >= 0 && i < num_tables,
+                  InvalidInput(absl::StrCat("`trained` must have numbers of the tables, below ",
+                                            num_tables, ". Received: ", i)));
+    }
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -103,6 +111,10 @@ class LookupOp : public tf::OpKernel {
       SetOutputs(ctx, ready->outputs());
       return;
     }
+    for (const int64_t i : trained_) {
+      if (!IsOnDevice(*tables[static_cast<size_t>(i)])) continue;
+      requests[static_cast<size_t>(i)].ids_owner = inputs.owner(static_cast<int>(i));
+    }
     std::vector<tf::Tensor> outputs;
     OP_REQUIRES_OK(ctx, AllocateRows(&requests, &outputs, OutputMemory(ctx)));
     SetOutputs(ctx, outputs);
@@ -117,6 +129,7 @@ class LookupOp : public tf::OpKernel {
 
   std::vector<Combiner> combiners_;
   std::vector<int64_t> output_dims_;
+  std::vector<int64_t> trained_;
   OutputForm form_;
 };
 

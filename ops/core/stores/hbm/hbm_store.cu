@@ -182,6 +182,17 @@ void HbmStore::Use(const uint32_t* rows, int64_t n) {
   NoteUses(rows, n);
 }
 
+void HbmStore::Keep(KeptRows rows) {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  kept_ = std::move(rows);
+}
+
+KeptRows HbmStore::kept_rows() const {
+  const SharedLock lock(mutex_);
+  return kept_;
+}
+
 Status HbmStore::TrackChanges() {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);

@@ -12,6 +12,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
+#include "ops/core/ids/kept_rows.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/optimizer/history_on_device.h"
 #include "ops/core/optimizer/update_rule.h"
@@ -85,6 +86,11 @@ class HbmStore : public RowStore {
   // REQUIRES: the keys are distinct and none is there
   virtual Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) = 0;
 
+  // What a lookup has found, until any row comes or goes, or the next lookup keeps its own.
+  void Keep(KeptRows rows);
+  void ForgetKept() { Keep({}); }
+  KeptRows kept_rows() const;
+
   // Over lower tiers a store knows which of its rows are the coldest. As CacheStrategy has it, what
   // an update uses is used at one time.
   virtual void BeginUpdate() {}
@@ -152,6 +158,7 @@ class HbmStore : public RowStore {
   mutable SharedMutex mutex_;
   HbmRecords records_ GUARDED_BY(mutex_);
   HbmChanges changes_ GUARDED_BY(mutex_);
+  KeptRows kept_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

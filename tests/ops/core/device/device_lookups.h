@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "ops/core/base/executor.h"
+#include "ops/core/base/mutex.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/lookup.h"
@@ -43,16 +46,72 @@ class DeviceCopies {
   std::vector<DeviceArray<char>> copies_;
 };
 
+// What the last lookup of each table has copied, while the table keeps what it has found: an update
+// of the same ids reads them where they are, as in a training step.
+class LastLookups {
+ public:
+  struct Lists {
+    std::vector<int64_t> ids;
+    Combiner combiner;
+    std::vector<int64_t> row_splits;
+
+    static Lists Of(const int64_t* ids, const Bags& bags) {
+      Lists lists{{ids, ids + bags.num_ids}, bags.combiner, {}};
+      if (bags.combiner != Combiner::kNone) {
+        lists.row_splits.assign(bags.row_splits, bags.row_splits + bags.num_bags + 1);
+      }
+      return lists;
+    }
+    bool operator==(const Lists& other) const {
+      return ids == other.ids && combiner == other.combiner && row_splits == other.row_splits;
+    }
+  };
+  // Where ids and row_splits are on the GPU.
+  struct Copied {
+    Lists lists;
+    DeviceCopies copies;
+    const int64_t* ids = nullptr;
+    const int64_t* row_splits = nullptr;
+  };
+
+  static void Set(const EmbeddingTable* table, const std::shared_ptr<Copied>& copied) {
+    const MutexLock lock(mutex());
+    all()[table] = copied;
+  }
+  // Null if it was of others, or nothing of it is kept.
+  static std::shared_ptr<const Copied> Get(const EmbeddingTable* table, const Lists& lists) {
+    const MutexLock lock(mutex());
+    const std::shared_ptr<const Copied> last = all()[table].lock();
+    return last != nullptr && last->lists == lists ? last : nullptr;
+  }
+
+ private:
+  static Mutex& mutex() {
+    static Mutex mutex;
+    return mutex;
+  }
+  static std::map<const EmbeddingTable*, std::weak_ptr<Copied>>& all() {
+    static std::map<const EmbeddingTable*, std::weak_ptr<Copied>> all;
+    return all;
+  }
+};
+
 // LookupRows for one table.
 //   rows  (bags.num_bags, dim)
 inline Status LookupOnDevice(EmbeddingTable* table, const std::vector<int64_t>& ids,
                              const Bags& bags, std::vector<float>* rows, Executor* executor) {
-  DeviceCopies copies(*table);
+  const auto copied = std::make_shared<LastLookups::Copied>(
+      LastLookups::Copied{LastLookups::Lists::Of(ids.data(), bags), DeviceCopies(*table)});
+  const Bags bags_there = copied->copies.Of(bags);
+  copied->ids = copied->copies.Of(ids.data(), bags.num_ids);
+  copied->row_splits = bags_there.row_splits;
+  LastLookups::Set(table, copied);
   DeviceArray<float> output;
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<float>::Copy(table->options().storage.device.get(), *rows, &output));
-  KERAS_SPARSE_RETURN_IF_ERROR(LookupRows(
-      {{table, copies.Of(ids.data(), bags.num_ids), copies.Of(bags), output.data()}}, executor));
+  LookupRequest request = {table, copied->ids, bags_there, output.data()};
+  request.ids_owner = copied;
+  KERAS_SPARSE_RETURN_IF_ERROR(LookupRows({request}, executor));
   return output.Read(rows);
 }
 
@@ -60,13 +119,19 @@ inline Status LookupOnDevice(EmbeddingTable* table, const std::vector<int64_t>& 
 inline Status ApplyOnDevice(const std::vector<ApplyRequest>& host_requests, Executor* executor) {
   std::vector<ApplyRequest> requests = host_requests;
   std::vector<DeviceCopies> copies;
+  std::vector<std::shared_ptr<const LastLookups::Copied>> held;
   for (ApplyRequest& request : requests) {
     copies.emplace_back(*request.table);
     OutputGradient& gradient = request.gradient;
-    gradient.ids = copies.back().Of(gradient.ids, gradient.bags.num_ids);
+    const auto looked_up =
+        LastLookups::Get(request.table, LastLookups::Lists::Of(gradient.ids, gradient.bags));
+    held.push_back(looked_up);
+    gradient.ids = looked_up != nullptr ? looked_up->ids
+                                        : copies.back().Of(gradient.ids, gradient.bags.num_ids);
     const auto* grads = static_cast<const float*>(gradient.grads.data);
     gradient.grads.data = copies.back().Of(grads, gradient.bags.num_bags * gradient.dim);
     gradient.bags = copies.back().Of(gradient.bags);
+    if (looked_up != nullptr) gradient.bags.row_splits = looked_up->row_splits;
   }
   return ApplyGradients(requests, executor);
 }

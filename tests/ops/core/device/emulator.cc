@@ -269,7 +269,6 @@ Options& options() {
   static Options the_options;
   return the_options;
 }
-extern "C" void keras_sparse_emulated_fail_after(int64_t work) { options().work_left = work; }
 
 Index ThreadIndex() { return {running->current()}; }
 Index BlockIndex() { return {running->number()}; }

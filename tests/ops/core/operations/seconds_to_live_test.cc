@@ -138,7 +138,7 @@ TEST(SecondsToLive, AreNotTheUpdatesThatALookupMayMiss) {
   StepAt(table.get(), 1000, 1);
   StepAt(table.get(), 1500, 1);
   uint32_t num_updates = 0;
-  LookupRequest request;
+  LookupRequest request = {};
   request.table = table.get();
   request.num_updates = &num_updates;
   ReadVersions({request});

@@ -1,0 +1,49 @@
+"""What a step of tables in a GPU's memory waits for. Run by emulated_tables_test.py."""
+
+import ctypes
+import os
+
+import keras
+import numpy as np
+import pytest
+
+import keras_sparse
+from keras_sparse.native import library
+
+NUM_BATCHES = 4
+
+
+def make_model(ids, combiner):
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input(ids.shape[1:], dtype="int64")
+    embed = [
+        keras_sparse.layers.Embedding(
+            input_dim, 4, combiner, storage=keras_sparse.StorageOption("HBM")
+        )
+        for input_dim in (64, None)
+    ]
+    rows = keras.layers.Concatenate()([keras.layers.Flatten()(each(inputs)) for each in embed])
+    model = keras.Model(inputs, keras.layers.Dense(1)(rows))
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), "mse")
+    return model
+
+
+@pytest.mark.skipif(
+    "EMULATED_BUILD_INFO" not in os.environ, reason="the emulated GPU counts copies, no other does"
+)
+@pytest.mark.parametrize("combiner", [None, "mean"])
+def test_an_update_waits_for_nothing_that_the_lookup_of_its_step_has_found(combiner):
+    copies_to_host = ctypes.CDLL(library.library_path).keras_sparse_emulated_copies_to_host
+    copies_to_host.restype = ctypes.c_int64
+    ids = np.arange(64).reshape(4 * NUM_BATCHES, 4)
+    data = ids, np.ones(len(ids))
+    model = make_model(ids, combiner)
+
+    def copies_of(run):
+        before = copies_to_host()
+        run(*data, batch_size=4, verbose=0)
+        return copies_to_host() - before
+
+    assert copies_of(model.fit) > 2 * NUM_BATCHES  # its ids are new
+    assert copies_of(model.evaluate) == 2 * NUM_BATCHES  # a lookup of each table
+    assert copies_of(model.fit) == 2 * NUM_BATCHES
