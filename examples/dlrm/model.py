@@ -72,7 +72,7 @@ def make_table(number, num_ids, embedding_dim, storage=None):
     """A row for each id. A table with lower tiers takes any id, and has rows once trained."""
     most = 1 / math.sqrt(num_ids)
     return keras_sparse.layers.Embedding(
-        num_ids if storage is None else None,
+        num_ids if storage is None or not storage.lower_tiers else None,
         embedding_dim,
         embeddings_initializer=keras.initializers.RandomUniform(-most, most),
         storage=storage,

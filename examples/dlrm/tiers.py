@@ -5,9 +5,9 @@ import math
 import keras_sparse
 from keras_sparse.amounts import parse_bytes
 
-# A table that is a smaller part of all rows than this stays in memory whole.
+# A table that is a smaller part of all rows than this is in the first tier whole.
 _SMALL_PART = 1 / 1000
-_ENTRY_BYTES = 12  # beside a row and its slots in a file
+_ENTRY_BYTES = 40  # beside a row and its slots in memory; in a file they are fewer
 _LEAST_BYTES = 64 << 20
 
 
@@ -16,23 +16,25 @@ class Tiers:
 
     Args:
         storage_type: String, of `keras_sparse.StorageType`, such as `"DRAM_SSDHASH"`.
-        path: Folder for lower tiers.
+        path: Folder for lower tiers on a disk.
         first_tier: Bytes of a rank's first tier, or a string such as `"4GiB"`.
         num_ids: List: how many ids each category has.
         row_bytes: Integer. Of a row and its slots.
     """
 
     def __init__(self, storage_type, path, first_tier, num_ids, row_bytes):
+        self._tiers = keras_sparse.StorageType(storage_type).tiers
         self._given = storage_type, path
         self._first_tier = parse_bytes(first_tier, "first_tier")
         self._num_all_ids = sum(num_ids)
         self._row_bytes = row_bytes
 
     def of(self, num_ids):
-        """Returns the `StorageOption` of a table of so many ids; `None` for a small one."""
+        """Returns the `StorageOption` of a table of so many ids; `None` for one in memory alone."""
         part = num_ids / self._num_all_ids
-        if self._given[0] == "DRAM" or part < _SMALL_PART:
-            return None
+        if len(self._tiers) == 1 or part < _SMALL_PART:
+            first = self._tiers[0]
+            return None if first == "DRAM" else keras_sparse.StorageOption(first)
         rows = math.ceil(num_ids / keras_sparse.distribute.size())
         # A fifth is room for compaction.
         last = rows * (self._row_bytes + _ENTRY_BYTES) * 6 // 5 + _LEAST_BYTES

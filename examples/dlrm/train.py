@@ -64,10 +64,10 @@ def add_options(parser):
     )
     add = parser.add_argument_group("tables").add_argument
     add("--strategy", default="auto", help="which ranks have which tables (auto)")
-    storages = ("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB")
+    storages = ("DRAM", "DRAM_SSDHASH", "DRAM_LEVELDB", "HBM", "HBM_DRAM")
     add("--storage", choices=storages, default="DRAM", help="tiers of large tables (DRAM)")
     add("--storage_path", metavar="FOLDER", help="on the disk for rows; one for each training")
-    add("--first_tier", default="4GiB", help="memory for rows of a rank, with a disk (4GiB)")
+    add("--first_tier", default="4GiB", help="for rows of a rank, with lower tiers (4GiB)")
     add("--prefetch", choices=("off", "exact", "stale"), default="exact", help="of rows (exact)")
 
 

@@ -61,5 +61,5 @@ def test_large_tables_get_their_part_of_the_first_tier(tmp_path):
     assert isinstance(large, keras_sparse.StorageOption)
     assert large.storage_size[0] == pytest.approx(90e6, rel=1e-3)
     assert small.storage_size[0] == pytest.approx(10e6, rel=1e-3)
-    assert large.storage_size[1] - small.storage_size[1] == 8000 * (64 + 12) * 6 // 5
+    assert large.storage_size[1] - small.storage_size[1] == 8000 * (64 + 40) * 6 // 5
     assert Tiers("DRAM", None, "4GiB", [9000], row_bytes=64).of(9000) is None

@@ -106,6 +106,16 @@ def test_rows_on_an_ssd_give_the_same(few, tmp_path):
     assert train(few, *tiers) == train(few)
 
 
+@pytest.mark.skipif(
+    not tf.config.list_physical_devices("GPU"), reason="run_on_gpu.py runs it with one"
+)
+@pytest.mark.parametrize("storage", ["HBM", "HBM_DRAM"])
+def test_rows_in_gpu_memory_give_the_same(few, storage):
+    expected = train(few, "--steps_per_epoch", 8)
+    tiers = ("--storage", storage, "--first_tier", "100kB")
+    assert train(few, "--steps_per_epoch", 8, *tiers) == expected
+
+
 def test_measures_reading_beside_training(few, capsys):
     rates = train(few, "--measure_reader", 2)
     assert len(rates) == 3

@@ -41,6 +41,7 @@ FILES = (
     "tables/variable_keys_test.py",
     "storage/occurrences_test.py::test_are_counted_by_a_bloom_filter",
     "storage/stacks_test.py",
+    "examples/dlrm_test.py::test_rows_in_gpu_memory_give_the_same",
     "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
 )
 # Beginnings of tests that say nothing more of a GPU: of optimizers, which know of no stage.
