@@ -301,6 +301,13 @@ class Bench {
       Say("op: " + kind + " update" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
             Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
           }));
+      // As in training: the update takes the rows that the lookup has found.
+      LookupRequest lookup = {table, ids.ids.data(), bags, rows};
+      lookup.ids_owner = std::make_shared<bool>();  // `ids` outlive it
+      Say("op: " + kind + " step" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
+            Check(LookupRows({lookup}, &executor_));
+            Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
+          }));
     }
   }
 
