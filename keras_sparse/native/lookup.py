@@ -1,4 +1,5 @@
 import tensorflow as tf
+from tensorflow.python.eager import record
 from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse import checks
@@ -176,6 +177,7 @@ def _read(inputs, joined, dtype):
         gradient_rows=[gradient_rows(variable) for variable in variables],
         max_entries=[max_entries(variable) for variable in variables],
         trained=trained,
+        updated=trained if record.could_possibly_record() else [],  # no tape, no update
         weighted=[i for i, is_weighted in enumerate(are_weighted) if is_weighted],
     )
     return list(read.rows)

@@ -6,8 +6,10 @@ import os
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_sparse
+from keras_sparse import ops
 from keras_sparse.native import library
 
 NUM_BATCHES = 4
@@ -47,3 +49,22 @@ def test_an_update_waits_for_nothing_that_the_lookup_of_its_step_has_found(combi
     assert copies_of(model.fit) > 2 * NUM_BATCHES  # its ids are new
     assert copies_of(model.evaluate) == 2 * NUM_BATCHES  # a lookup of each table
     assert copies_of(model.fit) == 2 * NUM_BATCHES
+
+
+def test_rows_are_kept_from_a_lookup_under_a_tape_to_its_update():
+    table = keras_sparse.EmbeddingVariable(64, 4, storage=keras_sparse.StorageOption("HBM"))
+    optimizer = keras_sparse.optimizers.SGD(0.1)
+    optimizer.build([table])
+    ids = tf.range(10, dtype=tf.int64)
+
+    def bytes_kept():
+        return table.stats()["tiers"]["HBM"]["bytes"] - before
+
+    before = table.stats()["tiers"]["HBM"]["bytes"]
+    ops.lookup([table], [ids])
+    assert bytes_kept() == 0
+    with tf.GradientTape() as tape:
+        rows = ops.lookup([table], [ids])
+    assert bytes_kept() == 4 * len(ids)
+    optimizer.apply(tape.gradient(rows, [table.value]), [table])
+    assert bytes_kept() == 0

@@ -183,7 +183,7 @@ def test_refuses_weights_of_another_length_than_the_ids():
 
 @pytest.mark.parametrize("number", [-1, 1])
 def test_the_op_refuses_numbers_of_no_table(number):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`trained`.*Received: {number} "):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"`updated`.*Received: {number}\s"):
         library.lib.keras_sparse_lookup(
             handles=[table(5, 2)[0].native],
             ids=[int64([1])],
@@ -194,6 +194,7 @@ def test_the_op_refuses_numbers_of_no_table(number):
             combiners=["none"],
             output_dims=[2],
             gradient_rows=[5],
-            trained=[number],
+            trained=[],
+            updated=[number],
             weighted=[],
         )

@@ -12,26 +12,28 @@
 namespace keras_sparse {
 
 // Equal ids are known by where they are: to compare what they are would take as long as to find
-// their rows again.
+// their rows again. Nobody may write to them or to row_splits meanwhile.
 struct KeptRows {
-  const int64_t* ids = nullptr;  // (bags.num_ids)
-  Bags bags;
-  // While it lives, ids and row_splits are where they were, and what they were. Null where nothing
-  // is kept.
+  const int64_t* ids = nullptr;  // (num_ids)
+  int64_t num_ids = 0;
+  const int64_t* row_splits = nullptr;  // (num_bags + 1) null where they are in no bags
+  int64_t num_bags = 0;
+  // While it lives, ids and row_splits are where they were. Null where nothing is kept.
   std::shared_ptr<const void> ids_owner;
-  uint32_t* rows = nullptr;  // (bags.num_ids) of each id, kNoHbmRow where there is none
-  std::shared_ptr<const DeviceArray<uint32_t>> rows_owner;
+  uint32_t* rows = nullptr;  // (num_ids) of each id, kNoHbmRow where there is none; to be read
+  std::shared_ptr<const DeviceArray<uint32_t>> rows_owner;  // those of all lists of the lookup
   IdChecks checks;  // of ids and bags, none of which was refused
 
-  bool AreOf(const int64_t* other, int64_t num_ids) const {
-    return ids_owner != nullptr && other == ids && num_ids == bags.num_ids;
+  bool AreOf(const int64_t* other, int64_t num_others) const {
+    return ids_owner != nullptr && other == ids && num_others == num_ids;
   }
   // Whether the splits of other bags of these ids are those that were checked.
   bool HaveChecked(const Bags& other) const {
     if (other.combiner == Combiner::kNone) return true;
-    return bags.combiner != Combiner::kNone && other.row_splits == bags.row_splits &&
-           other.num_bags == bags.num_bags;
+    return row_splits != nullptr && other.row_splits == row_splits && other.num_bags == num_bags;
   }
+  // On the GPU, beside the ids.
+  int64_t bytes() const { return num_ids * static_cast<int64_t>(sizeof(uint32_t)); }
 };
 
 }  // namespace keras_sparse

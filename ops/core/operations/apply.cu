@@ -286,7 +286,7 @@ Status DeviceApplier::Run() {
     const Status erased =
         r < num_promoted_ ? fetched_[r].EraseCold(&locks_[r].tiers) : Status::Ok();
     if (status.ok()) status = erased;
-    locks_[r].tiers.hbm_store()->ForgetKept();  // the next step has other ids
+    locks_[r].tiers.hbm_store()->ForgetKept();  // nobody needs it any more
     locks_[r].FinishChange(executor_);
   }
   return status;

@@ -74,7 +74,7 @@ Status FoundRows::Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows
   made.kept_ = std::move(kept);
   int64_t num_ids = 0;
   for (size_t i = 0; i < lists.size(); ++i) {
-    if (made.kept_[i].ids_owner != nullptr) continue;
+    if (made.IsKept(i)) continue;
     num_ids += lists[i].num_ids;
     made.has_to_wait_ = true;
   }
@@ -97,7 +97,7 @@ Status FoundRows::Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows
                             state.options.out_of_range_is_zero,
                             state.gate.default_rows().rows(),
                             made.checks_.data() + i};
-    if (made.kept_[i].ids_owner != nullptr) {
+    if (made.IsKept(i)) {
       made.requests_.push_back({table, lists[i].ids, lists[i].num_ids, made.kept_[i].rows});
       continue;
     }
@@ -113,7 +113,7 @@ Status FoundRows::Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows
 Status FoundRows::CheckBagsUnlessKept(const std::vector<Bags>& bags) {
   std::vector<BagsToCheck> to_check;
   for (size_t i = 0; i < lists_.size(); ++i) {
-    if (kept_[i].ids_owner != nullptr && kept_[i].HaveChecked(bags[i])) continue;
+    if (IsKept(i) && kept_[i].HaveChecked(bags[i])) continue;
     to_check.push_back({bags[i], requests_[i].table.checks});
     has_to_wait_ = true;
   }
@@ -122,8 +122,10 @@ Status FoundRows::CheckBagsUnlessKept(const std::vector<Bags>& bags) {
 
 void FoundRows::Keep(size_t list, const Bags& bags, const IdChecks& checks,
                      std::shared_ptr<const void> owner) const {
-  lists_[list].state->tiers.hbm_store()->Keep(
-      {lists_[list].ids, bags, std::move(owner), requests_[list].rows, rows_, checks});
+  const DeviceIds& of = lists_[list];
+  const int64_t* splits = bags.combiner == Combiner::kNone ? nullptr : bags.row_splits;
+  of.state->tiers.hbm_store()->Keep({of.ids, of.num_ids, splits, bags.num_bags, std::move(owner),
+                                     requests_[list].rows, rows_, checks});
 }
 
 Status FoundRows::Check(std::vector<IdChecks>* checks) const {
@@ -131,7 +133,7 @@ Status FoundRows::Check(std::vector<IdChecks>* checks) const {
   if (has_to_wait_) KERAS_SPARSE_RETURN_IF_ERROR(checks_.Read(checks));
   for (size_t i = 0; i < lists_.size(); ++i) {
     IdChecks& seen = (*checks)[i];
-    if (kept_[i].ids_owner != nullptr) {
+    if (IsKept(i)) {
       seen.num_outside = kept_[i].checks.num_outside;
       seen.num_missing = kept_[i].checks.num_missing;
     }

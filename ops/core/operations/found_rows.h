@@ -90,13 +90,14 @@ class FoundRows {
   const uint32_t* any_refused() const { return any_refused_.data(); }
 
  private:
-  //   kept  of each list, or of none
+  //   kept  of each list, without an owner where its rows are to be found
   static Status Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows> kept,
                      Device* device, FoundRows* found);
+  bool IsKept(size_t list) const { return kept_[list].ids_owner != nullptr; }
 
   Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;
-  std::vector<KeptRows> kept_;  // of each list, with an owner where its rows are these
+  std::vector<KeptRows> kept_;  // of each list, as Find has them
   std::vector<FindRequest> requests_;
   std::shared_ptr<const DeviceArray<uint32_t>> rows_;  // of the others
   bool has_to_wait_ = false;                           // to know the checks

@@ -31,6 +31,7 @@ class Reads {
  public:
   template <typename Request>
   Status Find(const std::vector<Request>& requests, const ReadLocks& locks, Device* device) {
+    ForgetKept(requests, locks);
     lists_ = ListsOf(requests, locks);
     KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists_, device, &found_));
     // What is below the GPU's memory. Only then the CPU has to know which ids are not in it.
@@ -73,6 +74,16 @@ class Reads {
   }
 
  private:
+  // The rows of the batch before make room for those of this one.
+  static void ForgetKept(const std::vector<LookupRequest>& requests, const ReadLocks& locks) {
+    for (size_t r = 0; r < requests.size(); ++r) {
+      if (requests[r].ids_owner != nullptr) locks[r].tiers.hbm_store()->ForgetKept();
+    }
+  }
+  // Those of this lookup are for the update that comes yet.
+  static void ForgetKept(const std::vector<WeightsGradientRequest>& /*requests*/,
+                         const ReadLocks& /*locks*/) {}
+
   void CountLookups(size_t r, const IdChecks& checks) const {
     const int64_t num_ids = lists_[r].num_ids;
     ReadCounts counts;

@@ -22,8 +22,8 @@ struct LookupRequest {
   OutputRows rows;                  // (bags.num_bags, dim)
   int64_t* version = nullptr;       // if not null: gets the version of the table that was read
   uint32_t* num_updates = nullptr;  // if not null: gets how many updates the table has had
-  // If not null: an update of ids that are where these are need not find their rows again. Keeps
-  // ids and row_splits there.
+  // If not null: an update of ids that are where these are need not find their rows again. While
+  // it lives, ids and row_splits are where they are, and nobody writes to them.
   std::shared_ptr<const void> ids_owner = nullptr;
 };
 

@@ -145,8 +145,8 @@ class BagInputs {
   absl::Status Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners);
   const int64_t* ids(int i) const { return ids_[i].flat<int64_t>().data(); }
   const Bags& bags(size_t i) const { return bags_[i]; }
-  // What keeps ids and row_splits of a table where they are. TensorFlow writes no tensor that
-  // another one shares its memory with.
+  // What keeps ids and row_splits of a table where they are. TensorFlow writes to no tensor that
+  // another one shares its memory with, but for raw_ops.Inplace* and variables of TensorFlow 1.
   std::shared_ptr<const void> owner(int i) const {
     return std::make_shared<std::array<tf::Tensor, 2>>(
         std::array<tf::Tensor, 2>{ids_[i], row_splits_[i]});

@@ -45,8 +45,9 @@ absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
 
 }  // namespace
 
-// `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. An
-// update of the tables `trained` may follow. For the gradient alone, which Python registers:
+// `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. The
+// tables `updated` may get gradients of these ids: on a GPU they keep the rows of these for the
+// update. For the gradient alone, which Python registers:
 //   anchors        the variables at which the gradients of the tables `trained` arrive
 //   gradient_rows  rows in the dense shape of each table's gradient
 //   max_entries    the most entries of an id in it, once merged
@@ -61,6 +62,7 @@ REGISTER_OP("KerasSparseLookup")
     .Attr("gradient_rows: list(int)")
     .Attr("max_entries: list(int) = []")
     .Attr("trained: list(int)")
+    .Attr("updated: list(int) = []")
     .Attr("weighted: list(int)")
     .Input("handles: N * resource")
     .Input("ids: N * int64")
@@ -77,12 +79,12 @@ class LookupOp : public tf::OpKernel {
   explicit LookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadCombiners(ctx, &combiners_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dims", &output_dims_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("trained", &trained_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("updated", &updated_));
     OP_REQUIRES_OK(ctx, ReadOutputForm(ctx, combiners_.size(), &form_));
     const auto num_tables = static_cast<int64_t>(combiners_.size());
-    for (const int64_t i : trained_) {
+    for (const int64_t i : updated_) {
       OP_REQUIRES(ctx, i >= 0 && i < num_tables,
-                  InvalidInput(absl::StrCat("`trained` must have numbers of the tables, below ",
+                  InvalidInput(absl::StrCat("`updated` must have numbers of the tables, below ",
                                             num_tables, ". Received: ", i)));
     }
   }
@@ -111,7 +113,7 @@ class LookupOp : public tf::OpKernel {
       SetOutputs(ctx, ready->outputs());
       return;
     }
-    for (const int64_t i : trained_) {
+    for (const int64_t i : updated_) {
       if (!IsOnDevice(*tables[static_cast<size_t>(i)])) continue;
       requests[static_cast<size_t>(i)].ids_owner = inputs.owner(static_cast<int>(i));
     }
@@ -129,7 +131,7 @@ class LookupOp : public tf::OpKernel {
 
   std::vector<Combiner> combiners_;
   std::vector<int64_t> output_dims_;
-  std::vector<int64_t> trained_;
+  std::vector<int64_t> updated_;
   OutputForm form_;
 };
 

@@ -75,7 +75,8 @@ RecordsView HbmStore::records_view() const {
 
 int64_t HbmStore::bytes() const {
   const SharedLock lock(mutex_);
-  return records_.bytes() + changes_.bytes() + IndexBytes() + transfer_->device_bytes();
+  return records_.bytes() + changes_.bytes() + IndexBytes() + kept_.bytes() +
+         transfer_->device_bytes();
 }
 
 int64_t HbmStore::memory_bytes() const {
@@ -185,7 +186,7 @@ void HbmStore::Use(const uint32_t* rows, int64_t n) {
 void HbmStore::Keep(KeptRows rows) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  kept_ = std::move(rows);
+  std::swap(kept_, rows);  // what nobody needs any more goes without the lock
 }
 
 KeptRows HbmStore::kept_rows() const {

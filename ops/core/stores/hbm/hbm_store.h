@@ -86,7 +86,8 @@ class HbmStore : public RowStore {
   // REQUIRES: the keys are distinct and none is there
   virtual Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) = 0;
 
-  // What a lookup has found, until any row comes or goes, or the next lookup keeps its own.
+  // What a lookup has found, until any row comes or goes, the next lookup keeps its own, or the
+  // update has taken it.
   void Keep(KeptRows rows);
   void ForgetKept() { Keep({}); }
   KeptRows kept_rows() const;

@@ -206,42 +206,6 @@ TEST(KeptRows, AreForgottenWhereRowsComeOrGo) {
   }
 }
 
-// Any changes between any lookups and updates, of three lists of ids.
-TEST(KeptRows, AreThoseOfTheTableInMemoryWhateverComesInBetween) {
-  const StorageOptions over_memory = HbmOver({"dram"}, 40 * 96, 1 << 20);
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    const Twins tables(Dynamic(kDim), seed % 2 == 0 ? &over_memory : nullptr);
-    std::vector<std::vector<int64_t>> lists;
-    for (uint64_t i = 0; i < 3; ++i) lists.push_back(RandomIds(40, 0, kRows, 3 * seed + i));
-    uint64_t state = seed;
-    for (uint64_t step = 1; step <= 80; ++step) {
-      const std::vector<int64_t>& ids = lists[NextRandom(&state) % lists.size()];
-      const std::vector<int64_t> some(ids.begin(), ids.begin() + 5);
-      const uint64_t drawn = NextRandom(&state) % 20;
-      if (drawn < 7) {
-        tables.LookUp(ids);
-      } else if (drawn < 14) {
-        tables.Update(ids, step);
-      } else if (drawn < 16) {
-        tables.Both([&](EmbeddingTable* table) {
-          ASSERT_TRUE(IsOk(EraseRows(table, some.data(), 5, Inline())));
-        });
-      } else if (drawn < 18) {
-        const std::vector<float> rows = RandomFloats(5 * kDim, step);
-        tables.Both([&](EmbeddingTable* table) {
-          ASSERT_TRUE(IsOk(ImportRows(table, some.data(), 5, rows.data(), kDim, Inline())));
-        });
-      } else if (drawn == 18) {
-        tables.Both([](EmbeddingTable* table) { (void)Evict(table, WeightBelow(0.8)); });
-      } else {
-        tables.Both([](EmbeddingTable* table) { ASSERT_TRUE(IsOk(ClearRows(table, Inline()))); });
-      }
-    }
-    tables.ExpectSame();
-  }
-}
-
 TEST(KeptRows, AreLetGoWithTheirStep) {
   for (const TableOptions& options : BothKinds()) {
     Twins tables(options);
