@@ -27,6 +27,14 @@ _SLOW_FILES = (
 )
 
 
+def pytest_configure(config):
+    """What `--basetemp` names becomes a folder of each rank: where pytests share one, each sweeps
+    out what others left, at once.
+    """
+    if config.option.basetemp and "HOROVOD_RANK" in os.environ:
+        config.option.basetemp += os.environ["HOROVOD_RANK"]
+
+
 def pytest_collection_modifyitems(config, items):
     """They begin first: no worker is left with one of them when the others have nothing to do."""
     if hasattr(config, "workerinput"):  # a worker of several

@@ -54,8 +54,7 @@ def files(names):
     ids=["2", "3"],
 )
 def test_passes_on_ranks(num_ranks, tests, tmp_path):
-    # The first failure ends its rank, and Horovod then the others, which wait for it. Each rank has
-    # a folder of its own: where pytests share one, each sweeps out what others left, at once.
+    # The first failure ends its rank, and Horovod then the others, which wait for it.
     folder = ("--basetemp", tmp_path / "rank")
     pytest_options = ("-x", "-q", "-p", "no:cacheprovider", "--durations=5", *folder)
     status, printed = run_ranks(num_ranks, "-m", "pytest", *pytest_options, *tests, seconds=5000)

@@ -26,6 +26,7 @@ def test_tables_of_ranks_are_used_on_their_gpus(build_info, driver, tmp_path, mo
     monkeypatch.setenv("SAVED", str(tmp_path))
     files = [f"{TESTS}/{name}" for name in FILES]
     options = ("-x", "-q", "-p", "tables_on_gpu", "-p", "no:cacheprovider", "--durations=5")
+    options += ("--basetemp", tmp_path / "rank")
     status, printed = run_ranks(2, "-m", "pytest", *options, *files)
     assert status == 0, printed[-5000:]
     saving_ranks.run(tmp_path, ["load=of2"])

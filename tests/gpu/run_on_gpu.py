@@ -108,6 +108,7 @@ def run_two_ranks(seconds):
             return False
         os.environ |= {"SAVED": folder, "PYTHONPATH": str(TESTS / "gpu")}
         options = ("-q", "-p", "tables_on_gpu", "-p", "no:cacheprovider", "--durations=5")
+        options += ("--basetemp", f"{folder}/rank")
         tests = ("-m", "pytest", *options, TESTS / OF_RANKS)
         try:
             status, printed = run_ranks(2, *tests, seconds=seconds)

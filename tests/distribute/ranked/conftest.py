@@ -25,12 +25,6 @@ if "HOROVOD_RANK" not in os.environ:
     collect_ignore = [f"{name}_test.py" for name in ON_SEVERAL]
 
 
-def pytest_configure(config):
-    """What `--basetemp` names becomes a folder of each rank."""
-    if config.option.basetemp and "HOROVOD_RANK" in os.environ:
-        config.option.basetemp += os.environ["HOROVOD_RANK"]
-
-
 @pytest.fixture(name="folder")
 def shared_folder(tmp_path):
     """A folder that all ranks see, and that stays until all are done."""
