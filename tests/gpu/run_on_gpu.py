@@ -56,6 +56,7 @@ LEFT_OUT = (
 # most comes first.
 SHORT = (
     "gpu/both_memories.py",
+    "gpu/kept_rows.py",
     "native/lookup_test.py",
     "native/apply_gradients_test.py",
     "native/lookup_gradient_test.py::test_gradients_arrive",
