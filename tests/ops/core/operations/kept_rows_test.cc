@@ -16,6 +16,7 @@
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -65,22 +66,15 @@ class Twins {
   std::unique_ptr<EmbeddingTable> on_gpu_;
 };
 
-// Ids in the GPU's memory, which a lookup is to keep.
-struct IdsOnGpu {
-  IdsOnGpu(const EmbeddingTable& table, const std::vector<int64_t>& all, const Bags& bags)
-      : copies(table), ids(copies.Of(all.data(), bags.num_ids)), bags_there(copies.Of(bags)) {}
+Device* DeviceOf(const Twins& tables) { return tables.on_gpu()->options().storage.device.get(); }
 
-  DeviceCopies copies;
-  const int64_t* ids;
-  Bags bags_there;
-};
-
-Status LookUpAndKeep(EmbeddingTable* table, const std::shared_ptr<IdsOnGpu>& lists) {
+// The ids stay where they are while the table keeps them.
+Status LookUpAndKeep(EmbeddingTable* table, const std::shared_ptr<BagsOnDevice>& lists) {
   DeviceArray<float> rows;
-  const int64_t size = lists->bags_there.num_bags * kDim;
+  const int64_t size = lists->bags().num_bags * kDim;
   EXPECT_TRUE(
       IsOk(DeviceArray<float>::Allocate(table->options().storage.device.get(), size, &rows)));
-  LookupRequest request = {table, lists->ids, lists->bags_there, rows.data()};
+  LookupRequest request = {table, lists->ids(), lists->bags(), rows.data()};
   request.ids_owner = lists;
   return LookupRows({request}, Inline());
 }
@@ -211,15 +205,15 @@ TEST(KeptRows, AreLetGoWithTheirStep) {
     Twins tables(options);
     const std::vector<int64_t> ids = {1, 2, 3};
     tables.Update(ids, 1);
-    std::weak_ptr<IdsOnGpu> last;
+    std::weak_ptr<BagsOnDevice> last;
     const auto look_up = [&] {
-      const auto lists = std::make_shared<IdsOnGpu>(*tables.on_gpu(), ids, NoBags(ids));
+      const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, NoBags(ids));
       ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), lists)));
       last = lists;
     };
     look_up();
     EXPECT_FALSE(last.expired());
-    const std::weak_ptr<IdsOnGpu> first = last;
+    const std::weak_ptr<BagsOnDevice> first = last;
     look_up();
     EXPECT_TRUE(first.expired());
     tables.Update({5}, 2);
@@ -236,7 +230,7 @@ TEST(KeptRows, AreLetGoWithTheirStep) {
 TEST(KeptRows, AreNotThoseOfALookupThatWasRefused) {
   const Twins tables(Options(kRows, kDim));
   const std::vector<int64_t> ids = {1, kRows, 3};
-  const auto lists = std::make_shared<IdsOnGpu>(*tables.on_gpu(), ids, NoBags(ids));
+  const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, NoBags(ids));
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 90",
                         LookUpAndKeep(tables.on_gpu(), lists)));
   EXPECT_EQ(lists.use_count(), 1);
@@ -253,13 +247,14 @@ TEST(KeptRows, HaveBagsOfTheirOwn) {
     const std::vector<int64_t> falling = {0, 2, 1, 3};
     const std::vector<float> grads = RandomFloats(3 * kDim, 2);
     for (const Bags& bags : {NoBags(ids), BagsOf(Combiner::kSum, splits)}) {
-      const auto lists = std::make_shared<IdsOnGpu>(*tables.on_gpu(), ids, bags);
+      const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, bags);
       ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), lists)));
       ApplyRequest request =
           Request(tables.on_gpu(), ids, BagsOf(Combiner::kSum, falling), grads, {0.1f});
-      request.gradient.ids = lists->ids;
-      request.gradient.bags = lists->copies.Of(request.gradient.bags);
-      request.gradient.grads.data = lists->copies.Of(grads.data(), 3 * kDim);
+      request.gradient.ids = lists->ids();
+      DeviceCopies copies(*tables.on_gpu());
+      request.gradient.bags = copies.Of(request.gradient.bags);
+      request.gradient.grads.data = copies.Of(grads.data(), 3 * kDim);
       EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "does not, at row_splits[1]",
                             ApplyGradients({request}, Inline())));
       EXPECT_EQ(ExportAll(*tables.on_gpu()), before);

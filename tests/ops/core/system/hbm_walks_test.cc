@@ -16,6 +16,7 @@
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
@@ -29,20 +30,17 @@ constexpr size_t kTables = 4;
 
 // The ids of a table in a step, in memory and, as long as somebody has them, on the GPU.
 struct Batch {
-  Batch(const EmbeddingTable& on_gpu, std::vector<int64_t> all_ids, std::vector<int64_t> all_splits)
-      : ids(std::move(all_ids)), splits(std::move(all_splits)), copies(on_gpu) {
-    bags = splits.empty() ? NoBags(ids) : BagsOf(Combiner::kMean, splits);
-    ids_there = copies.Of(ids.data(), bags.num_ids);
-    bags_there = copies.Of(bags);
-  }
+  Batch(Device* device, std::vector<int64_t> all_ids, std::vector<int64_t> all_splits)
+      : ids(std::move(all_ids)),
+        splits(std::move(all_splits)),
+        bags(splits.empty() ? NoBags(ids) : BagsOf(Combiner::kMean, splits)),
+        there(device, ids, bags) {}
   int64_t num_floats() const { return bags.num_bags * kDim; }
 
   const std::vector<int64_t> ids;
   const std::vector<int64_t> splits;
-  Bags bags;
-  DeviceCopies copies;
-  const int64_t* ids_there;
-  Bags bags_there;
+  const Bags bags;
+  const BagsOnDevice there;
 };
 
 class HbmWalk {
@@ -103,7 +101,7 @@ class HbmWalk {
     if (Draw(2) == 0) splits = RandomSplits(8, 4, Draw(1 << 20));
     const auto num_ids = splits.empty() ? static_cast<int64_t>(Draw(25)) : splits.back();
     batches.push_back(
-        std::make_shared<Batch>(*on_gpu_[t], RandomIds(num_ids, -2, 90, Draw(1 << 20)), splits));
+        std::make_shared<Batch>(device_.get(), RandomIds(num_ids, -2, 90, Draw(1 << 20)), splits));
     if (batches.size() > 3) batches.erase(batches.begin());
     return batches.back();
   }
@@ -126,7 +124,7 @@ class HbmWalk {
       ASSERT_TRUE(IsOk(DeviceArray<float>::Copy(device_.get(), rows[t], &rows_there[t])));
       here.push_back({plain_[t].get(), batch->ids.data(), batch->bags, rows[t].data()});
       there.push_back(
-          {on_gpu_[t].get(), batch->ids_there, batch->bags_there, rows_there[t].data()});
+          {on_gpu_[t].get(), batch->there.ids(), batch->there.bags(), rows_there[t].data()});
       if (Draw(5) > 0) there.back().ids_owner = batch;
     }
     if (here.empty()) return;
@@ -148,7 +146,7 @@ class HbmWalk {
       grads[t] = RandomFloats(batch.num_floats(), Draw(1 << 20));
       here.push_back(Request(plain_[t].get(), batch.ids, batch.bags, grads[t], {0.1f}));
       there.push_back({on_gpu_[t].get(),
-                       {batch.ids_there, batch.bags_there,
+                       {batch.there.ids(), batch.there.bags(),
                         copies[t].Of(grads[t].data(), batch.num_floats()), kDim},
                        RuleGenerationOf(*on_gpu_[t]),
                        {0.1f}});
