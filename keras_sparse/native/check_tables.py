@@ -1,3 +1,6 @@
+import tensorflow as tf
+
+
 def handles_of(variables):
     """Returns the native tables of a list of `EmbeddingVariable`; raises unless it is one."""
     check_tables(variables)
@@ -32,3 +35,40 @@ def check_table(table, name):
         "built layer's: `layer.embeddings`; rows of a tensor are read by "
         f"`tf.nn`. Received: {name} of type {type(table).__name__}"
     )
+
+
+def local_ids(table, ids):
+    """Returns the ids that the native table has for ids of the whole table.
+
+    They differ in a static table whose rows ranks share: see `TablePart`. A dynamic part has the
+    same keys, and its native table refuses those of other ranks.
+
+    Args:
+        table: `EmbeddingVariable`.
+        ids: int64 tensor of shape `(n,)`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Another rank owns an id.
+    """
+    part = table.part
+    if part is None or part.num_shards == 1 or part.is_dynamic:
+        return ids
+    ids = tf.convert_to_tensor(ids)
+    foreign = tf.where(~part.holds(ids))[:, 0]
+    rule = (
+        f"id % {part.num_shards} must be {part.shard} for this part of table '{table.path}', whose "
+        "rows ranks share. Look ids up and train them through the layer, on all ranks. Received: "
+    )
+    if not tf.executing_eagerly():
+        none_is_foreign = tf.debugging.Assert(
+            tf.size(foreign) == 0, [rule, tf.gather(ids, foreign)]
+        )
+        with tf.control_dependencies([none_is_foreign]):
+            return tf.identity(part.local_ids(ids))
+    if len(foreign) > 0:
+        place = int(foreign[0])
+        key = int(ids[place])
+        raise tf.errors.InvalidArgumentError(
+            None, None, f"{rule}ids[{place}] = {key}, whose row rank {key % part.num_shards} owns"
+        )
+    return part.local_ids(ids)

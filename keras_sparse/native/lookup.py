@@ -5,6 +5,7 @@ from tensorflow.python.ops import resource_variable_ops
 from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
+from keras_sparse.native.check_tables import local_ids
 from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
@@ -57,7 +58,8 @@ def lookup(
 
     Raises:
         tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
-            value. With `out_of_range="zero"` its row is zeros instead.
+            value. With `out_of_range="zero"` its row is zeros instead. Or a table is the part that
+            this rank has of a layer's table, and another rank owns the id.
         tf.errors.FailedPreconditionError: The gradient of weights is taken after a table was
             updated: it needs the rows as they were.
         ValueError: The lists differ in length, or weights and ids of a table do.
@@ -89,6 +91,7 @@ def lookup(
     if is_for_saved_model():
         tables = [variable.saved_table for variable in variables]
         return saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype)
+    ids = [local_ids(*each) for each in zip(variables, ids, strict=True)]
     row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
     collected = collected_lookups()
     are_built = all(variable.native is not None for variable in variables)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import handles_of
+from keras_sparse.native.check_tables import local_ids
 
 
 def import_rows(variables, keys, records, ages=None, frequencies=None):
@@ -187,4 +188,5 @@ def _by_keys(variables, keys):
     """Returns the inputs of an op on rows by their keys."""
     handles = handles_of(variables)
     checks.same_length({"variables": variables, "keys": keys})
+    keys = [local_ids(*each) for each in zip(variables, keys, strict=True)]
     return {"handles": handles, "keys": keys}

@@ -43,6 +43,7 @@ def create_tables(
     keeps_frequencies=None,
     folders=None,
     ages_in_seconds=None,
+    shards=None,
 ):
     """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
 
@@ -63,6 +64,8 @@ def create_tables(
             as `storages` say.
         ages_in_seconds: List of booleans: whether a table remembers the time of the last gradient
             rather than the step. Defaults to `None`: no table does.
+        shards: List of `(shard, num_shards)`: a dynamic table owns the keys with `key % num_shards
+            == shard`, and refuses others. Defaults to `None`: all keys.
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
@@ -98,6 +101,7 @@ def create_tables(
             keeps_gradient_steps=keeps_ages or [False] * len(names),
             ages_in_seconds=ages_in_seconds or [],
             keeps_frequencies=keeps_frequencies or [],
+            shards=[number for shard in shards or [] for number in shard],
             N=len(names),
         )
 

@@ -157,6 +157,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 [self.keeps_frequencies],
                 ["" if path is None else folder_of_rank(path)],
                 [self.ages_in_seconds],
+                [(0, 1) if self.part is None else (self.part.shard, self.part.num_shards)],
             )
             self._owner = Owner(self.native)
             if self.admission is not None:

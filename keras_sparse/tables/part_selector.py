@@ -19,8 +19,19 @@ class PartSelector:
         if self._takes_all_keys and (self._of is None or self._of.num_shards == 1):
             return keys, slice(None)
         ids = keys if self._of is None else self._of.global_ids(keys)
+        self._check_owner(ids)
         held = slice(None) if self._takes_all_keys else self._part.holds(ids)
         return self._part.local_ids(ids[held]), held
+
+    def _check_owner(self, ids):
+        foreign = ids[:0] if self._of is None else ids[~self._of.holds(ids)]
+        if len(foreign) > 0:
+            raise ValueError(
+                f"A saved part of table '{self._of.table}' must have the rows of its rank alone. "
+                "An older version let another rank train rows of its own for them: load a state "
+                f"saved before that. Received: key {foreign[0]} in shard {self._of.shard} of "
+                f"{self._of.num_shards}"
+            )
 
     def rows(self, piece, layout):
         """Returns a `RowPiece` as it is here.

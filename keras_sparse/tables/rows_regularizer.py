@@ -31,7 +31,9 @@ class RowsRegularizer:
     def __call__(self, variable):
         if variable.input_dim == 0:
             return tf.zeros(())
-        (rows,) = lookup([variable], [tf.range(variable.input_dim, dtype=tf.int64)])
+        ids = tf.range(variable.input_dim, dtype=tf.int64)
+        ids = ids if variable.part is None else variable.part.global_ids(ids)
+        (rows,) = lookup([variable], [ids])
         loss = self.regularizer(rows)
         if self.num_ranks == 1:
             return loss

@@ -104,7 +104,7 @@ class VariableKeys(VariableRows):
         layout = RecordLayout(self.output_dim, self.slot_names)
         keys, held = self._keys_here(value, "assign")
         records = as_records(len(held), rows, slots, layout)
-        self.import_local(keys, records[held])
+        self.import_local(TablePart.of_whole(self).local_ids(keys), records[held])
         return None
 
     def erase(self, keys):
@@ -164,7 +164,7 @@ class VariableKeys(VariableRows):
             )
 
     def _keys_here(self, keys, method, takes_any=False):
-        """Returns keys of this part, static ones counted here, and of all keys whether they are."""
+        """Returns the keys that this part owns, and a boolean array: whether it owns each."""
         self._check_eager(method)
         keys = as_keys(keys)
         part: Any = TablePart.of_whole(self)
@@ -173,4 +173,4 @@ class VariableKeys(VariableRows):
             held &= (keys >= 0) & (keys < part.input_dim)
         elif not takes_any:
             check_range(keys, part.input_dim, self.path)
-        return part.local_ids(keys[held]), held
+        return keys[held], held

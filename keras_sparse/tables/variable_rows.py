@@ -170,7 +170,7 @@ class VariableRows:
         keys = tf.reshape(_as_int64(keys), [-1])
         if self.part is not None and self.part.num_shards > 1:
             self._check_ids(keys)
-            keys = self.part.local_ids(tf.boolean_mask(keys, self.part.holds(keys)))
+            keys = tf.boolean_mask(keys, self.part.holds(keys))
         # One after the other, so that the first tier knows which are the last.
         piece = max(_LEAST_PROMOTED, len(keys) // _PROMOTED_PIECES)
         num_promoted = 0

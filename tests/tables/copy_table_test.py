@@ -49,6 +49,8 @@ def train(table, ids):
 
 
 def read(table, ids):
+    """The rows of ids; of a part, of as many ids that it owns."""
+    ids = np.asarray(ids) if table.part is None else table.part.global_ids(np.asarray(ids))
     return keras_sparse.ops.lookup([table], [tf.constant(ids, tf.int64)])[0]
 
 

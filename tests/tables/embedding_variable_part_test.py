@@ -11,6 +11,7 @@ import keras_sparse
 from keras_sparse import EmbeddingVariable
 from keras_sparse.tables import variable_rows
 from keras_sparse.tables.initial_rows import InitialRows
+from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.table_part import TablePart
 
 NATIVE = [
@@ -73,7 +74,7 @@ def put_together(variables, ids):
         part = variable.part
         held = np.flatnonzero(part.holds(ids))
         columns = np.arange(part.first_column, part.first_column + part.num_columns)
-        rows[np.ix_(held, columns)] = rows_of(variable, part.local_ids(ids[held]))
+        rows[np.ix_(held, columns)] = rows_of(variable, ids[held])
     return rows
 
 
@@ -132,6 +133,62 @@ def test_parts_are_written_and_read_by_the_ids_of_the_whole_table(table):
 def test_rows_of_no_id_of_the_whole_table_are_an_error(part, ids, records, error):
     with pytest.raises(error):
         make(part, "zeros").import_(ids, records)
+
+
+def hand_made(ids, shape=None):
+    """A gradient of rows that no lookup has given."""
+    return tf.IndexedSlices(tf.ones((len(ids), 2)), tf.constant(ids, tf.int64), shape)
+
+
+@pytest.mark.parametrize("input_dim", [None, 9])
+def test_a_part_refuses_ids_whose_rows_another_rank_owns(input_dim):
+    variable = make(TablePart("users", input_dim, 2, 0, 2, shard=1, num_shards=3), "ones")
+    optimizer = keras_sparse.optimizers.SGD(1.0)
+    optimizer.build([variable])
+    keys = [tf.constant([1, 4, 8], tf.int64)]
+    calls = {
+        "lookup": lambda: keras_sparse.ops.embedding_lookup(variable, [1, 4, 8]),
+        "in a function": tf.function(lambda: keras_sparse.ops.embedding_lookup(variable, [4, 8])),
+        "pooled": lambda: keras_sparse.ops.embedding_lookup_sparse(
+            variable, tf.sparse.from_dense([[4, 8]]), None, combiner="sum"
+        ),
+        "read_rows": lambda: keras_sparse.ops.read_rows([variable], keys),
+        "update": lambda: optimizer.apply([hand_made([1, 8])], [variable]),
+        "update of ids of the table": lambda: optimizer.apply(
+            [hand_made([1, 8], (input_dim or 2**63 - 1, 2))], [variable]
+        ),
+    }
+    for name, call in calls.items():
+        received = r"ids\[\d\] = 8, whose row rank 2 owns"
+        if input_dim is not None and ("function" in name or "update" in name):
+            received = r".*\[8\]" if name == "in a function" else "dense_shape="
+        rule = r"of table .{1,3}embeddings.{1,3}, whose rows ranks share.*Received: "
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=rule + received):
+            print(name, call())
+    assert variable.num_rows == (0 if input_dim is None else 3)
+    np.testing.assert_array_equal(rows_of(variable, [1, 4, 7]), 1)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(keras_sparse.ops.embedding_lookup(variable, [4, 7, 4]))
+    optimizer.apply([tape.gradient(loss, variable)], [variable])
+    np.testing.assert_array_equal(rows_of(variable, [1, 4, 7])[:, 0], [1, -1, 0])
+
+
+def test_a_saved_part_with_rows_of_another_rank_is_refused():
+    whole = TablePart("users", None, 2, 0, 2)
+    selector = PartSelector(whole, TablePart("users", None, 2, 0, 2, shard=1, num_shards=3))
+    assert selector.keys(np.array([1, -2]))[0].tolist() == [1, -2]
+    with pytest.raises(ValueError, match=r"Received: key 3 in shard 1 of 3"):
+        selector.keys(np.array([1, 3]))
+
+
+def test_a_part_has_the_rows_of_the_ids_that_its_rank_owns():
+    """Of ids below its number of rows, too: those of the table, not its own numbers of them."""
+    part = TablePart("users", 9, 2, 0, 2, shard=1, num_shards=3)
+    variable = make(part, keras.initializers.Constant(countdown((9, 2), "float32")))
+    keys = [tf.constant([1, 7], tf.int64)]
+    np.testing.assert_array_equal(rows_of(variable, [1, 7])[:, 0], [16, 4])
+    np.testing.assert_array_equal(keras_sparse.ops.read_rows([variable], keys)[1][0][:, 0], [16, 4])
+    np.testing.assert_array_equal(variable.find([0, 1, 7]).rows[:, 0], [0, 16, 4])
 
 
 @hypothesis.settings(deadline=None, max_examples=30)

@@ -108,6 +108,17 @@ def _check_slices(grad, variable):
             f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
             f"'{variable.path}'"
         )
+    part = variable.part
+    if part is None or part.num_shards == 1 or part.is_dynamic:
+        return
+    # The ids of this gradient count the rows of the part; those of one made by hand may not.
+    shape = None if grad.dense_shape is None else tf.get_static_value(grad.dense_shape)
+    if grad.dense_shape is None or (shape is not None and tuple(shape) != part.shape):
+        raise ValueError(
+            f"The gradient of a part of table '{variable.path}', whose rows ranks share, must be "
+            f"that of a lookup: `tf.IndexedSlices` with dense_shape={part.shape}. Write rows by "
+            f"the layer's `assign`. Received: dense_shape={shape}"
+        )
 
 
 def split_row_gradients(variables):

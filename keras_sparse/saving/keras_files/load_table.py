@@ -151,6 +151,12 @@ def _load(variable, store, load):
         variable.import_local(*cut.rows(piece, layout))
         progress.add(len(piece.keys))
     progress.close()
+    if variable.is_dynamic and variable.part is None and variable.num_rows < header.num_rows:
+        raise ValueError(
+            f"The rows of '{variable.path}' must have a key each. An older version let ranks train "
+            "rows of their own for keys of other ranks: load a file saved before that. Received: "
+            f"{header.num_rows} rows of {variable.num_rows} keys"
+        )
     if has_filter:
         for keys, counts in read_filter_chunks(header, store):
             keys, counts = cut.entries(header.filter.layout, keys, counts)

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ops/core/ids/distinct_ids.h"
-#include "ops/core/ids/out_of_range.h"
+#include "ops/core/ids/owned_keys.h"
 
 namespace keras_sparse {
 namespace {
@@ -101,7 +101,7 @@ Status RowRequest::CheckIds() const {
     if (table.input_dim < 0 || table.out_of_range_is_zero) continue;
     for (int64_t i = 0; i < input.bags.num_ids; ++i) {
       if (IsOutside(table, input.ids[i])) {
-        return OutOfRange(table.name, table.input_dim, i, input.ids[i]);
+        return OwnedKeys{table.input_dim}.Refuse(table.name, "ids", i, input.ids[i]);
       }
     }
   }

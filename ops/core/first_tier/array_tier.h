@@ -19,7 +19,6 @@ class ArrayTier : public FirstTier {
                      Executor* executor, std::unique_ptr<FirstTier>* tier);
 
   int max_partition_bits() const override { return 6; }
-  bool Accepts(int64_t key) const override { return key >= 0 && key < num_rows_; }
   void PrefetchIndex(const int64_t* /*keys*/, int64_t /*n*/) const override {}
   void Find(const int64_t* keys, int64_t n, float** records) const override;
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;

@@ -37,9 +37,6 @@ class FirstTier {
   // The finest cut into parts, in bits.
   virtual int max_partition_bits() const = 0;
 
-  // Whether the table can have a row of this key at all.
-  virtual bool Accepts(int64_t key) const = 0;
-
   // Starts bringing what Find will read for these keys into the cache.
   virtual void PrefetchIndex(const int64_t* keys, int64_t n) const = 0;
 
@@ -48,7 +45,7 @@ class FirstTier {
   virtual void Find(const int64_t* keys, int64_t n, float** records) const = 0;
 
   // The same, but where a key had no record, it gets one without content and `created` is true.
-  // REQUIRES: Accepts(key) for each key; no key twice; n <= kBlockRows.
+  // REQUIRES: the table owns each key; no key twice; n <= kBlockRows.
   virtual Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) = 0;
 
   // Says that an update of the table begins: what FindOrCreate gives until the next call is used at

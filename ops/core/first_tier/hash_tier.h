@@ -28,7 +28,6 @@ class HashTier : public FirstTier {
   explicit HashTier(const RecordLayout& layout) : HashTier(layout, TierLimit()) {}
 
   int max_partition_bits() const override { return shard_bits_; }
-  bool Accepts(int64_t /*key*/) const override { return true; }
   void PrefetchIndex(const int64_t* keys, int64_t n) const override;
   void Find(const int64_t* keys, int64_t n, float** records) const override;
   Status FindOrCreate(const int64_t* keys, int64_t n, float** records, bool* created) override;

@@ -2,9 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_TRANSIT_TIER_H_
 #define KERAS_SPARSE_OPS_CORE_FIRST_TIER_TRANSIT_TIER_H_
 
-#include <cstddef>
-#include <cstdint>
-
 #include "ops/core/first_tier/hash_tier.h"
 
 namespace keras_sparse {
@@ -13,18 +10,10 @@ namespace keras_sparse {
 // tier below, which is the GPU's memory. Otherwise it is empty.
 class TransitTier : public HashTier {
  public:
-  //   num_rows  of a static table, below 0 for a dynamic one
-  TransitTier(int64_t num_rows, const RecordLayout& layout)
-      : HashTier(layout), num_rows_(num_rows) {}
+  explicit TransitTier(const RecordLayout& layout) : HashTier(layout) {}
 
-  bool Accepts(int64_t key) const override {
-    return num_rows_ < 0 || (key >= 0 && key < num_rows_);
-  }
   // All rows are too many.
   Status DemoteExcess(Executor* executor, const PutRecords& put) override;
-
- private:
-  int64_t num_rows_;
 };
 
 }  // namespace keras_sparse

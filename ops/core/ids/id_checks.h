@@ -8,7 +8,7 @@
 
 #include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
-#include "ops/core/ids/out_of_range.h"
+#include "ops/core/ids/owned_keys.h"
 
 namespace keras_sparse {
 
@@ -17,7 +17,7 @@ namespace keras_sparse {
 struct IdChecks {
   static constexpr unsigned long long kNone = ~0ull;
 
-  // The first id outside the table, whatever lane came first.
+  // The first id that the table does not own, whatever lane came first.
   unsigned long long refused_place = kNone;
   int64_t refused_id = 0;
   // Where row_splits do not rise from 0 to the number of ids, the first bag that shows it.
@@ -31,11 +31,12 @@ struct IdChecks {
   }
 
   // Keeps the id of a refused place, once all ids of an op have been seen, if it is one of these.
-  //   ids  (num_ids) of a table of so many rows
-  KERAS_SPARSE_HOST_DEVICE void NameRefused(const int64_t* ids, int64_t num_ids, int64_t num_rows) {
+  //   ids  (num_ids)
+  KERAS_SPARSE_HOST_DEVICE void NameRefused(const int64_t* ids, int64_t num_ids,
+                                            const OwnedKeys& owned) {
     if (refused_place >= static_cast<unsigned long long>(num_ids)) return;
     const int64_t id = ids[refused_place];
-    if (id < 0 || id >= num_rows) refused_id = id;
+    if (!owned.Hold(id)) refused_id = id;
   }
 
   // The error of bags that were refused; ok if none was.
@@ -47,10 +48,10 @@ struct IdChecks {
                            std::to_string(refused_bag) + "]");
   }
   // The error of what was refused; ok if nothing was.
-  Status ToStatus(const std::string& table, int64_t input_dim) const {
+  Status ToStatus(const std::string& table, const OwnedKeys& owned) const {
     KERAS_SPARSE_RETURN_IF_ERROR(BagsStatus(", for table '" + table + "'"));
     if (refused_place == kNone) return Status::Ok();
-    return OutOfRange(table, input_dim, static_cast<int64_t>(refused_place), refused_id);
+    return owned.Refuse(table, "ids", static_cast<int64_t>(refused_place), refused_id);
   }
 };
 

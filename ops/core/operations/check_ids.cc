@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ops/core/ids/out_of_range.h"
-
 namespace keras_sparse {
 namespace {
 
 constexpr int64_t kIdsPerTask = 4096;
 
 // Whether the table refuses any of these ids.
-bool AnyOutOfRange(const TableOptions& options, const int64_t* ids, int64_t n) {
-  if (options.is_dynamic() || options.out_of_range_is_zero) return false;
+bool AnyRefused(const TableOptions& options, const int64_t* ids, int64_t n) {
+  const OwnedKeys owned = options.owned_keys();
+  if (owned.are_all() || options.outside_is_zero()) return false;
+  if (options.is_dynamic()) {
+    return !std::all_of(ids, ids + n, [owned](int64_t key) { return owned.Hold(key); });
+  }
   // The sign of an id or of its distance to the last row. AVX2 has no unsigned comparison.
   const auto last = static_cast<uint64_t>(options.input_dim) - 1;
   uint64_t signs = 0;
@@ -23,16 +25,16 @@ bool AnyOutOfRange(const TableOptions& options, const int64_t* ids, int64_t n) {
   return signs >> 63 != 0;
 }
 
-bool AnyOutOfRange(const TableIds& list) {
-  return AnyOutOfRange(list.state->options, list.ids, list.num_ids);
+bool AnyRefused(const TableIds& list) {
+  return AnyRefused(list.state->options, list.ids, list.num_ids);
 }
 
 // REQUIRES: there is one.
-Status OutOfRangeError(const TableIds& list) {
+Status RefusedIdError(const TableIds& list) {
   const TableOptions& options = list.state->options;
   int64_t i = 0;
-  while (!AnyOutOfRange(options, list.ids + i, 1)) ++i;
-  return OutOfRange(options.name, options.input_dim, i, list.ids[i]);
+  while (!AnyRefused(options, list.ids + i, 1)) ++i;
+  return options.owned_keys().Refuse(options.name, "ids", i, list.ids[i]);
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
   executor->ParallelFor(static_cast<int64_t>(pieces.size()), kIdsPerTask,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {
-                            if (AnyOutOfRange(pieces[static_cast<size_t>(i)])) {
+                            if (AnyRefused(pieces[static_cast<size_t>(i)])) {
                               any_refused.store(true, std::memory_order_relaxed);
                             }
                           }
@@ -56,8 +58,8 @@ Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
   if (!any_refused) return Status::Ok();
   // The first, whichever thread came first.
   const auto refused = std::find_if(lists.begin(), lists.end(),
-                                    [](const TableIds& list) { return AnyOutOfRange(list); });
-  return OutOfRangeError(*refused);
+                                    [](const TableIds& list) { return AnyRefused(list); });
+  return RefusedIdError(*refused);
 }
 
 }  // namespace keras_sparse

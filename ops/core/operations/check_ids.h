@@ -18,8 +18,8 @@ struct TableIds {
   int64_t num_ids;
 };
 
-// InvalidArgument that names the first refused id of the first list that has one: ids outside a
-// static table are refused unless they read as zeros there.
+// InvalidArgument that names the first id that its table does not own, of the first list that has
+// one. Ids outside a static table may read as zeros instead.
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
 
 }  // namespace keras_sparse

@@ -66,7 +66,7 @@ class KeyReader {
     if (record != nullptr) {
       std::copy_n(record, copy_.size(), copy);
       if (state_.rule().defers_moves()) state_.rule().CatchUp(copy);
-    } else if (state_.tiers.first_tier().Accepts(key)) {
+    } else if (state_.options.owned_keys().Hold(key)) {
       state_.gate.default_rows().Fill(key, layout.dim(), copy);
       layout.InitializeSlots(copy, state_.rule().step());
     } else {

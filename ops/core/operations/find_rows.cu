@@ -8,7 +8,7 @@ namespace {
 
 // The row of an id of a static table. What is outside is reported.
 __device__ uint32_t StaticRow(const HbmTable& table, int64_t id, int64_t place) {
-  if (id >= 0 && id < table.records.num_rows) return static_cast<uint32_t>(id);
+  if (table.owned.Hold(id)) return static_cast<uint32_t>(id);
   if (table.outside_is_zero) {
     atomicAdd(&table.checks->num_outside, 1ull);
   } else {
@@ -36,7 +36,13 @@ __global__ void DynamicRowsKernel(Requests<FindRequest> requests) {
     const int64_t place = i - parts.firsts[r];
     const uint32_t row = request.table.index.FindByTile(request.ids[place]);
     if (T::Lane() != 0) continue;
-    if (row == kNoHbmRow) atomicAdd(&request.table.checks->num_missing, 1ull);
+    if (row == kNoHbmRow) {
+      IdChecks* checks = request.table.checks;
+      atomicAdd(&checks->num_missing, 1ull);
+      if (!request.table.owned.Hold(request.ids[place])) {
+        atomicMin(&checks->refused_place, static_cast<unsigned long long>(place));
+      }
+    }
     request.rows[place] = row;
   }
 }
@@ -47,7 +53,7 @@ __global__ void NameRefusedKernel(Requests<FindRequest> requests, uint32_t* any_
     const FindRequest& request = requests.requests[r];
     if (!request.table.checks->refuses()) continue;
     atomicOr(any_refused, 1u);
-    request.table.checks->NameRefused(request.ids, request.num_ids, request.table.records.num_rows);
+    request.table.checks->NameRefused(request.ids, request.num_ids, request.table.owned);
   }
 }
 
@@ -56,9 +62,11 @@ Status FindRowsOf(const std::vector<FindRequest>& requests, bool are_dynamic, ui
                   Device* device) {
   std::vector<FindRequest> of_kind;
   std::vector<int64_t> num_ids;
+  bool may_refuse = false;
   for (const FindRequest& each : requests) {
-    if (each.table.is_dynamic != are_dynamic) continue;
+    if (each.table.owned.is_dynamic() != are_dynamic) continue;
     of_kind.push_back(each);
+    may_refuse = may_refuse || !each.table.owned.are_all();
     num_ids.push_back(each.num_ids);
   }
   if (of_kind.empty()) return Status::Ok();
@@ -68,7 +76,7 @@ Status FindRowsOf(const std::vector<FindRequest>& requests, bool are_dynamic, ui
   Launch(are_dynamic ? DynamicRowsKernel : StaticRowsKernel,
          BlocksFor(*device, on_device.size(), are_dynamic ? HbmIndexView::kLanes : 1), kBlock,
          device->stream(), on_device.view());
-  if (!are_dynamic) {  // no id is outside of a dynamic table
+  if (may_refuse) {
     Launch(NameRefusedKernel, 1, kBlock, device->stream(), on_device.view(), any_refused);
   }
   return Status::Ok();

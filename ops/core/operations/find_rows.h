@@ -9,6 +9,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/ids/id_checks.h"
+#include "ops/core/ids/owned_keys.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/record/initial_rows.h"
 #include "ops/core/record/records_view.h"
@@ -19,9 +20,8 @@ namespace keras_sparse::cuda_impl {
 struct HbmTable {
   RecordsView records;
   int64_t dim;
-  // Of a dynamic table. In a static one the row of an id has its number.
-  bool is_dynamic;
-  HbmIndexView index;
+  OwnedKeys owned;
+  HbmIndexView index;    // of a dynamic table: in a static one the row of an id has its number
   bool outside_is_zero;  // an id outside a static table reads as zeros, instead of being refused
   InitialRows default_rows;  // what an id without a row reads as, in a dynamic one
   IdChecks* checks;          // of this request alone

@@ -92,7 +92,7 @@ Status FoundRows::Find(const std::vector<DeviceIds>& lists, std::vector<KeptRows
     const HbmStore& store = *state.tiers.hbm_store();
     const HbmTable table = {store.records_view(),
                             state.options.output_dim,
-                            state.options.is_dynamic(),
+                            state.options.owned_keys(),
                             store.index_view(),
                             state.options.out_of_range_is_zero,
                             state.gate.default_rows().rows(),
@@ -138,7 +138,7 @@ Status FoundRows::Check(std::vector<IdChecks>* checks) const {
       seen.num_missing = kept_[i].checks.num_missing;
     }
     const TableOptions& options = lists_[i].state->options;
-    KERAS_SPARSE_RETURN_IF_ERROR(seen.ToStatus(options.name, options.input_dim));
+    KERAS_SPARSE_RETURN_IF_ERROR(seen.ToStatus(options.name, options.owned_keys()));
   }
   return Status::Ok();
 }

@@ -32,7 +32,7 @@ class RowReader {
     }
     Floats<kFloats> floats = {};
     if constexpr (kIsDynamic) {
-      if (!read_.table.is_dynamic) return floats;  // in a kernel for both
+      if (!read_.table.owned.is_dynamic()) return floats;  // in a kernel for both
       const uint32_t cold_row = read_.cold_found == nullptr ? kNoHbmRow : read_.cold_found[at];
       if (cold_row != kNoHbmRow) return Load<kFloats>(read_.cold_rows + cold_row * dim_ + column);
       read_.table.default_rows.Fill(read_.ids[at], column, kFloats, floats.at);
@@ -82,7 +82,7 @@ Status PoolRows(const std::vector<PoolRequest>& requests, Device* device) {
   std::map<PoolKind, std::vector<PoolRequest>> alike;
   for (PoolRequest request : requests) {
     request.rows = request.rows.Of(request.read.dim());
-    const int is_dynamic = request.read.table.is_dynamic ? 1 : 0;
+    const int is_dynamic = request.read.table.owned.is_dynamic() ? 1 : 0;
     alike[PoolKind::Of(request, is_dynamic, true)].push_back(request);
   }
   return LaunchPools(

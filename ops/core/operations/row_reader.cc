@@ -9,6 +9,7 @@ RowReader::RowReader(const TableState& state, const FetchedRecords& fetched, con
                      int64_t begin, int64_t end)
     : state_(state),
       tier_(state.tiers.first_tier()),
+      owned_(state.options.owned_keys()),
       rule_(state.rule()),
       default_rows_(state.gate.default_rows()),
       dim_(state.options.output_dim),
@@ -29,7 +30,7 @@ RowReader::RowReader(const TableState& state, const FetchedRecords& fetched, con
 }
 
 bool RowReader::refused() const {
-  return counts_.out_of_range > 0 && !state_.options.out_of_range_is_zero;
+  return counts_.out_of_range > 0 && !state_.options.outside_is_zero();
 }
 
 void RowReader::FindMore(int64_t first_used) {
@@ -93,7 +94,7 @@ const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* con
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
       rule_.Read(record, made);
-    } else if (tier_.Accepts(ids[i])) {
+    } else if (owned_.Hold(ids[i])) {
       default_rows_.Fill(ids[i], dim_, made);
     } else {
       ++counts_.out_of_range;

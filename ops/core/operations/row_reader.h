@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/ids/owned_keys.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/operations/fetched_records.h"
 #include "ops/core/table/table_state.h"
@@ -46,7 +47,7 @@ class RowReader {
 
   // Adds what it has read to the table's statistics, as this number of lookups.
   void CountLookups(int64_t n) const { state_.counters.AddLookups(n, counts_); }
-  // Whether an id that was read is outside a table that refuses such.
+  // Whether the table refuses an id that was read.
   bool refused() const;
 
  private:
@@ -79,6 +80,7 @@ class RowReader {
 
   const TableState& state_;
   const FirstTier& tier_;
+  const OwnedKeys owned_;
   const UpdateRule& rule_;
   const Initializer& default_rows_;  // of keys without a row
   const int64_t dim_;

@@ -24,10 +24,10 @@ bool RowWriter::may_skip() const {
 
 void RowWriter::FindSkipped(const int64_t* ids, const uint32_t* occurrences, int64_t n,
                             char* skipped) {
-  const FirstTier& tier = state_->tiers.first_tier();
   AdmissionFilter* filter = state_->gate.filter();
   if (filter == nullptr) {
-    for (int64_t i = 0; i < n; ++i) skipped[i] = tier.Accepts(ids[i]) ? 0 : 1;
+    const OwnedKeys owned = state_->options.owned_keys();
+    for (int64_t i = 0; i < n; ++i) skipped[i] = owned.Hold(ids[i]) ? 0 : 1;
     return;
   }
   const bool shares_counts = filter->keys_share_counts();
@@ -39,7 +39,7 @@ void RowWriter::FindSkipped(const int64_t* ids, const uint32_t* occurrences, int
     const int64_t end = std::min(n, begin + kBlockRows);
     PrefetchIndex(ids + end, std::min(kBlockRows, n - end));
     std::array<float*, kBlockRows> records;
-    tier.Find(ids + begin, end - begin, records.data());
+    state_->tiers.first_tier().Find(ids + begin, end - begin, records.data());
     for (int64_t i = begin; i < end; ++i) {
       const bool has_row = records[static_cast<size_t>(i - begin)] != nullptr ||
                            (!fetched_.empty() && fetched_.Find(ids[i]) != nullptr);

@@ -23,6 +23,11 @@ Status CheckOptions(const TableOptions& options) {
         "`input_dim` must be at least 0, or -1 for a dynamic table. Received: input_dim=" +
         std::to_string(options.input_dim));
   }
+  if (options.shard < 0 || options.shard >= options.num_shards) {
+    return InvalidArgument(
+        "`shard` must be in [0, num_shards). Received: shard=" + std::to_string(options.shard) +
+        ", num_shards=" + std::to_string(options.num_shards));
+  }
   if ((options.keeps.gradient_step || options.keeps.frequency) && !options.is_dynamic()) {
     return Status(
         StatusCode::kUnimplemented,

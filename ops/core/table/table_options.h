@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/device/device.h"
+#include "ops/core/ids/owned_keys.h"
 #include "ops/core/record/initializer.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/table/wall_clock.h"
@@ -39,8 +40,15 @@ struct TableOptions {
   // Whether a gradient's step is the time by `clock`, rather than the step of the table.
   bool ages_in_seconds = false;
   WallClock::Source clock = WallClock::SystemSeconds;
+  // Of a dynamic table: the rows of the keys with key % num_shards == shard are here.
+  int64_t shard = 0;
+  int64_t num_shards = 1;
 
   bool is_dynamic() const { return input_dim < 0; }
+  bool outside_is_zero() const { return !is_dynamic() && out_of_range_is_zero; }
+  OwnedKeys owned_keys() const {
+    return is_dynamic() ? OwnedKeys{-1, shard, num_shards} : OwnedKeys{input_dim};
+  }
   bool has_lower_tiers() const { return !storage.lower_tiers.empty(); }
 };
 

@@ -16,11 +16,9 @@ Status TableState::Open(Executor* executor) {
 }
 
 Status TableState::CheckKeys(const int64_t* keys, int64_t n) const {
+  const OwnedKeys owned = options.owned_keys();
   for (int64_t i = 0; i < n; ++i) {
-    if (tiers.first_tier().Accepts(keys[i])) continue;
-    return InvalidArgument("key must be in [0, " + std::to_string(options.input_dim) +
-                           ") for table '" + options.name + "'. Received: keys[" +
-                           std::to_string(i) + "] = " + std::to_string(keys[i]));
+    if (!owned.Hold(keys[i])) return owned.Refuse(options.name, "keys", i, keys[i]);
   }
   return Status::Ok();
 }

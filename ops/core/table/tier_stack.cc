@@ -80,7 +80,7 @@ Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& in
       WithTable(options_.name, HbmStore::Open(storage.device.get(), options_.input_dim,
                                               layout.record_bytes(), limit, &store)));
   hbm_store_ = store.get();
-  first_tier_ = std::make_unique<TransitTier>(options_.input_dim, layout);
+  first_tier_ = std::make_unique<TransitTier>(layout);
   counted_stores_.push_back(new CountedStore(std::move(store)));
   lower_tiers_.emplace_back(counted_stores_.back());
   return hbm_store_->Initialize(initializer.rows(), layout, 0);

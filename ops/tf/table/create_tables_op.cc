@@ -40,6 +40,8 @@ REGISTER_OP("KerasSparseCreateTables")
     // none.
     .Attr("ages_in_seconds: list(bool) = []")
     .Attr("keeps_frequencies: list(bool) = []")
+    // Of each table shard and num_shards of TableOptions. Empty for none.
+    .Attr("shards: list(int) = []")
     .Output("handles: N * resource")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -88,6 +90,7 @@ class CreateTablesOp : public tf::OpKernel {
     std::vector<bool> keeps_gradient_steps;
     std::vector<bool> keeps_frequencies;
     std::vector<bool> ages_in_seconds;
+    std::vector<int64_t> shards;
     TF_RETURN_IF_ERROR(ctx->GetAttr("N", &n));
     TF_RETURN_IF_ERROR(ctx->GetAttr("input_dims", &input_dims));
     TF_RETURN_IF_ERROR(ctx->GetAttr("output_dims", &output_dims));
@@ -96,6 +99,7 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_frequencies", &keeps_frequencies));
     TF_RETURN_IF_ERROR(ctx->GetAttr("ages_in_seconds", &ages_in_seconds));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("shards", &shards));
     std::vector<InitializerOptions> initializers;
     TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
     std::vector<StorageOptions> storages;
@@ -108,6 +112,9 @@ class CreateTablesOp : public tf::OpKernel {
                        "`keeps_gradient_steps` must have one entry a table. Received: N=",
                        n));
     }
+    if (!shards.empty() && shards.size() != 2 * size) {
+      return InvalidInput(absl::StrCat("`shards` must have two entries a table. Received: N=", n));
+    }
     for (size_t i = 0; i < size; ++i) {
       if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
         return InvalidInput(absl::StrCat(
@@ -118,6 +125,9 @@ class CreateTablesOp : public tf::OpKernel {
       options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
                           out_of_range[i] == "zero", storages[i], keeps,
                           IsSet(ages_in_seconds, i)});
+      if (shards.empty()) continue;
+      options_.back().shard = shards[2 * i];
+      options_.back().num_shards = shards[2 * i + 1];
     }
     return absl::OkStatus();
   }

@@ -22,8 +22,8 @@ def eager(function):
     return function
 
 
-def slices(values, width):
-    return tf.IndexedSlices(values * tf.ones((1, width)), tf.constant([1], tf.int64), (8, width))
+def slices(values, shape):
+    return tf.IndexedSlices(values * tf.ones((1, 2)), tf.constant([1], tf.int64), shape)
 
 
 # Each pair of where, what and how.
@@ -47,7 +47,8 @@ def test_a_step_that_is_not_finite_on_one_rank_is_left_out_on_all(where, wrong, 
 
     @decorate
     def apply(of_table, of_part, of_kernel):
-        grads = [slices(of_table, 2), slices(of_part, 2), of_kernel * tf.ones(1)]
+        of_tables = slices(of_table, (8, 2)), slices(of_part, part.variable.shape)
+        grads = [*of_tables, of_kernel * tf.ones(1)]
         optimizer.apply(grads, variables)
 
     numbers = {"table": tf.constant(2.0), "part": tf.constant(2.0), "kernel": tf.constant(2.0)}

@@ -107,11 +107,11 @@ def test_some_ranks_may_have_no_part(others, clipping, decorate):
     table.part = RowPart("a", np.zeros((8, 2))).variable.part
     dense = ([kernel], [tf.constant([0.0])]) if others == "a dense variable" else ([], [])
     variables = dense[0] + ([table] if ksd.rank() == 0 else [])
-    rows = tf.constant([[3.0, 4.0]])
+    rows, shape = tf.constant([[3.0, 4.0]]), (table.part or table).shape
 
     @decorate
     def step():
-        mine = [tf.IndexedSlices(rows, tf.constant([1], tf.int64), tf.constant([8, 2]))]
+        mine = [tf.IndexedSlices(rows, tf.constant([1], tf.int64), shape)]
         optimizer.apply(dense[1] + (mine if ksd.rank() == 0 else []), variables)
 
     step()

@@ -232,3 +232,13 @@ def test_weights_in_several_files(tmp_path):
     loaded = sequential(Embedding(70_000, 64))
     loaded.load_weights(tmp_path / "model.weights.json")
     np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
+
+
+def test_refuses_a_file_with_two_rows_of_a_key():
+    """As ranks wrote where one had trained rows of its own for keys of another."""
+    saved, store = filled(), {}
+    pieces = list(saved.export_pieces(10))
+    saved.export_pieces = lambda _: iter([*pieces, pieces[0].of_rows(slice(1, 3))])
+    save_table(saved, store)
+    with pytest.raises(ValueError, match=r"must have a key each.*Received: 7 rows of 5 keys"):
+        load_table(table(), store)

@@ -53,7 +53,8 @@ class TableOnDevice {
   }
 
   cuda_impl::HbmTable view() const {
-    return {records_.view(), dim_, false, {}, outside_is_zero_, default_rows_, checks_.data()};
+    return {records_.view(), dim_,          OwnedKeys{records_.num_rows()}, {}, outside_is_zero_,
+            default_rows_,   checks_.data()};
   }
   std::string Records() const {
     std::string bytes(static_cast<size_t>(records_.num_rows() * record_bytes_), '\0');

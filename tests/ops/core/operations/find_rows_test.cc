@@ -28,7 +28,7 @@ TEST(FindRows, NamesTheFirstIdThatItRefuses) {
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
                           "id must be in [0, 40) for table 'items'; out_of_range=\"zero\" reads "
                           "others as zeros. Received: ids[333] = -333",
-                          on_device.Checks().ToStatus("items", kRows)));
+                          on_device.Checks().ToStatus("items", OwnedKeys{kRows})));
   });
 }
 

@@ -170,7 +170,7 @@ TEST(PoolRows, RefusesSplitsThatDoNotRise) {
         device.get())));
     EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument,
                           "`row_splits` must rise from 0 to the number of ids, for table 'items'",
-                          on_device.Checks().ToStatus("items", kRows)));
+                          on_device.Checks().ToStatus("items", OwnedKeys{kRows})));
   }
 }
 

@@ -112,21 +112,33 @@ TEST(HbmTable, KeepsNumbersBelowTheLeastNormalOne) {
 }
 
 TEST(HbmTable, RefusesAnIdBeforeAnythingChanges) {
-  const Pair tables(Options(10, kDim), AdamRule());
-  const std::vector<int64_t> ids = {3, 10, -1};
-  for (EmbeddingTable* table : tables.both()) {
-    const int64_t version = VersionOf(*table);
-    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 10",
-                          Apply(table, {0.1f, 0.1f}, ids, RandomFloats(3 * kDim, 1))));
-    EXPECT_EQ(VersionOf(*table), version);
+  TableOptions of_odd_keys = Dynamic(kDim);
+  of_odd_keys.shard = 1;
+  of_odd_keys.num_shards = 2;
+  for (const TableOptions& options : {Options(10, kDim), of_odd_keys}) {
+    const Pair tables(options, AdamRule());
+    const std::vector<int64_t> ids = {3, 10, -2};
+    std::vector<float> rows(3 * kDim);
+    const std::string refusal = options.is_dynamic()
+                                    ? "ids[1] = 10, whose row rank 0 owns"
+                                    : "id must be in [0, 10) for table 'items'; out_of_range="
+                                      "\"zero\" reads others as zeros. Received: ids[1] = 10";
+    for (EmbeddingTable* table : tables.both()) {
+      const int64_t version = VersionOf(*table);
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, refusal,
+                            Apply(table, {0.1f, 0.1f}, ids, RandomFloats(3 * kDim, 1))));
+      EXPECT_EQ(VersionOf(*table), version);
+    }
+    EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, refusal,
+                          LookupOnDevice(tables.on_gpu.get(), ids, NoBags(ids), &rows, Inline())));
+    EXPECT_TRUE(FailsWith(
+        StatusCode::kInvalidArgument, refusal,
+        LookupRows({{tables.plain.get(), ids.data(), NoBags(ids), rows.data()}}, Inline())));
+    for (EmbeddingTable* table : tables.both()) {
+      ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
+    }
+    tables.ExpectSame();
   }
-  std::vector<float> rows(3 * kDim);
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 10",
-                        LookupOnDevice(tables.on_gpu.get(), ids, NoBags(ids), &rows, Inline())));
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
-  }
-  tables.ExpectSame();
 }
 
 TEST(HbmTable, RefusesSplitsThatDoNotRiseBeforeAnythingChanges) {
