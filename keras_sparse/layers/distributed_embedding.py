@@ -22,8 +22,11 @@ from keras_sparse.layers.refuse_checkpoints import RefuseCheckpoints
 from keras_sparse.layers.table_layer import TableLayer
 from keras_sparse.layers.table_templates import TableTemplates
 from keras_sparse.layers.unbuilt_text import unbuilt_text
+from keras_sparse.ops.embedding_lookup import flat_int64
+from keras_sparse.ops.embedding_lookup import ids_tensor
 from keras_sparse.ragged_form import as_tensor
 from keras_sparse.ragged_form import ids_as_tensor
+from keras_sparse.ragged_form import RaggedForm
 from keras_sparse.saving.keras_files.table_holder import TableHolder
 
 # Arguments that say where tables are.
@@ -237,6 +240,20 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         """
         parts = self._own_parts("evict").items()
         return {n: table.evict(with_rows) for n, table in parts if table.eviction is not None}
+
+    def lookup_rows(self, ids, table=None):
+        self._built_tables("lookup_rows")
+        number = self._table_number(table)
+        ids = flat_int64(ids_tensor(ids, "ids"), self.templates.layers[number].input_dim)
+        return self.own_tables.lookup([number], [RaggedForm(ids, None, None, None)])[0]
+
+    def table_shape(self, table=None):
+        layer = self.templates.layers[self._table_number(table)]
+        return layer.input_dim, layer.output_dim
+
+    def _table_number(self, table):
+        names = self.templates.names
+        return names.index(self._table_name(table, names))
 
     def _keyed_tables(self, method):
         tables = map(KeysOfRanks.of_layer, self._built_tables(method), self.templates.layers)

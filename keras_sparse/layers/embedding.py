@@ -229,6 +229,14 @@ class Embedding(TableLayer):
         """Lets go of the rows that `eviction` names: see `EmbeddingVariable.evict`."""
         return self._built_table("evict").evict(with_rows)
 
+    def lookup_rows(self, ids, table=None):
+        self._table_name(table, [self.name])
+        return ops.embedding_lookup(self._built_table("lookup_rows"), ids)
+
+    def table_shape(self, table=None):
+        self._table_name(table, [self.name])
+        return self.input_dim, self.output_dim
+
     def _keyed_tables(self, method):
         table = self._built_table(method)
         if self.padding_id is not None:

@@ -70,16 +70,41 @@ class TableLayer(keras.layers.Layer):
         keyed = self._keyed_table("export", table)
         return keyed.export(chunk_rows, with_ages, with_frequencies)
 
+    def lookup_rows(self, ids, table=None):
+        """Looks up the row of each id of one table, without pooling.
+
+        Differentiable in the table. Every rank gets the rows of its own ids.
+
+        Args:
+            ids: Integer tensor of shape `(n,)`, of another length on each rank.
+            table: As of `contains`.
+
+        Returns:
+            float32 tensor of shape `(n, output_dim)`.
+        """
+        raise NotImplementedError
+
+    def table_shape(self, table=None):
+        """Returns `(input_dim, output_dim)` of a table, `input_dim` being `None` for a dynamic one.
+
+        Args:
+            table: As of `contains`.
+        """
+        raise NotImplementedError
+
     def _keyed_table(self, method, table):
         tables = self._keyed_tables(method)
-        if table is None and len(tables) == 1:
-            return next(iter(tables.values()))
-        if table not in tables:
+        return tables[self._table_name(table, list(tables))]
+
+    def _table_name(self, table, names):
+        if table is None and len(names) == 1:
+            return names[0]
+        if table not in names:
             raise ValueError(
-                f"`table` must be the name of a table of layer '{self.name}', one of "
-                f"{list(tables)}. Received: table={table!r}"
+                f"`table` must be the name of a table of layer '{self.name}', one of {names}. "
+                f"Received: table={table!r}"
             )
-        return tables[table]
+        return table
 
     def _keyed_tables(self, method):
         """Returns a dict of what has these methods, by the names of tables."""

@@ -1,3 +1,7 @@
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from keras_sparse import checks
@@ -32,11 +36,17 @@ def sampled_softmax_loss(
     `num_sampled` others. It is for training; to evaluate, take the softmax over all classes, or
     rank by the dot product of inputs and rows. Differentiable in the tables and the inputs.
 
+    Ranks that share a table pass its layer, and compute the loss together. Each rank draws
+    negatives for its own samples; with one `seed` per call site, or the same `sampled_values`, all
+    ranks train the negatives of one process.
+
     Args:
         weights: `EmbeddingVariable` with a row for each class: static, or dynamic, whose keys are
-            the classes then. Filters count a class once a step, whatever they count.
-        biases: `EmbeddingVariable` with a row of one column for each class, a float32 tensor or
-            variable of shape `(num_classes,)`, or `None` for none.
+            the classes then. Or a built `Embedding`, `DistributedEmbedding` or `GroupEmbedding`; if
+            it has several tables, `(layer, name of the table)`. Filters count a class once a step,
+            whatever they count.
+        biases: The same with one column a class, a float32 tensor or variable of shape
+            `(num_classes,)`, or `None` for none.
         labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample,
             numbers below `num_classes`.
         inputs: Float tensor of shape `(batch_size, output_dim)`.
@@ -57,7 +67,7 @@ def sampled_softmax_loss(
         float32 tensor of shape `(batch_size,)`: the loss of each sample.
 
     Raises:
-        TypeError: `weights` is not an `EmbeddingVariable`, or `labels` are not integers.
+        TypeError: `weights` is neither table nor layer, or `labels` are not integers.
         ValueError: `num_classes` is missing for a dynamic table, or is more than the rows of a
             static one; `labels` are of another shape; or another argument is out of its range.
         tf.errors.InvalidArgumentError: A label is not in `[0, num_classes)`, or `labels` turn out
@@ -68,8 +78,8 @@ def sampled_softmax_loss(
     >>> sampled_softmax_loss(items, None, [[3], [7]], tf.ones((2, 8)), num_sampled=20).shape
     TensorShape([2])
     """
-    check_table(weights, "weights")
-    num_classes = _check_num_classes(num_classes, weights)
+    classes_table = _Table.of(weights, "weights")
+    num_classes = _check_num_classes(num_classes, classes_table)
     num_sampled = checks.positive(num_sampled, "num_sampled")
     num_true = checks.positive(num_true, "num_true")
     checks.one_of(sampler, tuple(_SAMPLERS), "sampler")
@@ -91,7 +101,7 @@ def sampled_softmax_loss(
         out_idx=tf.int64,
     )
     return tf.nn.sampled_softmax_loss(
-        weights=embedding_lookup(weights, classes),
+        weights=classes_table.lookup(classes),
         biases=_biases_of(biases, classes),
         labels=tf.reshape(numbers[:num_labels], tf.shape(labels)),
         inputs=tf.cast(inputs, tf.float32),
@@ -127,18 +137,39 @@ def _check_labels(labels, num_classes, num_true):
         return tf.identity(labels)
 
 
-def _check_num_classes(num_classes, weights):
-    if num_classes is None and weights.is_dynamic:
+class _Table(NamedTuple):
+    """What the loss needs of a table."""
+
+    lookup: Callable
+    input_dim: int | None
+    output_dim: int
+    name: str
+
+    @classmethod
+    def of(cls, table, argument):
+        """Returns that of an `EmbeddingVariable`, a layer, or `(layer, name of its table)`."""
+        layer, name = table if isinstance(table, tuple) and len(table) == 2 else (table, None)
+        if hasattr(layer, "lookup_rows"):
+            lookup = functools.partial(layer.lookup_rows, table=name)
+            input_dim, output_dim = layer.table_shape(name)
+            return cls(lookup, input_dim, output_dim, f"layer '{layer.name}'")
+        check_table(table, argument)
+        lookup = functools.partial(embedding_lookup, table)
+        return cls(lookup, table.input_dim, table.output_dim, f"variable '{table.path}'")
+
+
+def _check_num_classes(num_classes, table):
+    if num_classes is None and table.input_dim is None:
         raise ValueError(
             "`num_classes` must be given for a dynamic table, which has any number of rows. "
-            f"Received: num_classes=None for variable '{weights.path}'"
+            f"Received: num_classes=None for {table.name}"
         )
-    num_classes = weights.input_dim if num_classes is None else num_classes
+    num_classes = table.input_dim if num_classes is None else num_classes
     checks.positive(num_classes, "num_classes")
-    if not weights.is_dynamic and num_classes > weights.input_dim:
+    if table.input_dim is not None and num_classes > table.input_dim:
         raise ValueError(
             "`num_classes` must be at most the rows of `weights`. Received: "
-            f"num_classes={num_classes} for {weights.input_dim} rows of variable '{weights.path}'"
+            f"num_classes={num_classes} for {table.input_dim} rows of {table.name}"
         )
     return num_classes
 
@@ -146,12 +177,13 @@ def _check_num_classes(num_classes, weights):
 def _biases_of(biases, classes):
     if biases is None:
         return tf.zeros(tf.shape(classes))
-    if hasattr(biases, "is_dynamic"):
-        check_table(biases, "biases")
-        if biases.output_dim != 1:
-            raise ValueError(
-                "`biases` must have one column. Received: a table of "
-                f"{biases.output_dim} columns, variable '{biases.path}'"
-            )
-        return tf.squeeze(embedding_lookup(biases, classes), axis=1)
-    return tf.gather(biases, classes)
+    is_layer = isinstance(biases, tuple) or hasattr(biases, "lookup_rows")
+    if not is_layer and not hasattr(biases, "native"):
+        return tf.gather(biases, classes)
+    table = _Table.of(biases, "biases")
+    if table.output_dim != 1:
+        raise ValueError(
+            f"`biases` must have one column. Received: a table of {table.output_dim} columns, "
+            f"{table.name}"
+        )
+    return tf.squeeze(table.lookup(classes), axis=1)
