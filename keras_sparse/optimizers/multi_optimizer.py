@@ -63,8 +63,6 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
 
     def __init__(self, optimizers, loss_scale_factor=None, name=None):
         super().__init__(OptimizerChoice(optimizers, loss_scale_factor), loss_scale_factor, name)
-        for optimizer in self.optimizers:
-            optimizer.check_room_on_all_ranks = _room_was_checked
 
     def __getitem__(self, key):
         """Returns the optimizer of a key."""
@@ -181,7 +179,13 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
 
 def _step(optimizer, grads, variables):
     if any(grad is not None for grad in grads):
-        optimizer.apply(grads, variables)
+        # Only for this step: an optimizer that is used alone afterwards looks for room by itself.
+        before = getattr(optimizer, "check_room_on_all_ranks", None)
+        object.__setattr__(optimizer, "check_room_on_all_ranks", _room_was_checked)
+        try:
+            optimizer.apply(grads, variables)
+        finally:
+            object.__setattr__(optimizer, "check_room_on_all_ranks", before)
         return
     if variables:
         paths = [variable.path for variable in variables]

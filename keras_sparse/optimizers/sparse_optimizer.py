@@ -113,6 +113,20 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         super().build(others)
         self.build_for_tables(embedding)
 
+    def __setattr__(self, name, value):
+        before = getattr(self, name, None)
+        super().__setattr__(name, value)
+        is_setting = not name.startswith("_") and name != "built"
+        if not is_setting or not getattr(self, "_built_settings", None):
+            return
+        # A traced step has the settings that it was traced with, and would not see another one.
+        try:
+            for variable in split_embedding_variable_from_others(self._variables_built_on)[0]:
+                self._check_settings(variable)
+        except RuntimeError:
+            super().__setattr__(name, before)
+            raise
+
     @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
         """Updates the variables by their gradients. As in Keras, the first call builds."""
@@ -211,15 +225,18 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                     "of its own. Use that one, or make a new optimizer. Received: "
                     f"rule='{variable.rule}'"
                 )
-            built, now = self._built_settings[id(variable)], self._settings_for(variable)
-            if now != built:
-                raise RuntimeError(
-                    f"The settings of optimizer '{self.name}' must stay as they were when it was "
-                    "built, but for the learning rate. Make a new optimizer, or set them before "
-                    f"the first step. Received: {settings_that_changed(built, now)} for variable "
-                    f"'{variable.path}'"
-                )
+            self._check_settings(variable)
             refuse_attributes(variable)
+
+    def _check_settings(self, variable):
+        built, now = self._built_settings[id(variable)], self._settings_for(variable)
+        if now != built:
+            raise RuntimeError(
+                f"The settings of optimizer '{self.name}' must stay as they were when it was "
+                "built, but for the learning rate. Make a new optimizer, or set them before "
+                f"the first step. Received: {settings_that_changed(built, now)} for variable "
+                f"'{variable.path}'"
+            )
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         # Past Keras' attribute tracking. Keras' clipping is not told whose gradients it is given.

@@ -248,6 +248,23 @@ def test_a_step_that_a_table_refuses_changes_no_variable(rows, limit, words):
     assert counts(optimizer) == [0] * 4
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda each: MultiOptimizer({".*": each}), ksd.DistributedOptimizer]
+)
+def test_an_optimizer_used_alone_afterwards_looks_for_room_itself(wrap):
+    table, kernel = keras_sparse.EmbeddingVariable(None, 2, max_rows=1), keras.Variable([1.0])
+    optimizer = SGD(1.0)
+    wrapped = wrap(optimizer)
+    grads = [
+        [tf.IndexedSlices(tf.ones((n, 2)), tf.range(n, dtype=tf.int64), (4, 2)), tf.ones([1])]
+        for n in (1, 2)
+    ]
+    wrapped.apply(grads[0], [table, kernel])
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="max_rows=1"):
+        optimizer.apply(grads[1], [table, kernel])
+    assert (table.num_rows, kernel.numpy()) == (1, 0)
+
+
 def test_averages_and_exclusions_are_those_of_each():
     kernels = [keras.Variable([1.0], name=name) for name in ("left", "right")]
     averaging = SGD(1.0, weight_decay=0.5, use_ema=True, ema_momentum=0.5)

@@ -93,7 +93,10 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
                 self.build(trainable_variables)
         if size() > 1 and self.built:
             grads = self._average(grads, trainable_variables or self._variables_built_on)
-        self.inner_optimizer.apply(grads, trainable_variables)
+        try:
+            self.inner_optimizer.apply(grads, trainable_variables)
+        finally:
+            self._set_over_ranks({}, None)
 
     def true_on_all_ranks(self, flag):
         """Returns whether a boolean tensor is true on every rank. All must call it."""
@@ -110,15 +113,23 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
                 f"{len(grads)} gradients for {len(variables)} variables"
             )
         name = self._call_name()
-        for i, optimizer in enumerate(optimizers_in(self.inner_optimizer)):
-            if isinstance(optimizer, SparseOptimizer):
-                tables = self._tables_in_parts[i]
-                optimizer.clip_over_ranks = _clipping(optimizer, tables, f"{name}.norms.{i}")
-        if isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer)):
-            self.inner_optimizer.check_room_on_all_ranks = self._checking(f"{name}.room")
+        clippings = {
+            i: _clipping(optimizer, self._tables_in_parts[i], f"{name}.norms.{i}")
+            for i, optimizer in enumerate(optimizers_in(self.inner_optimizer))
+            if isinstance(optimizer, SparseOptimizer)
+        }
+        self._set_over_ranks(clippings, self._checking(f"{name}.room"))
         if not grads:
             self._step_without_variables()
         return average_gradients(grads, variables, name)
+
+    def _set_over_ranks(self, clippings, checking):
+        """Sets, for a step alone, what clips and looks for room over ranks."""
+        for i, optimizer in enumerate(optimizers_in(self.inner_optimizer)):
+            if isinstance(optimizer, SparseOptimizer):
+                object.__setattr__(optimizer, "clip_over_ranks", clippings.get(i))
+        if isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer)):
+            object.__setattr__(self.inner_optimizer, "check_room_on_all_ranks", checking)
 
     def _step_without_variables(self):
         """Takes part in a step where all variables are other ranks'; Keras leaves it out."""

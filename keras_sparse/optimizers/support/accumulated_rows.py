@@ -1,3 +1,4 @@
+import numpy as np
 import tensorflow as tf
 
 from keras_sparse.optimizers.support.row_gradient import merge
@@ -47,7 +48,7 @@ class AccumulatedRows:
             self.clear()
             return
         with tf.init_scope(), tf.device(self._device):
-            are_kept = ~tf.reduce_any(self.ids[:, tf.newaxis] == keys[tf.newaxis], axis=1)
+            are_kept = ~np.isin(self.ids, keys)
             self.assign(*(tf.boolean_mask(each, are_kept) for each in (self.ids, self.values)))
 
 
