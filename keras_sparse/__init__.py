@@ -1,5 +1,16 @@
 """Keras embedding tables that live in a native engine."""
 
+import sys
+
+# Python imports the package before it runs `python -m keras_sparse`: help and mistakes are answered
+# here, before TensorFlow is imported.
+if sys.argv[:1] == ["-m"] and " -m keras_sparse " in f" {' '.join(sys.orig_argv)} ":
+    from keras_sparse.commands.parser import import_quietly
+    from keras_sparse.commands.parser import parse
+
+    parse()
+    import_quietly("tensorflow")
+
 # First: others import modules of it, and would then import all of it in the midst of their own.
 from keras_sparse import distribute as distribute
 

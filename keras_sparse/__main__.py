@@ -1,21 +1,12 @@
 """The command `python -m keras_sparse`."""
 
-import argparse
+import importlib
 import sys
 
 import tensorflow as tf
 
-from keras_sparse.commands import bench_command
-from keras_sparse.commands import info_command
-from keras_sparse.commands import inspect_command
-from keras_sparse.commands import install_horovod_command
-from keras_sparse.distribute.planner import plan_command
+from keras_sparse.commands.parser import parse
 from keras_sparse.install_horovod import InstallError
-
-_COMMANDS = (info_command, plan_command, inspect_command, bench_command, install_horovod_command)
-_ABOUT = """Each command has its own --help. The exit status is 0 if all went well, 2 if the
-arguments, or the files that they name, are not what the command takes, and 1 for other failures.
-"""
 
 
 def main(arguments=None):
@@ -24,13 +15,9 @@ def main(arguments=None):
     Args:
         arguments: List of strings. Defaults to `None`, those of the command line.
     """
-    parser = argparse.ArgumentParser(prog="python -m keras_sparse", epilog=_ABOUT)
-    commands = parser.add_subparsers(required=True, metavar="command")
-    for command in _COMMANDS:
-        command.add_to(commands)
-    options = parser.parse_args(arguments)
+    options = parse(arguments)
     try:
-        options.run(options)
+        importlib.import_module(options.module).run(options)
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:
         print(f"python -m keras_sparse: error: too little memory: {error}", file=sys.stderr)
         return 1

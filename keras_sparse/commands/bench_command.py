@@ -1,7 +1,5 @@
-import argparse
 import dataclasses
 import json
-import pathlib
 
 from keras_sparse import checks
 from keras_sparse.amounts import bytes_text
@@ -12,49 +10,8 @@ from keras_sparse.plotting import check_picture
 from keras_sparse.plotting import save_picture
 from keras_sparse.text_table import aligned
 
-_ABOUT = """Times lookups and training steps with Adagrad, of keras_sparse beside
-keras.layers.Embedding, on the CPUs of this machine: in half a minute and 2 GB of memory.
-
-  tables  one id in each of 26 tables, whose rows are joined
-  bags    1 to 20 ids of one table, whose rows are summed
-  keys    any 64-bit keys; of Keras their remainders, so that some share a row
-
-A step is lookup, gradient and update. All take turns on the same ids; the numbers are medians.
-Compare their ratios. Tables of gigabytes, other libraries and optimizers: python -m benchmarks, in
-a checkout.
-"""
 _PEERS = {"keras_sparse": "keras_sparse", "keras": "keras.layers.Embedding"}
 _KINDS = {"lookup": "lookup", "step": "training step"}
-
-
-def add_to(commands):
-    """Adds the command `bench`.
-
-    Args:
-        commands: What `argparse.ArgumentParser.add_subparsers` returns.
-    """
-    parser = commands.add_parser(
-        "bench",
-        help="time lookups and training steps beside keras.layers.Embedding",
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run)
-    parser.add_argument(
-        "--workloads",
-        nargs="+",
-        choices=WORKLOADS,
-        default=list(WORKLOADS),
-        metavar="NAME",
-        help="all by default",
-    )
-    parser.add_argument("--batch-size", type=int, default=4096, help="4096 by default")
-    parser.add_argument("--scale", type=float, default=1.0, help="rows of each table, x this")
-    parser.add_argument(
-        "--turns", type=int, default=5, help="5 by default; a turn is 8 lookups and 8 steps"
-    )
-    parser.add_argument("--picture", type=pathlib.Path, help="draw the medians into this file")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(options):

@@ -14,29 +14,12 @@ from keras_sparse.native.library import LOWER_TIERS
 from keras_sparse.storage.storage_type import StorageType
 from keras_sparse.text_table import aligned
 
-_ABOUT = """Says which versions are installed, what the native library was built with, and what this
-machine has. Put it into a report of a problem.
-"""
-
 # What is said where there is none, if not that it is not installed.
 _WITHOUT = {
     "horovod": "not installed; for several ranks: python -m keras_sparse install-horovod",
     "built with cuda": "no, it is a build without CUDA",
     "gpus": "none that TensorFlow sees",
 }
-
-
-def add_to(commands):
-    """Adds the command `info`.
-
-    Args:
-        commands: What `argparse.ArgumentParser.add_subparsers` returns.
-    """
-    parser = commands.add_parser(
-        "info", help="say what is installed, built and there", description=_ABOUT
-    )
-    parser.set_defaults(run=run)
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(options):

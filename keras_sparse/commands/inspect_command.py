@@ -11,27 +11,6 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.verify_file import read_headers
 from keras_sparse.text_table import aligned
 
-_ABOUT = """Says what is in a checkpoint or delta, in the last one of a folder of them, or in a
-.weights.h5, .weights.json or .keras file: its tables, their records, slots and files. A record is a
-row with its slots; a row that has changed since a checkpoint linked it has two. Reads no records
-unless it is to verify them.
-"""
-
-
-def add_to(commands):
-    """Adds the command `inspect`.
-
-    Args:
-        commands: What `argparse.ArgumentParser.add_subparsers` returns.
-    """
-    parser = commands.add_parser(
-        "inspect", help="say what is in a checkpoint or a weights file", description=_ABOUT
-    )
-    parser.set_defaults(run=run)
-    parser.add_argument("path", help="the folder or the file")
-    parser.add_argument("--verify", action="store_true", help="check every byte of the tables too")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
-
 
 def run(options):
     """Prints what `collect` returns.

@@ -1,8 +1,15 @@
+import dataclasses
 import re
+import subprocess
+import sys
 
 import pytest
 
 from keras_sparse.__main__ import main
+from keras_sparse.commands import bench_steps
+from keras_sparse.commands import parser
+from keras_sparse.distribute.planner.cost_model import CostModel
+from keras_sparse.distribute.planner.placement import STRATEGIES
 
 COMMANDS = ("info", "plan", "inspect", "bench", "install-horovod")
 
@@ -36,3 +43,22 @@ def test_a_call_that_is_none_is_status_2(arguments, capsys):
         main(arguments)
     assert ended.value.code == 2
     assert "usage: python -m keras_sparse" in capsys.readouterr().err
+
+
+def test_the_parser_has_the_choices_of_the_commands():
+    assert parser.STRATEGIES == STRATEGIES
+    assert tuple(bench_steps.WORKLOADS) == parser.WORKLOADS
+    defaults = dataclasses.asdict(CostModel())
+    assert {name: defaults[name] for name in parser.COST_MODEL} == parser.COST_MODEL
+
+
+def test_help_needs_no_tensorflow_and_a_command_prints_no_notes_of_it():
+    command = [sys.executable, "-X", "importtime", "-m", "keras_sparse"]
+    helped = subprocess.run([*command, "plan", "--help"], capture_output=True, text=True)
+    assert helped.returncode == 0
+    assert "keras_sparse.commands.parser" in helped.stderr
+    assert "tensorflow" not in helped.stderr
+    del command[1:3]
+    told = subprocess.run([*command, "info"], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("keras_sparse ")
+    assert told.stderr == ""

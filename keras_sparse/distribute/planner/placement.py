@@ -13,6 +13,8 @@ from keras_sparse.distribute.planner.size_placement import place_by_size
 from keras_sparse.distribute.planner.table_spec import TableSpec
 
 STRATEGIES = (*PLAIN_STRATEGIES, "auto")
+# More take the planner longer than a second.
+_MOST_RANKS = 2**16
 
 
 def plan_placement(
@@ -41,7 +43,7 @@ def plan_placement(
 
     Args:
         tables: List of `TableSpec`, or of dicts of their arguments.
-        num_ranks: Integer.
+        num_ranks: Integer, at most 65536.
         strategy: `"basic"`: slices go to the ranks in turn. `"memory_balanced"`: the largest
             first, in turn forwards and backwards, so that each rank has about as many.
             `"memory_optimized"`: the largest first, each to the rank with the fewest elements.
@@ -89,7 +91,8 @@ def plan_placement(
     """
     tables = _check_tables(tables)
     tables, input_table_map = _with_inputs(tables, input_table_map)
-    num_ranks = checks.positive(num_ranks, "num_ranks")
+    if checks.positive(num_ranks, "num_ranks") > _MOST_RANKS:
+        raise ValueError(f"`num_ranks` must be at most {_MOST_RANKS}. Received: {num_ranks}")
     checks.one_of(strategy, STRATEGIES, "strategy")
     rules = PlacementRules(
         num_ranks, column_slice_threshold, row_slice_threshold, data_parallel_threshold

@@ -1,75 +1,13 @@
-import argparse
 import json
-import pathlib
 
 from keras_sparse import checks
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
-from keras_sparse.distribute.planner.placement import STRATEGIES
 from keras_sparse.distribute.planner.scaling import scaling_of
 from keras_sparse.distribute.planner.scaling import scaling_text
 from keras_sparse.distribute.planner.table_file import read_tables
 from keras_sparse.plotting import check_picture
 from keras_sparse.plotting import save_picture
-
-_ABOUT = """Says which rank would hold what of the tables in a file, and prints the plan.
-
-The file is a JSON list with an object a table:
-
-  [{"name": "users", "rows": 1000000, "width": 32, "combiner": "sum", "hotness": 20},
-   {"name": "items", "rows": 200000, "width": 32},
-   {"name": "queries", "rows": null, "width": 16}]
-
-rows is null for a table of any keys. hotness is the mean number of ids a sample, or a list with a
-number for each input of the table. Left out may be: combiner (null, "sum", "mean", "sqrtn"),
-hotness (1), num_slots (as --num-slots), trainable (true), and first_tier_bytes (null), the bytes of
-memory that a table of any keys takes on each rank.
-"""
-
-_THRESHOLDS = {
-    "column-slice": "cut tables of more, rows * width, by columns",
-    "row-slice": "spread tables of as many over all ranks by rows",
-    "data-parallel": "copy tables of at most as many to all ranks",
-}
-
-
-def add_to(commands):
-    """Adds the command `plan`.
-
-    Args:
-        commands: What `argparse.ArgumentParser.add_subparsers` returns.
-    """
-    parser = commands.add_parser(
-        "plan",
-        help="say which rank would hold what of your tables",
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run)
-    parser.add_argument("--tables", required=True, type=_path, help="the JSON file")
-    parser.add_argument(
-        "--ranks",
-        required=True,
-        type=int,
-        nargs="+",
-        help="how many there are; several numbers show how the step scales",
-    )
-    text = "who gets what (basic); auto: what is predicted to be fastest"
-    parser.add_argument("--strategy", default="basic", choices=STRATEGIES, help=text)
-    for name, text in _THRESHOLDS.items():
-        parser.add_argument(f"--{name}-threshold", type=int, metavar="ELEMENTS", help=text)
-    parser.add_argument("--memory-budget", metavar="BYTES", help="of a rank, such as 16GB or 16GiB")
-    parser.add_argument(
-        "--num-slots", type=int, default=0, help="of the optimizer, for tables that do not say it"
-    )
-    for name in ("memory_bandwidth", "network_bandwidth", "batch_size", "table_seconds"):
-        option = "--" + name.replace("_", "-")
-        default = getattr(CostModel, name)
-        text = f"of a rank, for predictions; {default:g} if not given"
-        parser.add_argument(option, type=type(default), default=default, help=text)
-    parser.add_argument("--picture", type=_path, help="draw the plan into this file")
-    parser.add_argument("--save", type=_path, help="write the plan into this file, as JSON")
-    parser.add_argument("--json", action="store_true", help="print plan and predictions as JSON")
 
 
 def run(options):
@@ -135,10 +73,6 @@ def _plan(options, num_ranks):
             options.table_seconds,
         ),
     )
-
-
-def _path(text):
-    return pathlib.Path(text).expanduser()
 
 
 def _to_json(plan):

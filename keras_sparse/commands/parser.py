@@ -1,0 +1,174 @@
+"""Reads the command line without TensorFlow, so that help and mistakes are answered at once."""
+
+import argparse
+import importlib
+import os
+import pathlib
+
+_ABOUT = """Each command has its own --help. The exit status is 0 if all went well, 2 if the
+arguments, or the files that they name, are not what the command takes, and 1 for other failures.
+"""
+_ABOUT_INFO = """Says which versions are installed, what the native library was built with, and
+what this machine has. Put it into a report of a problem.
+"""
+_ABOUT_PLAN = """Says which rank would hold what of the tables in a file, and prints the plan.
+
+The file is a JSON list with an object a table:
+
+  [{"name": "users", "rows": 1000000, "width": 32, "combiner": "sum", "hotness": 20},
+   {"name": "items", "rows": 200000, "width": 32},
+   {"name": "queries", "rows": null, "width": 16}]
+
+rows is null for a table of any keys. hotness is the mean number of ids a sample, or a list with a
+number for each input of the table. Left out may be: combiner (null, "sum", "mean", "sqrtn"),
+hotness (1), num_slots (as --num-slots), trainable (true), and first_tier_bytes (null), the bytes of
+memory that a table of any keys takes on each rank.
+"""
+_ABOUT_INSPECT = """Says what is in a checkpoint or delta, in the last one of a folder of them, or
+in a .weights.h5, .weights.json or .keras file: its tables, their records, slots and files. A record
+is a row with its slots; a row that has changed since a checkpoint linked it has two. Reads no
+records unless it is to verify them.
+"""
+_ABOUT_BENCH = """Times lookups and training steps with Adagrad, of keras_sparse beside
+keras.layers.Embedding, on the CPUs of this machine: in half a minute and 2 GB of memory.
+
+  tables  one id in each of 26 tables, whose rows are joined
+  bags    1 to 20 ids of one table, whose rows are summed
+  keys    any 64-bit keys; of Keras their remainders, so that some share a row
+
+A step is lookup, gradient and update. All take turns on the same ids; the numbers are medians.
+Compare their ratios. Tables of gigabytes, other libraries and optimizers: python -m benchmarks, in
+a checkout.
+"""
+_ABOUT_INSTALL_HOROVOD = """Builds Horovod, with which several processes train one model, for the
+TensorFlow of this Python, and installs it. Takes a minute or two the first time and keeps
+the wheel in ~/.cache/keras_sparse for the next. It needs a C++ compiler, make and a package
+index. Variables named HOROVOD_*, such as HOROVOD_GPU_OPERATIONS=NCCL, reach the build.
+"""
+
+# The modules that run the commands, whose constants these are, import TensorFlow.
+STRATEGIES = ("basic", "memory_balanced", "memory_optimized", "auto")
+COST_MODEL = {
+    "memory_bandwidth": 2e10,
+    "network_bandwidth": 2.5e9,
+    "batch_size": 4096,
+    "table_seconds": 1e-5,
+}
+WORKLOADS = ("tables", "bags", "keys")
+THRESHOLDS = {
+    "column-slice": "cut tables of more, rows * width, by columns",
+    "row-slice": "spread tables of as many over all ranks by rows",
+    "data-parallel": "copy tables of at most as many to all ranks",
+}
+
+
+def parse(arguments=None):
+    """Returns the options of a command as `argparse.Namespace`: `module` is what runs it.
+
+    Args:
+        arguments: List of strings. Defaults to `None`, those of the command line.
+
+    Raises:
+        SystemExit: After `--help`, with status 0, and after a mistake, with status 2.
+    """
+    parser = argparse.ArgumentParser(prog="python -m keras_sparse", epilog=_ABOUT)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_info(commands)
+    _add_plan(commands)
+    _add_inspect(commands)
+    _add_bench(commands)
+    _add_install_horovod(commands)
+    return parser.parse_args(arguments)
+
+
+def import_quietly(name):
+    """Imports TensorFlow without its notes, some of which it writes whatever its log level is."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        importlib.import_module(name)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _add(commands, name, text, about):
+    parser = commands.add_parser(
+        name, help=text, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    folder = "distribute.planner" if name == "plan" else "commands"
+    parser.set_defaults(module=f"keras_sparse.{folder}.{name.replace('-', '_')}_command")
+    return parser
+
+
+def _add_info(commands):
+    parser = _add(commands, "info", "say what is installed, built and there", _ABOUT_INFO)
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _add_plan(commands):
+    text = "say which rank would hold what of your tables"
+    parser = _add(commands, "plan", text, _ABOUT_PLAN)
+    parser.add_argument("--tables", required=True, type=_path, help="the JSON file")
+    parser.add_argument(
+        "--ranks",
+        required=True,
+        type=int,
+        nargs="+",
+        help="how many there are; several numbers show how the step scales",
+    )
+    text = "who gets what (basic); auto: what is predicted to be fastest"
+    parser.add_argument("--strategy", default="basic", choices=STRATEGIES, help=text)
+    for name, text in THRESHOLDS.items():
+        parser.add_argument(f"--{name}-threshold", type=int, metavar="ELEMENTS", help=text)
+    parser.add_argument("--memory-budget", metavar="BYTES", help="of a rank, such as 16GB or 16GiB")
+    parser.add_argument(
+        "--num-slots", type=int, default=0, help="of the optimizer, for tables that do not say it"
+    )
+    for name, default in COST_MODEL.items():
+        option = "--" + name.replace("_", "-")
+        text = f"of a rank, for predictions; {default:g} if not given"
+        parser.add_argument(option, type=type(default), default=default, help=text)
+    parser.add_argument("--picture", type=_path, help="draw the plan into this file")
+    parser.add_argument("--save", type=_path, help="write the plan into this file, as JSON")
+    parser.add_argument("--json", action="store_true", help="print plan and predictions as JSON")
+
+
+def _add_inspect(commands):
+    text = "say what is in a checkpoint or a weights file"
+    parser = _add(commands, "inspect", text, _ABOUT_INSPECT)
+    parser.add_argument("path", help="the folder or the file")
+    parser.add_argument("--verify", action="store_true", help="check every byte of the tables too")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _add_bench(commands):
+    text = "time lookups and training steps beside keras.layers.Embedding"
+    parser = _add(commands, "bench", text, _ABOUT_BENCH)
+    parser.add_argument(
+        "--workloads",
+        nargs="+",
+        choices=WORKLOADS,
+        default=list(WORKLOADS),
+        metavar="NAME",
+        help="all by default",
+    )
+    parser.add_argument("--batch-size", type=int, default=4096, help="4096 by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="rows of each table, x this")
+    parser.add_argument(
+        "--turns", type=int, default=5, help="5 by default; a turn is 8 lookups and 8 steps"
+    )
+    parser.add_argument("--picture", type=pathlib.Path, help="draw the medians into this file")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _add_install_horovod(commands):
+    text = "build Horovod, for several processes"
+    parser = _add(commands, "install-horovod", text, _ABOUT_INSTALL_HOROVOD)
+    parser.add_argument("--force", action="store_true", help="also where Horovod works already")
+
+
+def _path(text):
+    return pathlib.Path(text).expanduser()
