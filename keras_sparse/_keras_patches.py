@@ -20,7 +20,8 @@ from keras_sparse.optimizers.support.finite_gradients import check_finite
 from keras_sparse.optimizers.support.finite_gradients import of_inner_optimizer
 from keras_sparse.saving.keras_files.hdf5_write_errors import open_carefully
 from keras_sparse.saving.keras_files.load_weights import verifying
-from keras_sparse.saving.keras_files.refuse_backup import on_train_begin
+from keras_sparse.saving.keras_files.refuse_callbacks import begin_backup
+from keras_sparse.saving.keras_files.refuse_callbacks import begin_tensorboard
 from keras_sparse.saving.keras_files.save_weights import carefully
 from keras_sparse.saving.keras_files.save_weights import is_memory_sufficient
 from keras_sparse.serving.export_formats import refusing_formats
@@ -36,7 +37,8 @@ h5py.File.__init__ = open_carefully
 saving_lib.is_memory_sufficient = is_memory_sufficient
 keras.optimizers.LossScaleOptimizer.check_finite = check_finite
 keras.optimizers.LossScaleOptimizer.__getattr__ = of_inner_optimizer
-keras.callbacks.BackupAndRestore.on_train_begin = on_train_begin
+keras.callbacks.BackupAndRestore.on_train_begin = begin_backup
+keras.callbacks.TensorBoard.on_train_begin = begin_tensorboard
 # Before Keras imports it, which would make another module of that name.
 _tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")
 _tf_saved_model.save = knowing_its_save(saved_by_rank_0(tf.saved_model.save))

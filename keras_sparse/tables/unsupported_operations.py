@@ -8,7 +8,9 @@ class UnsupportedOperations:
 
     def _refuse_computation(self, *args, **kwargs):
         raise TypeError(
-            "An embedding variable cannot be computed with as a whole. Read rows with its layer or "
+            "An embedding variable cannot be computed with as a whole. Leave tables out of a norm "
+            "or a sum over `model.weights` (`isinstance(each, keras_sparse.EmbeddingVariable)`; "
+            "for L2 terms: a layer's `embeddings_regularizer`). Read rows with its layer or "
             "`keras_sparse.ops.lookup` (for functions of `tf.nn`: `keras_sparse.ops."
             "embedding_lookup`, `embedding_lookup_sparse`, `safe_embedding_lookup_sparse`), or "
             f"take a static table's `.numpy()`. Received: variable '{self.path}'"
