@@ -8,12 +8,12 @@ class UnsupportedOperations:
 
     def _refuse_computation(self, *args, **kwargs):
         raise TypeError(
-            "An embedding variable cannot be computed with as a whole. Leave tables out of a norm "
-            "or a sum over `model.weights` (`isinstance(each, keras_sparse.EmbeddingVariable)`; "
-            "for L2 terms: a layer's `embeddings_regularizer`). Read rows with its layer or "
-            "`keras_sparse.ops.lookup` (for functions of `tf.nn`: `keras_sparse.ops."
-            "embedding_lookup`, `embedding_lookup_sparse`, `safe_embedding_lookup_sparse`), or "
-            f"take a static table's `.numpy()`. Received: variable '{self.path}'"
+            "An embedding variable cannot be computed with as a whole. Read rows with its layer: "
+            "to tie weights, multiply by `layer(np.arange(input_dim))`; or with `keras_sparse.ops."
+            "lookup`, `embedding_lookup`, `embedding_lookup_sparse` or `safe_embedding_lookup_"
+            "sparse`; or take a static table's `.numpy()`. Leave tables out of a norm or a sum "
+            "over `model.weights`: `isinstance(each, keras_sparse.EmbeddingVariable)`; L2 terms "
+            f"are a layer's `embeddings_regularizer`. Received: variable '{self.path}'"
         )
 
     __tf_tensor__ = __getitem__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse_computation

@@ -109,6 +109,14 @@ def test_names_what_it_cannot_take_from_a_keras_layer(option, value):
         Embedding(4, 3, **{option: value})
 
 
+def test_begins_with_a_matrix_by_the_initializer_that_the_message_names():
+    matrix = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+    with pytest.raises(ValueError, match=r"keras\.initializers\.Constant\(matrix\)`.*weights=\["):
+        Embedding(4, 3, weights=[matrix])
+    layer = Embedding(4, 3, embeddings_initializer=keras.initializers.Constant(matrix))
+    np.testing.assert_array_equal(layer(np.arange(4)), matrix)
+
+
 def test_takes_keras_options_that_are_off():
     assert Embedding(4, 3, embeddings_constraint=None, lora_rank=0, weights=None).output_dim == 3
 

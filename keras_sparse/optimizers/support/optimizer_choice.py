@@ -92,9 +92,10 @@ def refuse_unmatched(keys, variables):
     if keys:
         paths = ", ".join(variable.path for variable in variables[:20])
         raise ValueError(
-            "Each key of `optimizers` must match a variable. Take the name of a layer or table, or "
-            f"a regular expression that matches a whole path. Received: {', '.join(keys)}, of "
-            f"variables {paths}{', ...' if len(variables) > 20 else ''}"
+            "Each key of `optimizers` must match a variable that is trained. Take the name of a "
+            "layer or table, or a regular expression that matches a whole path; leave out the key "
+            f"of a frozen layer. Received: {', '.join(keys)}, of variables {paths}"
+            f"{', ...' if len(variables) > 20 else ''}"
         )
 
 
