@@ -23,22 +23,17 @@ from benchmarks import async_lookup
 from benchmarks import bandwidth
 from benchmarks import beyond_memory
 from benchmarks import checkpoints
-from benchmarks import dense_demo
 from benchmarks import distributed
 from benchmarks import dlrm
 from benchmarks import dlrm_as_written
 from benchmarks import dynamic_table
 from benchmarks import eviction
 from benchmarks import following
-from benchmarks import group
 from benchmarks import memory
 from benchmarks import optimizers
 from benchmarks import pooled_bags
-from benchmarks import pooled_keys
-from benchmarks import rule_loops
 from benchmarks import saving
 from benchmarks import serving
-from benchmarks import several_hosts
 from benchmarks import small_models
 from benchmarks import static_tables
 from benchmarks import storage_tiers
@@ -49,13 +44,11 @@ TIMED = {
     "W1w": as_written,
     "W2": pooled_bags,
     "W3": dynamic_table,
-    "W3 pooled": pooled_keys,
     "W4": dlrm,
     "W4w": dlrm_as_written,
 }
 OTHERS = {
     "optimizers": optimizers,
-    "rule loops": rule_loops,
     "table rows": table_rows,
     "bandwidth": bandwidth,
     "memory": memory,
@@ -70,9 +63,6 @@ OTHERS = {
     "eviction": eviction,
     "beyond memory": beyond_memory,
     "distributed": distributed,
-    "several hosts": several_hosts,
-    "group": group,
-    "dense demo": dense_demo,
     "small models": small_models,
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"

@@ -2,17 +2,13 @@
 
     python -m benchmarks.synthetic_models --model tiny --batch_size 65536 --optimizer adagrad
     horovodrun -np 2 python -m benchmarks.synthetic_models --model tiny --scale 0.1
-    python -m benchmarks.synthetic_models --model jumbo --dry_run
 
-The models are those of `benchmarks/synthetic/models.py`, from 4 GiB of tables (tiny) to 3 TiB
-(jumbo); options are named as the original's. Ids follow its power law: the first rows of a table
-are the most used ones. A step is that of the whole model in one `tf.function`: lookup of all
-tables, dense layers, gradients, update. `--scale` makes tables shorter. With `--storage` of two
-tiers the large tables take any key and keep most rows on a disk, with HBM all are in the memory of
-a GPU. `--dry_run` makes no tables and
-predicts, for several numbers of ranks, steps and memory: of the tables alone, dense layers are not
-in it. `--api ours keras dense` lets these take turns in one process: our tables, those of Keras,
-and none, where rows are given and only their gradient is made.
+The models are those of `benchmarks/synthetic/models.py`; options are named as the original's. Ids
+follow its power law: the first rows of a table are the most used ones. A step is that of the whole
+model in one `tf.function`: lookup of all tables, dense layers, gradients, update. `--scale` makes
+tables shorter. With `--storage` of two tiers the large tables take any key and keep most rows on a
+disk, with HBM all are in the memory of a GPU. `--api ours keras dense` lets these take turns in one
+process: our tables, those of Keras, and none, where rows are given and only their gradient is made.
 
 Every row has its place before the clock starts (`--make_rows all`), as where rows were trained
 before. The rows of batches that come in turn are soon in memory: where a disk is to be timed, take
@@ -28,7 +24,6 @@ from benchmarks.synthetic.models import MODELS
 from benchmarks.timing import environment_of
 
 TITLE = "Synthetic models of distributed-embeddings, a training step"
-RANKS = (8, 16, 32, 64, 128)
 STORAGES = ("DRAM", "HBM", "DRAM_SSDHASH", "DRAM_LEVELDB")
 
 
@@ -53,8 +48,6 @@ def parser():
     add("--column_slice_threshold", type=int, help="elements of a table")
     add("--memory_bandwidth", type=float, default=2e10, help="bytes/s of a rank, for plans (2e10)")
     add("--network_bandwidth", type=float, default=2.5e9, help="the same (2.5e9)")
-    add("--dry_run", action="store_true", help="plan alone")
-    add("--ranks", type=int, nargs="+", help=f"of --dry_run {RANKS}")
     add("--memory_budget", help="of rows and slots of a rank, such as 80GB")
     add("--num_steps", type=int, default=100)
     add("--warm_steps", type=int, default=5, help="before the clock starts (5)")
@@ -88,15 +81,9 @@ def check(options):
         options.strategy = "auto" if options.dp_input else "memory_balanced"
     checks.one_of(options.strategy, STRATEGIES, "strategy")
     options.first_tier = parse_bytes(options.first_tier, "first_tier")
-    if options.ranks is not None and not options.dry_run:
+    if "_" in options.storage and "keras" in options.api:
         raise ValueError(
-            "`--ranks` must come with --dry_run; to train on ranks start them by `horovodrun -np`. "
-            f"Received: ranks={options.ranks}"
-        )
-    options.ranks = list(options.ranks or RANKS)
-    if "_" in options.storage and (options.dry_run or "keras" in options.api):
-        raise ValueError(
-            "`--storage` must be DRAM or HBM with --dry_run and with --api keras, whose tables are "
+            "`--storage` must be DRAM or HBM with --api keras, whose tables are "
             f"in memory: leave it out. Received: storage='{options.storage}'"
         )
 
@@ -115,23 +102,16 @@ def main(arguments=None):
     os.environ.update(environment_of(options.threads))
     check(options)
     model = MODELS[options.model].scaled(options.scale)
-    if options.dry_run:
-        from benchmarks.synthetic.planned import planned
+    from benchmarks.synthetic.measure import measure
+    from benchmarks.synthetic.report import report
+    from keras_sparse import distribute
 
-        for num_ranks in options.ranks:
-            check_ranks(options, num_ranks)
-        facts, text = planned(model, options)
-    else:
-        from benchmarks.synthetic.measure import measure
-        from benchmarks.synthetic.report import report
-        from keras_sparse import distribute
-
-        distribute.init()
-        check_ranks(options, distribute.size())
-        facts = measure(model, options)
-        text = report(facts)
-        if distribute.rank() > 0:
-            return text
+    distribute.init()
+    check_ranks(options, distribute.size())
+    facts = measure(model, options)
+    text = report(facts)
+    if distribute.rank() > 0:
+        return text
     print(f"{TITLE}\n\n{text}\n", flush=True)
     if options.json:
         options.json.write_text(json.dumps(facts))

@@ -117,15 +117,6 @@ def w3(scale=1.0):
     return Workload("w3", 1, input_dim, 64, True, 26, None, ids, None)
 
 
-def w3_pooled(scale=1.0):
-    """W3 with the 26 rows of a sample summed."""
-    workload = w3(scale)
-    splits = np.arange(0, BATCH_SIZE * 26 + 1, 26, dtype=np.int64)
-    return dataclasses.replace(
-        workload, name="w3_pooled", combiner="sum", row_splits=[[splits]] * NUM_BATCHES
-    )
-
-
 def one_table(input_dim):
     """One static table of rows of 16, 26 ids a sample."""
     generator = np.random.default_rng(SEED)
@@ -141,7 +132,7 @@ def dense_features_and_labels(workload):
     return features, (generator.random(workload.batch_size) < 0.25).astype(np.float32)
 
 
-NAMES = {"w1": w1, "w2": w2, "w3": w3, "w3_pooled": w3_pooled}
+NAMES = {"w1": w1, "w2": w2, "w3": w3}
 
 
 def save(workload, path):

@@ -8,7 +8,6 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 # What they say of one rank, tests of one process say: these files run on several, and on one where
 # they are named.
 ON_SEVERAL = {
-    "benchmark_models": "tests/benchmarks",
     "checkpoint": "tests/saving/checkpoint",
     "group_embedding": "tests/layers/group_embedding_test.py",
     "metric_average": "callbacks_test.py and the examples",
