@@ -12,13 +12,6 @@ PEERS = [
     Peer("keras_sparse", "ours", columns=timing.OURS),
     Peer("keras_sparse, in one call", "ours", columns=timing.STEPS, in_one_call=True),
     Peer("plain C++, huge pages", "floor", "build_huge", columns=timing.PLAIN),
-    Peer("plain C++, huge pages, as TensorFlow ops", "floor_in_tensorflow"),
-    Peer(
-        "plain C++, huge pages, as TensorFlow ops, in one call",
-        "floor_in_tensorflow",
-        columns=timing.PLAIN_STEPS,
-        in_one_call=True,
-    ),
     Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),
     Peer("FBGEMM TBE", "fbgemm", columns=timing.FBGEMM),
     Peer("torch sparse", "torch_bags", extra_copies=1),

@@ -50,7 +50,6 @@ COLUMNS = tuple(COPIES)
 # Those of the main comparison: ours, and those of others.
 OURS = ("forward", "sgd", "adagrad", "row_wise_adagrad", "lazy_adam", "adam")
 STEPS = OURS[1:]
-PLAIN_STEPS = ("sgd", "adagrad", "lazy_adam")  # as TensorFlow ops
 PLAIN = ("forward", "sgd", "adagrad", "lazy_adam", "adam")  # in C++
 KERAS = ("forward", "sgd", "adagrad", "adam")
 FBGEMM = ("forward", "sgd", "adagrad", "row_wise_adagrad")

@@ -17,7 +17,6 @@ RULES = {"sgd": 0, "adagrad": 1, "lazy_adam": 2, "adam": 3}
 SLOTS = {"adagrad": 1, "lazy_adam": 2, "adam": 2}
 FOLDER = pathlib.Path(__file__).parent.parent / "floor"
 SOURCES = [FOLDER / "floor.cc", FOLDER / "bare_memory.cc"]
-OPS = FOLDER / "ops.cc"
 # The environment's name for where libraries are that processes share.
 _SHARED_FOLDER = "KERAS_SPARSE_FLOOR_FOLDER"
 FLAGS = [
@@ -62,39 +61,22 @@ def compiled_once():
             del os.environ[_SHARED_FOLDER]
 
 
-def library(ops=None, ops_flags=(), load_ops=None):
-    """Loads the floor, compiled into a temporary folder unless `compiled_once` has it already.
-
-    Args:
-        ops: A source file to link with it, or `None`.
-        ops_flags: What that one is compiled and linked with.
-        load_ops: Called with the library's path, to load it in another way as well.
-    """
+def library():
+    """Loads the floor, compiled into a temporary folder unless `compiled_once` has it already."""
     with contextlib.ExitStack() as stack:
         folder = os.getenv(_SHARED_FOLDER) or stack.enter_context(tempfile.TemporaryDirectory())
-        target = pathlib.Path(folder) / f"{'floor' if ops is None else ops.stem}.so"
+        target = pathlib.Path(folder) / "floor.so"
         with open(target.with_name("lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
             if not target.exists():
-                _compile(ops, ops_flags, target)
-        if load_ops is not None:
-            load_ops(str(target))
+                command = ["g++", *FLAGS, "-fopenmp", "-shared", "-fPIC", "-o", target, *SOURCES]
+                subprocess.run(command, check=True)
         loaded = ctypes.CDLL(str(target))
     loaded.FloorCreate.restype = ctypes.c_void_p
     loaded.FloorMap.restype = ctypes.c_void_p
     loaded.FloorReadInOrder.restype = ctypes.c_float
     loaded.FloorReadAtRandom.restype = ctypes.c_float
     return loaded
-
-
-def _compile(ops, ops_flags, target):
-    run = functools.partial(subprocess.run, check=True)
-    objects = [target.with_name(f"{source.stem}.o") for source in SOURCES]
-    for source, compiled in zip(SOURCES, objects, strict=True):
-        if not compiled.exists():  # the other library has the same ones
-            run(["g++", *FLAGS, "-fopenmp", "-fPIC", "-c", "-o", compiled, source])
-    sources = objects if ops is None else [ops, *objects]
-    run(["g++", "-O3", "-fopenmp", "-shared", "-fPIC", "-o", target, *sources, *ops_flags])
 
 
 def pointers(arrays):
