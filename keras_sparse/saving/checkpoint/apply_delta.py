@@ -112,14 +112,14 @@ class _Changes:
             lock or contextlib.nullcontext(),
             unchanged_unless_all_can(self._model, "apply_delta_changes"),
         ):
-            loaded = load_all_but_tables(self._model, self._checkpoint)
+            loaded, report = load_all_but_tables(self._model, self._checkpoint)
             for variable in self._tables:
                 variable.loaded_state = variable.saved_state = None
                 variable.forget_accumulated()
             for variable, (history, changes) in zip(self._tables, self._changes, strict=True):
                 ops.apply_changes(variable, history, changes)
             note_loaded(loaded, self._checkpoint.manifest.step)
-        return CheckpointInfo.of(self._checkpoint)
+        return CheckpointInfo.of(self._checkpoint, report)
 
 
 def _state_text(model):

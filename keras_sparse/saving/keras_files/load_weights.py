@@ -9,7 +9,9 @@ from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.saving.keras_files.load_context import is_growing
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_context import verified
+from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
+from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
@@ -37,6 +39,8 @@ def verifying(load_weights):
                 return load_weights(model, path, *args, **kwargs)
             token = verified.set(path.resolve())
             try:
+                if _load_by_names(model, path, *args, **kwargs):
+                    return None
                 _rehearse(load_weights, model, path, *args, **kwargs)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # the rehearsal has shown them
@@ -45,6 +49,35 @@ def verifying(load_weights):
                 verified.reset(token)
 
     return load_verified
+
+
+def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None):
+    """Loads a file by names if that is wanted or layers have other places in it: else is False."""
+    with named_load(model, path, objects_to_skip) as named:
+        if named is None or not (skip_mismatch or named.moved()):
+            return False
+        before = DenseValues(model)
+        try:
+            tables, report = named.load(_check_table)
+            if not skip_mismatch:
+                named.check_complete(report, path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the check has shown them
+                for table, place in tables:
+                    load_table(table, named.store.get(place))
+        except BaseException:
+            before.restore()
+            raise
+    report.warn()
+    return True
+
+
+def _check_table(table, store):
+    token = is_rehearsal.set(True)
+    try:
+        load_table(table, store)
+    finally:
+        is_rehearsal.reset(token)
 
 
 def _rehearse(load_weights, model, *args, **kwargs):
