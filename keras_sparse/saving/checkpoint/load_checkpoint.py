@@ -4,7 +4,6 @@ import dataclasses
 import math
 import pathlib
 
-import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
@@ -22,10 +21,11 @@ from keras_sparse.saving.checkpoint.seed_states import read_seed_states
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
-from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.format.external_tables import number_of
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.saving.keras_files.load_table import check_fits
+from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import LoadReport
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.tables.tables_of import tables_of
@@ -159,10 +159,14 @@ def _whole_tables(checkpoint):
 
 
 def _other_tables(saved, checkpoint, model, ours, remedy=""):
+    names = {parts[0].table.name for parts in checkpoint.tables}
+    paths = {variable.path for variable in tables_of(model)}
     return (
         f"A checkpoint must be loaded into a model with tables of the same shapes. {remedy}"
+        "`skip_mismatch=True` loads by their names those that are in both. "
         f"Received: saved (input_dim, output_dim) {_shapes_text(saved)} in '{checkpoint.folder}', "
-        f"model '{model.name}' with {ours}"
+        f"model '{model.name}' with {ours}; tables in the checkpoint alone: "
+        f"{sorted(names - paths)}, in the model alone: {sorted(paths - names)}"
     )
 
 
@@ -217,7 +221,7 @@ def _load_weights(model, checkpoint, skip_mismatch):
                 checkpoint.check_weights()  # nothing damaged is skipped
                 tables, report = _load_by_names(named, checkpoint, skip_mismatch)
             else:
-                with external_tables() as tables:
+                with explaining(model, checkpoint.weights), external_tables() as tables:
                     model.load_weights(checkpoint.weights)
                 report = None
         read_seed_states(model, checkpoint.weights)
@@ -228,12 +232,10 @@ def _load_weights(model, checkpoint, skip_mismatch):
 
 
 def _load_by_names(named, checkpoint, skip_mismatch):
-    def number_of(store):
-        return int(read_dataset(store, "table", np.int64, ()))
-
     def fits(table, store):
         own = getattr(table, "variable", table)  # none where another rank has the table
-        check_fits(own or table.any_part, checkpoint.tables[number_of(store)][0].part)
+        own = table.any_part if own is None else own
+        check_fits(own, checkpoint.tables[number_of(store)][0].part)
 
     found, report = named.load(fits)
     if not skip_mismatch:

@@ -11,6 +11,7 @@ from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
+from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -41,7 +42,8 @@ def verifying(load_weights):
             try:
                 if _load_by_names(model, path, *args, **kwargs):
                     return None
-                _rehearse(load_weights, model, path, *args, **kwargs)
+                with explaining(model, path):
+                    _rehearse(load_weights, model, path, *args, **kwargs)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # the rehearsal has shown them
                     return load_weights(model, path, *args, **kwargs)
@@ -51,10 +53,10 @@ def verifying(load_weights):
     return load_verified
 
 
-def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None):
+def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None, **unknown):
     """Loads a file by names if that is wanted or layers have other places in it: else is False."""
     with named_load(model, path, objects_to_skip) as named:
-        if named is None or not (skip_mismatch or named.moved()):
+        if named is None or unknown or not (skip_mismatch or named.moved()):
             return False
         before = DenseValues(model)
         try:

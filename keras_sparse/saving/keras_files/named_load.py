@@ -64,6 +64,24 @@ def named_load(model, path, objects_to_skip=None):
         yield NamedLoad(model, names, store, objects_to_skip)
 
 
+@contextlib.contextmanager
+def explaining(model, path):
+    """While this is entered, a ValueError tells what the model and a file do not have in common."""
+    try:
+        yield
+    except ValueError as error:
+        differences = None
+        if type(error) is ValueError:  # no other one, as of damage
+            with contextlib.suppress(Exception), named_load(model, path) as named:
+                differences = named and named.differences()
+        if differences is None:
+            raise
+        raise ValueError(
+            "A file must be loaded into a model of the same layers. Use `skip_mismatch=True` to "
+            f"load by names what is in both. Received: {differences}\n{error}"
+        ) from error
+
+
 class NamedLoad:
     """A model and a file, put together by names.
 
@@ -85,6 +103,8 @@ class NamedLoad:
         self._probes = {p: each for p, each in probes.items() if each or each.table is not None}
         kinds = (type(self._saveables[path]).__name__ for path in self._tables())
         self._kinds_of_tables = {"embedding", *map(to_snake_case, kinds)}
+        self._table_names = {self._ours.names[path] for path in self._tables()}
+        self._saved_table_names = {names[path] for path in names if self._is_table(path)}
         self._counterparts: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
         self._match()
@@ -105,11 +125,12 @@ class NamedLoad:
         return self._theirs.path_of[self._ours.key_of[path]]
 
     def _is_of_other(self, path, place):
-        """Returns whether an attribute has a table in the file by whose name another one goes."""
+        """Returns whether an attribute has another table in the file, and its own is elsewhere."""
         mine, theirs = self._ours.names[path], self._theirs.names[place]
-        others = {self._ours.names[each] for each in self._tables()} - {mine}
+        if self._probes[path].table is None or mine == theirs:
+            return False
         is_named = self._is_name(mine) and self._is_name(theirs)
-        return self._probes[path].table is not None and is_named and theirs in others
+        return is_named and (theirs in self._table_names or mine in self._saved_table_names)
 
     def _is_name(self, name):
         """Returns whether a table has a name that is not from Keras."""
@@ -143,13 +164,18 @@ class NamedLoad:
         for path in self._probes:
             if path not in self._theirs.names or not self.store.get(path).keys():
                 continue
-            key = self._theirs.key_of[path]
-            is_of_other = (
-                key != self._ours.key_of[path] and self._ours.path_of.get(key) in self._probes
+            theirs, ours = self._theirs.key_of[path], self._ours.key_of[path]
+            is_known = (
+                self._ours.path_of.get(theirs) in self._probes or ours in self._theirs.path_of
             )
-            if is_of_other or self._is_of_other(path, path):
+            if (theirs != ours and is_known) or self._is_of_other(path, path):
                 return path, self._ours.chain(path), self._theirs.chain(path)
         return None
+
+    def differences(self):
+        """Returns what the model and the file do not have in common, as text, or `None`."""
+        report = self._report([])
+        return str(report) if report.skipped or report.unused else None
 
     def check_complete(self, report, path):
         """Raises ValueError if something was left out, where layers have other places in the file.
@@ -189,23 +215,25 @@ class NamedLoad:
             if isinstance(self._saveables[path], _Optimizer):
                 optimizers.append(path)
                 continue
+            table, store = self._probes[path].table, self.store.get(place)
             try:
-                self._load_layer(path, self.store.get(place), fits)
-            except Exception as error:  # layers raise what they will
-                self._skipped[path] = str(error)
+                if table is not None:
+                    fits(table, store)
+                self._load_layer(path, store)
+            except ValueError as error:
+                self._skipped[path] = str(error).rpartition("Received: ")[2]
                 continue
             loaded.append(path)
-            if self._probes[path].table is not None:
-                tables.append((self._probes[path].table, place))
+            if table is not None:
+                tables.append((table, place))
         for path in optimizers:
             self._load_optimizer(path, loaded)
         return tables, self._report(loaded)
 
-    def _load_layer(self, path, store, fits):
+    def _load_layer(self, path, store):
         probe, values = self._probes[path], NamedStore()
         names = list(store.keys())
         if probe.table is not None:
-            fits(probe.table, store)
             names = [] if names == ["0"] else [n for n in names if not _OF_TABLE.fullmatch(n)]
         if set(names) != set(probe):
             raise ValueError(f"it has variables {sorted(probe)}, and the file {sorted(names)}")
@@ -236,9 +264,11 @@ class NamedLoad:
         """Returns the number in the file of each variable of an optimizer, or `None`."""
         variables, saved = self._saveables[path].variables, saved_variable_names(store)
         if saved is None:
-            # In a file of an earlier version they go by their order, if all else is at its place.
-            is_same = all(place == self._counterparts[place] for place in loaded)
-            is_same = is_same and not self._skipped and len(variables) == len(store.keys())
+            # In a file of an earlier version they go by their order, if all dense layers do.
+            dense = [each for each, probe in self._probes.items() if probe.table is None]
+            is_same = all(each in [*loaded, path] for each in dense)
+            is_same = is_same and all(self._counterparts[each] == each for each in dense)
+            is_same = is_same and len(variables) == len(store.keys())
             return [i if is_same or _is_scalar(each) else None for i, each in enumerate(variables)]
         numbers = {name: number for number, name in enumerate(_uncounted(saved))}
         steps = [number for name, number in numbers.items() if name[1] == "iteration"]
@@ -290,8 +320,11 @@ def _name(saveable):
 
 
 def _probe(saveable):
-    """Returns what a layer would save, with its table apart."""
+    """Returns what a layer would save, with its table apart; of an optimizer its variables."""
     store = NamedStore()
+    if isinstance(saveable, _Optimizer):
+        store.update({str(i): each for i, each in enumerate(saveable.variables)})
+        return store
     with contextlib.suppress(Exception):  # one that cannot be saved now, as it is not built
         saveable.save_own_variables(store)
     return store

@@ -55,10 +55,13 @@ def names_in(path):
     names: dict[str, str | None] = {}
 
     def collect(name, group):
+        if isinstance(name, bytes) or not isinstance(group, h5py.Group):
+            return  # bytes are what h5py gives of what is no UTF-8
         place, _, last = name.rpartition("/")
-        if last == "vars" and isinstance(group, h5py.Group):
+        if last == "vars":
             known = group.attrs.get("name")
-            names[place] = known if isinstance(known, str) else None
+            # Of several files the first one with a layer has its name.
+            names[place] = names.get(place) or (known if isinstance(known, str) else None)
 
     for each in sorted(shards_of(path)) if path.suffix == ".json" else [path.name]:
         with h5py.File(path.with_name(each), "r") as file:
@@ -128,7 +131,8 @@ class NamedPlaces:
         """Returns the names of what is on the way to a place, its own the last one."""
         parts = path.split("/")
         ways = ("/".join(parts[: i + 1]) for i in range(len(parts)))
-        return [self.names[way] or way.rpartition("/")[2] for way in ways if way in self.names]
+        names = {**self.names, "optimizer": None}  # there is one, which Keras counts
+        return [names[way] or way.rpartition("/")[2] for way in ways if way in self.names]
 
     def reason_not_like(self, other, path):
         """Returns why a place has no counterpart that is known for certain, or `None`."""
