@@ -2,6 +2,7 @@ import os
 
 import numpy as np
 
+from keras_sparse import checks
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
@@ -95,7 +96,7 @@ def _checked(tables, weights):
 
 def _mapped(path, i):
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.load(checks.regular_file(path), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(
             f"{error_prefix()}`weights` must be arrays, or paths of `.npy` files as `numpy.save` "

@@ -9,6 +9,7 @@ from keras.src.saving import saving_lib  # how Keras walks over a model has no p
 from keras.src.saving.keras_saveable import KerasSaveable
 from keras.src.utils.naming import to_snake_case
 
+from keras_sparse import checks
 from keras_sparse.saving.keras_files.local_copy import shards_of
 
 
@@ -64,7 +65,7 @@ def names_in(path):
             names[place] = names.get(place) or (known if isinstance(known, str) else None)
 
     for each in sorted(shards_of(path)) if path.suffix == ".json" else [path.name]:
-        with h5py.File(path.with_name(each), "r") as file:
+        with h5py.File(checks.regular_file(path.with_name(each)), "r") as file:
             file.visititems(collect)
     return names
 
