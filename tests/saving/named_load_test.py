@@ -1,5 +1,7 @@
 """Files and checkpoints are loaded by the names of layers where models differ."""
 
+import re
+
 import h5py
 import keras
 import numpy as np
@@ -34,7 +36,9 @@ def features(names, dim=None, width=4, deep="deep", deep_units=3, layer=None, op
 
 
 def compiled(model, optimizer="Adagrad"):
-    model.compile(getattr(keras_sparse.optimizers, optimizer)(0.1), loss="mse", run_eagerly=True)
+    if isinstance(optimizer, str):
+        optimizer = getattr(keras_sparse.optimizers, optimizer)(0.1)
+    model.compile(optimizer, loss="mse", run_eagerly=True)
 
 
 def trained(model):
@@ -69,7 +73,8 @@ def content(model):
         if isinstance(variable, keras_sparse.EmbeddingVariable):
             found[name] = checks.table_content(variable)
         elif not variable.path.startswith("seed_generator"):
-            found[variable.path.partition("/")[2]] = np.array(variable).tolist()
+            owner, name = variable.path.split("/")[-2:]
+            found[f"{re.sub('_[0-9]+$', '', owner)}/{name}"] = np.array(variable).tolist()
     return found
 
 
@@ -186,7 +191,7 @@ def test_a_feature_more_and_one_less(way, tmp_path):
     mine, theirs = common(content(model), content(saved))
     assert mine == theirs
     assert content(model)["city"] == before["city"]
-    assert {"users", "items", "deep_kernel_accumulator", "iteration"} < set(mine)
+    assert {"users", "items", "adagrad/deep_kernel_accumulator", "adagrad/iteration"} < set(mine)
 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[3]])
@@ -228,8 +233,8 @@ def test_a_layer_without_a_counterpart_or_of_another_width_starts_afresh(tmp_pat
     assert not report.unused
     after = content(model)
     assert after["users"] == content(saved)["users"]
-    for name in ("kernel", "bias", "deep_bias_accumulator"):
-        assert after.get(name) == before.get(name)
+    for name in ("deep/kernel", "deep/bias", "adagrad/deep_bias_accumulator"):
+        assert after[name] == before[name]
 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[3]])
@@ -254,6 +259,30 @@ def test_layers_without_names_go_by_their_order_if_there_are_as_many(way, tmp_pa
     for layer, weights in zip(more.layers[2:4], before, strict=True):
         np.testing.assert_array_equal(layer.get_weights()[0], weights[0])
     np.testing.assert_array_equal(more.get_layer("out").kernel, saved.get_layer("out").kernel)
+
+
+def several_optimizers():
+    adagrad, adam = keras_sparse.optimizers.Adagrad(0.1), keras_sparse.optimizers.Adam(0.02)
+    return keras_sparse.optimizers.MultiOptimizer({"embeddings": adagrad, "others": adam})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        several_optimizers,
+        lambda: keras_sparse.distribute.DistributedOptimizer(several_optimizers()),
+        lambda: keras.optimizers.LossScaleOptimizer(keras_sparse.optimizers.Nadam(0.1)),
+        lambda: keras_sparse.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 9)),
+    ],
+)
+def test_all_optimizers_take_over_their_variables_by_names(make, tmp_path):
+    path = save(saved := features(["users", "old"], optimizer=make()), tmp_path, "checkpoint")
+    model = features(["city", "users"], optimizer=make())
+    with pytest.warns(UserWarning, match="city"):
+        load(trained(model), path, skip_mismatch=True)
+    mine, theirs = common(content(model), content(saved))
+    assert mine == theirs
+    assert len([name for name in mine if "/deep_" in name]) == 4
 
 
 @pytest.mark.filterwarnings("ignore:The slots saved with")

@@ -210,10 +210,9 @@ class NamedLoad:
         Returns:
             `(tables, report)`: a list of tables that fit with their places, and a `LoadReport`.
         """
-        tables, loaded, optimizers = [], [], []
+        tables, loaded = [], []
         for path, place in self._counterparts.items():
             if isinstance(self._saveables[path], _Optimizer):
-                optimizers.append(path)
                 continue
             table, store = self._probes[path].table, self.store.get(place)
             try:
@@ -226,8 +225,7 @@ class NamedLoad:
             loaded.append(path)
             if table is not None:
                 tables.append((table, place))
-        for path in optimizers:
-            self._load_optimizer(path, loaded)
+        self._load_optimizers(loaded)
         return tables, self._report(loaded)
 
     def _load_layer(self, path, store):
@@ -246,19 +244,28 @@ class NamedLoad:
                 )
         self._saveables[path].load_own_variables(values)
 
-    def _load_optimizer(self, path, loaded):
-        variables, store = self._saveables[path].variables, self.store.get(self._counterparts[path])
-        fresh = []
-        for variable, number in zip(variables, self._numbers(path, store, loaded), strict=True):
-            value = None if number is None else store[str(number)]
-            if value is None or value.shape != tuple(variable.shape):
-                fresh.append(variable.path.partition("/")[2])
+    def _load_optimizers(self, loaded):
+        """Loads the optimizer, and those in it, whose variables a file may have with either."""
+        found, layers = set(), list(loaded)
+        paths = [p for p in self._probes if isinstance(self._saveables[p], _Optimizer)]
+        for path in paths:
+            if path not in self._counterparts:
+                del self._skipped[path]
+                continue
+            store = self.store.get(self._counterparts[path])
+            numbers = self._numbers(path, store, layers)
+            for variable, number in zip(self._saveables[path].variables, numbers, strict=True):
+                value = None if number is None else store[str(number)]
+                if value is not None and value.shape == tuple(variable.shape):
+                    variable.assign(value)
+                    found.add(id(variable))
+        for path in paths[:1]:
+            variables = self._saveables[path].variables
+            fresh = [each.path.rpartition("/")[2] for each in variables if id(each) not in found]
+            if fresh:
+                self._skipped[path] = f"starts afresh with {', '.join(fresh)}"
             else:
-                variable.assign(value)
-        if fresh:
-            self._skipped[path] = f"starts afresh with {', '.join(fresh)}"
-        else:
-            loaded.append(path)
+                loaded.append(path)
 
     def _numbers(self, path, store, loaded):
         """Returns the number in the file of each variable of an optimizer, or `None`."""
@@ -268,8 +275,12 @@ class NamedLoad:
             dense = [each for each, probe in self._probes.items() if probe.table is None]
             is_same = all(each in [*loaded, path] for each in dense)
             is_same = is_same and all(self._counterparts[each] == each for each in dense)
-            is_same = is_same and len(variables) == len(store.keys())
-            return [i if is_same or _is_scalar(each) else None for i, each in enumerate(variables)]
+            number = len(store.keys())
+            is_same = is_same and len(variables) == number
+            return [
+                i if i < number and (is_same or _is_scalar(each)) else None
+                for i, each in enumerate(variables)
+            ]
         numbers = {name: number for number, name in enumerate(_uncounted(saved))}
         steps = [number for name, number in numbers.items() if name[1] == "iteration"]
         slots = self._slots(loaded)
@@ -299,13 +310,12 @@ class NamedLoad:
 
     def _report(self, loaded):
         used = set(self._counterparts.values())
-        has_optimizer = "optimizer" in self._saveables
         places = [
             place
             for place in self._theirs.names
             if place not in used
             and self.store.get(place).keys()
-            and (has_optimizer or place.partition("/")[0] != "optimizer")
+            and place.partition("/")[0] != "optimizer"  # as Keras, which leaves out what is in it
         ]
         return LoadReport(
             tuple("/".join(self._ours.chain(path)) for path in loaded),
@@ -331,12 +341,12 @@ def _probe(saveable):
 
 
 def _uncounted(paths):
-    """Yields `(optimizer, name, count)` for variables, without the numbers of optimizers."""
+    """Yields `(optimizer, name, count)` for variables, without the numbers that Keras gives."""
     counts: collections.Counter = collections.Counter()
     for path in paths:
-        optimizer, _, name = path.partition("/")
-        counts[stem(optimizer), name] += 1
-        yield stem(optimizer), name, counts[stem(optimizer), name]
+        name = tuple(map(stem, ["", *path.split("/")][-2:]))
+        counts[name] += 1
+        yield *name, counts[name]
 
 
 def _is_scalar(variable):
