@@ -19,9 +19,10 @@ def apply_delta(model, path, lock=None, verbose=True):
     """Brings a model that is in use from the checkpoint it was loaded from to a later one.
 
     Only what has come since is read: of a delta its own rows, and those of the deltas before it
-    that the model has not, so that the cost is that of what has changed. The rows of a table change
-    at once: a lookup sees them all as they were, or all as they are afterwards. Tables change one
-    after the other, and dense variables before them: with `lock`, who holds it sees one state.
+    that the model has not, so that the cost is that of what has changed. All of it is checked
+    first, and then read again for one table after the other, so memory holds the changes of one
+    table. The rows of a table change at once: a lookup sees them all as they were, or all as they
+    are afterwards. Dense variables change before the tables: who holds `lock` sees one state.
 
     A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
     loaded the later state. One without it has rows alone, and can follow optimizers that move no
@@ -44,8 +45,9 @@ def apply_delta(model, path, lock=None, verbose=True):
         FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
         CheckpointDamagedError: It is damaged.
         ValueError: It does not go on from the model's state: `load_checkpoint` loads it. The model
-            stays as it is then, and after the errors above. After an error of memory or a disk
-            while rows are written it is between both states, and `load_checkpoint` brings it back.
+            stays as it is then, and after the errors above. After an error of memory or a disk,
+            or if files are removed, while rows are written it is between both states, and
+            `load_checkpoint` brings it back.
     """
     with errors_on_all_ranks("apply_delta_begins"):
         check_model(model)
@@ -57,7 +59,7 @@ def apply_delta(model, path, lock=None, verbose=True):
                 "moves rows without a gradient. Use `load_checkpoint`, which loads all of it. "
                 f"Received: '{path}' for model '{model.name}', which was {_state_text(model)}"
             )
-        changes.read(verbose)
+        changes.check(verbose)
     return changes.apply(lock)
 
 
@@ -93,17 +95,17 @@ class _Changes:
         self._checkpoint = checkpoint
         self._tables = tables
         self._loaders = loaders
-        self._changes: list = []
+        self._files = [each.loaded_state.files for each in tables]
 
-    def read(self, verbose):
-        """Reads all of it into memory, each byte checked."""
+    def check(self, verbose):
+        """Reads all of it once, each byte checked."""
         self._checkpoint.check_weights()
-        pairs = list(zip(self._tables, self._loaders, strict=True))
-        number = sum(loader.num_records(each.loaded_state.files) for each, loader in pairs)
-        progress = Progress(number, "thousand rows", 1000, verbose)
-        self._changes = [
-            loader.read_changes(each.loaded_state.files, progress) for each, loader in pairs
-        ]
+        pairs = list(zip(self._loaders, self._files, strict=True))
+        number = sum(loader.num_records(files) for loader, files in pairs)
+        progress = Progress(number, "thousand rows checked", 1000, verbose)
+        for loader, files in pairs:
+            for _ in loader.read_changes(files, loader.later_history(), progress):
+                pass
         progress.close()
 
     def apply(self, lock=None):
@@ -116,8 +118,13 @@ class _Changes:
             for variable in self._tables:
                 variable.loaded_state = variable.saved_state = None
                 variable.forget_accumulated()
-            for variable, (history, changes) in zip(self._tables, self._changes, strict=True):
+            of_tables = zip(self._tables, self._loaders, self._files, strict=True)
+            for variable, loader, files in of_tables:
+                history = loader.later_history()
+                progress = Progress(loader.num_records(files), "thousand rows", 1000, False)
+                changes = list(loader.read_changes(files, history, progress))
                 ops.apply_changes(variable, history, changes)
+                del changes  # before those of the next one are read
             note_loaded(loaded, self._checkpoint.manifest.step)
         return CheckpointInfo.of(self._checkpoint, report)
 

@@ -275,10 +275,10 @@ class NamedLoad:
             dense = [each for each, probe in self._probes.items() if probe.table is None]
             is_same = all(each in [*loaded, path] for each in dense)
             is_same = is_same and all(self._counterparts[each] == each for each in dense)
-            number = len(store.keys())
-            is_same = is_same and len(variables) == number
+            num_saved = len(store.keys())
+            is_same = is_same and len(variables) == num_saved
             return [
-                i if i < number and (is_same or _is_scalar(each)) else None
+                i if i < num_saved and (is_same or _is_scalar(each)) else None
                 for i, each in enumerate(variables)
             ]
         numbers = {name: number for number, name in enumerate(_uncounted(saved))}
@@ -318,7 +318,7 @@ class NamedLoad:
             and place.partition("/")[0] != "optimizer"  # as Keras, which leaves out what is in it
         ]
         return LoadReport(
-            tuple("/".join(self._ours.chain(path)) for path in loaded),
+            tuple("/".join(self._ours.chain(path)) for path in self._probes if path in loaded),
             {"/".join(self._ours.chain(p)): reason for p, reason in self._skipped.items()},
             tuple("/".join(self._theirs.chain(path)) for path in places),
         )
