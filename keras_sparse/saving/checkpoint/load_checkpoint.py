@@ -161,12 +161,17 @@ def _whole_tables(checkpoint):
 def _other_tables(saved, checkpoint, model, ours, remedy=""):
     names = {parts[0].table.name for parts in checkpoint.tables}
     paths = {variable.path for variable in tables_of(model)}
+    differences = ""
+    if names != paths:
+        remedy += "`skip_mismatch=True` loads by their names those that are in both. "
+        differences = (
+            f"; tables of the checkpoint alone: {sorted(names - paths)}, of the model alone: "
+            f"{sorted(paths - names)}"
+        )
     return (
         f"A checkpoint must be loaded into a model with tables of the same shapes. {remedy}"
-        "`skip_mismatch=True` loads by their names those that are in both. "
         f"Received: saved (input_dim, output_dim) {_shapes_text(saved)} in '{checkpoint.folder}', "
-        f"model '{model.name}' with {ours}; tables in the checkpoint alone: "
-        f"{sorted(names - paths)}, in the model alone: {sorted(paths - names)}"
+        f"model '{model.name}' with {ours}{differences}"
     )
 
 

@@ -26,21 +26,21 @@ def _walk(saveable, path, found, seen):
     seen.add(id(saveable))
     found[path] = saveable
     for attribute, child in saving_lib._walk_saveable(saveable):
-        _walk_child(child, _join(path, attribute), found, seen)
+        _walk_child(child, _join(path, attribute), found, seen, set())
 
 
-def _walk_child(child, path, found, seen):
+def _walk_child(child, path, found, seen, containers):
     if isinstance(child, KerasSaveable):
         _walk(child, path, found, seen)
-    elif isinstance(child, (list, dict, tuple)) and id(child) not in seen:
-        seen.add(id(child))
+    elif isinstance(child, (list, dict, tuple)) and id(child) not in containers:
+        containers.add(id(child))  # while the outermost one keeps it alive
         used: dict[str, int] = {}
         for each in child.values() if isinstance(child, dict) else child:
             is_saveable = isinstance(each, KerasSaveable)
             if is_saveable or isinstance(each, (list, dict, tuple)):
                 name = to_snake_case(type(each).__name__) if is_saveable else "container"
                 name = saving_lib._get_unique_name(name, used)
-                _walk_child(each, _join(path, name), found, seen)
+                _walk_child(each, _join(path, name), found, seen, containers)
 
 
 def _join(path, name):
@@ -138,18 +138,15 @@ class NamedPlaces:
     def reason_not_like(self, other, path):
         """Returns why a place has no counterpart that is known for certain, or `None`."""
         key = self.key_of[path]
-        if key not in other.path_of:
-            return "not in the file"
-        for end in range(len(key)):
+        for end in range(1, len(key)):
             mine, theirs = self._peers.get(key[:end]), other._peers.get(key[:end])
-            is_automatic = end and isinstance(key[end - 1], str)
-            if mine and is_automatic and (theirs is None or mine.order() != theirs.order()):
+            is_automatic = isinstance(key[end - 1], str)
+            if mine and theirs and is_automatic and mine.order() != theirs.order():
                 return (
-                    f"its name is automatic, and {len(theirs.paths) if theirs else 0} such layers "
-                    f"are in the file in place of {len(mine.paths)}, or in another order: give "
-                    "layers names"
+                    f"its name is automatic, and {len(theirs.paths)} such layers are in the file "
+                    f"in place of {len(mine.paths)}, or in another order: give layers names"
                 )
-        return None
+        return None if key in other.path_of else "not in the file"
 
 
 def _sort_key(path):
