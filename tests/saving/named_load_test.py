@@ -112,6 +112,8 @@ def test_tables_that_would_change_places_are_refused_and_nothing_changes(others,
     [
         (["embedding", "embedding_1"], ["embedding_1", "embedding_2"]),
         (["embedding_1", "embedding"], ["embedding", "embedding_1"]),
+        (["embedding", "embedding_1"], ["users", "embedding"]),
+        (["embedding_2", "items"], ["users", "embedding_2"]),
         (["users", "items"], ["a", "b"]),
     ],
 )
@@ -131,13 +133,13 @@ class Tower(keras.layers.Layer):
         return self.table(ids)
 
 
-def towers(names, by_attribute=False, dense=("a", "b")):
+def towers(names, by_attribute=False, dense=("a", "b"), width=4):
     class Two(keras.Model):
         def __init__(self):
             super().__init__()
             layers = [Tower(name=name) for name in names]
             if by_attribute:
-                self.first, self.second = (Embedding(None, 4, "sum", name=n) for n in names)
+                self.first, self.second = (Embedding(None, width, "sum", name=n) for n in names)
             else:
                 self.layers_of_ids = layers
             self.dense = [keras.layers.Dense(4, name=name) for name in dense]
@@ -166,6 +168,15 @@ def test_tables_in_other_layers_and_attributes_keep_their_names(way, by_attribut
     model = load(towers(["item", "query"], by_attribute), path)
     for name in ("query", "item"):
         np.testing.assert_array_equal(layer_rows(model, name), layer_rows(saved, name))
+
+
+def test_layers_of_one_name_are_reported_each(tmp_path):
+    path = save(towers(["t", "t"], by_attribute=True), tmp_path, "checkpoint")
+    model = towers(["t", "t"], by_attribute=True, width=5)
+    with pytest.warns(UserWarning, match="A total of 4 objects"):
+        report = load_checkpoint(model, path, skip_mismatch=True, verbose=False).report
+    assert list(report.skipped) == ["a", "t", "layers/embedding_1", "optimizer"]
+    assert report.loaded == ("b",)
 
 
 def test_dense_layers_of_one_shape_keep_their_names(tmp_path):
@@ -283,6 +294,11 @@ def test_all_optimizers_take_over_their_variables_by_names(make, tmp_path):
     mine, theirs = common(content(model), content(saved))
     assert mine == theirs
     assert len([name for name in mine if "/deep_" in name]) == 4
+
+
+def test_skip_mismatch_is_a_boolean(tmp_path):
+    with pytest.raises(TypeError, match="`skip_mismatch` must be True or False"):
+        load_checkpoint(features(["users"]), tmp_path, skip_mismatch="all")
 
 
 @pytest.mark.filterwarnings("ignore:The slots saved with")

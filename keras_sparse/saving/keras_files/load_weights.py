@@ -24,7 +24,8 @@ def verifying(load_weights):
     before are loaded then. So all tables are checked first. Then Keras loads the file once while
     tables only see whether they could be loaded; if anything fails, all else gets back
     what it had. Then it loads the file. With `grow=True` tables may have more rows than the saved
-    ones, or be dynamic.
+    ones, or be dynamic. Layers that have other places in the file, and all with
+    `skip_mismatch=True`, are loaded by their names.
     """
 
     @functools.wraps(load_weights)
@@ -40,21 +41,17 @@ def verifying(load_weights):
                 return load_weights(model, path, *args, **kwargs)
             token = verified.set(path.resolve())
             try:
-                if _load_by_names(model, path, *args, **kwargs):
-                    return None
-                with explaining(model, path):
-                    _rehearse(load_weights, model, path, *args, **kwargs)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the rehearsal has shown them
-                    return load_weights(model, path, *args, **kwargs)
+                if not _load_by_names(model, path, *args, **kwargs):
+                    _load_by_order(load_weights, model, path, *args, **kwargs)
             finally:
                 verified.reset(token)
+        return None
 
     return load_verified
 
 
 def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None, **unknown):
-    """Loads a file by names if that is wanted or layers have other places in it: else is False."""
+    """Loads a file by names where that is asked for, or needed; returns whether it did."""
     with named_load(model, path, objects_to_skip) as named:
         if named is None or unknown or not (skip_mismatch or named.moved()):
             return False
@@ -80,6 +77,14 @@ def _check_table(table, store):
         load_table(table, store)
     finally:
         is_rehearsal.reset(token)
+
+
+def _load_by_order(load_weights, model, path, *args, **kwargs):
+    with explaining(model, path):
+        _rehearse(load_weights, model, path, *args, **kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the rehearsal has shown them
+        load_weights(model, path, *args, **kwargs)
 
 
 def _rehearse(load_weights, model, *args, **kwargs):

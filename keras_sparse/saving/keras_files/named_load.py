@@ -10,8 +10,10 @@ from keras.optimizers import Optimizer as _Optimizer
 from keras.src.saving import saving_lib  # the store of a file has no public name
 from keras.src.utils.naming import to_snake_case
 
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.named_store import saved_variable_names
+from keras_sparse.saving.keras_files.named_places import is_by_names
 from keras_sparse.saving.keras_files.named_places import NamedPlaces
 from keras_sparse.saving.keras_files.named_places import names_in
 from keras_sparse.saving.keras_files.named_places import saveables_of
@@ -165,10 +167,10 @@ class NamedLoad:
             if path not in self._theirs.names or not self.store.get(path).keys():
                 continue
             theirs, ours = self._theirs.key_of[path], self._ours.key_of[path]
-            is_known = (
-                self._ours.path_of.get(theirs) in self._probes or ours in self._theirs.path_of
-            )
-            if (theirs != ours and is_known) or self._is_of_other(path, path):
+            is_of_other = is_by_names(theirs) and self._ours.path_of.get(theirs) in self._probes
+            is_elsewhere = is_by_names(ours) and ours in self._theirs.path_of
+            has_moved = theirs != ours and (is_of_other or is_elsewhere)
+            if has_moved or self._is_of_other(path, path):
                 return path, self._ours.chain(path), self._theirs.chain(path)
         return None
 
@@ -189,7 +191,7 @@ class NamedLoad:
         if not skipped and not report.unused:
             return
         place, ours, theirs = self.moved()
-        kind, texts = "layer", ("/".join(theirs), "/".join(ours))
+        kind, texts = "layer", (self._theirs.title(place), self._ours.title(place))
         table = getattr(self._probes[place].table, "variable", self._probes[place].table)
         if table is not None:
             kind, texts = "table", (table.path.replace(ours[-1], theirs[-1]), table.path)
@@ -242,7 +244,10 @@ class NamedLoad:
                     f"variable {name} is of shape {tuple(probe[name].shape)}, and in the file of "
                     f"shape {values[name].shape}"
                 )
-        self._saveables[path].load_own_variables(values)
+        try:
+            self._saveables[path].load_own_variables(values)
+        except PARSER_ERRORS as error:
+            raise ValueError(str(error)) from error
 
     def _load_optimizers(self, loaded):
         """Loads the optimizer, and those in it, whose variables a file may have with either."""
@@ -250,7 +255,6 @@ class NamedLoad:
         paths = [p for p in self._probes if isinstance(self._saveables[p], _Optimizer)]
         for path in paths:
             if path not in self._counterparts:
-                del self._skipped[path]
                 continue
             store = self.store.get(self._counterparts[path])
             numbers = self._numbers(path, store, layers)
@@ -259,10 +263,14 @@ class NamedLoad:
                 if value is not None and value.shape == tuple(variable.shape):
                     variable.assign(value)
                     found.add(id(variable))
+        for path in paths:
+            self._skipped.pop(path, None)
         for path in paths[:1]:
             variables = self._saveables[path].variables
             fresh = [each.path.rpartition("/")[2] for each in variables if id(each) not in found]
-            if fresh:
+            if not found:
+                self._skipped[path] = "not in the file"
+            elif fresh:
                 self._skipped[path] = f"starts afresh with {', '.join(fresh)}"
             else:
                 loaded.append(path)
@@ -272,9 +280,12 @@ class NamedLoad:
         variables, saved = self._saveables[path].variables, saved_variable_names(store)
         if saved is None:
             # In a file of an earlier version they go by their order, if all dense layers do.
-            dense = [each for each, probe in self._probes.items() if probe.table is None]
-            is_same = all(each in [*loaded, path] for each in dense)
-            is_same = is_same and all(self._counterparts[each] == each for each in dense)
+            dense = [
+                each
+                for each, probe in self._probes.items()
+                if probe.table is None and not isinstance(self._saveables[each], _Optimizer)
+            ]
+            is_same = all(self._counterparts.get(each) == each in loaded for each in dense)
             num_saved = len(store.keys())
             is_same = is_same and len(variables) == num_saved
             return [
@@ -317,10 +328,14 @@ class NamedLoad:
             and self.store.get(place).keys()
             and place.partition("/")[0] != "optimizer"  # as Keras, which leaves out what is in it
         ]
+        skipped: dict[str, str] = {}
+        for path, reason in self._skipped.items():
+            title = self._ours.title(path)
+            skipped[path if title in skipped else title] = reason
         return LoadReport(
-            tuple("/".join(self._ours.chain(path)) for path in self._probes if path in loaded),
-            {"/".join(self._ours.chain(p)): reason for p, reason in self._skipped.items()},
-            tuple("/".join(self._theirs.chain(path)) for path in places),
+            tuple(self._ours.title(path) for path in self._probes if path in loaded),
+            skipped,
+            tuple(self._theirs.title(path) for path in places),
         )
 
 

@@ -1,6 +1,7 @@
 """Where Keras' files have what, by names: a place in a file is a class and a number."""
 
 import dataclasses
+import itertools
 import re
 from typing import Any
 
@@ -135,6 +136,10 @@ class NamedPlaces:
         names = {**self.names, "optimizer": None}  # there is one, which Keras counts
         return [names[way] or way.rpartition("/")[2] for way in ways if way in self.names]
 
+    def title(self, path):
+        """Returns these names as text."""
+        return "/".join(self.chain(path))
+
     def reason_not_like(self, other, path):
         """Returns why a place has no counterpart that is known for certain, or `None`."""
         key = self.key_of[path]
@@ -147,6 +152,12 @@ class NamedPlaces:
                     f"in place of {len(mine.paths)}, or in another order: give layers names"
                 )
         return None if key in other.path_of else "not in the file"
+
+
+def is_by_names(key):
+    """Returns whether no part of a key is an order, as of layers with automatic names."""
+    pairs = itertools.pairwise(key)
+    return not any(isinstance(a, str) and isinstance(b, int) for a, b in pairs)
 
 
 def _sort_key(path):
