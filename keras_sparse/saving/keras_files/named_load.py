@@ -176,6 +176,14 @@ class NamedLoad:
 
     def differences(self):
         """Returns what the model and the file do not have in common, as text, or `None`."""
+        for path, place in self._counterparts.items():
+            if self._theirs.key_of[place] != self._ours.key_of[path]:
+                self._skipped[path] = f"'{self._theirs.title(place)}' in the file"
+            elif not isinstance(self._saveables[path], _Optimizer):
+                try:
+                    self._values(path, self.store.get(place))
+                except ValueError as error:
+                    self._skipped[path] = str(error)
         report = self._report([])
         return str(report) if report.skipped or report.unused else None
 
@@ -220,7 +228,7 @@ class NamedLoad:
             try:
                 if table is not None:
                     fits(table, store)
-                self._load_layer(path, store)
+                self._load_layer(path, self._values(path, store))
             except ValueError as error:
                 self._skipped[path] = str(error).rpartition("Received: ")[2]
                 continue
@@ -230,7 +238,8 @@ class NamedLoad:
         self._load_optimizers(loaded)
         return tables, self._report(loaded)
 
-    def _load_layer(self, path, store):
+    def _values(self, path, store):
+        """Returns what a layer loads beside a table, or raises ValueError if it does not fit."""
         probe, values = self._probes[path], NamedStore()
         names = list(store.keys())
         if probe.table is not None:
@@ -244,6 +253,9 @@ class NamedLoad:
                     f"variable {name} is of shape {tuple(probe[name].shape)}, and in the file of "
                     f"shape {values[name].shape}"
                 )
+        return values
+
+    def _load_layer(self, path, values):
         try:
             self._saveables[path].load_own_variables(values)
         except PARSER_ERRORS as error:
