@@ -9,6 +9,7 @@ import pytest
 
 import checks
 import keras_sparse
+from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
@@ -176,6 +177,26 @@ def test_tables_in_other_layers_and_attributes_keep_their_names(way, by_attribut
     model = load(towers(["item", "query"], by_attribute), path)
     for name in ("query", "item"):
         np.testing.assert_array_equal(layer_rows(model, name), layer_rows(saved, name))
+
+
+def test_tables_that_no_one_has_named_go_by_their_layers(tmp_path):
+    def model_of(*names):
+        ids = keras.Input((2, 1), dtype="int64")
+        rows = [All2AllDenseEmbedding(60, 4, 2, 1, name=name)(ids) for name in names]
+        outputs = keras.layers.Add()([keras.layers.Flatten()(each) for each in (rows * 2)[:2]])
+        model = keras.Model(ids, outputs)
+        model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", run_eagerly=True)
+        model.train_on_batch(IDS[..., np.newaxis], np.arange(256).reshape(32, 8))
+        return model
+
+    path = save(saved := model_of("a", "b"), tmp_path, "weights.h5")
+    model = load(model_of("b", "a"), path)
+    for name in "ab":
+        rows = [each.get_layer(name).find(np.arange(30)).rows for each in (model, saved)]
+        np.testing.assert_array_equal(*rows)
+    save(model_of("a"), tmp_path, "weights.h5")
+    with pytest.warns(UserWarning, match="(?s)b/embeddings: not in the file.*Unused.*a/embeddings"):
+        load(model_of("b"), path, skip_mismatch=True)
 
 
 def test_layers_of_one_name_are_reported_each(tmp_path):

@@ -187,6 +187,13 @@ def test_a_url_that_cannot_be_read_is_an_error_of_the_command(capsys):
     assert "must be one that `tf.io.gfile` can read" in capsys.readouterr().err
 
 
+def test_a_pipe_with_the_name_of_a_partial_folder_stays(tmp_path):
+    path = tmp_path / ".saved.0123456789abcdef.partial"
+    os.mkfifo(path)
+    save_checkpoint(make_model(), tmp_path / "saved", verbose=False)
+    assert path.is_fifo()
+
+
 def test_other_files_to_read_must_be_files_too(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)

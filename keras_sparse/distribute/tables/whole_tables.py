@@ -9,6 +9,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 
 
 def get_whole_tables(tables, all_ranks):
@@ -97,7 +98,7 @@ def _checked(tables, weights):
 def _mapped(path, i):
     try:
         return np.load(checks.regular_file(path), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, *PARSER_ERRORS) as error:
         raise ValueError(
             f"{error_prefix()}`weights` must be arrays, or paths of `.npy` files as `numpy.save` "
             f"writes them. Received: weights[{i}]='{path}': {error}"

@@ -33,6 +33,13 @@ class LoadReport:
         loaded: Tuple of strings: the names of layers, tables and optimizers that are loaded.
         skipped: Dict of reasons by the names of those that stay as they are, or in part.
         unused: Tuple of strings: the names of what the file has beside.
+
+    Example:
+    >>> print(LoadReport(("users",), {"city": "not in the file"}, ("country",)))
+    A total of 1 objects could not be loaded:
+      city: not in the file
+    Unused in the file:
+      country
     """
 
     loaded: tuple[str, ...]
@@ -104,7 +111,8 @@ class NamedLoad:
         probes = {path: _probe(each) for path, each in self._saveables.items()}
         self._probes = {p: each for p, each in probes.items() if each or each.table is not None}
         kinds = (type(self._saveables[path]).__name__ for path in self._tables())
-        self._kinds_of_tables = {"embedding", *map(to_snake_case, kinds)}
+        # All2All layers call their only table "embeddings".
+        self._kinds_of_tables = {"embedding", "embeddings", *map(to_snake_case, kinds)}
         self._table_names = {self._ours.names[path] for path in self._tables()}
         self._saved_table_names = {names[path] for path in names if self._is_table(path)}
         self._counterparts: dict[str, str] = {}
