@@ -14,15 +14,18 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.tables.tables_of import tables_of
 
+# Changes that are kept from their check on, so that a lock is not held while they are read again.
+_MOST_KEPT_BYTES = 256 << 20
+
 
 def apply_delta(model, path, lock=None, verbose=True):
     """Brings a model that is in use from the checkpoint it was loaded from to a later one.
 
     Only what has come since is read: of a delta its own rows, and those of the deltas before it
     that the model has not, so that the cost is that of what has changed. All of it is checked
-    first, and then read again for one table after the other, so memory holds the changes of one
-    table. The rows of a table change at once: a lookup sees them all as they were, or all as they
-    are afterwards. Dense variables change before the tables: who holds `lock` sees one state.
+    before the model changes. Memory keeps 256 MiB of it; tables with more changes are read again,
+    one after the other. The rows of a table change at once: a lookup sees them all as they were, or
+    all as they are afterwards. Dense variables change first: who holds `lock` sees one state.
 
     A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
     loaded the later state. One without it has rows alone, and can follow optimizers that move no
@@ -96,17 +99,39 @@ class _Changes:
         self._tables = tables
         self._loaders = loaders
         self._files = [each.loaded_state.files for each in tables]
+        self._kept: list = []  # the history and the changes of each table, or None
 
     def check(self, verbose):
-        """Reads all of it once, each byte checked."""
+        """Reads all of it, each byte checked, and keeps what memory is there for."""
         self._checkpoint.check_weights()
         pairs = list(zip(self._loaders, self._files, strict=True))
         number = sum(loader.num_records(files) for loader, files in pairs)
-        progress = Progress(number, "thousand rows checked", 1000, verbose)
+        progress = Progress(number, "thousand rows", 1000, verbose)
+        room = _MOST_KEPT_BYTES
         for loader, files in pairs:
-            for _ in loader.read_changes(files, loader.later_history(), progress):
-                pass
+            history = loader.later_history()
+            kept: list = []
+            num_bytes = 0
+            for change in loader.read_changes(files, history, progress):
+                num_bytes += sum(each.nbytes for each in change)
+                if num_bytes <= room:
+                    kept.append(change)
+                else:
+                    kept.clear()
+            is_kept = num_bytes <= room
+            room -= num_bytes if is_kept else 0
+            self._kept.append((history, kept) if is_kept else None)
         progress.close()
+
+    def _read(self):
+        """Yields the history and the changes of each table."""
+        for loader, files, kept in zip(self._loaders, self._files, self._kept, strict=True):
+            if kept is None:
+                history = loader.later_history()
+                progress = Progress(loader.num_records(files), "thousand rows", 1000, False)
+                kept = history, list(loader.read_changes(files, history, progress))
+            yield kept
+            del kept
 
     def apply(self, lock=None):
         """Changes the model, and returns the `CheckpointInfo` of what it is then."""
@@ -118,13 +143,9 @@ class _Changes:
             for variable in self._tables:
                 variable.loaded_state = variable.saved_state = None
                 variable.forget_accumulated()
-            of_tables = zip(self._tables, self._loaders, self._files, strict=True)
-            for variable, loader, files in of_tables:
-                history = loader.later_history()
-                progress = Progress(loader.num_records(files), "thousand rows", 1000, False)
-                changes = list(loader.read_changes(files, history, progress))
-                ops.apply_changes(variable, history, changes)
-                del changes  # before those of the next one are read
+            for variable, kept in zip(self._tables, self._read(), strict=True):
+                ops.apply_changes(variable, *kept)
+                del kept  # before those of the next one are read
             note_loaded(loaded, self._checkpoint.manifest.step)
         return CheckpointInfo.of(self._checkpoint, report)
 
