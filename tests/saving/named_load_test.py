@@ -330,6 +330,24 @@ def test_all_optimizers_take_over_their_variables_by_names(make, tmp_path):
     assert len([name for name in mine if "/deep_" in name]) == 4
 
 
+@pytest.mark.filterwarnings("ignore:(?s)A total of 1 objects.*optimizer: .* with learning_rate")
+def test_one_table_may_have_another_optimizer(tmp_path):
+    path = save(saved := features(["users", "items"]), tmp_path, "checkpoint")
+    optimizers = keras_sparse.optimizers
+    chosen = {"users": optimizers.Adam(), "others": optimizers.Adagrad()}
+    chosen["embeddings"] = optimizers.Adagrad()
+    model = features(["users", "items"], optimizer=optimizers.MultiOptimizer(chosen))
+    with pytest.warns(UserWarning, match="slots saved with 'users/embeddings' are those of rule"):
+        load(model, path, skip_mismatch=True)
+    users, items = (model.get_layer(name).find(IDS[0]) for name in ("users", "items"))
+    saved_users, saved_items = (saved.get_layer(n).find(IDS[0]) for n in ("users", "items"))
+    np.testing.assert_array_equal(users.rows, saved_users.rows)
+    assert not np.any(users.slots["velocity"])
+    np.testing.assert_array_equal(items.slots["accumulator"], saved_items.slots["accumulator"])
+    mine, theirs = common(content(model), content(saved))
+    assert mine["adagrad/out_kernel_accumulator"] == theirs["adagrad/out_kernel_accumulator"]
+
+
 def test_skip_mismatch_is_a_boolean(tmp_path):
     with pytest.raises(TypeError, match="`skip_mismatch` must be True or False"):
         load_checkpoint(features(["users"]), tmp_path, skip_mismatch="all")
