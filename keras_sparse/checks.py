@@ -5,6 +5,7 @@ import math
 import numbers
 import os
 import pathlib
+import stat
 
 import numpy as np
 
@@ -174,6 +175,22 @@ def local_path(value, name):
             f"`gsutil cp -r`), or mount the place. Received: {name}={value!r}"
         )
     return checked
+
+
+def regular_file(path):
+    """Returns a path; raises ValueError if a pipe, a device or a folder is there, which may block.
+
+    Raises:
+        ValueError: It is no regular file.
+        OSError: There is nothing, or the system does not say what.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise ValueError(
+            "A file to read must be a regular one, and no folder, pipe, socket or device. "
+            f"Received: {path} with mode {stat.filemode(mode)}"
+        )
+    return path
 
 
 def is_url(value):

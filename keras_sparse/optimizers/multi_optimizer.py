@@ -10,6 +10,7 @@ from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.row_gradient import row_gradient
 from keras_sparse.optimizers.support.step_count import step_without_gradients
 from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
+from keras_sparse.saving.format.named_store import name_variables
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -154,6 +155,10 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     @learning_rate.setter
     def learning_rate(self, learning_rate):
         raise AttributeError(_no_learning_rate("set"))
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        name_variables(store, self.variables)
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
         for optimizer in self.optimizers:

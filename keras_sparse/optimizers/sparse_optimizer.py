@@ -22,6 +22,7 @@ from keras_sparse.optimizers.support.unsupported_options import refuse_norms_of_
 from keras_sparse.optimizers.support.unsupported_options import refuse_part_of_row
 from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
 from keras_sparse.optimizers.support.unsupported_options import settings_that_changed
+from keras_sparse.saving.format.named_store import name_variables
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -189,6 +190,11 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         """Forgets the gradients that a table's rows, or those of some keys, have accumulated."""
         if (accumulated := self._accumulated_rows.get(id(variable))) is not None:
             accumulated.drop(keys)
+
+    def save_own_variables(self, store):
+        """Saves the optimizer's variables with their names, which Keras leaves out."""
+        super().save_own_variables(store)
+        name_variables(store, self.variables)
 
     def _settings_for(self, variable):
         """Returns what a table's rule and updates are made from: it stays as it is."""

@@ -183,6 +183,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:A total of 3 objects could not")  # which a recipe shows
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")  # by Keras, of any dataset
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_run_one_after_another(page, tmp_path, monkeypatch):

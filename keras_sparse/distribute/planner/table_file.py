@@ -27,8 +27,8 @@ def read_tables(path, num_slots=0):
     """
     path = pathlib.Path(checks.path(path, "path"))
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # of JSON, or of UTF-8
+        content = json.loads(checks.regular_file(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # of JSON, or of UTF-8
         raise ValueError(f"Tables must be JSON. Received: {path}: {error}") from error
     if not isinstance(content, list) or not content:
         raise ValueError(

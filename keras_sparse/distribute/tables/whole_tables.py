@@ -2,12 +2,14 @@ import os
 
 import numpy as np
 
+from keras_sparse import checks
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 
 
 def get_whole_tables(tables, all_ranks):
@@ -95,8 +97,8 @@ def _checked(tables, weights):
 
 def _mapped(path, i):
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        return np.load(checks.regular_file(path), mmap_mode="r", allow_pickle=False)
+    except (OSError, *PARSER_ERRORS) as error:
         raise ValueError(
             f"{error_prefix()}`weights` must be arrays, or paths of `.npy` files as `numpy.save` "
             f"writes them. Received: weights[{i}]='{path}': {error}"

@@ -14,14 +14,18 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.tables.tables_of import tables_of
 
+# Changes that are kept from their check on, so that a lock is not held while they are read again.
+_MOST_KEPT_BYTES = 256 << 20
+
 
 def apply_delta(model, path, lock=None, verbose=True):
     """Brings a model that is in use from the checkpoint it was loaded from to a later one.
 
     Only what has come since is read: of a delta its own rows, and those of the deltas before it
-    that the model has not, so that the cost is that of what has changed. The rows of a table change
-    at once: a lookup sees them all as they were, or all as they are afterwards. Tables change one
-    after the other, and dense variables before them: with `lock`, who holds it sees one state.
+    that the model has not, so that the cost is that of what has changed. All of it is checked
+    before the model changes. Memory keeps 256 MiB of it; tables with more changes are read again,
+    one after the other. The rows of a table change at once: a lookup sees them all as they were, or
+    all as they are afterwards. Dense variables change first: who holds `lock` sees one state.
 
     A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
     loaded the later state. One without it has rows alone, and can follow optimizers that move no
@@ -44,8 +48,9 @@ def apply_delta(model, path, lock=None, verbose=True):
         FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
         CheckpointDamagedError: It is damaged.
         ValueError: It does not go on from the model's state: `load_checkpoint` loads it. The model
-            stays as it is then, and after the errors above. After an error of memory or a disk
-            while rows are written it is between both states, and `load_checkpoint` brings it back.
+            stays as it is then, and after the errors above. After an error of memory or a disk,
+            or if files are removed, while rows are written it is between both states, and
+            `load_checkpoint` brings it back.
     """
     with errors_on_all_ranks("apply_delta_begins"):
         check_model(model)
@@ -57,7 +62,7 @@ def apply_delta(model, path, lock=None, verbose=True):
                 "moves rows without a gradient. Use `load_checkpoint`, which loads all of it. "
                 f"Received: '{path}' for model '{model.name}', which was {_state_text(model)}"
             )
-        changes.read(verbose)
+        changes.check(verbose)
     return changes.apply(lock)
 
 
@@ -93,18 +98,40 @@ class _Changes:
         self._checkpoint = checkpoint
         self._tables = tables
         self._loaders = loaders
-        self._changes: list = []
+        self._files = [each.loaded_state.files for each in tables]
+        self._kept: list = []  # the history and the changes of each table, or None
 
-    def read(self, verbose):
-        """Reads all of it into memory, each byte checked."""
+    def check(self, verbose):
+        """Reads all of it, each byte checked, and keeps what memory is there for."""
         self._checkpoint.check_weights()
-        pairs = list(zip(self._tables, self._loaders, strict=True))
-        number = sum(loader.num_records(each.loaded_state.files) for each, loader in pairs)
+        pairs = list(zip(self._loaders, self._files, strict=True))
+        number = sum(loader.num_records(files) for loader, files in pairs)
         progress = Progress(number, "thousand rows", 1000, verbose)
-        self._changes = [
-            loader.read_changes(each.loaded_state.files, progress) for each, loader in pairs
-        ]
+        room = _MOST_KEPT_BYTES
+        for loader, files in pairs:
+            history = loader.later_history()
+            kept: list = []
+            num_bytes = 0
+            for change in loader.read_changes(files, history, progress):
+                num_bytes += sum(each.nbytes for each in change)
+                if num_bytes <= room:
+                    kept.append(change)
+                else:
+                    kept.clear()
+            is_kept = num_bytes <= room
+            room -= num_bytes if is_kept else 0
+            self._kept.append((history, kept) if is_kept else None)
         progress.close()
+
+    def _read(self):
+        """Yields the history and the changes of each table."""
+        for loader, files, kept in zip(self._loaders, self._files, self._kept, strict=True):
+            if kept is None:
+                history = loader.later_history()
+                progress = Progress(loader.num_records(files), "thousand rows", 1000, False)
+                kept = history, list(loader.read_changes(files, history, progress))
+            yield kept
+            del kept
 
     def apply(self, lock=None):
         """Changes the model, and returns the `CheckpointInfo` of what it is then."""
@@ -112,14 +139,15 @@ class _Changes:
             lock or contextlib.nullcontext(),
             unchanged_unless_all_can(self._model, "apply_delta_changes"),
         ):
-            loaded = load_all_but_tables(self._model, self._checkpoint)
+            loaded, report = load_all_but_tables(self._model, self._checkpoint)
             for variable in self._tables:
                 variable.loaded_state = variable.saved_state = None
                 variable.forget_accumulated()
-            for variable, (history, changes) in zip(self._tables, self._changes, strict=True):
-                ops.apply_changes(variable, history, changes)
+            for variable, kept in zip(self._tables, self._read(), strict=True):
+                ops.apply_changes(variable, *kept)
+                del kept  # before those of the next one are read
             note_loaded(loaded, self._checkpoint.manifest.step)
-        return CheckpointInfo.of(self._checkpoint)
+        return CheckpointInfo.of(self._checkpoint, report)
 
 
 def _state_text(model):

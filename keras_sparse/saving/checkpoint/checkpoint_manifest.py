@@ -3,9 +3,12 @@ import json
 import pathlib
 import zlib
 
+from keras_sparse import checks
 from keras_sparse.saving.checkpoint.table_entry import as_tuples
 from keras_sparse.saving.checkpoint.table_entry import TableEntry
+from keras_sparse.saving.format.damage_error import check_types
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.folder_files import is_plain_name
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import sync
@@ -112,7 +115,7 @@ class Manifest:
         path = pathlib.Path(folder, NAME)
         refuse_link(path)
         try:
-            content = path.read_bytes()
+            content = pathlib.Path(checks.regular_file(path)).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             within = sorted(each.parent for each in pathlib.Path(folder).glob(f"*/{NAME}"))
             hint = f" The last of those in it is '{within[-1]}'." if within else ""
@@ -120,26 +123,31 @@ class Manifest:
                 "A checkpoint must be a folder with a manifest, as `save_checkpoint` and "
                 f"`save_delta` write it.{hint} Received: '{folder}', which has no {NAME}"
             ) from None
+        except ValueError as error:
+            raise CheckpointDamagedError(str(error)) from None
         try:
-            content = json.loads(content)  # or `ValueError`: of JSON, or of UTF-8
+            content = json.loads(content)
             text = "\n".join(content["manifest"])
             is_whole = zlib.crc32(text.encode()) == content["crc32"]
-        except (ValueError, KeyError, TypeError):
+        except PARSER_ERRORS:
             is_whole = False
         if not is_whole:
             raise CheckpointDamagedError(
                 f"A checkpoint's manifest must match its checksum. It is damaged. Received: {path}"
             )
-        fields = json.loads(text)
-        version = fields.pop("version")
-        if fields.pop("format") != FORMAT or version not in _VERSIONS:
+        try:
+            fields = json.loads(text)
+            version, is_ours = fields.pop("version"), fields.pop("format") == FORMAT
+        except PARSER_ERRORS as error:
+            raise CheckpointDamagedError(f"{path}: {error!r}") from error
+        if not is_ours or version not in _VERSIONS:
             raise ValueError(
                 f"A checkpoint must be of version 1 to {VERSION}. Load it with the keras_sparse "
                 f"that saved it, or a later one. Received: version {version} in {path}"
             )
         try:
-            manifest = cls._from_fields(fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            manifest = check_types(cls._from_fields(fields))
+        except PARSER_ERRORS as error:
             raise CheckpointDamagedError(
                 "A checkpoint's manifest must have the fields that `save_checkpoint` writes. "
                 f"Received: {path}: {error!r}"

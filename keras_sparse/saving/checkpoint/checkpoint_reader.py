@@ -13,6 +13,7 @@ from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.table_entry import RowsFile
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.folder_files import check_files
 from keras_sparse.saving.format.read_chunks import is_of_system
 from keras_sparse.saving.format.read_chunks import read_array
@@ -162,9 +163,9 @@ def _read_base(folder, base, delta):
 @contextlib.contextmanager
 def _open(path):
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(checks.regular_file(path), "r") as file:
             yield file
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, *PARSER_ERRORS) as error:
         if is_of_system(error):
             raise
         raise CheckpointDamagedError(f"{error}. File: {path}") from error

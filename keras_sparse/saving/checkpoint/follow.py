@@ -130,8 +130,12 @@ class Follower:
         checkpoint = WholeCheckpoint(path)
         changes = find_changes(self._model, checkpoint)
         if changes is not None:
-            changes.read(self._verbose)
-            changes.apply(self._lock)
+            changes.check(self._verbose)
+            try:
+                changes.apply(self._lock)
+            except BaseException:
+                self._id = self.step = self.path = None  # as below
+                raise
             return
         check_checkpoint(checkpoint, checkpoint.readers, self._verbose)
         with self._lock:

@@ -3,7 +3,6 @@ import contextlib
 import dataclasses
 import math
 import pathlib
-import re
 
 import tensorflow as tf
 
@@ -22,13 +21,14 @@ from keras_sparse.saving.checkpoint.seed_states import read_seed_states
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
+from keras_sparse.saving.format.external_tables import number_of
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.saving.keras_files.load_context import growing
+from keras_sparse.saving.keras_files.load_table import check_fits
+from keras_sparse.saving.keras_files.named_load import explaining
+from keras_sparse.saving.keras_files.named_load import LoadReport
+from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.tables.tables_of import tables_of
-
-_AUTOMATIC_NAME = re.compile(
-    r"(.*/)?(embedding(_\d+)?/[^/]*|distributed_embedding(_\d+)?/embedding(_\d+)?)"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,19 +40,21 @@ class CheckpointInfo:
         step: Integer. The optimizer's steps when it was saved.
         training: Dict, that which `save_checkpoint` was given.
         is_delta: Boolean.
+        report: `LoadReport` of what was loaded by names; `None` where layers had their places.
     """
 
     path: pathlib.Path
     step: int
     training: dict
     is_delta: bool
+    report: LoadReport | None = None
 
     @classmethod
-    def of(cls, checkpoint):
+    def of(cls, checkpoint, report=None):
         """Returns what a `WholeCheckpoint` says of itself."""
         manifest = checkpoint.manifest
         is_delta = manifest.base is not None
-        return cls(checkpoint.folder, manifest.step, manifest.training, is_delta)
+        return cls(checkpoint.folder, manifest.step, manifest.training, is_delta, report)
 
     @classmethod
     def read(cls, path):
@@ -67,7 +69,7 @@ class CheckpointInfo:
         return cls(path, manifest.step, manifest.training, manifest.base is not None)
 
 
-def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
+def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mismatch=False):
     """Loads a checkpoint, or a delta with all that it goes back to, into a model.
 
     The tiers, their sizes and the cache strategy of the tables may be others than when it was
@@ -83,6 +85,11 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
         grow: Boolean. Whether static tables may be loaded into larger ones, and into dynamic ones.
             Ids that are new have the initial rows of the model. Defaults to `False`.
+        skip_mismatch: Boolean. Whether to load by names what is in both the checkpoint and the
+            model, and leave the rest as it is: layers, tables wherever they are now, as in a
+            `GroupEmbedding`, and the optimizer's variables of these. Layers without a name of
+            yours go by their order if there are as many. A warning lists what was left out.
+            Defaults to `False`: that is a ValueError.
 
     Returns:
         `CheckpointInfo`.
@@ -93,15 +100,16 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
         ValueError: It is of another model, or of a later version.
     """
     checks.boolean(grow, "grow")
+    checks.boolean(skip_mismatch, "skip_mismatch")
     with errors_on_all_ranks("load_begins"):
         check_model(model)
         checkpoint = WholeCheckpoint(path)
-        if size() == 1:  # as soon as one sees all tables
+        if size() == 1 and not skip_mismatch:  # as soon as one sees all tables
             _check_tables(model, checkpoint, grow)
     if verify:
         check_checkpoint_together(checkpoint, verbose)
     with growing(grow), unchanged_unless_all_can(model, "load_weights"):
-        loaded = load_all_but_tables(model, checkpoint)
+        loaded, report = load_all_but_tables(model, checkpoint, skip_mismatch)
     loaders = [loader for _, _, loader in loaded]
     with errors_on_all_ranks("load_tables"):
         for variable, _, _ in loaded:
@@ -114,7 +122,9 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
         progress.close()
         _mark_loaded(loaded)
         note_loaded(loaded, checkpoint.manifest.step)
-    return CheckpointInfo.of(checkpoint)
+    if report is not None:
+        report.warn()
+    return CheckpointInfo.of(checkpoint, report)
 
 
 def _check_tables(model, checkpoint, grow):
@@ -149,10 +159,19 @@ def _whole_tables(checkpoint):
 
 
 def _other_tables(saved, checkpoint, model, ours, remedy=""):
+    names = {parts[0].table.name for parts in checkpoint.tables}
+    paths = {variable.path for variable in tables_of(model)}
+    differences = ""
+    if names != paths:
+        remedy += "`skip_mismatch=True` loads by their names those that are in both. "
+        differences = (
+            f"; tables of the checkpoint alone: {sorted(names - paths)}, of the model alone: "
+            f"{sorted(paths - names)}"
+        )
     return (
         f"A checkpoint must be loaded into a model with tables of the same shapes. {remedy}"
         f"Received: saved (input_dim, output_dim) {_shapes_text(saved)} in '{checkpoint.folder}', "
-        f"model '{model.name}' with {ours}"
+        f"model '{model.name}' with {ours}{differences}"
     )
 
 
@@ -180,52 +199,55 @@ def unchanged_unless_all_can(model, name):
         raise
 
 
-def load_all_but_tables(model, checkpoint):
+def load_all_but_tables(model, checkpoint, skip_mismatch=False):
     """Loads all but the tables, and returns what loads these.
 
     Returns:
-        List of `(variable, number, TableLoader)`: the tables that this rank has some of, with their
-        places in the checkpoint.
+        `(loaded, report)`: a list of `(variable, number, TableLoader)` of the tables that this rank
+        has some of, with their places in the checkpoint, and a `LoadReport` or `None`.
     """
-    tables = _load_weights(model, checkpoint)
-    if len(tables) != len(checkpoint.tables):
+    tables, report = _load_weights(model, checkpoint, skip_mismatch)
+    if len(tables) != len(checkpoint.tables) and not skip_mismatch:
         saved = [(part.input_dim, part.output_dim) for part in _whole_tables(checkpoint)]
         raise ValueError(_other_tables(saved, checkpoint, model, f"{len(tables)} tables"))
-    return [
+    loaded = [
         (variable, number, TableLoader(variable, checkpoint.tables[number]))
         for variable, number in tables
         if variable is not None
     ]
+    return loaded, report
 
 
-def _is_automatic(name):
-    """Returns whether a table's name is from Keras, which counts layers as they are made."""
-    return _AUTOMATIC_NAME.fullmatch(name) is not None
+def _load_weights(model, checkpoint, skip_mismatch):
+    """Loads all but the tables, and returns these with their saved numbers, and a report."""
+    try:
+        with named_load(model, checkpoint.weights) as named:
+            if named is not None and (skip_mismatch or named.moved()):
+                checkpoint.check_weights()  # nothing damaged is skipped
+                tables, report = _load_by_names(named, checkpoint, skip_mismatch)
+            else:
+                with explaining(model, checkpoint.weights), external_tables() as tables:
+                    model.load_weights(checkpoint.weights)
+                report = None
+        read_seed_states(model, checkpoint.weights)
+    except Exception:
+        checkpoint.check_weights()  # it may be damaged, or of another model
+        raise
+    return tables, report
 
 
-def _load_weights(model, checkpoint):
-    """Loads all but the tables, and returns these as pairs of a variable and its saved number."""
-    with external_tables() as tables:
-        try:
-            model.load_weights(checkpoint.weights)
-            read_seed_states(model, checkpoint.weights)
-        except Exception:
-            checkpoint.check_weights()  # it may be damaged, or of another model
-            raise
-    names = {
-        variable.path: checkpoint.tables[number][0].table.name
-        for variable, number in tables
-        if variable is not None
-    }
-    for path, name in names.items():
-        if name != path and name in names and not _is_automatic(name):
-            raise ValueError(
-                "A checkpoint must be loaded into a model whose layers come in the order of the "
-                "saved one's, as Keras finds them by it; its tables would change places. If the "
-                f"order is right, give the layers other names. Received: table '{name}' of "
-                f"'{checkpoint.folder}' for '{path}' of model '{model.name}'"
-            )
-    return tables
+def _load_by_names(named, checkpoint, skip_mismatch):
+    def fits(table, store):
+        own = getattr(table, "variable", table)  # none where another rank has the table
+        own = table.any_part if own is None else own
+        check_fits(own, checkpoint.tables[number_of(store)][0].part)
+
+    found, report = named.load(fits)
+    if not skip_mismatch:
+        named.check_complete(report, checkpoint.folder)
+    variables = [getattr(table, "variable", table) for table, _ in found]
+    numbers = [number_of(named.store.get(place)) for _, place in found]
+    return list(zip(variables, numbers, strict=True)), report
 
 
 def _mark_loaded(loaded):

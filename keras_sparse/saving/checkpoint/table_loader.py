@@ -98,25 +98,28 @@ class TableLoader:
             for folder, part in each.reader.parts(each.index)[first:]:
                 yield each, folder, part
 
-    def read_changes(self, files, progress):
-        """Reads what comes after `files`.
+    def later_history(self):
+        """Returns the `ops.RuleHistory` that `ops.apply_changes` takes with `read_changes`."""
+        return self._history() if self._is_as_it_lay else self._own_history()
 
-        Returns:
-            `(history, changes)` as `ops.apply_changes` takes them.
+    def read_changes(self, files, history, progress):
+        """Yields what comes after `files`, as `ops.apply_changes` takes it.
+
+        Args:
+            files: What `files()` gave.
+            history: What `later_history()` gives.
+            progress: `Progress` that counts records.
         """
-        history = self._history() if self._is_as_it_lay else self._own_history()
-        changes: list = []
         for saved, folder, part in self._parts_after(files):
             erased, pieces = self._read_part(saved, folder, part, progress)
             for piece in pieces:
                 records = piece.records
                 if not self._is_as_it_lay:
                     records = self._with_kept_words(piece, history.table_step)
-                changes.append((erased, piece.keys, records))
+                yield erased, piece.keys, records
                 erased = erased[:0]
             if len(erased) > 0:
-                changes.append((erased, erased[:0], np.zeros((0, self._variable.output_dim))))
-        return history, changes
+                yield erased, erased[:0], np.zeros((0, self._variable.output_dim))
 
     def _history(self):
         """Returns that which reaches back to the steps of all records."""

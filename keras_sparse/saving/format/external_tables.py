@@ -54,5 +54,16 @@ def load_number(variable, store):
     tables = _tables.get()
     if tables is None:
         return False
-    tables.append((variable, int(read_dataset(store, "table", np.int64, ()))))
+    tables.append((variable, number_of(store)))
     return True
+
+
+def number_of(store):
+    """Returns the number that is in the place of a table in a Keras file of a checkpoint."""
+    try:
+        return int(read_dataset(store, "table", np.int64, ()))
+    except KeyError:
+        raise ValueError(
+            "A table must be one of the checkpoint. Received: a layer that was no table, or was "
+            f"not there, when it was saved, with the variables {sorted(store.keys())}"
+        ) from None

@@ -4,6 +4,7 @@ import os
 import stat
 import zlib
 
+from keras_sparse import checks
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 
 _PIECE_BYTES = 1 << 20
@@ -41,7 +42,7 @@ def size_of(path):
 def crc32_of(path):
     """Returns the CRC-32 of a file, without taking its size in memory."""
     checksum = 0
-    with open(path, "rb") as file:
+    with open(checks.regular_file(path), "rb") as file:
         while piece := file.read(_PIECE_BYTES):
             checksum = zlib.crc32(piece, checksum)
     return checksum

@@ -51,7 +51,7 @@ def remove_partial(folder, names):
 def _remove_unless_locked(folder):
     # After an error the folder stays: it is locked, or has just gone, or cannot be looked at.
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # no pipe, which would wait
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Another process may have removed it, and its owner have made it anew, since it was

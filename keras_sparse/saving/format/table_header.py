@@ -4,6 +4,8 @@ import zlib
 
 import numpy as np
 
+from keras_sparse.saving.format.damage_error import check_types
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.tables.initial_rows import InitialRows
 
@@ -103,14 +105,23 @@ class TableHeader:
         content = np.ascontiguousarray(read_dataset(store, "header", np.uint8, (None,)))
         if zlib.crc32(content.data) != int(read_dataset(store, "header_crc32", np.uint32, ())):
             raise ValueError("A saved table's header must match its checksum. The file is damaged")
-        fields = json.loads(content.tobytes())
-        if fields.pop("format") != FORMAT or fields["version"] not in _VERSIONS:
+        try:
+            fields = json.loads(content.tobytes())
+            version, is_ours = fields.pop("version"), fields.pop("format") == FORMAT
+            if is_ours and version in _VERSIONS:
+                return check_types(cls._from_fields(fields))
+        except PARSER_ERRORS as error:
             raise ValueError(
-                f"A saved table must be of version {_VERSIONS[0]} to {VERSION}. Load it with the "
-                "keras_sparse that saved it, or a later one. Received: version "
-                f"{fields['version']}"
-            )
-        del fields["version"]
+                "A saved table's header must have the fields that are saved. The file is damaged. "
+                f"Received: {error!r}"
+            ) from error
+        raise ValueError(
+            f"A saved table must be of version {_VERSIONS[0]} to {VERSION}. Load it with the "
+            f"keras_sparse that saved it, or a later one. Received: version {version}"
+        )
+
+    @classmethod
+    def _from_fields(cls, fields):
         fields["initial_rows"] = InitialRows(**fields["initial_rows"])
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["chunks"] = tuple(tuple(chunk) for chunk in fields["chunks"])

@@ -9,6 +9,7 @@ from keras_sparse import ops
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import load_number
+from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.read_chunks import check_chunks
 from keras_sparse.saving.format.read_chunks import read_chunks
 from keras_sparse.saving.format.read_chunks import read_filter_chunks
@@ -58,6 +59,8 @@ def load_table(table, store):
         ValueError: A table of the file is damaged, or this one is of another shape or kind.
     """
     variable = table.variable if isinstance(table, ShardedTable) else table
+    if isinstance(store, NamedStore):  # its rows come later
+        return
     if load_number(variable, store) or variable is None:
         return
     with keeps_failure(variable, store) as load:
@@ -224,11 +227,14 @@ def check_fits(variable, saved):
     """Raises ValueError unless a saved table has the shape of this one, or may grow into it.
 
     Args:
-        variable: `EmbeddingVariable`.
-        saved: `TableHeader` or `TableEntry`.
+        variable: `EmbeddingVariable`, or the `TablePart` of another rank.
+        saved: `TableHeader`, or the `TablePart` of a saved one.
     """
     theirs = (saved.input_dim, saved.output_dim)
-    ours = variable.whole_shape()
+    if isinstance(variable, TablePart):
+        path, ours = variable.table, (variable.input_dim, variable.output_dim)
+    else:
+        path, ours = variable.path, variable.whole_shape()
     can_grow = theirs[0] is not None and (ours[0] is None or ours[0] >= theirs[0])
     can_grow = can_grow and theirs[1] == ours[1]
     if theirs != ours and not (can_grow and is_growing()):
@@ -240,7 +246,7 @@ def check_fits(variable, saved):
             "(input_dim=None: dynamic), or with `grow=True` as many ids at most, and not be "
             f"dynamic. {remedy} the layer with those, or load the file into a model "
             "that has them, and bring rows over by `export` and `import_`. Received: saved "
-            f"input_dim={theirs[0]}, output_dim={theirs[1]} for '{variable.path}' with "
+            f"input_dim={theirs[0]}, output_dim={theirs[1]} for '{path}' with "
             f"input_dim={ours[0]}, output_dim={ours[1]}"
         )
 

@@ -9,7 +9,10 @@ from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.saving.keras_files.load_context import is_growing
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_context import verified
+from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
+from keras_sparse.saving.keras_files.named_load import explaining
+from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
@@ -21,7 +24,8 @@ def verifying(load_weights):
     before are loaded then. So all tables are checked first. Then Keras loads the file once while
     tables only see whether they could be loaded; if anything fails, all else gets back
     what it had. Then it loads the file. With `grow=True` tables may have more rows than the saved
-    ones, or be dynamic.
+    ones, or be dynamic. Layers that have other places in the file, and all with
+    `skip_mismatch=True`, are loaded by their names.
     """
 
     @functools.wraps(load_weights)
@@ -37,14 +41,50 @@ def verifying(load_weights):
                 return load_weights(model, path, *args, **kwargs)
             token = verified.set(path.resolve())
             try:
-                _rehearse(load_weights, model, path, *args, **kwargs)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the rehearsal has shown them
-                    return load_weights(model, path, *args, **kwargs)
+                if not _load_by_names(model, path, *args, **kwargs):
+                    _load_by_order(load_weights, model, path, *args, **kwargs)
             finally:
                 verified.reset(token)
+        return None
 
     return load_verified
+
+
+def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None, **unknown):
+    """Loads a file by names where that is asked for, or needed; returns whether it did."""
+    with named_load(model, path, objects_to_skip) as named:
+        if named is None or unknown or not (skip_mismatch or named.moved()):
+            return False
+        before = DenseValues(model)
+        try:
+            tables, report = named.load(_check_table)
+            if not skip_mismatch:
+                named.check_complete(report, path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the check has shown them
+                for table, place in tables:
+                    load_table(table, named.store.get(place))
+        except BaseException:
+            before.restore()
+            raise
+    report.warn()
+    return True
+
+
+def _check_table(table, store):
+    token = is_rehearsal.set(True)
+    try:
+        load_table(table, store)
+    finally:
+        is_rehearsal.reset(token)
+
+
+def _load_by_order(load_weights, model, path, *args, **kwargs):
+    with explaining(model, path):
+        _rehearse(load_weights, model, path, *args, **kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the rehearsal has shown them
+        load_weights(model, path, *args, **kwargs)
 
 
 def _rehearse(load_weights, model, *args, **kwargs):

@@ -12,6 +12,7 @@ import zipfile
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.partial_folder import passing_folder
 
 _MEMBER = "model.weights.h5"  # of a `.keras` file
@@ -42,17 +43,22 @@ def local_copy(filepath):
 def _fetch(url, folder):
     """Copies a file into a folder, and of a map of several files all of these."""
     path = os.path.join(folder, os.path.basename(url))
-    tf.io.gfile.copy(url, path)
-    if path.endswith(".json"):
-        for name in shards_of(path):
-            tf.io.gfile.copy(f"{os.path.dirname(url)}/{name}", os.path.join(folder, name))
+    try:
+        tf.io.gfile.copy(url, path)
+        if path.endswith(".json"):
+            for name in shards_of(path):
+                tf.io.gfile.copy(f"{os.path.dirname(url)}/{name}", os.path.join(folder, name))
+    except tf.errors.OpError as error:
+        raise OSError(
+            "A file at a URL must be one that `tf.io.gfile` can read. Copy it to this machine. "
+            f"Received: {url}: {error.message}"
+        ) from error
     return path
 
 
 def shards_of(path):
     """Returns the set of the names of the files that Keras' map of a sharded save names."""
-    files = json.loads(pathlib.Path(path).read_text())["weight_map"].values()
-    names = {name for each in files for name in ([each] if isinstance(each, str) else each)}
+    names = {name for files in weight_map(path).values() for name in files}
     for name in names:
         if os.path.basename(name) != name:
             raise ValueError(
@@ -60,6 +66,21 @@ def shards_of(path):
                 f"Received: {name!r} in {path}"
             )
     return names
+
+
+def weight_map(path):
+    """Returns the files of each table and layer as Keras' map of a sharded save has them: lists."""
+    try:
+        content = json.loads(pathlib.Path(checks.regular_file(path)).read_text())["weight_map"]
+        files = {name: [each] if isinstance(each, str) else each for name, each in content.items()}
+        if not all(isinstance(name, str) for each in files.values() for name in each):
+            raise ValueError("a file's name must be a string")
+        return files
+    except PARSER_ERRORS as error:
+        raise ValueError(
+            "A `.weights.json` must be a map of files, as `save_weights` writes it. It is damaged, "
+            f"or of another kind. Received: {path}: {error!r}"
+        ) from error
 
 
 def _folder_beside(path):
@@ -72,10 +93,10 @@ def _folder_beside(path):
 
 def _extract(path, folder):
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(checks.regular_file(path)) as archive:
             _check_room(archive.getinfo(_MEMBER).file_size, folder, path)
             return archive.extract(_MEMBER, folder)
-    except (zipfile.BadZipFile, KeyError) as error:
+    except PARSER_ERRORS as error:
         raise ValueError(
             "A `.keras` file must be whole, as `model.save` writes it. It is damaged, or of "
             f"another kind. Received: {path}: {error}"

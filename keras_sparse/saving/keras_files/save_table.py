@@ -9,6 +9,7 @@ from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import save_number
+from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.save_filter import save_filter
 from keras_sparse.saving.format.saved_ages import seconds_now
@@ -30,6 +31,9 @@ def save_table(table, store):
             which is written whole by rank 0.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
+    if isinstance(store, NamedStore):
+        store.table = table
+        return
     own = table.variable if isinstance(table, ShardedTable) else table
     if own is not None and own.eviction is not None and own.eviction.at_save:
         own.evict()

@@ -1,15 +1,16 @@
 import contextlib
-import json
 from typing import NamedTuple
 
 import h5py
 
 from keras_sparse import checks
+from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.read_chunks import check_chunks
 from keras_sparse.saving.format.read_chunks import is_of_system
 from keras_sparse.saving.format.read_dataset import member
 from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.local_copy import local_copy
+from keras_sparse.saving.keras_files.local_copy import weight_map
 
 
 def verify_file(file):
@@ -61,13 +62,13 @@ def _each_table(file, read):
 
 def _open(path):
     try:
-        return h5py.File(path, "r")
+        return h5py.File(checks.regular_file(path), "r")
     except FileNotFoundError:
         raise FileNotFoundError(
             "`filepath` must be a weights file, or the folder of a checkpoint. Received: "
             f"filepath='{path}', where nothing is"
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         if is_of_system(error):
             raise
         raise _not_whole(path, error) from error
@@ -91,7 +92,7 @@ def _each_in(file, read):
 
     try:
         file.visititems(collect)
-    except (RuntimeError, KeyError) as error:  # what h5py says of an object that it cannot read
+    except PARSER_ERRORS as error:
         raise _not_whole(file.filename, error) from error
     return [_read_table([group], file.filename, read) for group in groups]
 
@@ -99,12 +100,9 @@ def _each_in(file, read):
 def _each_in_shards(path, read):
     """Reads the files that Keras' map of a sharded save names: a table may lie in several."""
     tables = []
-    for name, files in json.loads(path.read_text())["weight_map"].items():
+    for name, files in weight_map(path).items():
         with contextlib.ExitStack() as stack:
-            opened = [
-                stack.enter_context(_open(path.with_name(each)))
-                for each in ([files] if isinstance(files, str) else files)
-            ]
+            opened = [stack.enter_context(_open(path.with_name(each))) for each in files]
             groups = [file[name] for file in opened if name in file]
             if any(_is_table(name, group) for group in groups):
                 tables.append(_read_table(groups, path, read))
@@ -121,7 +119,7 @@ def _read_table(groups, filename, read):
         table = _Groups(groups)
         place = TablePlace(groups[0].name, _name_of(groups[0]))
         return place, read(TableHeader.read(table), table)
-    except (ValueError, KeyError, RuntimeError, OSError) as error:
+    except (OSError, *PARSER_ERRORS) as error:
         if isinstance(error, OSError) and is_of_system(error):
             raise
         raise ValueError(f"{error}. File: {filename}, table: {groups[0].name}") from error

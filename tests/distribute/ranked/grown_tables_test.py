@@ -59,3 +59,38 @@ def test_ids_that_are_new_begin_on_their_ranks(way, input_dim, places, folder):
         np.testing.assert_allclose(grown(IDS), whole(IDS), rtol=0, atol=1e-6)
         for model in (grown, whole):
             train(model, IDS)
+
+
+def features(names, place):
+    """A model of a table a name, whose rows are on all ranks."""
+    ids = [keras.Input((2,), dtype="int64") for _ in names]
+    tables = [Embedding(None, DIM, "sum", seed=3, name=name) for name in names]
+    rows = DistributedEmbedding(tables, **place, name=f"of_{len(names)}")(ids)
+    model = keras.Model(ids, keras.layers.Dense(1, name="out")(keras.layers.Add()(rows)))
+    model.compile(ksd.DistributedOptimizer(Adagrad(0.1)), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    model.fit([IDS + i for i in range(len(ids))], np.ones((6, 1)), batch_size=6, verbose=0)
+    return model
+
+
+@pytest.mark.parametrize("way", ["weights", "checkpoint"])
+@pytest.mark.parametrize("places", [(ROW_WISE, {}), ({}, ROW_WISE)])
+def test_tables_of_another_layer_are_loaded_by_their_names(way, places, folder):
+    saved = features(["users", "items"], places[0])
+    model = features(["city", "items", "users"], places[1])
+    if way == "weights":
+        saved.save_weights(folder / "a.weights.h5")
+        with pytest.warns(UserWarning, match="of_3/city: not in the file"):
+            model.load_weights(folder / "a.weights.h5", skip_mismatch=True)
+    else:
+        saving.save_checkpoint(saved, folder / "a", verbose=False)
+        with pytest.warns(UserWarning, match="of_3/city: not in the file"):
+            info = saving.load_checkpoint(model, folder / "a", verbose=False, skip_mismatch=True)
+        assert info.report.loaded == ("of_3/items", "of_3/users", "out", "optimizer")
+    for name in ("users", "items"):
+        mine, theirs = (
+            layer.find(np.arange(14), table=name)
+            for layer in (model.get_layer("of_3"), saved.get_layer("of_2"))
+        )
+        np.testing.assert_array_equal(mine.rows, theirs.rows)
+        np.testing.assert_array_equal(mine.slots["accumulator"], theirs.slots["accumulator"])

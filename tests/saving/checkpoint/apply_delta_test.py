@@ -1,6 +1,7 @@
 """A model in use is brought to a later state in place, and is as if it had been loaded."""
 
 import threading
+import tracemalloc
 
 import keras
 import numpy as np
@@ -15,12 +16,15 @@ from checkpoint_cases import STORAGE_TYPES
 from checkpoint_cases import tables
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
+from keras_sparse import ops
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.saving import apply_delta
 from keras_sparse.saving import CheckpointDamagedError
+from keras_sparse.saving import follow
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
+from keras_sparse.saving.checkpoint import apply_delta as apply_delta_module
 
 IDS = np.arange(2 * NUM_KEYS).reshape(-1, 2) % (NUM_KEYS - 1)
 
@@ -254,6 +258,50 @@ def test_damage_is_found_before_anything_changes(tmp_path):
             assert content(followed) == content(trained)
             followed = loaded(tmp_path / "first")
     file.write_bytes(good)
+
+
+@pytest.mark.parametrize("most_tables", [0, 1, 4])
+def test_memory_holds_the_changes_of_few_tables(most_tables, tmp_path, monkeypatch):
+    ids = keras.Input((), dtype="int64")
+    embeddings = [keras_sparse.layers.Embedding(None, 64, name=f"t{i}") for i in range(4)]
+    model = keras.Model(ids, keras.layers.Add()([each(ids) for each in embeddings]))
+    for each in embeddings:
+        each.assign([0], np.zeros((1, 64)))
+    save_checkpoint(model, tmp_path / "first")
+    followed = keras.models.clone_model(model)
+    load_checkpoint(followed, tmp_path / "first")
+    for each in embeddings:
+        each.assign(np.arange(4000), np.ones((4000, 64)))
+    delta = save_delta(model, tmp_path / "delta")
+    num_bytes = 4000 * (8 + 4 * 64)
+    monkeypatch.setattr(apply_delta_module, "_MOST_KEPT_BYTES", most_tables * num_bytes)
+    tracemalloc.start()
+    apply_delta(followed, delta)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert max(1, most_tables) * num_bytes < peak < (2.5 + most_tables) * num_bytes
+    assert content(followed) == content(model)
+
+
+def test_a_follower_whose_files_go_while_it_changes_loads_a_whole_state(tmp_path, monkeypatch):
+    trained = make_model()
+    train_all_keys(trained)
+    folder = tmp_path / "run"
+    save_checkpoint(trained, folder / "step-000000001")
+    with follow(followed := make_model(), folder, every=1000) as follower:
+        before = content(trained)
+        train(trained, 1)
+        save_delta(trained, folder / "step-000000002-delta")
+
+        def fail(*args):
+            raise FileNotFoundError("gone")
+
+        monkeypatch.setattr(ops, "apply_changes", fail)
+        assert follower.look()
+        assert (follower.step, content(followed)) == (1, before)
+        monkeypatch.undo()
+        assert follower.look()
+        assert (follower.step, content(followed)) == (2, content(trained))
 
 
 def test_only_what_has_come_is_read(tmp_path):

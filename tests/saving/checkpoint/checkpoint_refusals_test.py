@@ -151,38 +151,6 @@ def test_tables_of_another_shape_are_refused(model, tmp_path):
         load_checkpoint(other, path)
 
 
-def named_model(names):
-    inputs = keras.Input((2,), dtype="int64")
-    rows = [keras_sparse.layers.Embedding(None, 4, "sum", name=name)(inputs) for name in names]
-    outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(rows))
-    model = keras.Model(inputs, outputs)
-    model.compile(keras_sparse.optimizers.Adagrad(0.1), "mse")
-    train(model, 0)
-    return model
-
-
-@pytest.mark.parametrize("names", [["items", "users"], ["items", "others"]])
-def test_tables_that_would_change_places_are_refused_and_nothing_changes(names, tmp_path):
-    path = save_checkpoint(named_model(["users", "items"]), tmp_path / "saved")
-    model = named_model(names)
-    train(model, 1)
-    before = content(model)
-    words = "table '.*/embeddings' of '.*saved' for '.*/embeddings' of"
-    with pytest.raises(ValueError, match=f"layers come in the order of .* Received: {words}"):
-        load_checkpoint(model, path)
-    assert content(model) == before
-
-
-@pytest.mark.parametrize("names", [["users", "items"], ["a", "b"], ["embedding_1", "embedding"]])
-def test_tables_may_have_other_names(names, tmp_path):
-    saved = named_model(
-        ["embedding", "embedding_1"] if "embedding" in names else ["users", "items"]
-    )
-    path = save_checkpoint(saved, tmp_path / "saved")
-    load_checkpoint(model := named_model(names), path)
-    assert content(model) == content(saved)
-
-
 def test_what_a_killed_process_left_goes_with_the_next_save(model, tmp_path):
     left = tmp_path / ".saved.0123456789abcdef.partial"
     left.mkdir()
