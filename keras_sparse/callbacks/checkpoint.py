@@ -326,7 +326,8 @@ class Checkpoint(keras.callbacks.Callback):
         base = find_base(self.model) if is_delta else None
         is_delta = base is not None and pathlib.Path(base.path).parent == self._folder.path
         save = save_delta if is_delta else save_checkpoint
-        path = broadcast_object(self._folder.new_path(step, is_delta), 0, "checkpoint.path")
+        name = broadcast_object(self._folder.new_name(step, is_delta), 0, "checkpoint.name")
+        path = self._folder.path / name
         save(self.model, path, self._training(), self.verbose, self.links)
         self._saved, self._saved_path = self._state(), path
         if not is_delta:

@@ -83,14 +83,14 @@ class CheckpointFolder:
                     f"Received: '{each.path}', which rank 0 has found, and this rank does not see"
                 )
 
-    def new_path(self, step, is_delta):
-        """Returns the path of a new checkpoint or delta, after all others of this step."""
+    def new_name(self, step, is_delta):
+        """Returns the name of a new checkpoint or delta, after all others of this step."""
         number = 1
         for each in self.list():
             if each.step == step:
                 number = each.number + (each.is_delta or not is_delta)
         numbered = f"step-{step:09d}{'' if number == 1 else f'-{number}'}"
-        return self.path / f"{numbered}{'-delta' if is_delta else ''}"
+        return f"{numbered}{'-delta' if is_delta else ''}"
 
     def put_aside(self, path):
         """Renames a damaged checkpoint, so that none is looked for there, and returns its path."""

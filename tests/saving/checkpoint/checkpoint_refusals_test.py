@@ -216,7 +216,7 @@ def test_a_failed_save_leaves_nothing_and_loses_no_change(model, tmp_path, monke
 
 def test_a_folder_shows_what_another_rank_has_found(model, tmp_path):
     folder = CheckpointFolder(tmp_path)
-    save_checkpoint(model, folder.new_path(3, is_delta=False))
+    save_checkpoint(model, folder.path / folder.new_name(3, is_delta=False))
     (found,) = folder.list()
     folder.check_seen([found])
     elsewhere = found._replace(path=tmp_path / "elsewhere" / found.path.name)
