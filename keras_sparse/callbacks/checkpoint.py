@@ -116,8 +116,8 @@ class Checkpoint(keras.callbacks.Callback):
         self.links = checks.boolean(links, "links")
         self.begin_from = begin_from
         if begin_from is not None:
-            self.begin_from = pathlib.Path(checks.local_path(begin_from, "begin_from")).resolve()
-            if self.path.resolve() in (self.begin_from, self.begin_from.parent):
+            self.begin_from = pathlib.Path(checks.local_path(begin_from, "begin_from")).absolute()
+            if self.path.absolute() in (self.begin_from, self.begin_from.parent):
                 raise ValueError(
                     "`begin_from` must be in another folder than `path`, whose checkpoints are of "
                     f"this training. Received: path='{path}', begin_from='{begin_from}'"
@@ -170,14 +170,18 @@ class Checkpoint(keras.callbacks.Callback):
         self._checkpoint_step = self._step()
         told, self._first_batch = self._first_batch, 0
         self._begin(saved)
-        is_told = self._is_first and self._position.is_known and told is not None
-        if is_told and told != self._first_batch:
+        if self._is_first and self._position.is_known:
+            with errors_on_all_ranks("checkpoint.first_batch"):
+                self._check_first_batch(told)
+        self._is_first = False
+
+    def _check_first_batch(self, told):
+        if told not in (None, self._first_batch):
             raise RuntimeError(
                 "`first_batch` must be that of the checkpoint that the training goes on from. Let "
                 "the callback load it, and run again if one was put aside. Received: "
                 f"first_batch={told}, training goes on with {self._first_batch}"
             )
-        self._is_first = False
 
     def _begin(self, saved):
         """Loads the checkpoint that the training begins or goes on from, if there is one."""

@@ -149,9 +149,10 @@ def checkpoint_at(path):
 def checkpoint_of_all_ranks(path):
     """Returns what `checkpoint_at` returns on rank 0. All must call it."""
     with errors_on_all_ranks("checkpoint_at"):
-        folder, found = pathlib.Path(path).resolve(), checkpoint_at(path)
-    is_inside = found != folder
-    return folder / broadcast_object(found.name if is_inside else "", 0, "checkpoint_at.name")
+        folder = pathlib.Path(checks.local_path(path, "path")).resolve()
+        found = checkpoint_at(folder)
+    name = "" if found == folder else found.name
+    return folder / broadcast_object(name, 0, "checkpoint_at.name")
 
 
 def rank_folder(folder, rank):
