@@ -76,14 +76,14 @@ class Checkpoint(keras.callbacks.Callback):
             or that has no beginning, as a stream. Epochs end where they would have ended in either
             case. Defaults to `True`.
         links: As of `keras_sparse.saving.save_checkpoint`, for deltas too. Defaults to `True`.
-        begin_from: Path of a checkpoint, or of a folder to use its latest one, that the model is
-            loaded from while `path` has no checkpoint. Epochs and batches count from 0, steps go
-            on. Defaults to `None`, the model as it is.
+        begin_from: Path of a checkpoint, or of a folder to use its latest one. The model is loaded
+            from it while `path` has no checkpoint. Epochs and batches count from 0, and steps from
+            the loaded one. Defaults to `None`: training begins with the model as it is.
 
     Attributes:
-        first_batch: Integer. The batch that data must begin with which begins by itself, counted
-            from its beginning: 0, or the one after those that were trained on. It may be read
-            before `fit`, and while `fit` runs until the data begins anew.
+        first_batch: Integer. The batch that data must start with if `skip_batches` is `False`,
+            counted from the start of the data: 0, or the one after those that were trained on.
+            It can be read before `fit` and while `fit` runs, and is 0 once the data starts anew.
 
     Example:
     >>> import tempfile

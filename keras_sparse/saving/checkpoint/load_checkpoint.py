@@ -75,7 +75,9 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False):
 
     The tiers, their sizes and the cache strategy of the tables may be others than when it was
     saved. As with `model.load_weights`, slots are restored if the optimizer has those of the saved
-    tables, and what a filter remembers if it is of the same kind, count and size.
+    tables, and what a filter remembers if it is of the same kind, count and size. Gradients that
+    were accumulated since the last update are restored with the saved optimizer and its
+    `gradient_accumulation_steps`, and dropped with a warning otherwise.
 
     Args:
         model: A built `keras.Model` of the same layers. Where it is compiled and its optimizer is

@@ -100,6 +100,16 @@ def test_goes_on_in_the_middle_of_an_epoch(is_ahead, accumulate, every_steps, fo
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_file_of_keras_has_the_state_of_the_last_update(folder):
+    fit(model := make_model(accumulate=3), 1)
+    with pytest.warns(match="1 of 3 steps accumulated"):
+        model.save_weights(folder / "model.weights.h5")
+    other = make_model(seed=5, accumulate=3)
+    other.load_weights(folder / "model.weights.h5")
+    assert [accumulation(each.optimizer)[1] for each in (model, other)] == [NUM_STEPS, 3]
+    np.testing.assert_array_equal(rows_of(other), rows_of(model))
+
+
 def test_begins_from_what_all_ranks_have_saved_elsewhere(folder):
     fit(whole := make_model(), 2)
     fit(make_model(), 1, [callback(folder / "a")])

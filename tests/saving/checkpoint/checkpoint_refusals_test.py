@@ -132,7 +132,13 @@ def test_there_must_be_a_checkpoint(model, tmp_path):
         verify(tmp_path / "nothing")
 
 
-def test_training_meanwhile_is_refused(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("steps", [None, 9])
+def test_training_meanwhile_is_refused(steps, tmp_path, monkeypatch):
+    model = make_model(compiled=False)
+    optimizer = keras_sparse.optimizers.Adagrad(gradient_accumulation_steps=steps)
+    model.compile(optimizer, "mse", run_eagerly=True)
+    train(model, 0)
+
     class Training(checkpoint_writer.Progress):
         def close(self):
             train(model, 1)
