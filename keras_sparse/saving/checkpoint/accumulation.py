@@ -9,6 +9,7 @@ from keras_sparse.optimizers.support.started_mean import forget_started_mean
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.optimizers.support.step_count import optimizers_in
 from keras_sparse.optimizers.support.step_count import set_iterations
+from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 
 _NAME = "accumulation"
@@ -39,7 +40,7 @@ def resume_accumulation(model, checkpoint, loaders):
         if saved == ours and has_all:
             owners = optimizers_in(optimizer)
         else:
-            is_lost = saved[1] % saved[0] > 0
+            is_lost = saved[1] % max(1, saved[0]) > 0
             forget_started_mean(optimizer)
             if saved[1] == ours[1]:  # it was loaded
                 set_iterations(optimizer, checkpoint.manifest.step)
@@ -60,7 +61,7 @@ def _saved_accumulation(checkpoint, steps, count):
     """Returns what `accumulation` gave when it was saved, and whether all gradients are there."""
     with h5py.File(checkpoint.weights, "r") as file:
         if _NAME in file:
-            return tuple(file[_NAME][()].tolist()), True
+            return tuple(read_dataset(file, _NAME, np.int64, (2,)).tolist()), True
     # Of a version that did not save what tables have accumulated.
     step = checkpoint.manifest.step
     saved = (steps, count) if count // steps == step else (1, step)
