@@ -57,7 +57,7 @@ CASES = [
     (callbacks.BroadcastGlobalVariables, {"root_rank": 0}),
     (callbacks.Checkpoint, {
         "path": "run", "every_steps": 9, "keep": 2, "delta_every": 3, "resume": False,
-        "verbose": True, "skip_batches": False, "links": False,
+        "verbose": True, "skip_batches": False, "links": False, "begin_from": "before",
     }),
     (callbacks.EvictRows, {"every": 3, "verbose": 1}),
     (callbacks.TierStats, {

@@ -7,16 +7,16 @@ from examples.dlrm.raw_lines import NUM_NUMERICAL
 from keras_sparse import distribute
 
 
-def training_batches(part, batch_size, first_step=lambda: 0):
+def training_batches(part, batch_size, first_batch=lambda: 0):
     """Returns the endless dataset that a training takes its batches from, one a step.
 
-    Step `s` has the samples of batch `s` in the order of the files, which begin anew after the last
-    whole batch. So a training that goes on at a later step has the batches that it would have had.
+    Batches are in the order of the files, which begin anew after the last whole batch. So a
+    training that goes on with a later batch has those that it would have had.
 
     Args:
         part: `split_binary.Part`.
         batch_size: Integer. Samples of all ranks, the same number on each.
-        first_step: Function that gives the step to begin at, called when reading begins.
+        first_batch: Function that gives the batch to begin with, called when reading begins.
     """
     if not 0 < batch_size <= len(part) or batch_size % distribute.size():
         raise ValueError(
@@ -27,10 +27,10 @@ def training_batches(part, batch_size, first_step=lambda: 0):
     num_batches = len(part) // batch_size
 
     def numbers():
-        step = int(first_step())
+        batch = first_batch()
         while True:
-            yield step % num_batches
-            step += 1
+            yield batch % num_batches
+            batch += 1
 
     dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int64))
     return _read(dataset, part, batch_size)

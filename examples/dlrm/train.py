@@ -89,7 +89,9 @@ def main(options):
     model = make_compiled_model(options, train.num_ids, steps_per_epoch * options.epochs)
     if ksd.rank() == 0:
         model.get_layer("tables").plan.print()
-    batches = training_batches(train, options.batch_size, lambda: model.optimizer.iterations)
+    checkpoint = checkpoint_of(options)
+    first_batch = (lambda: checkpoint.first_batch) if checkpoint else (lambda: 0)
+    batches = training_batches(train, options.batch_size, first_batch)
     if options.prefetch != "off":
         batches = keras_sparse.data.prefetch_lookups(batches, model, mode=options.prefetch)
     if options.measure_reader:
@@ -101,7 +103,11 @@ def main(options):
         validation_data=evaluation_batches(test, options.batch_size),
         validation_freq=epochs_of_tests(options),
         shuffle=False,
-        callbacks=callbacks(options),
+        callbacks=[
+            ksd.MetricAverage(),
+            keras_sparse.callbacks.BroadcastGlobalVariables(),
+            *([checkpoint] if checkpoint else []),
+        ],
         verbose=2 if ksd.rank() == 0 else 0,
     )
     if not history.epoch:  # all of it was done before
@@ -155,15 +161,13 @@ def epochs_of_tests(options):
     return [*range(every, options.epochs, every), options.epochs]
 
 
-def callbacks(options):
-    made = [ksd.MetricAverage(), keras_sparse.callbacks.BroadcastGlobalVariables()]
-    if options.checkpoint:
-        checkpoint = keras_sparse.callbacks.Checkpoint(
-            options.checkpoint,
-            every_steps=options.checkpoint_every,
-            keep=2,
-            resume=options.resume,
-            skip_batches=False,  # `training_batches` begins with that of the model's step
-        )
-        made.append(checkpoint)
-    return made
+def checkpoint_of(options):
+    if not options.checkpoint:
+        return None
+    return keras_sparse.callbacks.Checkpoint(
+        options.checkpoint,
+        every_steps=options.checkpoint_every,
+        keep=2,
+        resume=options.resume,
+        skip_batches=False,  # `training_batches` begins with its `first_batch`
+    )

@@ -14,15 +14,18 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.optimizers.support.step_count import is_between_updates
+from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
+from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint
+from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint
 from keras_sparse.saving.checkpoint.save_delta import find_base
 from keras_sparse.saving.checkpoint.save_delta import save_delta
+from keras_sparse.saving.checkpoint.whole_checkpoint import latest_checkpoint
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.tables.tables_of import tables_of
@@ -32,10 +35,14 @@ class Checkpoint(keras.callbacks.Callback):
     """Saves checkpoints while a model trains, and goes on from the last one.
 
     Checkpoints are folders `step-000001000` below `path`, deltas `step-000001100-delta`, named
-    after the optimizer's steps. The callback's first training loads the last one there, if that is
-    ahead of the model, and goes on with the batch after it; so the same script, run again, goes on
-    where it was cut off. A damaged one is put aside under a name with `.damaged`, and the one
-    before it is loaded.
+    after the optimizer's steps, and `step-000001000-2` the second of a step. The callback's first
+    training loads the last one there, if that is ahead of the model, and goes on with the batch
+    after it; so the same script, run again, goes on where it was cut off. If that training was
+    finished, `fit` makes no step, with a warning. A damaged checkpoint is put aside under a name
+    with `.damaged`, and the one before it is loaded.
+
+    To train a model further on new data, give each run a `path` of its own and the one before as
+    `begin_from`; the guide's page on daily training has the script.
 
     The batches that were trained on are taken from the data once more, and passed over: no step,
     and no other callback, sees them. What is trained then is bit for bit what it would have been,
@@ -65,10 +72,18 @@ class Checkpoint(keras.callbacks.Callback):
             Defaults to `True`.
         skip_batches: Boolean. Whether a training that goes on passes over the batches that it has
             had: those of its epoch, and where epochs go on in the data, as with `steps_per_epoch`,
-            all before it too. `False` for data that begins by itself with the batch of
-            `model.optimizer.iterations`, or that has no beginning, as a stream. Epochs end where
-            they would have ended in either case. Defaults to `True`.
+            all before it too. `False` for data that begins by itself with the batch `first_batch`,
+            or that has no beginning, as a stream. Epochs end where they would have ended in either
+            case. Defaults to `True`.
         links: As of `keras_sparse.saving.save_checkpoint`, for deltas too. Defaults to `True`.
+        begin_from: Path of a checkpoint, or of a folder to use its latest one. The model is loaded
+            from it while `path` has no checkpoint. Epochs and batches count from 0, and steps from
+            the loaded one. Defaults to `None`: training begins with the model as it is.
+
+    Attributes:
+        first_batch: Integer. The batch that data must start with if `skip_batches` is `False`,
+            counted from the start of the data: 0, or the one after those that were trained on.
+            It can be read before `fit` and while `fit` runs, and is 0 once the data starts anew.
 
     Example:
     >>> import tempfile
@@ -88,6 +103,7 @@ class Checkpoint(keras.callbacks.Callback):
         verbose=True,
         skip_batches=True,
         links=True,
+        begin_from=None,
     ):
         super().__init__()
         self.path = pathlib.Path(checks.folder(checks.local_path(path, "path"), "path"))
@@ -98,6 +114,14 @@ class Checkpoint(keras.callbacks.Callback):
         self.verbose = checks.boolean(verbose, "verbose")
         self.skip_batches = checks.boolean(skip_batches, "skip_batches")
         self.links = checks.boolean(links, "links")
+        self.begin_from = begin_from
+        if begin_from is not None:
+            self.begin_from = pathlib.Path(checks.local_path(begin_from, "begin_from")).absolute()
+            if self.path.absolute() in (self.begin_from, self.begin_from.parent):
+                raise ValueError(
+                    "`begin_from` must be in another folder than `path`, whose checkpoints are of "
+                    f"this training. Received: path='{path}', begin_from='{begin_from}'"
+                )
         if every_steps is not None and delta_every is not None and delta_every >= every_steps:
             raise ValueError(
                 "`delta_every` must be below `every_steps`: deltas are saved between checkpoints. "
@@ -112,6 +136,15 @@ class Checkpoint(keras.callbacks.Callback):
         self._checkpoint_step = 0
         self._saved: Any = None  # what `_state` was at the last checkpoint or delta
         self._saved_path: Any = None
+        self._first_batch: Any = None
+
+    @property
+    def first_batch(self):
+        if self._first_batch is None:
+            last = latest_checkpoint(self.path) if self.resume else None
+            training = {} if last is None else CheckpointInfo.read(last).training
+            self._first_batch = _position_of(training)
+        return self._first_batch
 
     def on_train_begin(self, logs=None):
         if self.model.optimizer is None:
@@ -119,7 +152,7 @@ class Checkpoint(keras.callbacks.Callback):
                 "Checkpoint must be given to a model with an optimizer, whose steps it counts. "
                 f"Received: model '{self.model.name}' without one"
             )
-        if self.resume:
+        if self.resume or self.begin_from:
             purpose = "the same script, run again, has variables to load"
             check_built(self.model, "Checkpoint", purpose)
         with errors_on_all_ranks("checkpoint_folder"):
@@ -135,7 +168,24 @@ class Checkpoint(keras.callbacks.Callback):
         self._saved = None
         self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
         self._checkpoint_step = self._step()
-        if saved and saved[-1].step > self._step():
+        told, self._first_batch = self._first_batch, 0
+        self._begin(saved)
+        if self._is_first and self._position.is_known:
+            with errors_on_all_ranks("checkpoint.first_batch"):
+                self._check_first_batch(told)
+        self._is_first = False
+
+    def _check_first_batch(self, told):
+        if told not in (None, self._first_batch):
+            raise RuntimeError(
+                "`first_batch` must be that of the checkpoint that the training goes on from. Let "
+                "the callback load it, and run again if one was put aside. Received: "
+                f"first_batch={told}, training goes on with {self._first_batch}"
+            )
+
+    def _begin(self, saved):
+        """Loads the checkpoint that the training begins or goes on from, if there is one."""
+        if saved and self._is_ahead(saved[-1]):
             if not self._is_first:
                 raise ValueError(
                     "Checkpoint must be given to a model that is as far as the checkpoints at "
@@ -144,10 +194,38 @@ class Checkpoint(keras.callbacks.Callback):
                     f"{saved[-1].step}, model at step {self._step()}"
                 )
             self._resume(saved)
-        self._is_first = False
+        elif self._is_first and saved:
+            self._warn_if_loaded_by_hand(saved[-1])
+        elif self._is_first and self.begin_from:
+            info = self._load(self.begin_from)
+            self._checkpoint_step = self._step()
+            if self.verbose and rank() == 0:
+                print(f"Beginning from {info.path}")
+
+    def _is_ahead(self, saved):
+        """Returns whether a `SavedStep` is of more steps than the model has had."""
+        if saved.step != self._step():
+            return saved.step > self._step()
+        return _training_of(saved).get("accumulated", 0) > self._accumulated()
+
+    def _warn_if_loaded_by_hand(self, last):
+        batch = _training_of(last).get("batch", 0)
+        if rank() == 0 and batch and loaded_step(self.model) == last.step:
+            warnings.warn(
+                "Checkpoint must load a checkpoint itself to go on in the middle of an epoch: this "
+                "`fit` begins with the first batch. Leave the loading to the callback, or give new "
+                f"data another `path` and `begin_from='{self.path}'`. Received: a model that was "
+                f"loaded from {last.path}, saved after {batch} batches of an epoch",
+                stacklevel=4,
+            )
+
+    def _load(self, path, verify=True):
+        info = load_checkpoint(self.model, path, verify=verify, verbose=self.verbose)
+        set_iterations(self.model.optimizer, info.step)  # also for another optimizer
+        return info
 
     def _resume(self, saved):
-        while saved and saved[-1].step > self._step():
+        while saved and self._is_ahead(saved[-1]):
             last = saved.pop()
             try:
                 with errors_on_all_ranks("checkpoint_opens"):
@@ -159,16 +237,13 @@ class Checkpoint(keras.callbacks.Callback):
                 warnings.warn(f"A checkpoint was put aside: {error}", stacklevel=2)
                 continue
             # Errors from here on are of the model, and no reason to go further back.
-            info = load_checkpoint(self.model, last.path, verify=False, verbose=self.verbose)
-            set_iterations(self.model.optimizer, info.step)  # also for another optimizer
+            info = self._load(last.path, verify=False)
             self._go_to(info.training)
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
             self._saved, self._saved_path = self._state(), last.path
-            if self.verbose and rank() == 0:
-                place = f"epoch {self._epoch + 1}, batch {self._batch + 1}"
-                print(f"Going on from {last.path.name}, {place}")
+            self._say_place(last)
             return
         if not saved:
             raise RuntimeError(
@@ -177,14 +252,27 @@ class Checkpoint(keras.callbacks.Callback):
                 f"path='{self.path}'"
             )
 
+    def _say_place(self, last):
+        epochs = (self.params or {}).get("epochs", math.inf)
+        if rank() == 0 and self._epoch >= epochs:
+            warnings.warn(
+                "`path` must be of a training that is not finished: `fit` makes no step. To train "
+                "on new data, give another `path` and "
+                f"`begin_from='{self.path}'`; to train for longer, more `epochs`. Received: "
+                f"{last.path} after epoch {self._epoch}, epochs={epochs}",
+                stacklevel=4,
+            )
+        elif self.verbose and rank() == 0:
+            place = f"epoch {self._epoch + 1}, batch {self._batch + 1}"
+            print(f"Going on from {last.path.name}, {place}")
+
     def _go_to(self, training):
         self._epoch, self._batch = training.get("epoch", 0), training.get("batch", 0)
-        # As a version that did not know the position has saved it.
-        position = training.get("position", self._batch)
+        position = _position_of(training)
         if self._position.is_known:
             is_shown = self.verbose and rank() == 0
             self._position.go_to(self._batch, position, self.skip_batches, is_shown)
-            self._batch_position = position
+            self._batch_position = self._first_batch = position
         elif self._batch:
             warnings.warn(
                 "Checkpoint must be given to Keras' own `fit` to go on in the middle of an epoch. "
@@ -196,6 +284,8 @@ class Checkpoint(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
         self.model._initial_epoch = None  # or each later `fit` began there
         self._epoch = epoch
+        if self._position.now(is_epoch_over=True) == 0:
+            self._first_batch = 0
 
     def on_train_batch_end(self, batch, logs=None):
         self._batch = batch + 1
@@ -234,16 +324,14 @@ class Checkpoint(keras.callbacks.Callback):
         if self._is_saved():
             self._write_training()
             return
-        # Rows may have been evicted since the checkpoint of this step.
-        exists = [self._folder.path_of(step, is_delta).exists() for is_delta in (False, True)]
-        exists = broadcast_object(exists, 0, "checkpoint.exists")
-        is_delta = is_delta or exists[0]
+        # Of this step something may be saved: rows were evicted since, or gradients accumulated.
+        is_again = any(each.step == step for each in self._folder.list())
+        is_delta = broadcast_object(is_delta or is_again, 0, "checkpoint.is_again")
         base = find_base(self.model) if is_delta else None
         is_delta = base is not None and pathlib.Path(base.path).parent == self._folder.path
         save = save_delta if is_delta else save_checkpoint
-        path = self._folder.path_of(step, is_delta)
-        if exists[is_delta]:
-            return
+        name = broadcast_object(self._folder.new_name(step, is_delta), 0, "checkpoint.name")
+        path = self._folder.path / name
         save(self.model, path, self._training(), self.verbose, self.links)
         self._saved, self._saved_path = self._state(), path
         if not is_delta:
@@ -253,8 +341,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _write_training(self):
         """The epoch may have ended since the checkpoint was saved."""
-        if rank() != 0 or not is_between_updates(self.model.optimizer):
-            return  # batches since then are in no checkpoint until the next update
+        if rank() != 0:
+            return
         with contextlib.suppress(FileNotFoundError):  # it may have been removed
             Manifest.read(self._saved_path).replace_training(self._saved_path, self._training())
 
@@ -264,6 +352,8 @@ class Checkpoint(keras.callbacks.Callback):
         if num_batches is not None and batch >= num_batches:
             epoch, batch = epoch + 1, 0
         training = {"epoch": epoch, "batch": batch}
+        if accumulated := self._accumulated():
+            training["accumulated"] = accumulated
         position = self._position.now(is_epoch_over=batch == 0)
         return training if position is None else {**training, "position": position}
 
@@ -276,13 +366,31 @@ class Checkpoint(keras.callbacks.Callback):
         return all(gather_objects(self._saved == self._state(), "checkpoint.is_saved"))
 
     def _state(self):
-        """The optimizer's steps, and the versions of the tables."""
+        """The optimizer's updates, the steps since the last one, and the versions of tables."""
         tables = tables_of(self.model)
         versions = ops.snapshot_versions(tables)[0].numpy().tolist() if tables else []
-        return self._step(), versions
+        return self._step(), self._accumulated(), versions
 
     def _step(self):
         return int(self.model.optimizer.iterations)
+
+    def _accumulated(self):
+        """Returns how many steps were accumulated since the last update."""
+        steps, count = accumulation(self.model.optimizer)
+        return count % steps
+
+
+def _training_of(saved):
+    """Returns what the callback has saved beside a model; nothing if that is damaged."""
+    try:
+        return CheckpointInfo.read(saved.path).training
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _position_of(training):
+    """Returns the position of the next batch; a version that did not know it saved `batch`."""
+    return training.get("position", training.get("batch", 0))
 
 
 def _passed_multiple(number, before, now):

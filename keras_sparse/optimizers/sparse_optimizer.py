@@ -183,13 +183,12 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     def rows_of_update(self, rows):
         """Returns all rows that an update would change, of which a step has some: `RowGradient`."""
-        accumulated = self._accumulated_rows.get(id(rows.variable))
+        accumulated = self.accumulated_rows(rows.variable)
         return rows if accumulated is None else accumulated.with_ids(rows)
 
-    def forget_accumulated(self, variable, keys=None):
-        """Forgets the gradients that a table's rows, or those of some keys, have accumulated."""
-        if (accumulated := self._accumulated_rows.get(id(variable))) is not None:
-            accumulated.drop(keys)
+    def accumulated_rows(self, variable):
+        """Returns the `AccumulatedRows` of a table, or `None` if each step is an update."""
+        return self._accumulated_rows.get(id(variable))
 
     def save_own_variables(self, store):
         """Saves the optimizer's variables with their names, which Keras leaves out."""

@@ -7,6 +7,7 @@ from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo as Che
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint as load_checkpoint
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint as save_checkpoint
 from keras_sparse.saving.checkpoint.save_delta import save_delta as save_delta
+from keras_sparse.saving.checkpoint.whole_checkpoint import latest_checkpoint as latest_checkpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError as CheckpointDamagedError
 from keras_sparse.saving.keras_files.load_table import load_table as load_table
 from keras_sparse.saving.keras_files.named_load import LoadReport as LoadReport

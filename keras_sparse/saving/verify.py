@@ -4,6 +4,7 @@ import h5py
 
 from keras_sparse import checks
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint
+from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.verify_file import verify_file
 
@@ -16,7 +17,7 @@ def verify(filepath):
     Args:
         filepath: Path of a `.weights.h5` or `.keras` file, or of the `.weights.json` of several, or
             a URL that `tf.io.gfile` knows; an open `h5py.File`; or the path of the folder of a
-            checkpoint or delta.
+            checkpoint or delta, or of the folder of `callbacks.Checkpoint`: the last one in it.
 
     Returns:
         Integer. The number of tables.
@@ -30,6 +31,7 @@ def verify(filepath):
     path = checks.path(filepath, "filepath")
     if not pathlib.Path(path).is_dir():
         return verify_file(path)
-    checkpoint = WholeCheckpoint(path)
+    saved = CheckpointFolder(path, is_cleaned=False).list()
+    checkpoint = WholeCheckpoint(saved[-1].path if saved else path)
     check_checkpoint(checkpoint, checkpoint.readers)
     return len(checkpoint.tables)

@@ -184,11 +184,16 @@ class VariableRows:
                 self.loaded_state = dataclasses.replace(self.loaded_state, version=after)
         return num_promoted
 
+    @property
+    def accumulated(self):
+        """`AccumulatedRows` that the optimizer keeps of this table, or `None`."""
+        owner = None if self.rule_owner is None else self.rule_owner()
+        return None if owner is None else owner.accumulated_rows(self)
+
     def forget_accumulated(self, keys=None):
         """Lets the optimizer forget gradients of rows that are replaced, or of some that go."""
-        owner = None if self.rule_owner is None else self.rule_owner()
-        if owner is not None:
-            owner.forget_accumulated(self, keys)
+        if (accumulated := self.accumulated) is not None:
+            accumulated.drop(keys)
 
     def import_local(self, keys, records, ages=None, frequencies=None):
         """Imports rows that are this part's, with the ids of static ones counted here."""

@@ -15,6 +15,7 @@ from checkpoint_cases import fit
 from checkpoint_cases import make_model
 from checkpoint_cases import names
 from checkpoint_cases import storage
+from checkpoint_cases import tables
 from checkpoint_cases import train_all_keys
 from keras_sparse.callbacks import Checkpoint
 
@@ -30,6 +31,10 @@ def test_a_damaged_checkpoint_is_put_aside(tmp_path):
     assert content(resumed) == content(model)
 
 
+DONE = pytest.mark.filterwarnings("ignore:.*makes no step")
+
+
+@DONE
 def test_a_step_that_is_damaged_again_is_put_aside_again(tmp_path):
     for _ in range(2):
         fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
@@ -58,6 +63,7 @@ def test_a_checkpoint_that_lost_its_manifest_is_put_aside(tmp_path):
     assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
 
 
+@DONE
 def test_what_a_killed_process_left_is_removed(tmp_path):
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
     (tmp_path / ".step-000000020.0123456789abcdef.partial").mkdir()
@@ -66,6 +72,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert names(tmp_path) == ["notes", "step-000000010"]
 
 
+@DONE
 def test_old_ones_lose_their_names_before_their_files(tmp_path, monkeypatch):
     """So that one that is removed in part, should the process be killed, is no checkpoint."""
     removed = []
@@ -75,6 +82,31 @@ def test_old_ones_lose_their_names_before_their_files(tmp_path, monkeypatch):
     monkeypatch.undo()
     fit(make_model(), [Checkpoint(tmp_path, keep=1)], epochs=2)
     assert names(tmp_path) == ["step-000000020"]
+
+
+@DONE
+def test_a_step_is_saved_as_often_as_the_model_has_changed(tmp_path):
+    class Lose(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 2:  # what the deltas go on from
+                shutil.rmtree(tmp_path / "step-000000000")
+
+    def make():
+        model = make_model(compiled=False)
+        model.compile(keras_sparse.optimizers.Adagrad(gradient_accumulation_steps=99), "mse")
+        return model
+
+    fit(model := make(), [Checkpoint(tmp_path), Lose()], epochs=4)
+    saved = ["step-000000000-2-delta", "step-000000000-3", "step-000000000-delta"]
+    assert names(tmp_path) == saved
+    fit(resumed := make(), [Checkpoint(tmp_path)], epochs=4)
+    assert names(tmp_path) == saved
+    assert content(resumed) == content(model)
+    assert len(tables(resumed)[0].accumulated) == len(tables(model)[0].accumulated) > 0
+    fit(model, epochs=6)
+    fit(resumed := make(), [Checkpoint(tmp_path, every_steps=1, keep=1)], epochs=10)
+    assert content(resumed) == content(model)
+    assert names(tmp_path) == ["step-000000001", "step-000000001-delta"]
 
 
 def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
@@ -124,6 +156,7 @@ def of_nobody():
         yield folder, become
 
 
+@DONE
 @pytest.mark.parametrize("pattern", ["manifest.json", "model.weights.h5", "rows-*.h5", "*.seg"])
 def test_what_may_not_be_read_now_is_not_damaged(pattern, of_nobody, tmp_path):
     folder, become = of_nobody

@@ -126,26 +126,6 @@ def test_all_rows_of_an_update_need_room(make):
     assert (table.num_rows, int(optimizer.iterations)) == (2, 1)
 
 
-def test_the_checkpoint_callback_goes_on_between_updates(tmp_path):
-    def train(epochs, folder):
-        keras.utils.set_random_seed(1)
-        model = make_model(several(gradient_accumulation_steps=2), ROWS)
-        callback = keras_sparse.callbacks.Checkpoint(folder, every_steps=2, verbose=False)
-        arguments = {"batch_size": 8, "shuffle": False, "verbose": 0, "callbacks": [callback]}
-        model.fit(IDS, TARGETS, epochs=epochs, **arguments)
-        return model, sorted(path.name for path in folder.iterdir() if path.is_dir())
-
-    whole, names = train(2, tmp_path / "whole")
-    assert names == [f"step-{step:09d}" for step in (2, 4, 6)]
-    train(1, tmp_path / "cut")
-    resumed, _ = train(2, tmp_path / "cut")
-    assert int(resumed.optimizer.iterations) == 6
-    for left, right in zip(tables_of(whole), tables_of(resumed), strict=True):
-        np.testing.assert_allclose(*(read(t, np.arange(ROWS)) for t in (left, right)), atol=1e-6)
-    for left, right in zip(whole.optimizer.variables, resumed.optimizer.variables, strict=True):
-        np.testing.assert_allclose(left, right, atol=1e-6)
-
-
 @pytest.mark.parametrize("way", ["clear", "erase", "load_weights", "load_checkpoint"])
 def test_what_was_accumulated_goes_with_the_rows_that_are_replaced(way, tmp_path):
     layer = keras_sparse.layers.Embedding(None, 2, "sum", "zeros")

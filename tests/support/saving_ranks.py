@@ -42,7 +42,7 @@ OPTIONS = {
 }
 
 
-def make_model(folder, seed=0):
+def make_model(folder, seed=0, steps=None):
     """A model of all kinds of tables, of which one lies beyond memory."""
     layers = [
         Embedding(rows, width, embeddings_initializer=keras.initializers.RandomNormal(seed=i))
@@ -67,7 +67,8 @@ def make_model(folder, seed=0):
     kernel = keras.initializers.GlorotNormal(seed=5)
     outputs = keras.layers.Dense(1, kernel_initializer=kernel)(keras.layers.Concatenate()(rows))
     model = keras.Model(inputs, outputs)
-    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adam(0.02))
+    inner = keras_sparse.optimizers.Adam(0.02, gradient_accumulation_steps=steps)
+    optimizer = ksd.DistributedOptimizer(inner)
     model.compile(optimizer, loss="mse", run_eagerly=True)
     optimizer.build(model.trainable_variables)
     return model
@@ -204,7 +205,28 @@ def load_keras(folder, name):
     expected.check(model, 4)
 
 
+def accumulate(folder, name):
+    """Saves the first of three steps of an update, and goes on to its end."""
+    model = make_model(folder, steps=3)
+    train(model, 0, 4)
+    saving.save_checkpoint(model, folder / name, verbose=False)
+    train(model, 4, 6)
+    of_model = values(model)
+    if ksd.rank() == 0:
+        np.savez(folder / f"{name}.npz", *of_model)
+
+
+def load_accumulated(folder, name):
+    """Goes on to the end of that update."""
+    model = make_model(folder, seed=9, steps=3)
+    saving.load_checkpoint(model, folder / name, verbose=False)
+    train(model, 4, 6)
+    for ours, expected in zip(values(model), np.load(folder / f"{name}.npz").values(), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
 STEPS = {"begin": begin, "never_stop": never_stop, "load": load, "keras": load_keras}
+STEPS |= {"accumulate": accumulate, "load_accumulated": load_accumulated}
 
 
 def run(folder, steps):

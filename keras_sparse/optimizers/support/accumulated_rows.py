@@ -8,8 +8,8 @@ from keras_sparse.optimizers.support.row_gradient import RowGradient
 class AccumulatedRows:
     """The gradients of a table's rows since it was last updated, merged (see `merge_gradients`).
 
-    They are no variables of the optimizer, whose files have values of fixed shapes: what was
-    accumulated is not saved.
+    They are no variables of the optimizer, whose files have values of fixed shapes: checkpoints
+    save them with the table, and files of Keras are without them.
 
     Args:
         variable: `EmbeddingVariable`.
@@ -25,6 +25,9 @@ class AccumulatedRows:
                 for none, shape in zip(self._none, ([None], [None, width]), strict=True)
             )
 
+    def __len__(self):
+        return int(tf.size(self.ids))
+
     def with_ids(self, rows):
         """Returns the `RowGradient` of these rows and those of a step."""
         with tf.device(self._device):
@@ -36,6 +39,7 @@ class AccumulatedRows:
             return tf.concat([self.values, values], 0)
 
     def assign(self, ids, values):
+        """Replaces them, by int64 ids `(n,)` and float32 values `(n, output_dim)`."""
         self.ids.assign(ids)
         self.values.assign(values)
 

@@ -24,14 +24,14 @@ def is_update(optimizer):
     return tf.equal((first._iterations.value + 1) % steps, 0) if steps else True
 
 
-def is_between_updates(optimizer):
-    """Returns whether nothing is accumulated, outside of a graph: a boolean.
+def accumulation(optimizer):
+    """Returns how many steps an update has, and how many steps were counted, outside of a graph.
 
     Args:
         optimizer: As for `optimizers_in`.
     """
     (first, *_) = optimizers_in(optimizer)
-    return int(first._iterations) % (first.gradient_accumulation_steps or 1) == 0
+    return first.gradient_accumulation_steps or 1, int(first._iterations)
 
 
 def run_if(condition, then, otherwise):
@@ -50,9 +50,9 @@ def set_iterations(optimizer, iterations):
     """
     if int(optimizer.iterations) == iterations:
         return  # also in the middle of an accumulation
-    for each in _all_that_count(optimizer):
-        (first, *_) = optimizers_in(each)
-        each._iterations.assign(iterations * (first.gradient_accumulation_steps or 1))
+    steps, _ = accumulation(optimizer)
+    for each in all_that_count(optimizer):
+        each._iterations.assign(iterations * steps)
 
 
 def step_without_gradients(optimizer):
@@ -71,11 +71,11 @@ def step_without_gradients(optimizer):
                 clip_over_ranks([tf.zeros(1)], [None])
 
     run_if(is_update(optimizer), clip, lambda: None)
-    for each in _all_that_count(optimizer):
+    for each in all_that_count(optimizer):
         each._iterations.assign_add(1)
 
 
-def _all_that_count(optimizer):
+def all_that_count(optimizer):
     """The optimizers inside, and the `MultiOptimizer` that has them."""
     while hasattr(optimizer, "inner_optimizer"):
         optimizer = optimizer.inner_optimizer

@@ -10,6 +10,7 @@ from keras_sparse.saving.checkpoint.load_checkpoint import unchanged_unless_all_
 from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
+from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ranks
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.tables.tables_of import tables_of
@@ -36,7 +37,8 @@ def apply_delta(model, path, lock=None, verbose=True):
     Args:
         model: A `keras.Model` that `load_checkpoint`, or this, has brought to a state that the
             later one goes back to, and that has not been trained since.
-        path: Path of the delta, or of a checkpoint that links the files of that state.
+        path: Path of the delta, or of a checkpoint that links the files of that state, or of the
+            folder of `callbacks.Checkpoint`: its latest one.
         lock: Context manager that is entered while the model changes, as `threading.Lock()`.
             Defaults to `None`.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
@@ -52,6 +54,7 @@ def apply_delta(model, path, lock=None, verbose=True):
             or if files are removed, while rows are written it is between both states, and
             `load_checkpoint` brings it back.
     """
+    path = checkpoint_of_all_ranks(path)
     with errors_on_all_ranks("apply_delta_begins"):
         check_model(model)
         changes = find_changes(model, WholeCheckpoint(path))
@@ -142,7 +145,8 @@ class _Changes:
             loaded, report = load_all_but_tables(self._model, self._checkpoint)
             for variable in self._tables:
                 variable.loaded_state = variable.saved_state = None
-                variable.forget_accumulated()
+            for _, _, loader in loaded:
+                loader.load_accumulated()
             for variable, kept in zip(self._tables, self._read(), strict=True):
                 ops.apply_changes(variable, *kept)
                 del kept  # before those of the next one are read

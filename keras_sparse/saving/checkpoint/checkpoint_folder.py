@@ -11,7 +11,7 @@ from keras_sparse.saving.format.folder_files import sync
 from keras_sparse.saving.format.partial_folder import partial_path
 from keras_sparse.saving.format.partial_folder import remove_partial
 
-_NAMES = re.compile(r"step-(\d{9,})(-delta)?")
+_NAMES = re.compile(r"step-(\d{9,})(?:-(\d+))?(-delta)?")
 
 
 class SavedStep(NamedTuple):
@@ -19,11 +19,14 @@ class SavedStep(NamedTuple):
 
     Args:
         step: Integer. The optimizer's steps.
+        number: Integer. Counts what was saved of this step, from 1; a delta has that of the
+            checkpoint before it.
         is_delta: Boolean.
         path: `pathlib.Path`.
     """
 
     step: int
+    number: int
     is_delta: bool
     path: pathlib.Path
 
@@ -62,7 +65,7 @@ class CheckpointFolder:
         """Returns the `SavedStep` of each checkpoint and delta, sorted."""
         matches = ((_NAMES.fullmatch(path.name), path) for path in self.path.iterdir())
         return sorted(
-            SavedStep(int(match[1]), match[2] is not None, path)
+            SavedStep(int(match[1]), int(match[2] or 1), match[3] is not None, path)
             for match, path in matches
             if match and (path / MANIFEST).exists()
         )
@@ -80,9 +83,14 @@ class CheckpointFolder:
                     f"Received: '{each.path}', which rank 0 has found, and this rank does not see"
                 )
 
-    def path_of(self, step, is_delta):
-        """Returns the path that a checkpoint or delta of this step has."""
-        return self.path / f"step-{step:09d}{'-delta' if is_delta else ''}"
+    def new_name(self, step, is_delta):
+        """Returns the name of a new checkpoint or delta, after all others of this step."""
+        number = 1
+        for each in self.list():
+            if each.step == step:
+                number = each.number + (each.is_delta or not is_delta)
+        numbered = f"step-{step:09d}{'' if number == 1 else f'-{number}'}"
+        return f"{numbered}{'-delta' if is_delta else ''}"
 
     def put_aside(self, path):
         """Renames a damaged checkpoint, so that none is looked for there, and returns its path."""
@@ -94,9 +102,9 @@ class CheckpointFolder:
     def remove_old(self, keep):
         """Removes all but the last checkpoints, and the deltas that go back to them."""
         saved = self.list()
-        kept = [each.step for each in saved if not each.is_delta][-keep:]
+        kept = [each[:2] for each in saved if not each.is_delta][-keep:]
         for each in saved:
-            if each.step < kept[0]:
+            if each[:2] < kept[0]:
                 # By this name it is no checkpoint any more, should this be cut off.
                 with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
                     removed = each.path.rename(partial_path(each.path, uuid.uuid4().hex[:16]))

@@ -14,9 +14,9 @@ from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import sync
 
 FORMAT = "keras_sparse checkpoint"
-VERSION = 3
+VERSION = 4
 # Files without what a later version brought are written as before, for readers that do not know it:
-# frequencies and ages in seconds, and ranks.
+# accumulated gradients (4), frequencies and ages in seconds (3), and ranks.
 _VERSION_OF_RANKS = 2
 _VERSION_OF_ONE = 1
 _VERSIONS = range(_VERSION_OF_ONE, VERSION + 1)
@@ -93,8 +93,7 @@ class Manifest:
         """Writes the manifest into a folder."""
         is_of_one = self.ranks is None and self.rank is None
         version = _VERSION_OF_ONE if is_of_one else _VERSION_OF_RANKS
-        if any(table.is_of_later_version for table in self.tables):
-            version = VERSION
+        version = max(version, *(table.version for table in self.tables), 1)
         fields = {"format": FORMAT, "version": version, **dataclasses.asdict(self)}
         fields["tables"] = [table.saved_fields(is_of_one) for table in self.tables]
         for field in _FIELDS_OF_RANKS if is_of_one else ():

@@ -127,6 +127,19 @@ class CheckpointReader:
             with self._open_group(table) as group:
                 yield from read_filter_chunks(table, group)
 
+    def read_accumulated(self, index):
+        """Returns `(ids, values)` of the gradients that a table has accumulated."""
+        table = self.manifest.tables[index]
+        if table.accumulated is None:
+            return np.zeros(0, np.int64), np.zeros((0, table.output_dim), np.float32)
+        number, ids_crc32, values_crc32 = table.accumulated
+        shape = (number, table.output_dim)
+        with self._open_group(table) as group:
+            return (
+                read_array(group, "accumulated_ids", np.int64, (number,), ids_crc32),
+                read_array(group, "accumulated_values", np.float32, shape, values_crc32),
+            )
+
     def check(self, progress):
         """Reads all tables once.
 
@@ -144,6 +157,7 @@ class CheckpointReader:
             for _ in self.read_filter(index):
                 pass
             self.history(index)
+            self.read_accumulated(index)
 
 
 def _read_base(folder, base, delta):

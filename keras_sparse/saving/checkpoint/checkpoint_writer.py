@@ -16,7 +16,9 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.progress import Progress
+from keras_sparse.saving.checkpoint.accumulation import write_accumulation
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
@@ -73,6 +75,7 @@ def write_checkpoint(model, path, base=None, training=None, verbose=True, links=
             with errors_on_all_ranks("save_manifest"):
                 if rank() == 0:
                     write_seed_states(seeds, folder / WEIGHTS)
+                    write_accumulation(model, folder / WEIGHTS)
                     written.write_manifest(_relative(base, path), training)
                     partial_folder.sync_files(folder)
                 written.check_unchanged()
@@ -147,7 +150,7 @@ class _Written:
         if size() > 1:
             self._rank_folder = _new_rank_folder(folder)
         self._id = checkpoint_id
-        self._step = _steps_of(model)
+        self._step, self._count = _steps_of(model)
         with external_tables() as tables, hdf5_write_errors(), self._folder_of_weights() as weights:
             model.save_weights(weights / WEIGHTS)
         _check_complete(model, tables)
@@ -218,7 +221,8 @@ class _Written:
     def check_unchanged(self):
         """Raises RuntimeError if the model was trained meanwhile."""
         versions, _ = self._snapshot_versions()
-        if _steps_of(self._model) != self._step or not np.array_equal(versions, self._versions):
+        is_same = _steps_of(self._model) == (self._step, self._count)
+        if not is_same or not np.array_equal(versions, self._versions):
             raise RuntimeError(
                 "A model must not be trained while it is saved. Save between two steps, as "
                 "`callbacks.Checkpoint` does"
@@ -268,8 +272,9 @@ def _file_bytes(folder):
 
 
 def _steps_of(model):
+    """Returns the updates of the optimizer, and the steps that it has counted."""
     optimizer = getattr(model, "optimizer", None)
-    return 0 if optimizer is None else int(optimizer.iterations)
+    return (0, 0) if optimizer is None else (int(optimizer.iterations), accumulation(optimizer)[1])
 
 
 def _relative(base, path):

@@ -29,6 +29,9 @@ def follow(model, folder, every=60.0, lock=None, verbose=False):
     checkpoints (`Checkpoint(..., keep=3)`), so that none goes while it is loaded as a whole. Tables
     that were loaded with `grow=True` cannot follow.
 
+    To follow another folder, such as that of the next day or of an earlier one, stop the follower
+    and call this again with the same model: it reads what has changed, or loads the whole state.
+
     Args:
         model: A built `keras.Model`.
         folder: Path of the folder that `callbacks.Checkpoint` saves in.

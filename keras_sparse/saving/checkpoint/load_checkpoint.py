@@ -12,6 +12,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.progress import Progress
+from keras_sparse.saving.checkpoint.accumulation import resume_accumulation
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
@@ -19,6 +20,8 @@ from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
 from keras_sparse.saving.checkpoint.seed_states import read_seed_states
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
+from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_at
+from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ranks
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.external_tables import number_of
@@ -64,7 +67,7 @@ class CheckpointInfo:
             FileNotFoundError: There is no checkpoint at `path`.
             ValueError: It is damaged, or of a later version.
         """
-        path = pathlib.Path(checks.local_path(path, "path")).resolve()
+        path = checkpoint_at(path)
         manifest = Manifest.read(path)
         return cls(path, manifest.step, manifest.training, manifest.base is not None)
 
@@ -74,12 +77,14 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mis
 
     The tiers, their sizes and the cache strategy of the tables may be others than when it was
     saved. As with `model.load_weights`, slots are restored if the optimizer has those of the saved
-    tables, and what a filter remembers if it is of the same kind, count and size.
+    tables, and what a filter remembers if it is of the same kind, count and size. Gradients that
+    were accumulated since the last update are restored with the saved optimizer and its
+    `gradient_accumulation_steps`, and dropped with a warning otherwise.
 
     Args:
         model: A built `keras.Model` of the same layers. Where it is compiled and its optimizer is
             not built yet, this builds it.
-        path: Path of the folder.
+        path: Path of the folder, or of the folder of `callbacks.Checkpoint`: its latest one.
         verify: Boolean. Whether to read everything once before a table of the model changes, so
             that a damaged checkpoint leaves it as it is. Defaults to `True`.
         verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
@@ -101,6 +106,7 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mis
     """
     checks.boolean(grow, "grow")
     checks.boolean(skip_mismatch, "skip_mismatch")
+    path = checkpoint_of_all_ranks(path)
     with errors_on_all_ranks("load_begins"):
         check_model(model)
         checkpoint = WholeCheckpoint(path)
@@ -114,7 +120,6 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mis
     with errors_on_all_ranks("load_tables"):
         for variable, _, _ in loaded:
             variable.loaded_state = None
-            variable.forget_accumulated()
         num_records = sum(loader.num_records() for loader in loaders)
         progress = Progress(num_records, "thousand rows", 1000, verbose)
         for loader in loaders:
@@ -215,6 +220,9 @@ def load_all_but_tables(model, checkpoint, skip_mismatch=False):
         for variable, number in tables
         if variable is not None
     ]
+    is_whole = report is None or not report.skipped
+    loaders = [loader for _, _, loader in loaded]
+    resume_accumulation(model, checkpoint, loaders, is_whole)
     return loaded, report
 
 

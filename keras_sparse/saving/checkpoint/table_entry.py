@@ -118,11 +118,14 @@ class TableEntry:
     part: TablePart | None = None
     keeps_frequencies: bool = False
     ages_in_seconds: bool = False
+    accumulated: tuple[int, int, int] | None = None
 
     @property
-    def is_of_later_version(self):
-        """True if readers that know no version 3 would take its records for something else."""
-        return self.keeps_frequencies or self.ages_in_seconds
+    def version(self):
+        """The first version of manifests whose readers know all that the table has."""
+        if self.accumulated is not None:
+            return 4
+        return 3 if self.keeps_frequencies or self.ages_in_seconds else 1
 
     def saved_fields(self, is_of_one):
         """Returns the table as a dict for JSON.
@@ -136,7 +139,7 @@ class TableEntry:
             saved["kind"] = _KINDS[type(file)]
         for field in _FIELDS_OF_RANKS if is_of_one else ():
             del fields[field]
-        for field in ("keeps_frequencies", "ages_in_seconds"):
+        for field in ("keeps_frequencies", "ages_in_seconds", "accumulated"):
             if not fields[field]:
                 del fields[field]
         return fields
@@ -154,6 +157,7 @@ class TableEntry:
             fields["filter"] = FilterHeader(saved["layout"], as_tuples(saved["chunks"]))
         if fields.get("part") is not None:
             fields["part"] = TablePart(**fields["part"])
+        fields["accumulated"] = as_tuples(fields.get("accumulated"))
         return cls(**fields)
 
 

@@ -41,6 +41,8 @@ class TableLoader:
         self._saved = [each for each in saved if _overlap(self._part, each.part)]
         histories = [each.reader.history(each.index) for each in self._saved]
         self._histories = dict(zip(self._saved, histories, strict=True))
+        self.owner = None if variable.rule_owner is None else variable.rule_owner()
+        self._accumulated = None if variable.accumulated is None else self._read_accumulated()
         # Clocks of ranks differ; steps do not.
         in_seconds = variable.ages_in_seconds
         steps = {(each.step, None if in_seconds else each.table_step) for each in histories}
@@ -154,6 +156,39 @@ class TableLoader:
         columns = [each[:, np.newaxis].view(np.float32) for each in words]
         return np.concatenate([piece.records, *columns], axis=1)
 
+    def _read_accumulated(self):
+        """Returns `(ids, values)` of the accumulated gradients of rows that are this part's."""
+        ours, pieces = self._part, []
+        for saved in self._saved:
+            ids, values = saved.reader.read_accumulated(saved.index)
+            ids, held = PartSelector(ours, saved.part).keys(ids)
+            first = saved.part.first_column - ours.first_column
+            pieces.append((ids, values[held, max(0, -first) : ours.num_columns - first], first))
+        if len(pieces) == 1:
+            return pieces[0][:2]
+        # Ids of a filter's occurrences repeat, but no dynamic table is cut by columns.
+        if not any(first for _, _, first in pieces):
+            return tuple(np.concatenate(arrays) for arrays in list(zip(*pieces, strict=True))[:2])
+        all_ids = np.unique(np.concatenate([ids for ids, _, _ in pieces]))
+        joined = np.zeros((len(all_ids), ours.num_columns), np.float32)
+        for ids, values, first in pieces:
+            begin = max(0, first)
+            columns = slice(begin, begin + values.shape[1])
+            joined[np.searchsorted(all_ids, ids), columns] = values
+        return all_ids, joined
+
+    def drop_accumulated(self):
+        """Drops what the table has accumulated, and returns whether there is any."""
+        ids, _ = self._accumulated or ((), ())
+        self._accumulated = None
+        return len(ids) > 0
+
+    def load_accumulated(self):
+        """Gives the optimizer what the table has accumulated."""
+        self._variable.forget_accumulated()
+        if self._accumulated is not None:
+            self._variable.accumulated.assign(*self._accumulated)
+
     def load(self, progress):
         """Loads rows, and what the admission filter remembers.
 
@@ -185,6 +220,7 @@ class TableLoader:
                 for piece in pieces:
                     variable.import_local(*piece)
         self._load_filter()
+        self.load_accumulated()
 
     @functools.cached_property
     def _same_slots(self):

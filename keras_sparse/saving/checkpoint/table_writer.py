@@ -98,7 +98,16 @@ class TableWriter:
             part=variable.part,
             keeps_frequencies=variable.keeps_frequencies,
             ages_in_seconds=variable.ages_in_seconds,
+            accumulated=self._write_accumulated(),
         )
+
+    def _write_accumulated(self):
+        rows = self._variable.accumulated
+        if not rows:
+            return None
+        ids, values = rows.ids.numpy(), rows.values.numpy()
+        checksums = self._put("accumulated_ids", ids), self._put("accumulated_values", values)
+        return (len(ids), *checksums)
 
     def _write_history(self):
         with tf.init_scope():

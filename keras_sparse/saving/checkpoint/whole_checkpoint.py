@@ -1,7 +1,11 @@
 import dataclasses
 import pathlib
+import warnings
 
 from keras_sparse import checks
+from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint.checkpoint_manifest import WEIGHTS
@@ -53,7 +57,7 @@ class WholeCheckpoint:
     """A checkpoint or delta, with what each rank has saved of it.
 
     Args:
-        path: Path of the folder.
+        path: Path of the folder, or of a folder of checkpoints whose latest one it is.
 
     Attributes:
         folder: `pathlib.Path`.
@@ -67,7 +71,7 @@ class WholeCheckpoint:
     """
 
     def __init__(self, path):
-        self.folder = pathlib.Path(checks.local_path(path, "path")).resolve()
+        self.folder = checkpoint_at(path)
         self.manifest = Manifest.read(self.folder)
         if self.manifest.ranks is None:
             self.readers = [CheckpointReader(self.folder)]
@@ -111,6 +115,44 @@ class WholeCheckpoint:
             raise CheckpointDamagedError(
                 f"A checkpoint's files must match their checksums. Received: {self.weights}"
             )
+
+
+def latest_checkpoint(folder):
+    """Returns the path of the latest checkpoint or delta in a folder of `callbacks.Checkpoint`.
+
+    One that is not whole, or goes back to one that is not there, is passed over with a warning.
+    Files are looked at, but not read: `verify` reads them.
+
+    Args:
+        folder: Path of the folder.
+
+    Returns:
+        `pathlib.Path`, or `None` if there is none, or no such folder, as of
+        `tf.train.latest_checkpoint`.
+    """
+    folder = pathlib.Path(checks.local_path(folder, "folder"))
+    saved = CheckpointFolder(folder, is_cleaned=False).list() if folder.is_dir() else []
+    for each in reversed(saved):
+        try:
+            return WholeCheckpoint(each.path).folder
+        except (CheckpointDamagedError, FileNotFoundError) as error:
+            warnings.warn(f"A checkpoint was passed over: {error}", stacklevel=2)
+    return None
+
+
+def checkpoint_at(path):
+    """Returns the folder of the checkpoint at a path, or of the latest one in a folder of them."""
+    path = pathlib.Path(checks.local_path(path, "path")).resolve()
+    return path if (path / MANIFEST).exists() else latest_checkpoint(path) or path
+
+
+def checkpoint_of_all_ranks(path):
+    """Returns what `checkpoint_at` returns on rank 0. All must call it."""
+    with errors_on_all_ranks("checkpoint_at"):
+        folder = pathlib.Path(checks.local_path(path, "path")).resolve()
+        found = checkpoint_at(folder)
+    name = "" if found == folder else found.name
+    return folder / broadcast_object(name, 0, "checkpoint_at.name")
 
 
 def rank_folder(folder, rank):

@@ -3,6 +3,8 @@ import pathlib
 import warnings
 
 from keras_sparse import checks
+from keras_sparse.optimizers.support.started_mean import forget_started_mean
+from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.saving.format.external_tables import are_tables_external
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.saving.keras_files.load_context import growing
@@ -13,8 +15,8 @@ from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
+from keras_sparse.saving.keras_files.save_weights import has_tables
 from keras_sparse.saving.keras_files.verify_file import verify_file
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 def verifying(load_weights):
@@ -31,9 +33,8 @@ def verifying(load_weights):
     @functools.wraps(load_weights)
     def load_verified(model, filepath, *args, grow=False, **kwargs):
         checks.boolean(grow, "grow")
-        is_ours = any(isinstance(variable, EmbeddingVariable) for variable in model.variables)
         name = pathlib.Path(filepath).name
-        if not is_ours or not name.endswith((".weights.h5", ".weights.json", ".keras")):
+        if not has_tables(model) or not name.endswith((".weights.h5", ".weights.json", ".keras")):
             return load_weights(model, filepath, *args, **kwargs)
         with local_copy(checks.path(filepath, "filepath")) as path, growing(grow or is_growing()):
             verify_file(path)
@@ -45,6 +46,7 @@ def verifying(load_weights):
                     _load_by_order(load_weights, model, path, *args, **kwargs)
             finally:
                 verified.reset(token)
+        _go_back_to_update(model)
         return None
 
     return load_verified
@@ -85,6 +87,20 @@ def _load_by_order(load_weights, model, path, *args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the rehearsal has shown them
         load_weights(model, path, *args, **kwargs)
+
+
+def _go_back_to_update(model):
+    """Drops the started mean of dense variables, which a file may have: tables have none of it."""
+    optimizer = getattr(model, "optimizer", None)
+    steps, count = (1, 0) if optimizer is None else accumulation(optimizer)
+    if count % steps:
+        forget_started_mean(optimizer)
+        warnings.warn(
+            "Weights must be loaded between two updates, or a checkpoint be loaded, which has all "
+            "accumulated gradients. Those of dense variables are dropped, as tables have none. "
+            f"Received: {count % steps} of {steps} steps accumulated",
+            stacklevel=3,
+        )
 
 
 def _rehearse(load_weights, model, *args, **kwargs):

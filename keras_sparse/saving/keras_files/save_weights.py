@@ -10,12 +10,13 @@ from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.optimizers.support.started_mean import without_started_mean
 from keras_sparse.saving.format.external_tables import are_tables_external
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.saving.keras_files.shared_file import rank_0_file
 from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.saving.keras_files.whole_file import whole_file
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.tables_of import tables_of
 
 
 def carefully(save):
@@ -29,22 +30,33 @@ def carefully(save):
     @functools.wraps(save)
     def save_carefully(model, filepath, *args, **kwargs):
         call = signature.bind(model, filepath, *args, **kwargs)
-        if size() > 1 and not are_tables_external() and is_saved_together(model):
-            _save_on_rank_0(save, call)
-        elif not has_tables(model):
+        is_together = size() > 1 and not are_tables_external() and is_saved_together(model)
+        if not is_together and not has_tables(model):
             save(model, filepath, *args, **kwargs)
-        elif are_tables_external() or not _is_file(filepath):
+        elif are_tables_external():
             with hdf5_write_errors():
                 save(model, filepath, *args, **kwargs)
-        elif _may_overwrite(call):
-            _save_whole(save, call, checks.path(filepath, "filepath"))
+        elif is_together or not _is_file(filepath) or _may_overwrite(call):
+            with without_started_mean(getattr(model, "optimizer", None), tables_of(model)):
+                _save(save, call, is_together)
 
     return save_carefully
 
 
+def _save(save, call, is_together):
+    filepath = call.arguments["filepath"]
+    if is_together:
+        _save_on_rank_0(save, call)
+    elif _is_file(filepath):
+        _save_whole(save, call, checks.path(filepath, "filepath"))
+    else:
+        with hdf5_write_errors():
+            save(*call.args, **call.kwargs)
+
+
 def has_tables(model):
     """Returns whether a model has tables of ours."""
-    return any(isinstance(variable, EmbeddingVariable) for variable in model.variables)
+    return bool(tables_of(model))
 
 
 def _is_file(filepath):

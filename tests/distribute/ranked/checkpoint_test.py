@@ -1,5 +1,6 @@
 """Checkpoints, files and the callback where each rank has a part of the tables."""
 
+import contextlib
 import sys
 
 import keras
@@ -15,6 +16,7 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.saving.checkpoint import table_loader
 from keras_sparse.saving.checkpoint import table_writer
 
@@ -22,14 +24,15 @@ SIZES = [(12, 4), (9, 3), (None, 2)]
 NUM_STEPS = 4  # an epoch
 
 
-def make_model(seed=0, **places):
+def make_model(seed=0, accumulate=None, **places):
     layers = [Embedding(*size, "sum", seed=seed + i) for i, size in enumerate(SIZES)]
     ids = keras.Input((2,), dtype="int64")
     spread = DistributedEmbedding(layers, **(places or {"row_slice_threshold": 40}))
     rows = keras.layers.Concatenate()(spread([ids] * len(SIZES)))
     outputs = keras.layers.Dense(1, kernel_initializer="ones")(rows)
     model = keras.Model(ids, outputs)
-    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1))
+    inner = keras_sparse.optimizers.Adagrad(0.1, gradient_accumulation_steps=accumulate)
+    optimizer = ksd.DistributedOptimizer(inner)
     model.compile(optimizer, loss="mse")
     optimizer.build(model.trainable_variables)
     return model
@@ -75,21 +78,49 @@ def test_goes_on_from_what_all_ranks_have_saved(folder):
 
 class Cut(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if int(self.model.optimizer.iterations) == 7:
+        if accumulation(self.model.optimizer)[1] == 7:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("is_ahead", [False, True])
-def test_goes_on_in_the_middle_of_an_epoch(is_ahead, folder):
-    fit(whole := make_model(), 3)
+# With three steps an update the end of the first epoch is between two of them.
+@pytest.mark.parametrize(
+    ("is_ahead", "accumulate", "every_steps"), [(False, None, 3), (True, None, 3), (False, 3, None)]
+)
+def test_goes_on_in_the_middle_of_an_epoch(is_ahead, accumulate, every_steps, folder):
+    fit(whole := make_model(accumulate=accumulate), 3)
+    options = {"every_steps": every_steps}
     with pytest.raises(KeyboardInterrupt):
-        fit(make_model(), 3, [callback(folder, every_steps=3), Cut()], is_ahead)
-    fit(other := make_model(seed=5), 3, [callback(folder, every_steps=3)], is_ahead)
+        fit(make_model(accumulate=accumulate), 3, [callback(folder, **options), Cut()], is_ahead)
+    other = make_model(seed=5, accumulate=accumulate)
+    fit(other, 3, [callback(folder, **options)], is_ahead)
     pairs = zip(
         [rows_of(other), *dense_values(other)], [rows_of(whole), *dense_values(whole)], strict=True
     )
     for ours, theirs in pairs:
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_file_of_keras_has_the_state_of_the_last_update(folder):
+    fit(model := make_model(accumulate=3), 1)
+    with pytest.warns(match="1 of 3 steps accumulated"):
+        model.save_weights(folder / "model.weights.h5")
+    other = make_model(seed=5, accumulate=3)
+    other.load_weights(folder / "model.weights.h5")
+    assert [accumulation(each.optimizer)[1] for each in (model, other)] == [NUM_STEPS, 3]
+    np.testing.assert_array_equal(rows_of(other), rows_of(model))
+
+
+def test_begins_from_what_all_ranks_have_saved_elsewhere(folder):
+    fit(whole := make_model(), 2)
+    fit(make_model(), 1, [callback(folder / "a")])
+    for _ in range(2):  # the second has nothing to do
+        other, begins = make_model(seed=5), callback(folder / "b", begin_from=folder / "a")
+        is_done = ksd.rank() == 0 and (folder / "b").exists()
+        with pytest.warns(match="makes no step") if is_done else contextlib.nullcontext():
+            fit(other, 1, [begins])
+        np.testing.assert_array_equal(rows_of(other), rows_of(whole))
+    assert names(folder / "b") == ["step-000000008"]
+    assert saving.load_checkpoint(other, folder / "a", verbose=False).step == NUM_STEPS
 
 
 @pytest.mark.parametrize("places", [{}, {"row_slice_threshold": 1}, {"column_slice_threshold": 9}])

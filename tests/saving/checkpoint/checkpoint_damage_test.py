@@ -138,9 +138,9 @@ def test_a_damaged_manifest_is_refused(damaged):
 def test_a_later_version_is_refused(damaged, monkeypatch):
     path = damaged / "full" / "manifest.json"
     lines = json.loads(path.read_text())["manifest"]
-    text = "\n".join(lines).replace('"version": 1', '"version": 4')
+    text = "\n".join(lines).replace('"version": 1', '"version": 5')
     path.write_text(json.dumps({"crc32": zlib.crc32(text.encode()), "manifest": text.split("\n")}))
-    assert_refused(damaged / "full", "of version 1 to 3.*Received: version 4")
+    assert_refused(damaged / "full", "of version 1 to 4.*Received: version 5")
 
 
 SCRIPT = """

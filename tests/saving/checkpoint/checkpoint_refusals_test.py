@@ -132,7 +132,13 @@ def test_there_must_be_a_checkpoint(model, tmp_path):
         verify(tmp_path / "nothing")
 
 
-def test_training_meanwhile_is_refused(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("steps", [None, 9])
+def test_training_meanwhile_is_refused(steps, tmp_path, monkeypatch):
+    model = make_model(compiled=False)
+    optimizer = keras_sparse.optimizers.Adagrad(gradient_accumulation_steps=steps)
+    model.compile(optimizer, "mse", run_eagerly=True)
+    train(model, 0)
+
     class Training(checkpoint_writer.Progress):
         def close(self):
             train(model, 1)
@@ -184,7 +190,7 @@ def test_a_failed_save_leaves_nothing_and_loses_no_change(model, tmp_path, monke
 
 def test_a_folder_shows_what_another_rank_has_found(model, tmp_path):
     folder = CheckpointFolder(tmp_path)
-    save_checkpoint(model, folder.path_of(3, is_delta=False))
+    save_checkpoint(model, folder.path / folder.new_name(3, is_delta=False))
     (found,) = folder.list()
     folder.check_seen([found])
     elsewhere = found._replace(path=tmp_path / "elsewhere" / found.path.name)

@@ -155,7 +155,7 @@ def test_what_a_killed_process_left_goes_and_what_another_writes_stays(tmp_path)
 
 def test_a_checkpoint_is_not_taken_for_left_while_it_is_saved(tmp_path):
     model, stumbling = make_model()
-    path = CheckpointFolder(tmp_path).path_of(1, is_delta=False)
+    path = tmp_path / CheckpointFolder(tmp_path).new_name(1, is_delta=False)
     stumbling.meanwhile = lambda: CheckpointFolder(tmp_path)  # which removes what was left
     save_checkpoint(model, path)
     assert verify(path) == 1

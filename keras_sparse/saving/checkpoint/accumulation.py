@@ -1,0 +1,69 @@
+"""How many steps an optimizer has counted, and how many of them make an update."""
+
+import warnings
+
+import h5py
+import numpy as np
+
+from keras_sparse.optimizers.support.started_mean import forget_started_mean
+from keras_sparse.optimizers.support.step_count import accumulation
+from keras_sparse.optimizers.support.step_count import optimizers_in
+from keras_sparse.optimizers.support.step_count import set_iterations
+from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
+
+_NAME = "accumulation"
+
+
+def write_accumulation(model, path):
+    """Adds what the optimizer counts to Keras' file of the model's weights."""
+    if getattr(model, "optimizer", None) is not None:
+        with hdf5_write_errors(), h5py.File(path, "r+") as file:
+            file[_NAME] = np.array(accumulation(model.optimizer), np.int64)
+
+
+def resume_accumulation(model, checkpoint, loaders, is_whole=True):
+    """Lets tables resume the accumulated gradients of a checkpoint, or drops these with a warning.
+
+    They are dropped if the optimizer's variables were not loaded, as those of another optimizer, or
+    if its updates have another number of steps. The optimizer resumes from its last update then.
+
+    Args:
+        model: `keras.Model`, of which all but the tables is loaded.
+        checkpoint: `WholeCheckpoint`.
+        loaders: List of `TableLoader`.
+        is_whole: Boolean. Whether nothing was skipped. Defaults to `True`.
+    """
+    optimizer, owners, is_lost = getattr(model, "optimizer", None), [], False
+    if optimizer is not None:
+        ours = accumulation(optimizer)
+        saved, has_all = _saved_accumulation(checkpoint, *ours)
+        if saved == ours and has_all and is_whole:
+            owners = optimizers_in(optimizer)
+        else:
+            is_lost = saved[1] % max(1, saved[0]) > 0
+            forget_started_mean(optimizer)
+            if saved[1] == ours[1]:  # it was loaded
+                set_iterations(optimizer, checkpoint.manifest.step)
+    for loader in loaders:
+        if not any(loader.owner is each for each in owners):
+            is_lost = loader.drop_accumulated() or is_lost
+    if is_lost:
+        warnings.warn(
+            "A checkpoint that was saved between two steps of an update must be loaded with the "
+            "optimizer and the `gradient_accumulation_steps` that saved it, and be of a version "
+            "that saves what tables accumulate. The gradients since its last update are dropped. "
+            f"Received: '{checkpoint.folder}' for model '{model.name}'",
+            stacklevel=4,
+        )
+
+
+def _saved_accumulation(checkpoint, steps, count):
+    """Returns what `accumulation` gave when it was saved, and whether all gradients are there."""
+    with h5py.File(checkpoint.weights, "r") as file:
+        if _NAME in file:
+            return tuple(read_dataset(file, _NAME, np.int64, (2,)).tolist()), True
+    # Of a version that did not save what tables have accumulated.
+    step = checkpoint.manifest.step
+    saved = (steps, count) if count // steps == step else (1, step)
+    return saved, not checkpoint.tables or saved[1] % saved[0] == 0
