@@ -97,7 +97,7 @@ def test_functions_that_have_run_are_endpoints_and_go_on(tmp_path):
 
 
 def test_what_memory_has_no_room_for_goes_through_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 90)
+    monkeypatch.setattr("keras_sparse.saved_model.saved_model_scope._MEMORY_BYTES", 90)
     files, make = [], tempfile.TemporaryFile
     monkeypatch.setattr("tempfile.TemporaryFile", lambda dir: files.append(dir) or make(dir=dir))
     tables = [Embedding(60, 4), Embedding(None, 4), Embedding(5, 4, "sum")]
@@ -114,7 +114,7 @@ def test_what_memory_has_no_room_for_goes_through_files(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_an_error_and_the_next_export_has_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 16)
+    monkeypatch.setattr("keras_sparse.saved_model.saved_model_scope._MEMORY_BYTES", 16)
     model = model_of(Embedding(None, 4), LARGE)
     with (
         small_disks.files_of_at_most(64),

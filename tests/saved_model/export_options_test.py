@@ -6,7 +6,7 @@ import tensorflow as tf
 import keras_sparse
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.saving import export_options
+from keras_sparse.serving import export_options
 
 # Each batch trains a key less: key -5 is the oldest, key 4 had the last gradient, and the most.
 KEYS = np.arange(-5, 5)
@@ -86,7 +86,7 @@ def test_the_first_rows_are_taken(order, storage, number, tmp_path):
 def test_of_equal_rows_the_smallest_keys_are_taken_in_any_pieces(
     rows, options, expected, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("keras_sparse.serving.table_content.CHUNK_BYTES", 24)
+    monkeypatch.setattr("keras_sparse.saved_model.table_content.CHUNK_BYTES", 24)
     layer = Embedding(None, 2, **options)
     model = model_of(layer)
     keys = np.random.default_rng(0).permutation(np.arange(-200, 200, dtype=np.int64))

@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
-from keras_sparse.serving.initial_rows import initial_rows
-from keras_sparse.serving.saved_index import SavedIndex
-from keras_sparse.serving.table_content import TableContent
+from keras_sparse.saved_model.initial_rows import initial_rows
+from keras_sparse.saved_model.saved_index import SavedIndex
+from keras_sparse.saved_model.table_content import TableContent
 
 _creation = threading.Lock()
 
