@@ -1,5 +1,12 @@
 import tensorflow as tf
 
+from keras_sparse.saved_model.saved_model_scope import is_looking_for_resources
+
+
+@tf.function(input_signature=[], autograph=False)
+def _do_nothing():
+    return 1
+
 
 class SavedIndex(tf.lookup.experimental.MutableHashTable):
     """A hash table from int64 keys to int64 values, which is filled where a SavedModel is loaded.
@@ -22,6 +29,13 @@ class SavedIndex(tf.lookup.experimental.MutableHashTable):
         values = super().lookup(keys, name)
         values.set_shape(keys.shape)  # in a graph TensorFlow says nothing of it
         return values
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        if is_looking_for_resources():
+            return {}  # which TensorFlow would trace
+        children = super()._trackable_children(save_type, **kwargs)
+        shared = children.keys() & {"_initialize", "_destroy_resource"}  # of all indexes
+        return {**children, **dict.fromkeys(shared, _do_nothing)}
 
     def _serialize_to_tensors(self):
         # In a graph this is what a loaded one is saved with.

@@ -1,6 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse.pooling import pool_rows
+from keras_sparse.saved_model.saved_table import lookup_keys
 
 
 def saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype):
@@ -16,13 +17,24 @@ def saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype):
     """
     nothing = [None] * len(tables)
     lists = [nothing if each is None else each for each in (row_splits, weights, combiners)]
-    outputs = [_read(*each) for each in zip(tables, ids, *lists, strict=True)]
+    inputs = zip(_read(tables, ids), *lists, strict=True)
+    outputs = [each[0] if each[-1] is None else pool_rows(*each) for each in inputs]
     outputs = [tf.cast(each, dtype) for each in outputs]
     return tf.concat(outputs, axis=1) if joined else outputs
 
 
-def _read(table, ids, row_splits, weights, combiner):
-    rows = table.lookup(ids)
-    if combiner is None:
-        return rows
-    return pool_rows(rows, row_splits, weights, combiner)
+def _read(tables, ids):
+    """Returns the rows of each list of ids; of dynamic tables of one kind together."""
+    rows = [None] * len(tables)
+    groups: dict = {}
+    for i, table in enumerate(tables):
+        if table.is_dynamic:
+            kind = table.rows.shape[1], table.rows_of_none()["kind"]
+            groups.setdefault(kind, []).append(i)
+        else:
+            rows[i] = table.lookup(ids[i])
+    for group in groups.values():
+        found = lookup_keys([tables[i] for i in group], [ids[i] for i in group])
+        for i, each in zip(group, found, strict=True):
+            rows[i] = each
+    return rows

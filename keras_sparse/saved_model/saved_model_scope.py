@@ -47,6 +47,11 @@ def is_writing_archive():
     return _is_verbose.get() is not None
 
 
+def is_looking_for_resources():
+    """Returns whether `ExportArchive.write_out` only looks for what `tf.saved_model.save` takes."""
+    return is_writing_archive() and _save.get() is None
+
+
 def traced_for_saved_model(function):
     """Returns a function that is traced as `tf.saved_model.save` traces: for a SavedModel.
 

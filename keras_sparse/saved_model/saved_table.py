@@ -1,3 +1,4 @@
+import functools
 import threading
 import weakref
 from typing import Any
@@ -8,6 +9,7 @@ from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse.saved_model.initial_rows import initial_rows
 from keras_sparse.saved_model.saved_index import SavedIndex
+from keras_sparse.saved_model.table_content import default_row
 from keras_sparse.saved_model.table_content import TableContent
 
 _creation = threading.Lock()
@@ -27,6 +29,16 @@ class HasSavedTable:
         return self._saved_table
 
 
+@functools.cache
+def _default():
+    """Returns the variable of what keys without a row read as, the same in all tables of a save."""
+    default = resource_variable_ops.UninitializedVariable(
+        trainable=False, shape=(), dtype=tf.float32, name="default"
+    )
+    default._serialize_to_tensors = lambda: {"VARIABLE_VALUE": default_row()}
+    return default
+
+
 class SavedTable(tf.__internal__.tracking.AutoTrackable):
     """What a SavedModel has of a table: its rows, and of a dynamic one an index of its keys.
 
@@ -36,8 +48,11 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
         variable: `EmbeddingVariable`, or what is to it as one, which it does not keep alive.
     """
 
+    NO_PLACE = 0  # of a dynamic table: where `rows` has zeros to read for keys without a row
+
     def __init__(self, variable):
         self._variable: Any = weakref.ref(variable)
+        self.is_dynamic = variable.is_dynamic
         self.content = content = TableContent(self._variable)
         with tf.init_scope(), tf.device("CPU"):
             # Not `tf.Variable`: a function that is traced again may make none.
@@ -47,12 +62,9 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
                 dtype=tf.float32,
                 name="rows",
             )
-            if variable.is_dynamic:
-                self.index = SavedIndex(content.index, default_value=-1)
-                self.default = resource_variable_ops.UninitializedVariable(
-                    trainable=False, shape=(), dtype=tf.float32, name="default"
-                )
-                self.default._serialize_to_tensors = lambda: {"VARIABLE_VALUE": content.default()}
+            if self.is_dynamic:
+                self.index = SavedIndex(content.index, self.NO_PLACE)
+                self.default = _default()
         # Of this one alone: where a graph has a copy of it, that is saved as any variable is.
         self.rows._serialize_to_tensors = lambda: {"VARIABLE_VALUE": content.rows()}
         self.rows._write_object_proto = self._describe_rows
@@ -62,14 +74,12 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
     def _describe_rows(self, proto, options):
         """Writes what is loaded as a variable: `TFSMLayer` of Keras takes none of unknown shape."""
         type(self.rows)._write_object_proto(self.rows, proto, options)
-        shape = self.content.num_rows() + self._variable().is_dynamic, self.rows.shape[1]
+        shape = self.content.num_rows() + self.is_dynamic, self.rows.shape[1]
         proto.variable.shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
     def lookup(self, ids):
-        """Returns the rows of ids, an int64 tensor of shape `(n,)`, in ops of TensorFlow."""
+        """Returns the rows of ids of a static table, int64 of shape `(n,)`, by TensorFlow's ops."""
         variable = self._variable()
-        if variable.is_dynamic:
-            return self._dynamic_rows(variable, ids)
         # Not of the variable itself, which TensorFlow would copy at each later read of it whole.
         rows = self.rows.value()
         are_inside = (ids >= 0) & (ids < variable.input_dim)
@@ -81,34 +91,62 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
         with tf.control_dependencies([check]):
             return tf.gather(rows, ids)
 
-    def _dynamic_rows(self, variable, ids):
-        places = self.index.lookup(ids)
-        are_missing = places < 0
-        rows = self.rows.value()
-        num_rows = tf.shape(rows)[0]
-        # The last one is zeros: something is there to be read for what is missing.
-        found = tf.gather(rows, tf.maximum(places, 0))
-
-        def with_missing():
-            where = tf.where(are_missing)
-            default = self.default.value()
-            missing = tf.cond(
-                tf.math.is_nan(default),
-                lambda: _rows_of_none(variable, tf.gather_nd(ids, where)),
-                lambda: tf.fill([tf.shape(where)[0], variable.output_dim], default),
-            )
-            # Converters to other formats keep the rows and drop what fills the index.
-            is_empty = tf.equal(self.index.size(), 0) & (num_rows > 1)
-            missing = tf.where(is_empty, np.float32(np.nan), missing)
-            return tf.tensor_scatter_nd_update(found, where, missing)
-
-        return tf.cond(tf.reduce_any(are_missing), with_missing, lambda: found)
+    def rows_of_none(self):
+        """Returns what keys without a row read as: arguments of `initial_rows`."""
+        variable = self._variable()
+        filter_value = getattr(variable.admission, "default_value_no_permission", "initializer")
+        if filter_value != "initializer":
+            return {"kind": "constant", "a": filter_value, "b": 0.0, "seed": 0}
+        return variable.initial_rows.saved_fields()
 
 
-def _rows_of_none(variable, keys):
-    """Returns what keys without a row read as."""
-    filter_value = getattr(variable.admission, "default_value_no_permission", "initializer")
-    output_dim = variable.output_dim
-    if filter_value != "initializer":
-        return tf.fill([tf.size(keys), output_dim], tf.constant(filter_value, tf.float32))
-    return initial_rows(keys, **variable.initial_rows.saved_fields(), output_dim=output_dim)
+def lookup_keys(tables, keys):
+    """Returns the rows of keys of dynamic tables, in ops of TensorFlow.
+
+    All that is done for each table is to find its rows; the others are made for all tables at once.
+
+    Args:
+        tables: List of `SavedTable` of one width, whose `rows_of_none` are of one kind.
+        keys: List of int64 tensors of shape `(n,)`.
+
+    Returns:
+        List of float32 tensors of shape `(n, output_dim)`.
+    """
+    places = [table.index.lookup(each) for table, each in zip(tables, keys, strict=True)]
+    found = [
+        tf.gather(table.rows.value(), each) for table, each in zip(tables, places, strict=True)
+    ]
+    joined = tf.concat(places, axis=0)
+    are_missing = tf.equal(joined, SavedTable.NO_PLACE)
+
+    def with_missing():
+        sizes = tf.stack([tf.size(each) for each in keys])
+        where = tf.where(are_missing)
+        table = tf.searchsorted(tf.cumsum(sizes), tf.cast(where[:, 0], tf.int32), "right")
+        rows = tf.where(
+            tf.gather(_are_not_filled(tables), table)[:, tf.newaxis],
+            np.float32(np.nan),
+            _missing_rows(tables, tf.gather_nd(tf.concat(keys, axis=0), where), table),
+        )
+        rows = tf.tensor_scatter_nd_update(tf.concat(found, axis=0), where, rows)
+        return tf.split(rows, sizes, num=len(tables))
+
+    return tf.cond(tf.reduce_any(are_missing), with_missing, lambda: found)
+
+
+def _missing_rows(tables, keys, table):
+    default, output_dim = tables[0].default.value(), tables[0].rows.shape[1]
+    fields = [each.rows_of_none() for each in tables]
+    a, b, seed = ([each[name] for each in fields] for name in ("a", "b", "seed"))
+    return tf.cond(
+        tf.math.is_nan(default),
+        lambda: initial_rows(keys, fields[0]["kind"], a, b, seed, output_dim, table),
+        lambda: tf.fill([tf.size(keys), output_dim], default),
+    )
+
+
+def _are_not_filled(tables):
+    """Returns whether a table has rows and no keys: converters to other formats drop the keys."""
+    num_keys = tf.stack([table.index.size() for table in tables])
+    num_floats = tf.stack([tf.size(table.rows.value()) for table in tables])
+    return tf.equal(num_keys, 0) & (num_floats > tables[0].rows.shape[1])
