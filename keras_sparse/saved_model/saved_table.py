@@ -116,17 +116,17 @@ def lookup_keys(tables, keys):
     found = [
         tf.gather(table.rows.value(), each) for table, each in zip(tables, places, strict=True)
     ]
-    joined = tf.concat(places, axis=0)
-    are_missing = tf.equal(joined, SavedTable.NO_PLACE)
+    are_missing = tf.equal(tf.concat(places, axis=0), SavedTable.NO_PLACE)
+    joined = tf.concat(keys, axis=0)  # here, as each input of a condition costs an op a request
 
     def with_missing():
-        sizes = tf.stack([tf.size(each) for each in keys])
+        sizes = tf.stack([tf.shape(each)[0] for each in found])
         where = tf.where(are_missing)
         table = tf.searchsorted(tf.cumsum(sizes), tf.cast(where[:, 0], tf.int32), "right")
         rows = tf.where(
             tf.gather(_are_not_filled(tables), table)[:, tf.newaxis],
             np.float32(np.nan),
-            _missing_rows(tables, tf.gather_nd(tf.concat(keys, axis=0), where), table),
+            _missing_rows(tables, tf.gather_nd(joined, where), table),
         )
         rows = tf.tensor_scatter_nd_update(tf.concat(found, axis=0), where, rows)
         return tf.split(rows, sizes, num=len(tables))
