@@ -23,10 +23,13 @@ class SavedIndex(tf.lookup.experimental.MutableHashTable):
     def __init__(self, content, default_value):
         super().__init__(tf.int64, tf.int64, default_value)
         self._content = content
+        self._value_of_others = default_value
 
     def lookup(self, keys, name=None):
         """Returns the value of each key, in a tensor of the shape of `keys`."""
-        values = super().lookup(keys, name)
+        # A constant: each tensor that a function captures costs time in each call of it.
+        default = tf.constant(self._value_of_others, tf.int64)
+        values = super().lookup(keys, default, name)
         values.set_shape(keys.shape)  # in a graph TensorFlow says nothing of it
         return values
 

@@ -119,8 +119,10 @@ def lookup_keys(tables, keys):
     are_missing = tf.equal(tf.concat(places, axis=0), SavedTable.NO_PLACE)
     joined = tf.concat(keys, axis=0)  # here, as each input of a condition costs an op a request
 
+    # One op where no key is missing: those of a branch are walked all the same.
+    @tf.function(autograph=False, experimental_attributes={"_noinline": True})
     def with_missing():
-        sizes = tf.stack([tf.shape(each)[0] for each in found])
+        sizes = tf.stack([tf.size(each) for each in found]) // tables[0].rows.shape[1]
         where = tf.where(are_missing)
         table = tf.searchsorted(tf.cumsum(sizes), tf.cast(where[:, 0], tf.int32), "right")
         rows = tf.where(
