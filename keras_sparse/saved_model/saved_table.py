@@ -119,8 +119,7 @@ def lookup_keys(tables, keys):
     are_missing = tf.equal(tf.concat(places, axis=0), SavedTable.NO_PLACE)
     joined = tf.concat(keys, axis=0)  # here, as each input of a condition costs an op a request
 
-    # One op where no key is missing: those of a branch are walked all the same.
-    @tf.function(autograph=False, experimental_attributes={"_noinline": True})
+    # Short for each table: a request walks the ops of a branch that is not taken, too.
     def with_missing():
         sizes = tf.stack([tf.size(each) for each in found]) // tables[0].rows.shape[1]
         where = tf.where(are_missing)

@@ -265,6 +265,13 @@ def test_what_an_index_that_was_not_filled_gives_shows(make, tmp_path):
     assert np.all(answers == -1) if isinstance(layer, IntegerLookup) else np.isnan(answers).all()
 
 
+def test_a_converter_of_tensorflow_takes_it(tmp_path):
+    export(model_of(Embedding(None, 4)), tmp_path)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.SELECT_TF_OPS]
+    assert converter.convert()
+
+
 @pytest.mark.parametrize("make", [lambda: Embedding(60, 4), lambda: Embedding(None, 4)])
 def test_keras_loads_it_as_a_layer(make, tmp_path):
     model = model_of(make())
