@@ -90,7 +90,7 @@ def _apply(model, path, ask):
     thread = threading.Thread(target=ask_on)
     thread.start()
     start = time.perf_counter()
-    keras_sparse.saving.apply_delta(model, path, verbose=False)
+    keras_sparse.serving.apply_delta(model, path, verbose=False)
     seconds = time.perf_counter() - start
     is_done.set()
     thread.join()

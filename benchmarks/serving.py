@@ -2,11 +2,15 @@
 
     python -m benchmarks.serving
     python -m benchmarks.serving --workload-scale 8 --storage DRAM_SSDHASH --only dynamic  # 10 GB
+    python -m benchmarks.serving --tables 26 200  # many small tables
 
 A model of one table of 64 columns, every row trained, exported by `model.export`, then loaded by a
 process of TensorFlow alone; beside a `keras.layers.Embedding` of as many rows that is exported and
 loaded in the same way. A request pools the rows of 26 ids of a power law for each sample. `extra`
 is the most memory of its own (not of files) that the exporting process has over what it had before.
+
+With `--tables` it is a model of many tables of 16 columns, one id for each in a sample, beside one
+of as many `keras.layers.Embedding`. Requests go to the models by turns.
 """
 
 import argparse
@@ -35,6 +39,7 @@ STATIC, DYNAMIC, UNSEEN, KERAS = (
 HOTNESS = 26
 BATCHES = (1, 512)
 REPEATS = 101
+TABLE_ROWS, TABLE_DIM = 1000, 16
 
 
 def make_model(kind, num_rows, storage, folder):
@@ -111,6 +116,95 @@ def measure_requests(kind, num_rows, folder):
     return loaded, medians
 
 
+def make_model_of_tables(kind, num_tables):
+    """A model that joins a row of each of many tables, each of which has 1000 rows."""
+    import keras
+
+    import keras_sparse
+
+    ids = keras.Input((num_tables,), dtype="int64")
+    if kind == KERAS:
+        columns = [ids[:, i] for i in range(num_tables)]
+        rows = [keras.layers.Embedding(TABLE_ROWS, TABLE_DIM)(each) for each in columns]
+        return keras.Model(ids, keras.layers.Concatenate()(rows))
+    size = TABLE_ROWS if kind == STATIC else None
+    layers = [keras_sparse.layers.Embedding(size, TABLE_DIM, "sum") for _ in range(num_tables)]
+    model = keras.Model(ids, keras_sparse.layers.GroupEmbedding(layers, output_mode="concat")(ids))
+    for table in model.trainable_variables if kind == DYNAMIC else []:
+        keys = keys_of(kind, np.arange(TABLE_ROWS))
+        table.import_(keys, np.ones((TABLE_ROWS, TABLE_DIM), np.float32))
+    return model
+
+
+def measure_tables(num_tables):
+    """Of each kind: seconds to export, nodes a table, seconds to load, those of requests."""
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    kinds = (KERAS, STATIC, DYNAMIC)
+    results, served = {kind: [] for kind in (*kinds, UNSEEN)}, {}
+    with tempfile.TemporaryDirectory() as parent:
+        for number, kind in enumerate((KERAS, *kinds)):  # the first one warms up
+            folder = f"{parent}/{number}"
+            model = make_model_of_tables(kind, num_tables)
+            start = time.perf_counter()
+            model.export(folder, verbose=False)
+            exported = time.perf_counter() - start
+            proto = saved_model_pb2.SavedModel()
+            proto.ParseFromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
+            graph = proto.meta_graphs[0].graph_def
+            nodes = len(graph.node) + sum(len(each.node_def) for each in graph.library.function)
+            start = time.perf_counter()
+            served[kind] = tf.saved_model.load(folder)
+            loaded = time.perf_counter() - start
+            results[kind] = [exported, nodes / num_tables, loaded]
+        for batch_size in BATCHES:
+            for kind, seconds in request_by_turns(served, num_tables, batch_size).items():
+                results[kind].append(seconds)
+    return results
+
+
+def request_by_turns(served, num_tables, batch_size):
+    """Median seconds of a request to each model."""
+    import tensorflow as tf
+
+    rng, times = np.random.default_rng(workloads.SEED), {}
+    for _ in range(REPEATS):
+        ranks = rng.integers(0, TABLE_ROWS, (batch_size, num_tables))
+        for kind in (*served, UNSEEN):
+            if kind == UNSEEN:
+                ranks.flat[::100] += TABLE_ROWS
+            request = tf.constant(keys_of(kind, ranks))
+            serve = served[DYNAMIC if kind == UNSEEN else kind].signatures["serving_default"]
+            start = time.perf_counter()
+            serve(request)
+            times.setdefault(kind, []).append(time.perf_counter() - start)
+    return {kind: statistics.median(each[1:]) for kind, each in times.items()}
+
+
+def print_tables(numbers):
+    head = ["tables", "of", "export, s", "to Keras", "nodes a table", "load, s"]
+    for size in BATCHES:
+        head += [f"request of {size}, ms", "to Keras"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for number in numbers:
+        results = in_fresh_process(measure_tables, number)
+        peer = results[KERAS]
+        for kind, (*exported, one, many) in results.items():
+            cells = [str(number), kind]
+            if exported:
+                seconds, nodes, loaded = exported
+                ratio = f"{seconds / peer[0]:.2f}"
+                cells += [f"{seconds:.2f}", ratio, f"{nodes:.0f}", f"{loaded:.2f}"]
+            else:
+                cells += [""] * 4
+            for seconds, of_peer in ((one, peer[-2]), (many, peer[-1])):
+                cells += [f"{1000 * seconds:.2f}", f"{seconds / of_peer:.2f}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    print("\n".join(lines) + "\n", flush=True)
+    return "\n".join(lines)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=TITLE)
     parser.add_argument("--workload-scale", type=float, default=1.0)
@@ -118,7 +212,10 @@ def main(arguments=None):
     kinds = {"static": STATIC, "dynamic": DYNAMIC, "keras": KERAS}
     help_of_only = "tables; of Keras' a process that serves takes twice the memory of its rows"
     parser.add_argument("--only", nargs="+", choices=kinds, default=[*kinds], help=help_of_only)
+    parser.add_argument("--tables", nargs="+", type=int, help="numbers of small tables instead")
     options, _ = parser.parse_known_args(arguments)
+    if options.tables:
+        return print_tables(options.tables)
     num_rows = int(5_000_000 * options.workload_scale)
     head = ["table", "files, MiB", "export, s", "extra, MiB", "load, s", "MiB loaded"]
     head += [f"request of {size}, ms" for size in BATCHES]

@@ -124,7 +124,7 @@ class Server:
         self.table = self.model.get_layer("words").embeddings
         # An answer is of one state of the training: none comes while it is computed.
         self.lock = threading.Lock()
-        self.follower = keras_sparse.saving.follow(self.model, folder, every, self.lock)
+        self.follower = keras_sparse.serving.follow(self.model, folder, every, self.lock)
         self.every = every
         self.asked = collections.Counter()
         signature = [tf.TensorSpec((None, NUM_WORDS), tf.int64)]

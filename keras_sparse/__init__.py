@@ -22,6 +22,7 @@ from keras_sparse import layers as layers
 from keras_sparse import ops as ops
 from keras_sparse import optimizers as optimizers
 from keras_sparse import saving as saving
+from keras_sparse import serving as serving
 from keras_sparse import storage as storage
 from keras_sparse.distribute.sok_init import init as init
 from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter

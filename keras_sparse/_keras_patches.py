@@ -12,22 +12,28 @@ import h5py
 import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchive` makes one
+from keras.src.export import saved_model_export_archive  # `ExportArchive` has no hook for specs
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 
 from keras_sparse.distribute.tables.saved_by_rank_0 import saved_by_rank_0
 from keras_sparse.distribute.tables.saved_by_rank_0 import silent_on_other_ranks
 from keras_sparse.optimizers.support.finite_gradients import check_finite
 from keras_sparse.optimizers.support.finite_gradients import of_inner_optimizer
+from keras_sparse.saved_model.export_formats import exporting_tables
+from keras_sparse.saved_model.input_signature import default_signature
+from keras_sparse.saved_model.input_signature import keeping_composites
+from keras_sparse.saved_model.input_signature import knowing_inputs
+from keras_sparse.saved_model.input_signature import naming_components
+from keras_sparse.saved_model.input_signature import remembering_calls
+from keras_sparse.saved_model.saved_model_scope import knowing_its_save
+from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model
+from keras_sparse.saved_model.saved_model_scope import writing_plain_ops
 from keras_sparse.saving.keras_files.hdf5_write_errors import open_carefully
 from keras_sparse.saving.keras_files.load_weights import verifying
 from keras_sparse.saving.keras_files.refuse_callbacks import begin_backup
 from keras_sparse.saving.keras_files.refuse_callbacks import begin_tensorboard
 from keras_sparse.saving.keras_files.save_weights import carefully
 from keras_sparse.saving.keras_files.save_weights import is_memory_sufficient
-from keras_sparse.serving.export_formats import refusing_formats
-from keras_sparse.serving.saved_model_scope import knowing_its_save
-from keras_sparse.serving.saved_model_scope import traced_for_saved_model
-from keras_sparse.serving.saved_model_scope import writing_plain_ops
 
 # What `tf.keras` is: by that name TensorFlow may have the old Keras, or look for it in vain.
 _tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
@@ -41,9 +47,16 @@ keras.callbacks.BackupAndRestore.on_train_begin = begin_backup
 keras.callbacks.TensorBoard.on_train_begin = begin_tensorboard
 # Before Keras imports it, which would make another module of that name.
 _tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")
-_tf_saved_model.save = knowing_its_save(saved_by_rank_0(tf.saved_model.save))
+_tf_saved_model.save = knowing_its_save(knowing_inputs(saved_by_rank_0(tf.saved_model.save)))
 tf.saved_model.save = _tf_saved_model.save
-keras.Model.export = refusing_formats(keras.Model.export)
+keras.Model.export = exporting_tables(keras.Model.export)
+# Ragged and sparse inputs, which Keras takes for dense in the signatures that it writes.
+keras.Model.__call__ = remembering_calls(keras.Model.__call__)
+keras.Model._default_save_signature = default_signature(keras.Model._default_save_signature)
+saved_model_export_archive.make_tf_tensor_spec = keeping_composites(
+    saved_model_export_archive.make_tf_tensor_spec
+)
+TFExportArchive._get_concrete_fn = naming_components(TFExportArchive._get_concrete_fn)
 TFExportArchive.write_out = silent_on_other_ranks(writing_plain_ops(TFExportArchive.write_out))
 # Where it traces, what a model says of itself too.
 for _name in ("_get_concrete_fn", "_filter_and_track_resources"):

@@ -3,7 +3,7 @@ import tensorflow as tf
 from keras_sparse.beside_tables import beside_tables
 from keras_sparse.padding import leave_out
 from keras_sparse.padding import to_dense
-from keras_sparse.serving.saved_model_scope import is_for_saved_model
+from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.shape_inference import FloatIdsError
 from keras_sparse.shape_inference import is_placeholder
 

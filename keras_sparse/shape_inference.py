@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse.serving.saved_model_scope import is_for_saved_model
+from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 
 # How Keras names the graph in which it calls layers to learn the shapes of what they make.
 _GRAPH = "scratch_graph"

@@ -21,7 +21,7 @@ _SLOW_FILES = (
     "checkpoint/resume",
     "data/prefetch_lookups",
     "callbacks/checkpoint",
-    "serving/saved_model",
+    "saved_model/saved_model",
     "benchmarks/",
     "examples/",
 )

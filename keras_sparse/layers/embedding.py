@@ -80,7 +80,7 @@ class Embedding(TableLayer):
             needs no room, and rows that are loaded are all kept. Defaults to `None`: any number.
         frequency: Boolean. Whether a dynamic table counts, in 4 bytes a row, in how many training
             steps each row had a gradient: for `export(with_frequencies=True)` and
-            `keras_sparse.saving.export_options(rows="most_used:N")`. `LfuEvict` counts without it.
+            `keras_sparse.serving.export_options(rows="most_used:N")`. `LfuEvict` counts without it.
             Defaults to `False`.
         **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
             Rows are float32; outputs have the dtype policy's compute dtype. Options that

@@ -14,11 +14,11 @@ from keras_sparse.layers.refuse_checkpoints import RefuseCheckpoints
 from keras_sparse.ragged_form import check_id_dtype
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
+from keras_sparse.saved_model.saved_index import SavedIndex
+from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_table import keeps_failure
-from keras_sparse.serving.saved_index import SavedIndex
-from keras_sparse.serving.saved_model_scope import is_for_saved_model
 
 _creation = threading.Lock()
 

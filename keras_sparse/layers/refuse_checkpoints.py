@@ -1,4 +1,4 @@
-from keras_sparse.serving.refuse_checkpoints import refuse_checkpoints
+from keras_sparse.saved_model.refuse_checkpoints import refuse_checkpoints
 
 
 class RefuseCheckpoints:

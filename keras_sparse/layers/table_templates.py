@@ -158,8 +158,10 @@ class TableTemplates:
             shapes = [(matrix.shape[0], 1) if each else matrix.shape[:1] for each in pools]
             return [keras.KerasTensor(shape, matrix.dtype) for shape in shapes]
         # One transposition, whose rows are not copied.
-        columns = tf.unstack(tf.transpose(matrix), len(places))
-        pairs = zip(columns, pools, strict=True)
+        columns = tf.transpose(matrix)
+        if all(pools):
+            return tf.unstack(columns[:, :, tf.newaxis], len(places))
+        pairs = zip(tf.unstack(columns, len(places)), pools, strict=True)
         return [each[:, tf.newaxis] if pools else each for each, pools in pairs]
 
     def as_given(self, outputs, places=None):

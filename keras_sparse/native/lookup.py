@@ -11,8 +11,8 @@ from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.lookup_gradient import max_entries
 from keras_sparse.native.staging import collected_lookups
-from keras_sparse.serving.saved_lookup import saved_lookup
-from keras_sparse.serving.saved_model_scope import is_for_saved_model
+from keras_sparse.saved_model.saved_lookup import saved_lookup
+from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 
 COMBINERS = ("sum", "mean", "sqrtn")
 # What rows can be written as.

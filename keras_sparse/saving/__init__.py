@@ -1,5 +1,6 @@
 """Tables in Keras' own files, and checkpoints of models with tables of any size."""
 
+from keras_sparse.saved_model.export_options import export_options as export_options
 from keras_sparse.saving.checkpoint.apply_delta import apply_delta as apply_delta
 from keras_sparse.saving.checkpoint.follow import follow as follow
 from keras_sparse.saving.checkpoint.follow import Follower as Follower
@@ -14,4 +15,3 @@ from keras_sparse.saving.keras_files.named_load import LoadReport as LoadReport
 from keras_sparse.saving.keras_files.save_table import save_table as save_table
 from keras_sparse.saving.keras_layers.to_keras import to_keras as to_keras
 from keras_sparse.saving.verify import verify as verify
-from keras_sparse.serving.export_options import export_options as export_options

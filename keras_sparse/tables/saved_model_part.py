@@ -1,5 +1,5 @@
-from keras_sparse.serving.refuse_checkpoints import refuse_checkpoints
-from keras_sparse.serving.saved_table import HasSavedTable
+from keras_sparse.saved_model.refuse_checkpoints import refuse_checkpoints
+from keras_sparse.saved_model.saved_table import HasSavedTable
 
 
 class SavedModelPart(HasSavedTable):

@@ -19,12 +19,12 @@ from eviction_cases import step
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse.layers import Embedding
-from keras_sparse.saving import apply_delta
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
+from keras_sparse.serving import apply_delta
 
 OTHER_CONSTANTS = {
     "Adagrad": lambda rate: keras_sparse.optimizers.Adagrad(rate, epsilon=1e-3),

@@ -11,8 +11,8 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
 from keras_sparse.native.lookup_gradient import max_entries
-from keras_sparse.serving.saved_lookup import saved_lookup
-from keras_sparse.serving.saved_model_scope import is_for_saved_model
+from keras_sparse.saved_model.saved_lookup import saved_lookup
+from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.table_part import TablePart
 

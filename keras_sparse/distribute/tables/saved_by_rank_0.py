@@ -10,7 +10,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
-from keras_sparse.serving.saved_model_scope import traced_for_saved_model
+from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model
 
 
 def saved_by_rank_0(save):

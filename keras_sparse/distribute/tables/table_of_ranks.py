@@ -7,8 +7,8 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import raise_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
-from keras_sparse.serving.saved_model_scope import current_save
-from keras_sparse.serving.saved_table import HasSavedTable
+from keras_sparse.saved_model.saved_model_scope import current_save
+from keras_sparse.saved_model.saved_table import HasSavedTable
 
 # Tables are made in the same order on all ranks, so that these numbers are the same too.
 _numbers = itertools.count()

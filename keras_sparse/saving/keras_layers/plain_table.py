@@ -3,7 +3,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_sparse.serving.table_content import placed_rows
+from keras_sparse.saved_model.table_content import placed_rows
 
 
 class PlainTable:

@@ -104,7 +104,7 @@ def archive(model, path):
 @pytest.mark.parametrize("way", [export, save_by_tensorflow, archive])
 def test_rows_are_those_of_the_ranks_bit_for_bit(way, folder, monkeypatch):
     # Some of it in memory, the rest in files.
-    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 500)
+    monkeypatch.setattr("keras_sparse.saved_model.saved_model_scope._MEMORY_BYTES", 500)
     model, keys = rows_of_slots()
     keys = np.concatenate([keys, -1 - keys])  # the second half has no rows
     way(model, folder / "model")
@@ -123,7 +123,7 @@ def test_options_hold_for_the_whole_table(order, options, folder):
     model, keys = rows_of_slots(**options)
     last = keys[8 * ksd.rank() :][6:8]
     model.train_on_batch(last, np.ones((2, 3, 1, 4)))  # again
-    with keras_sparse.saving.export_options(default=-1.0, rows=f"{order}:{6 * ksd.size()}"):
+    with keras_sparse.serving.export_options(default=-1.0, rows=f"{order}:{6 * ksd.size()}"):
         model.export(folder / "model", verbose=False)
     are_last = (np.arange(len(keys)) % 8 >= 6)[:, None, None, None]
     expected = np.where(are_last, model.predict(keys, verbose=0), -1)
@@ -151,7 +151,7 @@ def test_keys_without_a_row_read_as_the_checkpoint_says_that_was_loaded(folder):
 
 
 def test_an_error_of_rank_0_is_one_of_all_and_the_next_export_has_all_rows(folder, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 0)
+    monkeypatch.setattr("keras_sparse.saved_model.saved_model_scope._MEMORY_BYTES", 0)
     model, keys = rows_of_slots()
     num_bytes = 64 if ksd.rank() == 0 else -1
     with (

@@ -18,13 +18,13 @@ from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
 from keras_sparse import ops
 from keras_sparse.optimizers import Adagrad
-from keras_sparse.saving import apply_delta
 from keras_sparse.saving import CheckpointDamagedError
 from keras_sparse.saving import follow
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving.checkpoint import apply_delta as apply_delta_module
+from keras_sparse.serving import apply_delta
 
 IDS = np.arange(2 * NUM_KEYS).reshape(-1, 2) % (NUM_KEYS - 1)
 

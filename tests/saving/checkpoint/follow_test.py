@@ -12,11 +12,11 @@ from checkpoint_cases import make_model
 from checkpoint_cases import tables
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
-from keras_sparse.saving import follow
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving.checkpoint import follow as follow_module
+from keras_sparse.serving import follow
 
 
 def test_follows_a_folder(tmp_path):

@@ -19,13 +19,13 @@ from eviction_cases import make_table
 from keras_sparse import GlobalStepEvict
 from keras_sparse import TimeToLive
 from keras_sparse.callbacks import Checkpoint
-from keras_sparse.saving import apply_delta
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
 from keras_sparse.saving.format.saved_ages import latest
+from keras_sparse.serving import apply_delta
 
 # No test takes as long, so that ages differ by less.
 HOUR = 3600

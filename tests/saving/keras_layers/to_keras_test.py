@@ -14,7 +14,7 @@ from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
 from keras_sparse.layers import IntegerLookup
-from keras_sparse.saving import to_keras
+from keras_sparse.serving import to_keras
 
 RNG = np.random.default_rng(0)
 IDS = RNG.integers(0, 60, (16, 3))

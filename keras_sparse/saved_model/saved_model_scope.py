@@ -10,7 +10,8 @@ import tensorflow as tf
 from tensorflow.python.saved_model import save_context
 
 _save: contextvars.ContextVar[Any] = contextvars.ContextVar("save", default=None)
-_is_verbose: contextvars.ContextVar[bool] = contextvars.ContextVar("is_verbose", default=True)
+# What `ExportArchive.write_out` was told, `None` outside of it.
+_is_verbose: contextvars.ContextVar[Any] = contextvars.ContextVar("is_verbose", default=None)
 
 # What a SavedModel has of tables in memory while it is written; what is beyond goes through files.
 _MEMORY_BYTES = 64 << 20
@@ -39,6 +40,16 @@ def is_for_saved_model():
     """Returns whether what is traced now goes into a SavedModel."""
     # What is computed while a function is traced, as under `tf.init_scope`, is as ever.
     return save_context.in_save_context() and not tf.executing_eagerly()
+
+
+def is_writing_archive():
+    """Returns whether `ExportArchive.write_out` runs, whose endpoints are all the functions."""
+    return _is_verbose.get() is not None
+
+
+def is_looking_for_resources():
+    """Returns whether `ExportArchive.write_out` only looks for what `tf.saved_model.save` takes."""
+    return is_writing_archive() and _save.get() is None
 
 
 def traced_for_saved_model(function):
@@ -100,7 +111,7 @@ def knowing_its_save(save):
 
     @functools.wraps(save)
     def saving(obj, export_dir, *args, **kwargs):
-        token = _save.set(Save(os.fspath(export_dir), _is_verbose.get()))
+        token = _save.set(Save(os.fspath(export_dir), _is_verbose.get() is not False))
         try:
             return save(obj, export_dir, *args, **kwargs)
         finally:

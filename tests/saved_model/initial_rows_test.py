@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import ops
-from keras_sparse.serving.initial_rows import initial_rows
+from keras_sparse.saved_model.initial_rows import initial_rows
 
 KEYS = np.concatenate(
     [

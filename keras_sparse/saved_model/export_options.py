@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from keras_sparse import checks
-from keras_sparse.serving.chosen_keys import RowChoice
+from keras_sparse.saved_model.chosen_keys import RowChoice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def export_options(default=None, rows=None):
     ...     None, 4, "mean", eviction=keras_sparse.GlobalStepEvict(1000)
     ... )
     >>> model = keras.Sequential([keras.Input((8,), dtype="int64"), layer])
-    >>> with keras_sparse.saving.export_options(default=0.0, rows="most_recent:100000"):
+    >>> with keras_sparse.serving.export_options(default=0.0, rows="most_recent:100000"):
     ...     model.export("served/1", verbose=False)
     """
     default = None if default is None else checks.float32_number(default, "default")

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_sparse
 import small_disks
@@ -97,7 +98,7 @@ def test_functions_that_have_run_are_endpoints_and_go_on(tmp_path):
 
 
 def test_what_memory_has_no_room_for_goes_through_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 90)
+    monkeypatch.setattr("keras_sparse.saved_model.saved_model_scope._MEMORY_BYTES", 90)
     files, make = [], tempfile.TemporaryFile
     monkeypatch.setattr("tempfile.TemporaryFile", lambda dir: files.append(dir) or make(dir=dir))
     tables = [Embedding(60, 4), Embedding(None, 4), Embedding(5, 4, "sum")]
@@ -114,7 +115,7 @@ def test_what_memory_has_no_room_for_goes_through_files(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_an_error_and_the_next_export_has_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_sparse.serving.saved_model_scope._MEMORY_BYTES", 16)
+    monkeypatch.setattr("keras_sparse.saved_model.saved_model_scope._MEMORY_BYTES", 16)
     model = model_of(Embedding(None, 4), LARGE)
     with (
         small_disks.files_of_at_most(64),
@@ -156,6 +157,49 @@ def test_a_subclassed_model_without_a_signature_takes_the_floats_that_are_ids(tm
             tf.errors.InvalidArgumentError, match="export the model with `input_sig"
         ):
             served(tmp_path / "model", np.full((1, 3), wrong, np.float32))
+
+
+def test_keys_without_rows_have_those_of_their_own_table(tmp_path):
+    """Rows of a kind are made for all tables at once: with other seeds, numbers and lengths."""
+    makers = [
+        {"embeddings_initializer": keras.initializers.RandomUniform(-0.5, 1.5), "seed": 2**62},
+        {"embeddings_initializer": keras.initializers.RandomUniform(3.0, -3.0), "seed": -7},
+        {"embeddings_initializer": keras.initializers.RandomNormal(1.0, 2.0), "seed": 1},
+        {"embeddings_initializer": keras.initializers.TruncatedNormal(-4.0, 0.5), "seed": 2},
+        {"embeddings_initializer": keras.initializers.RandomNormal(9.0, 0.1), "seed": 3},
+        {"embeddings_initializer": keras.initializers.Constant(-0.0)},
+        {"admission": keras_sparse.CounterFilter(3, default_value_no_permission=0.75)},
+        {"embeddings_initializer": keras.initializers.Constant(2.5)},
+    ]
+    widths = [4, 4, 3, 3, 3, 4, 4, 4]
+    layers = [Embedding(None, width, **each) for width, each in zip(widths, makers, strict=True)]
+    inputs = [keras.Input((i,), dtype="int64") for i in range(1, 9)]
+    model = keras.Model(inputs, GroupEmbedding(layers)(inputs))
+    keys = [np.random.default_rng(i).integers(-(2**63), 2**63 - 1, (5, i)) for i in range(1, 9)]
+    for table, each in zip(model.trainable_variables, keys, strict=True):
+        table.import_(each[-1], np.ones((len(each[-1]), table.output_dim)))
+    expected = model(keys)
+    export(model, tmp_path / "model")
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    for samples in (slice(5), slice(4, 5), slice(0)):  # of the last one all keys have rows
+        answers = loaded.serve([tf.constant(each[samples]) for each in keys])
+        for answer, rows in zip(answers, expected, strict=True):
+            assert answer.numpy().tobytes() == rows[samples].numpy().tobytes()
+
+
+def test_another_table_adds_few_nodes(tmp_path):
+    counts = []
+    for number in (2, 4):
+        layers = [Embedding(None, 4, "sum", seed=i) for i in range(number)]
+        ids = keras.Input((number,), dtype="int64")
+        model = keras.Model(ids, GroupEmbedding(layers, output_mode="concat")(ids))
+        export(model, tmp_path / str(number))
+        proto = saved_model_pb2.SavedModel()
+        proto.ParseFromString((tmp_path / str(number) / "saved_model.pb").read_bytes())
+        graph = proto.meta_graphs[0].graph_def
+        functions = graph.library.function
+        counts.append(len(graph.node) + sum(len(each.node_def) for each in functions))
+    assert (counts[1] - counts[0]) / 2 < 60
 
 
 def test_an_untrained_table_has_its_initial_rows(tmp_path):
@@ -219,6 +263,13 @@ def test_what_an_index_that_was_not_filled_gives_shows(make, tmp_path):
     tf.raw_ops.LookupTableRemoveV2(table_handle=index.resource_handle, keys=np.unique(LARGE))
     answers = loaded.serve(tf.constant(LARGE))
     assert np.all(answers == -1) if isinstance(layer, IntegerLookup) else np.isnan(answers).all()
+
+
+def test_a_converter_of_tensorflow_takes_it(tmp_path):
+    export(model_of(Embedding(None, 4)), tmp_path)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.SELECT_TF_OPS]
+    assert converter.convert()
 
 
 @pytest.mark.parametrize("make", [lambda: Embedding(60, 4), lambda: Embedding(None, 4)])

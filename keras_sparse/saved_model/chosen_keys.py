@@ -31,16 +31,19 @@ def chosen_keys(variable, choice, chunk_rows):
     """
     by_use = choice.order == "most_used"
     _check(variable, by_use)
-    columns = [np.empty(0, dtype) for dtype in (np.int64, np.uint32, np.uint32)]
+    pieces = [[np.empty(0, dtype) for dtype in (np.int64, np.uint32, np.uint32)]]
+    num_rows = 0
     for keys, _, *words in variable.export(chunk_rows, with_ages=True, with_frequencies=True):
         ages, frequencies = (np.zeros(len(keys), np.uint32) if w is None else w for w in words)
         # The one that is taken first is the least one.
         unused = np.iinfo(np.uint32).max - frequencies if by_use else np.zeros_like(ages)
-        columns = [*map(np.append, columns, (keys, ages, unused))]
+        pieces.append([keys, ages, unused])
+        num_rows += len(keys)
         # Of more than these no array is needed.
-        if len(columns[0]) > 2 * choice.num_rows:
-            columns = _first(columns, choice.num_rows)
-    return np.sort(_first(columns, choice.num_rows)[0])
+        if num_rows > 2 * choice.num_rows:
+            pieces = [_first(pieces, choice.num_rows)]
+            num_rows = choice.num_rows
+    return np.sort(_first(pieces, choice.num_rows)[0])
 
 
 def _check(variable, by_use):
@@ -57,6 +60,7 @@ def _check(variable, by_use):
         )
 
 
-def _first(columns, num_rows):
+def _first(pieces, num_rows):
+    columns = [*map(np.concatenate, zip(*pieces, strict=True))]
     chosen = np.lexsort(columns)[:num_rows]
     return [column[chosen] for column in columns]

@@ -9,50 +9,70 @@ import tensorflow as tf
 
 # Philox4x32-10: see ops/core/math/philox.h.
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
+_STEPS = ((0, 0x9E3779B9), (32, 0xBB67AE85))  # which word of the seed, and what a round adds
 _WORD = 0xFFFFFFFF
 
 
-def initial_rows(keys, kind, a, b, seed, output_dim):
+def initial_rows(keys, kind, a, b, seed, output_dim, table=None):
     """Returns the rows that keys have before any step.
 
     Args:
         keys: int64 tensor of shape `(n,)`.
-        kind, a, b, seed: As of `keras_sparse.tables.initial_rows.InitialRows`.
+        kind: As of `keras_sparse.tables.initial_rows.InitialRows`.
+        a, b, seed: Likewise; of several tables lists.
         output_dim: Integer. Width of a row.
+        table: int32 tensor of shape `(n,)`: the table of each key, as a place in these lists.
+            Defaults to `None`: there is one.
 
     Returns:
         float32 tensor of shape `(n, output_dim)`.
     """
-    a, b = np.float32(a), np.float32(b)
+    a, b = (np.float32(np.reshape(each, (-1, 1))) for each in (a, b))
+
+    def of_key(numbers):
+        """Returns the number of each key's table, in a column."""
+        return tf.constant(numbers) if len(numbers) == 1 else tf.gather(numbers, table)
+
     if kind == "constant":
-        return tf.fill([tf.size(keys), output_dim], tf.constant(a))
-    words = _random_words(keys, seed, output_dim)
+        return tf.broadcast_to(of_key(a), [tf.size(keys), output_dim])
+    words = _random_words(keys, of_key(_round_words(seed)), output_dim)
     if kind == "uniform":
-        return _uniform(words, a, b)
+        spread = b - a
+        last = np.nextafter(b, a)  # rounding may reach the end of the range, which is not in it
+        return _uniform(words, *map(of_key, (a, spread, last)))
     # In (0, 1): the middle of each of 2^32 intervals.
     p = (tf.cast(words, tf.float64) + 0.5) * 2.0**-32
     if kind == "truncated_normal":
         below = 0.022750131948179195  # two standard deviations either side
         p = below + (1 - 2 * below) * p
-    return tf.cast(float(a) + float(b) * _normal_quantile(p), tf.float32)
+    a, b = (of_key(np.float64(each)) for each in (a, b))
+    return tf.cast(a + b * _normal_quantile(p), tf.float32)
 
 
-def _random_words(keys, seed, output_dim):
+def _round_words(seeds):
+    """Returns the two words of each seed for each of the ten rounds: uint64, `(seeds, 20)`."""
+    words = [
+        [(seed >> shift) + turn * step & _WORD for turn in range(10) for shift, step in _STEPS]
+        for seed in (seeds if isinstance(seeds, list) else [seeds])
+    ]
+    return np.array(words, np.uint64)
+
+
+def _random_words(keys, round_words, output_dim):
     """Returns random words: uint64 tensor of shape `(n, output_dim)`, below 2^32."""
     num_blocks = -(-output_dim // 4)
     keys = tf.bitcast(keys, tf.uint64)[:, tf.newaxis]
     blocks = tf.constant(np.arange(num_blocks, dtype=np.uint64))[tf.newaxis]
     zeros = tf.zeros_like(keys + blocks)
     counter = [blocks + zeros, zeros, _low(keys) + zeros, _high(keys) + zeros]
-    seed_words = [seed & _WORD, (seed >> 32) & _WORD]
-    for _ in range(10):
+    round_words = tf.split(round_words, 20, axis=1)
+    for first, second in zip(round_words[::2], round_words[1::2], strict=True):
         products = [
             word * _uint64(factor) for word, factor in zip(counter[::2], _MULTIPLIERS, strict=True)
         ]
         mixed = [
-            tf.bitwise.bitwise_xor(counter[1], _uint64(seed_words[0])),
-            tf.bitwise.bitwise_xor(counter[3], _uint64(seed_words[1])),
+            tf.bitwise.bitwise_xor(counter[1], first),
+            tf.bitwise.bitwise_xor(counter[3], second),
         ]
         counter = [
             tf.bitwise.bitwise_xor(_high(products[1]), mixed[0]),
@@ -60,7 +80,6 @@ def _random_words(keys, seed, output_dim):
             tf.bitwise.bitwise_xor(_high(products[0]), mixed[1]),
             _low(products[0]),
         ]
-        seed_words = [(s + w) & _WORD for s, w in zip(seed_words, _WEYL, strict=True)]
     words = tf.reshape(tf.stack(counter, axis=-1), (-1, 4 * num_blocks))
     return words[:, :output_dim]
 
@@ -77,12 +96,10 @@ def _high(words):
     return tf.bitwise.right_shift(words, _uint64(32))
 
 
-def _uniform(words, low, high):
+def _uniform(words, low, spread, last):
     unit = tf.cast(tf.bitwise.right_shift(words, _uint64(8)), tf.float32) * np.float32(2.0**-24)
-    spread = np.float32(high - low)
-    last = np.nextafter(high, low)  # rounding may reach the end of the range, which is not in it
     values = low + spread * unit
-    return tf.minimum(values, last) if spread > 0 else tf.maximum(values, last)
+    return tf.where(spread > 0, tf.minimum(values, last), tf.maximum(values, last))
 
 
 # Algorithm AS 241, routine PPND7.

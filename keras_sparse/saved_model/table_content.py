@@ -3,10 +3,10 @@ import tensorflow as tf
 
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.progress import Progress
-from keras_sparse.serving.chosen_keys import chosen_keys
-from keras_sparse.serving.export_options import current_options
-from keras_sparse.serving.file_array import FileArray
-from keras_sparse.serving.saved_model_scope import current_save
+from keras_sparse.saved_model.chosen_keys import chosen_keys
+from keras_sparse.saved_model.export_options import current_options
+from keras_sparse.saved_model.file_array import FileArray
+from keras_sparse.saved_model.saved_model_scope import current_save
 
 
 class TableContent:
@@ -22,16 +22,10 @@ class TableContent:
         self._find_variable = find_variable
 
     def rows(self):
-        """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table one more, zeros:
-        `(n + 1, output_dim)`.
+        """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table one more, zeros
+        before the others: `(n + 1, output_dim)`.
         """
         return self._take("rows")
-
-    def default(self):
-        """Returns what keys without a row read as: a float32 tensor; NaN for their initial rows."""
-        default = current_options().default
-        # An array: of a number TensorFlow may give an equal one that it has kept, 0.0 for -0.0.
-        return tf.constant(np.array(np.nan if default is None else default, np.float32))
 
     def num_rows(self):
         """Returns how many rows it has, an integer."""
@@ -59,17 +53,18 @@ class TableContent:
         num_rows, output_dim = self.num_rows(), variable.output_dim
         is_dynamic = variable.is_dynamic
         rows = FileArray((num_rows + is_dynamic, output_dim), np.float32)
-        rows.array[num_rows:] = 0
+        rows.array[:is_dynamic] = 0
+        places_of_rows = rows.array[is_dynamic:]
         arrays = {"rows": rows}
         if is_dynamic:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
         for places, keys, piece in placed_rows(variable, current_options().rows):
-            rows.array[places] = piece
+            places_of_rows[places] = piece
             if is_dynamic:
                 arrays["keys"].array[places] = keys
-                arrays["places"].array[places] = np.arange(places.start, places.stop)
+                arrays["places"].array[places] = np.arange(places.start, places.stop) + 1
             done += len(keys)
             progress.add(len(keys))
         progress.close()
@@ -79,6 +74,13 @@ class TableContent:
                 f"{done} rows of {num_rows} in variable '{variable.path}'"
             )
         return arrays
+
+
+def default_row():
+    """Returns what keys without a row read as: a float32 tensor; NaN for their initial rows."""
+    default = current_options().default
+    # An array: of a number TensorFlow may give an equal one that it has kept, 0.0 for -0.0.
+    return tf.constant(np.array(np.nan if default is None else default, np.float32))
 
 
 def placed_rows(variable, choice=None):

@@ -1,0 +1,1 @@
+"""Tables in ops of TensorFlow alone, as SavedModels have them."""
