@@ -74,7 +74,7 @@ def main(arguments=None):
         except KeyboardInterrupt:
             print(f"day {day} was cut off")
         # A server goes on to another folder with the model that it has.
-        follower = saving.follow(server, folder / f"day-{day}", every=1)
+        follower = keras_sparse.serving.follow(server, folder / f"day-{day}", every=1)
         trained = train(folder, day)
         follower.look()
         print(f"day {day}: {follower.step} steps are served, from {follower.path.parent.name}")
@@ -83,7 +83,7 @@ def main(arguments=None):
             saving.load_checkpoint(careful, folder / f"day-{day}")
     asked = data_of(DAYS - 1)[0]
     answers = [model.predict(asked, verbose=0) for model in (trained, server, careful)]
-    with saving.follow(server, folder / f"day-{DAYS - 2}") as follower:  # the last day was bad
+    with keras_sparse.serving.follow(server, folder / f"day-{DAYS - 2}") as follower:  # the last day was bad
         print(f"went back to {follower.path.parent.name}, {follower.step} steps")
         answers.append(server.predict(asked, verbose=0))
     return answers

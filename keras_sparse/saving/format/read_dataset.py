@@ -49,6 +49,14 @@ def read_dataset(store, name, dtype, shape):
     return np.asarray(dataset if isinstance(dataset, np.ndarray) else store[name])
 
 
+def check_claim(store, name):
+    """Raises ValueError if a dataset of a store claims more bytes than its file has."""
+    with _one_class_of_errors():
+        dataset = _find(store, name)
+        if isinstance(dataset, h5py.Dataset):
+            _check_stored(dataset, name)
+
+
 def member(group, path):
     """Returns what a group has at a path, without following links to elsewhere."""
     with _one_class_of_errors():

@@ -13,6 +13,7 @@ from keras.src.utils.naming import to_snake_case
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.named_store import saved_variable_names
+from keras_sparse.saving.format.read_dataset import check_claim
 from keras_sparse.saving.keras_files.named_places import is_by_names
 from keras_sparse.saving.keras_files.named_places import NamedPlaces
 from keras_sparse.saving.keras_files.named_places import names_in
@@ -255,6 +256,7 @@ class NamedLoad:
         if set(names) != set(probe):
             raise ValueError(f"it has variables {sorted(probe)}, and the file {sorted(names)}")
         for name in names:
+            check_claim(store, name)
             values[name] = store[name]
             if name.isdigit() and values[name].shape != tuple(probe[name].shape):
                 raise ValueError(
@@ -279,8 +281,11 @@ class NamedLoad:
             store = self.store.get(self._counterparts[path])
             numbers = self._numbers(path, store, layers)
             for variable, number in zip(self._saveables[path].variables, numbers, strict=True):
-                value = None if number is None else store[str(number)]
-                if value is not None and value.shape == tuple(variable.shape):
+                if number is None:
+                    continue
+                check_claim(store, str(number))
+                value = store[str(number)]
+                if value.shape == tuple(variable.shape):
                     variable.assign(value)
                     found.add(id(variable))
         for path in paths:
