@@ -83,7 +83,8 @@ def main(arguments=None):
             saving.load_checkpoint(careful, folder / f"day-{day}")
     asked = data_of(DAYS - 1)[0]
     answers = [model.predict(asked, verbose=0) for model in (trained, server, careful)]
-    with keras_sparse.serving.follow(server, folder / f"day-{DAYS - 2}") as follower:  # the last day was bad
+    # The last day was bad.
+    with keras_sparse.serving.follow(server, folder / f"day-{DAYS - 2}") as follower:
         print(f"went back to {follower.path.parent.name}, {follower.step} steps")
         answers.append(server.predict(asked, verbose=0))
     return answers
