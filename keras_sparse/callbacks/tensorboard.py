@@ -7,6 +7,8 @@ import numpy as np
 
 from keras_sparse import checks
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.keyed_arrays import as_keys
+from keras_sparse.tables.keyed_arrays import check_range
 from keras_sparse.tables.tables_of import tables_of
 
 
@@ -22,9 +24,9 @@ class TensorBoard(keras.callbacks.TensorBoard):
         table_rows: Integer: the most rows of a table in a histogram and, without `labels`, in the
             projector. A static table is sampled at equal distances; of a dynamic one these are the
             rows that `export` yields first, which those of the first tier are. Defaults to 10,000.
-        labels: Dict from the name of a layer, or of its table, to a dict from keys to labels: the
-            projector shows these rows. Defaults to `None`: a sample of all tables, whose labels are
-            the keys.
+        labels: Dict from the name of a layer, of a table in it, or from a table's path, to a dict
+            from keys to labels: the projector shows these rows of the table, and a sample of the
+            other tables, whose labels are the keys. Defaults to `None`: a sample of all tables.
         **kwargs: As of `keras.callbacks.TensorBoard`, but for `embeddings_metadata`, in whose place
             `labels` is.
 
@@ -47,15 +49,28 @@ class TensorBoard(keras.callbacks.TensorBoard):
             )
         super().__init__(log_dir, **kwargs)
         self.table_rows = checks.positive(table_rows, "table_rows")
-        self.labels = dict(labels or {})
+        self.labels = {} if labels is None else labels
+        if not isinstance(self.labels, dict) or not all(
+            isinstance(each, dict) for each in self.labels.values()
+        ):
+            raise TypeError(
+                '`labels` must be a dict of dicts, {"layer": {key: "label"}}. Received: '
+                f"labels={labels!r}"
+            )
 
     def on_train_begin(self, logs=None):
-        names = {name for table in tables_of(self.model) for name in _names_of(table)}
+        tables = tables_of(self.model)
+        names = {name for table in tables for name in _names_of(table)}
+        for layer in self.model._flatten_layers():  # also of tables on other ranks
+            names |= {*getattr(getattr(layer, "templates", None), "names", ())}
         if unknown := sorted(self.labels.keys() - names):
             raise ValueError(
                 f"`labels` must name layers or tables of the model, some of {sorted(names)}. "
                 f"Received: {unknown}"
             )
+        for table in tables:
+            for name in _names_of(table) & self.labels.keys():
+                check_range(as_keys(list(self.labels[name])), table.whole_shape()[0], table.path)
         super().on_train_begin(logs)
 
     def _log_weights(self, epoch):
@@ -98,7 +113,7 @@ class TensorBoard(keras.callbacks.TensorBoard):
         if found is None:
             keys, rows = self._sample(table)
             return keys, rows, keys
-        keys = np.array(list(found), np.int64)
+        keys = as_keys(list(found))
         rows = table.find(keys)
         keys, rows = keys[rows.exist], rows.rows[rows.exist]
         labels = [str(found[key]).replace("\t", " ").replace("\n", " ") for key in keys.tolist()]
@@ -118,5 +133,5 @@ class TensorBoard(keras.callbacks.TensorBoard):
 
 
 def _names_of(table):
-    """Returns the table's own name and that of the layer that has it."""
-    return {table.name, *table.path.split("/")[-2:-1]}
+    """Returns the table's own name, that of the layer that has it, and its path."""
+    return {table.path, table.name, *table.path.split("/")[-2:-1]}

@@ -244,6 +244,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
     def lookup_rows(self, ids, table=None):
         self._built_tables("lookup_rows")
         number = self._table_number(table)
+        self._refuse_padding(self.templates.layers[number].padding_id)
         ids = flat_int64(ids_tensor(ids, "ids"), self.templates.layers[number].input_dim)
         return self.own_tables.lookup([number], [RaggedForm(ids, None, None, None)])[0]
 

@@ -231,6 +231,7 @@ class Embedding(TableLayer):
 
     def lookup_rows(self, ids, table=None):
         self._table_name(table, [self.name])
+        self._refuse_padding(self.padding_id)
         return ops.embedding_lookup(self._built_table("lookup_rows"), ids)
 
     def table_shape(self, table=None):

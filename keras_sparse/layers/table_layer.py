@@ -81,8 +81,19 @@ class TableLayer(keras.layers.Layer):
 
         Returns:
             float32 tensor of shape `(n, output_dim)`.
+
+        Raises:
+            ValueError: The table has a `padding_id`, which has no row.
         """
         raise NotImplementedError
+
+    def _refuse_padding(self, padding_id):
+        if padding_id is not None:
+            raise ValueError(
+                "`lookup_rows` must be called on a table without a `padding_id`, whose id has no "
+                "row. Leave the option out, and padding out of the ids. Received: layer "
+                f"'{self.name}' with padding_id={padding_id}"
+            )
 
     def table_shape(self, table=None):
         """Returns `(input_dim, output_dim)` of a table, `input_dim` being `None` for a dynamic one.

@@ -54,21 +54,26 @@ def local_ids(table, ids):
     if part is None or part.num_shards == 1 or part.is_dynamic:
         return ids
     ids = tf.convert_to_tensor(ids)
-    foreign = tf.where(~part.holds(ids))[:, 0]
+    is_outside = (ids < 0) | (ids >= part.input_dim)
+    # No row here: refused, or read as zeros, as the native table does.
+    local = tf.where(is_outside, tf.constant(-1, tf.int64), part.local_ids(ids))
+    refused = ~part.holds(ids) & ~is_outside
+    if table.out_of_range == "error":
+        refused |= is_outside
+    places = tf.where(refused)[:, 0]
     rule = (
-        f"id % {part.num_shards} must be {part.shard} for this part of table '{table.path}', whose "
-        "rows ranks share. Look ids up and train them through the layer, on all ranks. Received: "
+        f"id must be in [0, {part.input_dim}) and id % {part.num_shards} be {part.shard} for this "
+        f"part of table '{table.path}', whose rows ranks share. Look ids up and train them through "
+        "the layer, on all ranks. Received: "
     )
     if not tf.executing_eagerly():
-        none_is_foreign = tf.debugging.Assert(
-            tf.size(foreign) == 0, [rule, tf.gather(ids, foreign)]
-        )
-        with tf.control_dependencies([none_is_foreign]):
-            return tf.identity(part.local_ids(ids))
-    if len(foreign) > 0:
-        place = int(foreign[0])
+        check = tf.debugging.Assert(tf.size(places) == 0, [rule, tf.gather(ids, places)])
+        with tf.control_dependencies([check]):
+            return tf.identity(local)
+    if len(places) > 0:
+        place = int(places[0])
         key = int(ids[place])
         raise tf.errors.InvalidArgumentError(
             None, None, f"{rule}ids[{place}] = {key}, whose row rank {key % part.num_shards} owns"
         )
-    return part.local_ids(ids)
+    return local

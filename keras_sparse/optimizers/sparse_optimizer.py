@@ -200,7 +200,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         # Keras asks with the TensorFlow variable, whose name is a path.
         decays = self.weight_decay and self._use_weight_decay(variable.value)
         decay = self.weight_decay if decays else 0.0
-        return self.rule, self.rule_constants(), decay, self.gradient_accumulation_steps or None
+        clipping = self.clipnorm, self.global_clipnorm, self.clipvalue
+        steps = self.gradient_accumulation_steps or None
+        return self.rule, self.rule_constants(), decay, steps, *clipping
 
     def _check_options(self, variable):
         ours = {name: getattr(self, name) for name in self.unsupported_options}

@@ -87,6 +87,8 @@ def _specs_of_call(model, args, kwargs):
 
 def _spec_of_value(x):
     """Returns the spec of a tensor or array with any batch size, or `None` for anything else."""
+    if isinstance(x, tf.RaggedTensor) and x.shape.rank is None:
+        return None
     if isinstance(x, tf.RaggedTensor):
         axes = (None,) * (x.ragged_rank + 1)
         shape = (*axes, *x.shape[len(axes) :])

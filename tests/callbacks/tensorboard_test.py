@@ -85,14 +85,21 @@ def test_keras_own_callback_is_refused_before_the_first_step(option, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"labels": {"wrds": {1: "a"}}}, r"some of \['embeddings', 'words'\].*\['wrds'\]"),
+        (
+            {"labels": {"wrds": {1: "a"}}},
+            r"some of \['embeddings', 'words', 'words/embeddings'\].*\['wrds'\]",
+        ),
+        ({"labels": {"words": ["a"]}}, r"must be a dict of dicts.*labels={'words': \['a'\]}"),
+        ({"labels": {"words": {"k": "a"}}}, "`keys` must be one list of integers"),
         ({"embeddings_metadata": "meta.tsv"}, r"labels={\"layer\": {key: \"label\"}}"),
         ({"table_rows": 0}, "`table_rows` must be above 0"),
     ],
 )
 def test_refuses_what_it_does_not_know(options, words, tmp_path):
-    with pytest.raises(ValueError, match=words):
-        fit(make_model(words=None), TensorBoard(tmp_path, **options))
+    model = make_model(words=None)
+    with pytest.raises((TypeError, ValueError), match=words):
+        fit(model, TensorBoard(tmp_path, **options))
+    assert int(model.optimizer.iterations) == 0
 
 
 def test_a_norm_over_all_weights_names_what_to_leave_out():

@@ -150,3 +150,10 @@ def test_takes_inputs_in_half_precision():
     whole = ops.sampled_softmax_loss(table, None, LABELS[:, :1], INPUTS, 6, seed=3)
     assert half.dtype == "float32"
     np.testing.assert_allclose(half, whole, rtol=0.01)
+
+
+def test_refuses_a_layer_whose_padding_has_no_row():
+    layer = keras_sparse.layers.Embedding(None, 4, padding_id=0)
+    layer.build()
+    with pytest.raises(ValueError, match=r"without a `padding_id`.*padding_id=0"):
+        ops.sampled_softmax_loss(layer, None, [[1]], tf.ones((1, 4)), 3, num_classes=9)

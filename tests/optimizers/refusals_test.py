@@ -171,6 +171,7 @@ def test_refuses_settings_that_changed_after_the_build():
         "weight_decay": (0.25, words),
         "gradient_accumulation_steps": (2, r"accumulation_steps=2 \(built with None\)"),
         "beta_1": (0.5, r"constants={'beta_1': 0\.5, .*built with {'beta_1': 0\.9"),
+        "clipvalue": (0.5, r"clipvalue=0\.5 \(built with None\)"),
     }
     for name, (value, words) in refusals.items():
         before = getattr(optimizer, name)
@@ -178,6 +179,8 @@ def test_refuses_settings_that_changed_after_the_build():
         with pytest.raises(RuntimeError, match=words):
             setattr(optimizer, name, value)
         assert getattr(optimizer, name) == before
+    with pytest.raises(AttributeError, match=r"optimizer\.inner_optimizer\.beta_1.*beta_1=0\.5"):
+        keras_sparse.distribute.DistributedOptimizer(optimizer).beta_1 = 0.5
     assert first_row(table) == row
     optimizer.apply([slices(0)], [table])
     assert first_row(table) < row

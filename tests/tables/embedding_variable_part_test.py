@@ -173,6 +173,18 @@ def test_a_part_refuses_ids_whose_rows_another_rank_owns(input_dim):
     np.testing.assert_array_equal(rows_of(variable, [1, 4, 7])[:, 0], [1, -1, 0])
 
 
+@pytest.mark.parametrize("out_of_range", ["error", "zero"])
+def test_ids_outside_the_whole_table_are_those_of_no_rank(out_of_range):
+    part = TablePart("users", 9, 2, 0, 2, shard=1, num_shards=3)
+    variable = make(part, "ones", out_of_range=out_of_range)
+    ids = [1, -2, -1, 9, 10]
+    if out_of_range == "zero":
+        np.testing.assert_array_equal(rows_of(variable, ids)[:, 0], [1, 0, 0, 0, 0])
+        return
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"in \[0, 9\).*ids\[1\] = -2"):
+        rows_of(variable, ids)
+
+
 def test_a_saved_part_with_rows_of_another_rank_is_refused():
     whole = TablePart("users", None, 2, 0, 2)
     selector = PartSelector(whole, TablePart("users", None, 2, 0, 2, shard=1, num_shards=3))

@@ -64,6 +64,16 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         self._tables_in_parts: list = []  # of each of the optimizers inside
         self._has_limit = False
 
+    def __setattr__(self, name, value):
+        inner = self.__dict__.get("inner_optimizer")
+        is_of_inner = not name.startswith("_") and name != "built" and hasattr(inner, name)
+        if is_of_inner and not hasattr(type(self), name):
+            raise AttributeError(
+                f"`{name}` must be set on the optimizer inside, before it is built: "
+                f"`optimizer.inner_optimizer.{name}`. Received: {name}={value!r}"
+            )
+        super().__setattr__(name, value)
+
     def __dir__(self):
         # Keras' saving walks over these, and would save the variables once more.
         hidden = {"inner_optimizer", "optimizers"}

@@ -31,11 +31,15 @@ def without_started_mean(optimizer, tables):
     """While this is entered, an optimizer is as its last update has left it. Warns of that.
 
     Args:
-        optimizer: As for `optimizers_in`, or `None`.
+        optimizer: As for `optimizers_in`, or `None`. One that trains the tables in a loop of the
+            user's own is found by them.
         tables: List of `EmbeddingVariable`.
     """
     rows = [each for each in (variable.accumulated for variable in tables) if each is not None]
-    steps, count = (1, 0) if optimizer is None else accumulation(optimizer)
+    optimizers = _optimizers_of(optimizer, tables)
+    steps, count = next(
+        (each for each in map(accumulation, optimizers) if each[1] % each[0]), (1, 0)
+    )
     if count % steps == 0 and not any(map(len, rows)):
         yield
         return
@@ -45,15 +49,29 @@ def without_started_mean(optimizer, tables):
         f"them, or after an update. Received: {count % steps} of {steps} steps accumulated",
         stacklevel=5,
     )
-    counts = [each._iterations.value for each in all_that_count(optimizer)]
-    kept = [*counts, *_sums_of(optimizer), *(v for each in rows for v in (each.ids, each.values))]
+    kept = [v for each in rows for v in (each.ids, each.values)]
+    for each in optimizers:
+        kept += [counting._iterations.value for counting in all_that_count(each)]
+        kept += _sums_of(each)
     before = [tf.identity(each) for each in kept]
-    forget_started_mean(optimizer, tables)
+    for each in optimizers:
+        forget_started_mean(each, tables)
     try:
         yield
     finally:
         for each, value in zip(kept, before, strict=True):
             each.assign(value)
+
+
+def _optimizers_of(optimizer, tables):
+    """Returns an optimizer, if there is one, and the others that train some of the tables."""
+    found = [] if optimizer is None else [optimizer]
+    known = {id(each) for each in found for each in all_that_count(each)}
+    for owner in (v.rule_owner() for v in tables if v.rule_owner is not None):
+        if owner is not None and id(owner) not in known:
+            known.add(id(owner))
+            found.append(owner)
+    return found
 
 
 def _sums_of(optimizer):

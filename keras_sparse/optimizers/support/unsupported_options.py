@@ -88,6 +88,7 @@ def refuse_repeated(variables):
 
 def settings_that_changed(built, now):
     """Says in which settings of a table's updates two differ."""
-    names = ("rule", "constants", "weight_decay", "gradient_accumulation_steps")
+    of_updates = ("rule", "constants", "weight_decay", "gradient_accumulation_steps")
+    names = (*of_updates, "clipnorm", "global_clipnorm", "clipvalue")
     parts = zip(names, now, built, strict=True)
     return ", ".join(f"{name}={new} (built with {old})" for name, new, old in parts if new != old)

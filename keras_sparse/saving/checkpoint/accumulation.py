@@ -7,12 +7,15 @@ import numpy as np
 
 from keras_sparse.optimizers.support.started_mean import forget_started_mean
 from keras_sparse.optimizers.support.step_count import accumulation
+from keras_sparse.optimizers.support.step_count import all_that_count
 from keras_sparse.optimizers.support.step_count import optimizers_in
 from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
+from keras_sparse.tables.tables_of import tables_of
 
 _NAME = "accumulation"
+_UNLOADED = -1
 
 
 def write_accumulation(model, path):
@@ -22,7 +25,22 @@ def write_accumulation(model, path):
             file[_NAME] = np.array(accumulation(model.optimizer), np.int64)
 
 
-def resume_accumulation(model, checkpoint, loaders, is_whole=True):
+def note_unloaded(model):
+    """Gives an optimizer a count that no file has, and returns the one that it had.
+
+    It shows afterwards whether the optimizer's variables were loaded: Keras leaves out those of
+    another optimizer.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return 0
+    _, count = accumulation(optimizer)
+    for each in all_that_count(optimizer):
+        each._iterations.assign(_UNLOADED)
+    return count
+
+
+def resume_accumulation(model, checkpoint, loaders, count, is_whole=True):
     """Lets tables resume the accumulated gradients of a checkpoint, or drops these with a warning.
 
     They are dropped if the optimizer's variables were not loaded, as those of another optimizer, or
@@ -32,18 +50,23 @@ def resume_accumulation(model, checkpoint, loaders, is_whole=True):
         model: `keras.Model`, of which all but the tables is loaded.
         checkpoint: `WholeCheckpoint`.
         loaders: List of `TableLoader`.
+        count: Integer, which `note_unloaded` returned before.
         is_whole: Boolean. Whether nothing was skipped. Defaults to `True`.
     """
     optimizer, owners, is_lost = getattr(model, "optimizer", None), [], False
     if optimizer is not None:
+        counting = all_that_count(optimizer)
+        unloaded = [each for each in counting if int(each._iterations) == _UNLOADED]
+        for each in unloaded:
+            each._iterations.assign(count)
         ours = accumulation(optimizer)
         saved, has_all = _saved_accumulation(checkpoint, *ours)
-        if saved == ours and has_all and is_whole:
+        if saved == ours and has_all and is_whole and not unloaded:
             owners = optimizers_in(optimizer)
         else:
             is_lost = saved[1] % max(1, saved[0]) > 0
-            forget_started_mean(optimizer)
-            if saved[1] == ours[1]:  # it was loaded
+            forget_started_mean(optimizer, tables_of(model))
+            if saved[1] == ours[1] and not unloaded:
                 set_iterations(optimizer, checkpoint.manifest.step)
     for loader in loaders:
         if not any(loader.owner is each for each in owners):

@@ -12,6 +12,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.progress import Progress
+from keras_sparse.saving.checkpoint.accumulation import note_unloaded
 from keras_sparse.saving.checkpoint.accumulation import resume_accumulation
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
@@ -211,6 +212,7 @@ def load_all_but_tables(model, checkpoint, skip_mismatch=False):
         `(loaded, report)`: a list of `(variable, number, TableLoader)` of the tables that this rank
         has some of, with their places in the checkpoint, and a `LoadReport` or `None`.
     """
+    count = note_unloaded(model)
     tables, report = _load_weights(model, checkpoint, skip_mismatch)
     if len(tables) != len(checkpoint.tables) and not skip_mismatch:
         saved = [(part.input_dim, part.output_dim) for part in _whole_tables(checkpoint)]
@@ -222,7 +224,7 @@ def load_all_but_tables(model, checkpoint, skip_mismatch=False):
     ]
     is_whole = report is None or not report.skipped
     loaders = [loader for _, _, loader in loaded]
-    resume_accumulation(model, checkpoint, loaders, is_whole)
+    resume_accumulation(model, checkpoint, loaders, count, is_whole)
     return loaded, report
 
 

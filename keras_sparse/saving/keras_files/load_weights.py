@@ -17,6 +17,7 @@ from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.keras_files.save_weights import has_tables
 from keras_sparse.saving.keras_files.verify_file import verify_file
+from keras_sparse.tables.tables_of import tables_of
 
 
 def verifying(load_weights):
@@ -93,8 +94,9 @@ def _go_back_to_update(model):
     """Drops the started mean of dense variables, which a file may have: tables have none of it."""
     optimizer = getattr(model, "optimizer", None)
     steps, count = (1, 0) if optimizer is None else accumulation(optimizer)
-    if count % steps:
-        forget_started_mean(optimizer)
+    tables = [each for each in tables_of(model) if each.accumulated is not None]
+    if count % steps or any(len(each.accumulated) for each in tables):  # of tables left out, too
+        forget_started_mean(optimizer, tables)
         warnings.warn(
             "Weights must be loaded between two updates, or a checkpoint be loaded, which has all "
             "accumulated gradients. Those of dense variables are dropped, as tables have none. "

@@ -211,7 +211,8 @@ class NamedLoad:
         kind, texts = "layer", (self._theirs.title(place), self._ours.title(place))
         table = getattr(self._probes[place].table, "variable", self._probes[place].table)
         if table is not None:
-            kind, texts = "table", (table.path.replace(ours[-1], theirs[-1]), table.path)
+            parts = [theirs[-1] if part == ours[-1] else part for part in table.path.split("/")]
+            kind, texts = "table", ("/".join(parts), table.path)
         raise ValueError(
             "A file must be loaded into a model whose layers come in the order of the saved one's, "
             "or have the same names, as Keras finds them by their order; they would change places. "

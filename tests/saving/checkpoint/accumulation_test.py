@@ -4,6 +4,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_sparse
 from checkpoint_cases import content
@@ -176,3 +177,52 @@ def test_a_file_of_keras_has_the_state_of_the_last_update(make, name, tmp_path):
         if make is scaled:
             each.optimizer.step_counter.assign(model.optimizer.step_counter)
         assert content(each) == content(model)
+
+
+def test_a_table_left_out_of_a_load_keeps_no_half_of_an_update(tmp_path):
+    saved = make_model(one())
+    saved.save_weights(tmp_path / "saved.weights.h5")
+    saving.save_checkpoint(saved, tmp_path / "saved")
+    for load in (
+        lambda model: model.load_weights(tmp_path / "saved.weights.h5", skip_mismatch=True),
+        lambda model: saving.load_checkpoint(model, tmp_path / "saved", skip_mismatch=True),
+    ):
+        ids = keras.Input((3,), dtype="int64")
+        rows = Embedding(None, 4, "sum", name="not_in_the_file")(ids)
+        model = keras.Model(ids, keras.layers.Dense(1)(rows))
+        model.compile(one(), loss="mse", run_eagerly=True)
+        train(model, 0, 3)
+        (table,) = (each for each in model.variables if hasattr(each, "native"))
+        assert len(table.accumulated) > 0
+        with pytest.warns(UserWarning, match=r"not be loaded|are dropped"):
+            load(model)
+        assert (len(table.accumulated), model.optimizer._iterations % STEPS) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # by Keras
+def test_counts_that_are_equal_by_chance_mix_no_gradients(tmp_path):
+    saved, model = make_model(Adagrad(0.1, gradient_accumulation_steps=STEPS)), make_model(one())
+    for each in (saved, model):
+        train(each, 0, 3)
+    saving.save_checkpoint(saved, tmp_path / "saved")
+    with pytest.warns(UserWarning, match="since its last update are dropped"):
+        saving.load_checkpoint(model, tmp_path / "saved")
+    assert all(len(each.accumulated) == 0 for each in model.variables if hasattr(each, "native"))
+    assert int(model.optimizer._iterations) == 0
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "model.keras"])
+def test_a_loop_of_ones_own_saves_the_state_of_its_last_update(name, tmp_path):
+    model, optimizer = make_model(None), one()
+    optimizer.build(model.trainable_variables)
+    before = content(model)
+    ids = np.arange(6).reshape(2, 3)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(ids) ** 2)
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+    with pytest.warns(UserWarning, match="1 of 4 steps accumulated"):
+        (model.save_weights if name.endswith("h5") else model.save)(tmp_path / name)
+    assert int(optimizer._iterations) == 1
+    (dynamic, _) = (each for each in model.variables if hasattr(each, "native"))
+    assert len(dynamic.accumulated) > 0
+    assert content(model) == before
