@@ -1,4 +1,4 @@
-// Bare reads and writes of memory, for what a machine's memory gives without any table.
+// Bare reads of memory, for what a machine's memory gives without any table.
 //
 // Compiled and linked with floor.cc.
 
@@ -44,20 +44,6 @@ float FloorReadAtRandom(const float* memory, int64_t row_floats, const int64_t* 
     total += sum[0] + sum[4];
   }
   return total;
-}
-
-// Writes ones to `bytes` of memory in order, past the caches, on all threads. Memory begins at a
-// vector's alignment; a rest of less than a vector stays.
-void FloorWriteInOrder(float* memory, int64_t bytes) {
-  constexpr int64_t kVectorBytes = 32;
-  const int64_t n = bytes / kVectorBytes;
-  const __m256 ones = _mm256_set1_ps(1);
-#pragma omp parallel
-  {
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < n; ++i) _mm256_stream_ps(memory + 8 * i, ones);
-    _mm_sfence();
-  }
 }
 
 void* FloorMap(int64_t bytes, int huge) {

@@ -7,7 +7,6 @@ inputs share, one with an id a sample and one with many.
 
 import dataclasses
 import functools
-import itertools
 import math
 
 FLOAT_BYTES = 4
@@ -80,11 +79,6 @@ class SyntheticModel:
     def dense_width(self):
         """Columns that the first hidden layer reads."""
         return math.ceil(self.concat_width / (self.stride or 1)) + self.num_numerical
-
-    @property
-    def dense_params(self):
-        widths = [self.dense_width, *self.units, 1]
-        return sum((below + 1) * above for below, above in itertools.pairwise(widths))
 
     def gathered_bytes(self):
         """Bytes of rows that a sample looks up, by the width of the rows."""
