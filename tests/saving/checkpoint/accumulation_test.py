@@ -200,6 +200,7 @@ def test_a_table_left_out_of_a_load_keeps_no_half_of_an_update(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # by Keras
+@pytest.mark.filterwarnings("ignore:The slots saved with")
 def test_counts_that_are_equal_by_chance_mix_no_gradients(tmp_path):
     saved, model = make_model(Adagrad(0.1, gradient_accumulation_steps=STEPS)), make_model(one())
     for each in (saved, model):
