@@ -118,9 +118,10 @@ class Manifest:
         except (FileNotFoundError, NotADirectoryError):
             within = sorted(each.parent for each in pathlib.Path(folder).glob(f"*/{NAME}"))
             hint = f" The last of those in it is '{within[-1]}'." if within else ""
+            lack = f"has no {NAME}" if pathlib.Path(folder).is_dir() else "is not there"
             raise FileNotFoundError(
                 "A checkpoint must be a folder with a manifest, as `save_checkpoint` and "
-                f"`save_delta` write it.{hint} Received: '{folder}', which has no {NAME}"
+                f"`save_delta` write it.{hint} Received: '{folder}', which {lack}"
             ) from None
         except ValueError as error:
             raise CheckpointDamagedError(str(error)) from None
