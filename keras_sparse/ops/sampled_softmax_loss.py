@@ -138,7 +138,7 @@ def _check_labels(labels, num_classes, num_true):
 
 
 class _Table(NamedTuple):
-    """What the loss needs of a table."""
+    """The lookup and the shape of a table."""
 
     lookup: Callable
     input_dim: int | None

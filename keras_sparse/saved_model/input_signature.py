@@ -173,7 +173,7 @@ def knowing_inputs(save):
 def by_components(function, signature):
     """Returns a `tf.function` of the named tensors that a function's arguments consist of.
 
-    So do its outputs: what serves in C++ finds no ragged or sparse ones.
+    Outputs are split in the same way: C++ servers read dense tensors alone.
     """
     specs = keras.tree.map_structure(keeping_composites(make_tf_tensor_spec), signature)
     names = _names(getattr(function, "python_function", function), specs)

@@ -31,8 +31,8 @@ def without_started_mean(optimizer, tables):
     """While this is entered, an optimizer is as its last update has left it. Warns of that.
 
     Args:
-        optimizer: As for `optimizers_in`, or `None`. One that trains the tables in a loop of the
-            user's own is found by them.
+        optimizer: As for `optimizers_in`, or `None`. The tables name the optimizer of a training
+            loop that is not Keras' own.
         tables: List of `EmbeddingVariable`.
     """
     rows = [each for each in (variable.accumulated for variable in tables) if each is not None]

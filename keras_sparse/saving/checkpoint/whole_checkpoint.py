@@ -120,8 +120,8 @@ class WholeCheckpoint:
 def latest_checkpoint(folder):
     """Returns the path of the latest checkpoint or delta in a folder of `callbacks.Checkpoint`.
 
-    One that is not whole, or goes back to one that is not there, is passed over with a warning.
-    Files are looked at, but not read: `verify` reads them.
+    Skips, with a warning, a checkpoint that lacks files or goes back to one that is not there.
+    `verify` reads the files, too.
 
     Args:
         folder: Path of the folder.

@@ -1,4 +1,4 @@
-"""What damage of a file looks like to those who read it."""
+"""Errors that damage of a file raises while it is read."""
 
 import dataclasses
 import struct
