@@ -38,8 +38,10 @@ struct OwnedKeys {
     const std::string received = ". Received: " + std::string(list) + "[" + std::to_string(place) +
                                  "] = " + std::to_string(key);
     if (!is_dynamic()) {
+      const bool is_lookup = std::string(list) == "ids";  // what writes rows has `keys`
+      const std::string option = is_lookup ? "; out_of_range=\"zero\" reads others as zeros" : "";
       return InvalidArgument("id must be in [0, " + std::to_string(input_dim) + ") for table '" +
-                             table + "'; out_of_range=\"zero\" reads others as zeros" + received);
+                             table + "'" + option + received);
     }
     return InvalidArgument("key % " + std::to_string(num_shards) + " must be " +
                            std::to_string(shard) + " for this part of table '" + table +
