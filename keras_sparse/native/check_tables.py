@@ -51,7 +51,7 @@ def local_ids(table, ids):
         tf.errors.InvalidArgumentError: Another rank owns an id.
     """
     part = table.part
-    if part is None or part.num_shards == 1 or part.is_dynamic:
+    if part is None or not part.renumbers_ids:
         return ids
     ids = tf.convert_to_tensor(ids)
     is_outside = (ids < 0) | (ids >= part.input_dim)

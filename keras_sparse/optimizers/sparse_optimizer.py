@@ -115,13 +115,14 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         self.build_for_tables(embedding)
 
     def __setattr__(self, name, value):
-        before = getattr(self, name, None)
-        super().__setattr__(name, value)
         is_setting = not name.startswith("_") and name != "built"
         if not is_setting or not getattr(self, "_built_settings", None):
+            super().__setattr__(name, value)
             return
+        before = getattr(self, name, None)
         # A traced step has the settings that it was traced with, and would not see another one.
         try:
+            super().__setattr__(name, value)
             for variable in split_embedding_variable_from_others(self._variables_built_on)[0]:
                 self._check_settings(variable)
         except RuntimeError:

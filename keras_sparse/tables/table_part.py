@@ -65,6 +65,11 @@ class TablePart:
         return self.num_columns == self.output_dim and self.num_shards == 1
 
     @property
+    def renumbers_ids(self):
+        """True if local ids differ from those of the whole table."""
+        return self.num_shards > 1 and not self.is_dynamic
+
+    @property
     def num_rows(self):
         """Integer. Rows of a static table in this part, perhaps 0; `None` for a dynamic table."""
         if self.input_dim is None:

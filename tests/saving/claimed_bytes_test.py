@@ -138,3 +138,14 @@ def test_a_checkpoint(dataset, saved, tmp_path):
     edit_manifest(folder, change)
     for load in (verify, lambda path: load_checkpoint(make_model(), path)):
         assert_refused("must be in its file", load, folder)
+
+
+def test_a_dataset_without_a_shape_is_left_out_where_a_file_is_loaded_by_names(saved, tmp_path):
+    path = shutil.copy(saved / "model.weights.h5", tmp_path)
+    with h5py.File(path, "a") as file:
+        del file["layers/integer_lookup/vars/keys"]
+        file["layers/integer_lookup/vars/keys"] = h5py.Empty("i8")
+    model = make_tables()
+    model.optimizer.build(model.trainable_variables)
+    with pytest.warns(UserWarning, match="could not be loaded"):
+        model.load_weights(path, skip_mismatch=True)

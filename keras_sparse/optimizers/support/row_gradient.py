@@ -109,7 +109,7 @@ def _check_slices(grad, variable):
             f"'{variable.path}'"
         )
     part = variable.part
-    if part is None or part.num_shards == 1 or part.is_dynamic:
+    if part is None or not part.renumbers_ids:
         return
     # The ids of this gradient count the rows of the part; those of one made by hand may not.
     shape = None if grad.dense_shape is None else tf.get_static_value(grad.dense_shape)

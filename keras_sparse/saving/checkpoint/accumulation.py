@@ -86,7 +86,7 @@ def _saved_accumulation(checkpoint, steps, count):
     with h5py.File(checkpoint.weights, "r") as file:
         if _NAME in file:
             return tuple(read_dataset(file, _NAME, np.int64, (2,)).tolist()), True
-    # Of a version that did not save what tables have accumulated.
+    # A version that did not save the accumulated gradients of tables has written it.
     step = checkpoint.manifest.step
     saved = (steps, count) if count // steps == step else (1, step)
     return saved, not checkpoint.tables or saved[1] % saved[0] == 0

@@ -108,8 +108,8 @@ class TableLoader:
         """Yields what comes after `files`, as `ops.apply_changes` takes it.
 
         Args:
-            files: What `files()` gave.
-            history: What `later_history()` gives.
+            files: The tuple that `files()` has returned.
+            history: The history that `later_history()` returns.
             progress: `Progress` that counts records.
         """
         for saved, folder, part in self._parts_after(files):

@@ -7,7 +7,7 @@ import typing
 import zipfile
 import zlib
 
-# What parsers of JSON, HDF5 and zip files raise of bytes that they cannot read, beside OSError.
+# Parsers of JSON, HDF5 and zip files raise these, beside OSError, for bytes that they cannot read.
 PARSER_ERRORS = (
     ValueError,
     TypeError,

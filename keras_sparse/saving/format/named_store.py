@@ -1,4 +1,4 @@
-"""What a layer loads and saves where Keras' files are read by names."""
+"""The arrays of a layer by their names, and names of variables in Keras' files."""
 
 import h5py
 
@@ -19,7 +19,7 @@ def name_variables(store, variables):
     """Notes the paths of an optimizer's variables beside their values, in a file of Keras.
 
     Args:
-        store: What Keras hands to `save_own_variables`, once it has the values.
+        store: The store that Keras passes to `save_own_variables`, with the values in it.
         variables: List of variables, in the order of the values.
     """
     group = getattr(store, "_h5_entry_group", None)

@@ -26,15 +26,7 @@ def read_dataset(store, name, dtype, shape):
         KeyError: There is none.
         OSError: It cannot be read.
     """
-    with _one_class_of_errors():
-        dataset = _find(store, name)
-        if getattr(dataset, "shape", None) is None:  # a group, or an array of no shape
-            raise ValueError(
-                "A saved table must have arrays under the names of its chunks. The file is "
-                f"damaged. Received: `{name}`: {dataset}"
-            )
-        if isinstance(dataset, h5py.Dataset):
-            _check_stored(dataset, name)
+    dataset = find_dataset(store, name)
     is_shape = len(dataset.shape) == len(shape) and all(
         wanted in (None, length) for wanted, length in zip(shape, dataset.shape, strict=True)
     )
@@ -49,12 +41,25 @@ def read_dataset(store, name, dtype, shape):
     return np.asarray(dataset if isinstance(dataset, np.ndarray) else store[name])
 
 
-def check_claim(store, name):
-    """Raises ValueError if a dataset of a store claims more bytes than its file has."""
+def find_dataset(store, name):
+    """Returns a dataset of a store, or an array, before its values are read.
+
+    Args:
+        store, name: As for `read_dataset`.
+
+    Raises:
+        ValueError: It is no array, or claims more bytes than its file has.
+    """
     with _one_class_of_errors():
         dataset = _find(store, name)
+        if getattr(dataset, "shape", None) is None:  # a group, or an array of no shape
+            raise ValueError(
+                "A saved table must have arrays under the names of its chunks. The file is "
+                f"damaged. Received: `{name}`: {dataset}"
+            )
         if isinstance(dataset, h5py.Dataset):
             _check_stored(dataset, name)
+        return dataset
 
 
 def member(group, path):

@@ -99,7 +99,7 @@ def _go_back_to_update(model):
         forget_started_mean(optimizer, tables)
         warnings.warn(
             "Weights must be loaded between two updates, or a checkpoint be loaded, which has all "
-            "accumulated gradients. Those of dense variables are dropped, as tables have none. "
+            "accumulated gradients. The gradients since the last update are dropped. "
             f"Received: {count % steps} of {steps} steps accumulated",
             stacklevel=3,
         )

@@ -13,7 +13,7 @@ from keras.src.utils.naming import to_snake_case
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.named_store import saved_variable_names
-from keras_sparse.saving.format.read_dataset import check_claim
+from keras_sparse.saving.format.read_dataset import find_dataset
 from keras_sparse.saving.keras_files.named_places import is_by_names
 from keras_sparse.saving.keras_files.named_places import NamedPlaces
 from keras_sparse.saving.keras_files.named_places import names_in
@@ -28,7 +28,7 @@ _OF_TABLE = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What was loaded by names, and what was left out.
+    """The names that a load by names has loaded, skipped, and left unused.
 
     Args:
         loaded: Tuple of strings: the names of layers, tables and optimizers that are loaded.
@@ -97,7 +97,7 @@ class NamedLoad:
 
     Args:
         model: `keras.Model`.
-        names: What `names_in` the file.
+        names: Dict that `names_in` has returned for the file.
         store: Keras' store of it: `store.get(place)` gives what `load_own_variables` takes.
         objects_to_skip: List of layers that are left out. Defaults to `None`, none.
     """
@@ -257,7 +257,7 @@ class NamedLoad:
         if set(names) != set(probe):
             raise ValueError(f"it has variables {sorted(probe)}, and the file {sorted(names)}")
         for name in names:
-            check_claim(store, name)
+            find_dataset(store, name)  # refuses more bytes than the file has
             values[name] = store[name]
             if name.isdigit() and values[name].shape != tuple(probe[name].shape):
                 raise ValueError(
@@ -284,7 +284,7 @@ class NamedLoad:
             for variable, number in zip(self._saveables[path].variables, numbers, strict=True):
                 if number is None:
                     continue
-                check_claim(store, str(number))
+                find_dataset(store, str(number))
                 value = store[str(number)]
                 if value.shape == tuple(variable.shape):
                     variable.assign(value)
