@@ -39,7 +39,7 @@ def driver(tmp_path_factory):
 @pytest.fixture(scope="session")
 def build_info():
     """The file beside the ops whose GPU is emulated."""
-    subprocess.run(["make", "emulated-ops"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["make", "emulated-ops"], cwd=ROOT, check=True)
     (path,) = ROOT.glob("build/py3-none-*/emulated_ops/_build_info.py")
     return path
 
