@@ -9,16 +9,16 @@ import sysconfig
 
 import pytest
 
+import forks
+
 HOROVODRUN = [pathlib.Path(sysconfig.get_path("scripts")) / "horovodrun"]
 # The same without its first question, whether Gloo was built: that takes a process that imports
 # TensorFlow, for three seconds.
-QUICK_HOROVODRUN = [
-    sys.executable,
-    "-c",
-    "from horovod.runner import launch\n"
-    "launch.gloo_built = lambda verbose=False: True\n"
-    "launch.run_commandline()",
-]
+QUICK_HOROVODRUN = """
+from horovod.runner import launch
+launch.gloo_built = lambda verbose=False: True
+launch.run_commandline()
+"""
 
 # Where CI runs, Horovod is installed by `make test`: not to find it there is a failure.
 needs_horovod = pytest.mark.skipif(
@@ -27,15 +27,17 @@ needs_horovod = pytest.mark.skipif(
 )
 
 
-def run_ranks(num_ranks, *arguments, seconds=600, launcher=QUICK_HOROVODRUN):
+def run_ranks(num_ranks, *arguments, seconds=600, launcher=None):
     """Runs Python with these arguments on every rank: the exit status and what they printed.
 
-    After so many seconds they hang, on a machine that may have much else to do.
+    After so many seconds they hang, on a machine that may have much else to do. With a launcher,
+    each rank is a fresh interpreter.
     """
+    python = [sys.executable] if launcher else forks.python()
     # A rank that waits looks for messages every 5 ms. By default it is each millisecond, which is a
     # third of the work where ranks are more than cores.
     command = [
-        *launcher,
+        *(launcher or [*python, "-c", QUICK_HOROVODRUN]),
         "--gloo",
         "--disable-cache",
         "--cycle-time-ms",
@@ -48,7 +50,7 @@ def run_ranks(num_ranks, *arguments, seconds=600, launcher=QUICK_HOROVODRUN):
         str(num_ranks),
     ]
     ranks = subprocess.Popen(
-        [*command, sys.executable, *map(str, arguments)],
+        [*command, *python, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
