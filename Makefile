@@ -32,47 +32,31 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test builds on-one-core lint tidy format build-sanitized build-cuda emulated-ops \
-    need-gpu build-gpu-test build-gpu-bench test-cpp test-gpu bench-gpu test-sanitize test-python test-changed test-ranks test-hosts wheel test-wheel notebooks docs bench stress fuzz \
-    clean FORCE
+.PHONY: help setup demo test test-all builds build-for-test lint tidy format build-tests build-sanitized build-cuda \
+    emulated-ops need-gpu build-gpu-test build-gpu-bench test-cpp test-cpp-long test-gpu bench-gpu \
+    test-sanitize test-python test-slow test-changed test-ranks test-slow-ranks test-hosts wheel \
+    test-wheel notebooks docs bench stress fuzz clean FORCE
 
 help:  ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/native  ## Make .venv and install the package in it (editable).
 
 demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model on MovieLens-1M.
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python examples/movielens.py
 
-# The first is all that compiles for long, at once: downloads and single files leave a core idle.
-PASSED := $(BUILD)/passed
-PARTS := timed/builds on-one-core timed/$(PASSED)/test-cpp timed/$(PASSED)/test-sanitize \
-    timed/test-python timed/test-ranks timed/notebooks
-TIMES := $(BUILD)/times.txt
+test:  ## Run the tests that a change needs: ten minutes from a fresh clone, four once built.
+	@JOBS=$(JOBS) "$(PYTHON)" tools/run_parts.py test
 
-test:  ## Run what CI runs, and say how long each part took.
-	@mkdir -p $(BUILD) && rm -f $(TIMES)
-	@for part in $(PARTS); do \
-	  $(MAKE) --no-print-directory $$part || { cat $(TIMES); exit 1; }; \
-	done
-	@cat $(TIMES)
+test-all:  ## Run all that CI runs: the tests above and the slow ones.
+	@JOBS=$(JOBS) "$(PYTHON)" tools/run_parts.py test-all
 
-timed/%:
-	@start=$$(date +%s); \
-	$(MAKE) --no-print-directory $* || { echo "failed: $*" >> $(TIMES); exit 1; }; \
-	printf '%5d s  %s\n' $$(($$(date +%s) - start)) $(notdir $*) >> $(TIMES)
-
-# Each works on one core at a time; what they install they install one after another.
-on-one-core: $(STAMPS)/test $(STAMPS)/wheel $(STAMPS)/docs
-	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=recurse timed/lint timed/test-wheel timed/docs
-
-# What has passed runs again when a file of its own has changed: of C++ tests no Python file is one.
-$(PASSED)/%: $(CPP_SOURCES) CMakeLists.txt Makefile $(wildcard cmake/* tools/*) $(STAMPS)/store-headers
-	$(MAKE) --no-print-directory $*
-	@mkdir -p $(@D) && touch $@
-
+# All that compiles for long, at once: downloads and single files leave a core idle.
 builds:
 	$(MAKE) --no-print-directory -j 3 --output-sync=line setup build-sanitized $(STAMPS)/horovod build-cuda
+
+build-for-test:
+	$(MAKE) --no-print-directory -j 3 --output-sync=line setup $(STAMPS)/horovod $(STAMPS)/test
 
 # --- Installation ----------------------------------------------------------------------------
 
@@ -114,7 +98,7 @@ $(STAMPS)/native: $(STAMPS)/build $(if $(filter ON,$(KERAS_SPARSE_CUDA)),$(STAMP
 	@touch $@
 
 # While the package is compiled, and not while pip installs for it.
-$(STAMPS)/nvcc: | $(STAMPS)/build
+$(STAMPS)/nvcc $(STAMPS)/test: | $(STAMPS)/build
 
 # What stores need of the system. Without it they are left out, and a table that asks for one says so.
 # `make demo SYSTEM_PACKAGES=no` installs nothing outside of .venv.
@@ -177,17 +161,24 @@ format: $(STAMPS)/test  ## Rewrite the sources in the project's style.
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
-# $(call run_cpp_tests,BUILD FOLDER): the report has a line a test.
+# $(call run_cpp_tests,BUILD FOLDER,PROGRAM,CTEST OPTIONS): the report has a line a test.
 define run_cpp_tests
-	$(BIN)/cmake --build $(1) --target keras_sparse_core_test -j $(JOBS)
-	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS)
+	$(BIN)/cmake --build $(1) --target $(2) -j $(JOBS)
+	$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(JOBS) $(3)
 	@grep -hE '^\[ +(OK|SKIPPED) +\] .* ms\)$$' $(1)/Testing/Temporary/LastTest.log
 endef
 
 # Beside the package, whose objects of the core they link.
-test-cpp: $(STAMPS)/native $(STAMPS)/gtest  ## Run the C++ tests.
+test-cpp: export GTEST_FILTER ?= -$(LONG_TESTS)
+test-cpp: build-tests  ## Run the C++ tests of the usual build, without those on an emulated GPU.
+	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*),keras_sparse_core_test,--label-exclude device)
+
+test-cpp-long: export GTEST_FILTER ?= $(LONG_TESTS)
+test-cpp-long: build-tests  ## Run the long C++ tests, which sanitizers leave out.
+	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*),keras_sparse_core_test keras_sparse_device_test,--label-regex 'core|device')
+
+build-tests: $(STAMPS)/native $(STAMPS)/gtest
 	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
-	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*))
 
 # `make test-sanitize SANITIZE=thread` looks for races instead.
 SANITIZE ?= address,undefined
@@ -197,11 +188,10 @@ build-sanitized: $(STAMPS)/cmake $(STAMPS)/stores $(STAMPS)/gtest
 	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DKERAS_SPARSE_CORE_ONLY=ON -DKERAS_SPARSE_BUILD_TESTS=ON \
 	  -DKERAS_SPARSE_SANITIZE=$(SANITIZE) --log-level=WARNING
-	$(BIN)/cmake --build $(SANITIZED) --target keras_sparse_core_test -j $(JOBS)
+	$(BIN)/cmake --build $(SANITIZED) --target keras_sparse_core_test keras_sparse_device_test -j $(JOBS)
 
 # The package's ops with a GPU that the CPU emulates: see tests/gpu.
-emulated-ops: $(STAMPS)/native $(STAMPS)/gtest
-	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
+emulated-ops: build-tests
 	$(BIN)/cmake --build $(wildcard $(BUILD)/py3-none-*) --target keras_sparse_emulated_ops -j $(JOBS)
 
 # For one GPU, whose code differs from that of the others in what ptxas makes of it. The tests and the
@@ -256,12 +246,12 @@ define configure_cuda
 endef
 
 # Long trainings, and what has to be large. Under sanitizers they take minutes, and run no line there
-# that shorter tests do not; test-cpp runs them. `make test-sanitize GTEST_FILTER='*'` leaves out none.
+# that shorter tests do not. `make test-sanitize GTEST_FILTER='*'` leaves out none.
 LONG_TESTS := TieredTableRules*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/StaticTables:*/HbmHistory.*/DynamicTables:MissedMovesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*:*.FillsItsSizeWithRows/On:CbfFilter.AdmitsEarlyAboutAsOften*
 test-sanitize: export GTEST_FILTER ?= -$(LONG_TESTS)
 
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
-	$(call run_cpp_tests,$(SANITIZED))
+	$(call run_cpp_tests,$(SANITIZED),keras_sparse_core_test keras_sparse_device_test)
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
 CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:HbmDeltasOf.RowsThat*:MissingKeys*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*:*ExchangeOnDevice*:*ReturnGradients*
@@ -279,27 +269,35 @@ fuzz: $(STAMPS)/native $(STAMPS)/test  ## Give parsers files and requests change
 	$(MAKE) test-sanitize GTEST_FILTER='*Fuzz*'
 	$(BIN)/pytest tests/saving/fuzz_test.py
 
-# Starts several processes a test and waits for them for a limited time: not beside other tests. Its
-# own two run at once, for ranks wait for each other, and leave cores idle.
+# Several processes a test, which wait for each other for a limited time: not beside other tests.
+# Their own run at once, as ranks leave cores idle.
 RANKS_TESTS := tests/distribute/ranked_test.py
 # Needs root, and a kernel with network namespaces.
 HOSTS_TESTS := tests/distribute/several_hosts_test.py
 ALONE := --ignore $(RANKS_TESTS) --ignore $(HOSTS_TESTS)
+TOGETHER := -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
+FOR_TESTS := $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test
 
-test-python: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test emulated-ops  ## Run the Python tests.
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
+test-python: $(FOR_TESTS)  ## Run the Python tests that are not slow.
+	$(BIN)/pytest -m "not slow" $(TOGETHER)
+
+test-slow: $(FOR_TESTS) emulated-ops  ## Run the slow ones: processes, the emulated GPU, long histories, examples.
+	$(BIN)/pytest -m slow $(TOGETHER)
+
+test-ranks: $(FOR_TESTS)  ## Run the essential Python tests on two ranks.
+	$(BIN)/pytest -m "not slow" $(RANKS_TESTS)
+
+test-slow-ranks: $(FOR_TESTS)  ## Run the others, on two ranks and on three.
+	$(BIN)/pytest -m slow -n $(JOBS) $(RANKS_TESTS)
 
 # Which test runs which function is known from the last run of each, but not across ranks and other
 # processes, nor of native code: where that is new, all tests run.
 test-changed: export TESTMON_DATAFILE := $(abspath $(BUILD))/testmon
-test-changed: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test $(STAMPS)/dev  ## Run the Python tests of what has changed.
+test-changed: $(FOR_TESTS) $(STAMPS)/dev  ## Run the Python tests of what has changed.
 	@test $(TESTMON_DATAFILE) -nt $(STAMPS)/native || rm -f $(TESTMON_DATAFILE)
-	$(BIN)/pytest --testmon -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
+	$(BIN)/pytest --testmon $(TOGETHER)
 
-test-ranks: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run the Python tests of several ranks.
-	$(BIN)/pytest -n $(JOBS) $(RANKS_TESTS)
-
-test-hosts: $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test  ## Run ranks on two hosts with ssh between them, as root (four minutes).
+test-hosts: $(FOR_TESTS)  ## Run ranks on two hosts with ssh between them, as root (four minutes).
 	$(BIN)/pytest $(HOSTS_TESTS)
 
 # For any Linux that is not older than this one. LevelDB is in it; TensorFlow has its own library, and

@@ -12,7 +12,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kIdsPerTask = 4096;
-constexpr int64_t kNanosecondsPerId = 20;
+constexpr int64_t kNanosecondsPerFetchedId = 20;
 
 }  // namespace
 
@@ -50,7 +50,7 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
     const int64_t num_ids = lists[l].num_ids;
     const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
     std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
-    executor->ParallelFor(num_tasks, kIdsPerTask * kNanosecondsPerId,
+    executor->ParallelFor(num_tasks, kIdsPerTask * kNanosecondsPerFetchedId,
                           [&](int64_t first, int64_t last) {
                             for (int64_t task = first; task < last; ++task) {
                               const int64_t begin = task * kIdsPerTask;

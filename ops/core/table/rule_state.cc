@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerCatchUp = 200;
+constexpr int64_t kNanosecondsPerCaughtUpRow = 200;
 constexpr int64_t kChunkRows = 65536;
 // A history is worth a walk over all rows when it takes as much as a hundredth of them, but not
 // for less than this.
@@ -63,7 +63,7 @@ Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
     cursor = tiers->first_tier().Walk(cursor, kChunkRows, &keys, &records);
-    executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCatchUp,
+    executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCaughtUpRow,
                           [&](int64_t begin, int64_t end) {
                             for (int64_t i = begin; i < end; ++i) {
                               rule_->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
@@ -95,7 +95,7 @@ Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
     const int64_t n = std::min(kChunkRows, num_keys - begin);
     records.resize(static_cast<size_t>(n * record_bytes));
     KERAS_SPARSE_RETURN_IF_ERROR(store->Get(&keys[begin], n, records.data(), found.get()));
-    executor->ParallelFor(n, kNanosecondsPerCatchUp, [&](int64_t first, int64_t last) {
+    executor->ParallelFor(n, kNanosecondsPerCaughtUpRow, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         rule_->CatchUp(reinterpret_cast<float*>(records.data() + i * record_bytes));
       }

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Runs the parts of `make test` or `make test-all`, and says how long each took.
+
+    tools/run_parts.py test|test-all
+
+What has passed is not run again where all that it depends on is the same: which that was is kept in
+the user's cache folder, for other checkouts too.
+"""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).parents[1]
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+
+# What a part depends on: files, and folders with all that is in them.
+BUILD = (".venv/stamps/store-headers", "CMakeLists.txt", "Makefile", "cmake", "ops", "tools")
+CPP = (*BUILD, "tests/ops")
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "mkdocs.yml", "docs")
+ALL = (*BUILD, *PAGES, "pyproject.toml", "benchmarks", "examples", "keras_sparse", "tests")
+
+# Targets of `make`, several where they leave a core idle. Builds have no files to depend on: `make`
+# knows what is there.
+PARTS = {
+    "test": {"build-for-test": (), "test-cpp": CPP, "test-python": ALL, "test-ranks": ALL},
+    "test-all": {
+        "builds": (),
+        "lint test-wheel docs": ALL,
+        "test-cpp-long": CPP,
+        "test-sanitize": CPP,
+        "test-slow": ALL,
+        "test-slow-ranks": ALL,
+        "notebooks": ALL,
+    },
+}
+LEFT_OUT = (
+    "Left out: tests that are slow, ranks of three, sanitizers, the emulated GPU, CUDA's compiler, "
+    "wheels, notebooks, documentation and lint. `make test-all` runs them, and not again what has "
+    "passed here."
+)
+
+
+def files_of(names):
+    """Yields the files of these names, and those in the folders among them."""
+    for name in names:
+        path = ROOT / name
+        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if each.is_file() and each.suffix != ".so" and "__pycache__" not in each.parts:
+                yield each
+
+
+def key_of(part, names):
+    """The name of a part and of the contents of all that it depends on."""
+    digest = hashlib.sha256(repr((part, names, sys.version, os.environ.get("CI"))).encode())
+    digest.update(subprocess.run(["c++", "--version"], capture_output=True).stdout)
+    installed = sorted(path.name for path in ROOT.glob(".venv/lib/*/site-packages/*.dist-info"))
+    digest.update(repr(installed if names == ALL else []).encode())
+    for path in files_of(names):
+        digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return f"{part.replace(' ', '+')}-{digest.hexdigest()[:20]}"
+
+
+def run(part, names):
+    """Makes a part, unless it has passed: the line of it in the table."""
+    passed = CACHE / "keras_sparse" / "passed" / key_of(part, names)
+    if names and passed.exists():
+        return f" passed  {part}, with the same files"
+    start = time.monotonic()
+    at_once = ["-j", os.environ["JOBS"], "--output-sync=recurse"] if " " in part else []
+    done = subprocess.run(["make", "--no-print-directory", *at_once, *part.split()], cwd=ROOT)
+    line = f"{time.monotonic() - start:5.0f} s  {part}"
+    if done.returncode != 0:
+        return f"{line} failed"
+    if names:
+        passed.parent.mkdir(parents=True, exist_ok=True)
+        passed.touch()
+    return line
+
+
+def main(command):
+    """Returns the exit status."""
+    parts = PARTS["test"] | (PARTS["test-all"] if command == "test-all" else {})
+    lines = []
+    for part, names in parts.items():
+        lines.append(run(part, names))
+        if lines[-1].endswith("failed"):
+            break
+    else:
+        if command == "test":
+            lines.append(LEFT_OUT)
+    print("\n".join(lines), flush=True)
+    return lines[-1].endswith("failed")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
