@@ -2,6 +2,7 @@ import gc
 import os
 import pathlib
 import sys
+import time
 
 import keras
 import pytest
@@ -9,22 +10,16 @@ import pytest
 # The shared batteries, `import checks`.
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 
-# Parts of the names of the files that take longest.
-_SLOW_FILES = (
-    "gpu/emulated",
-    "failing_ranks",
-    "saving_ranks",
-    "random_batches",
-    "process_end",
-    "checkpoint/checkpoint_test",
-    "keras_files/memory",
-    "checkpoint/resume",
-    "data/prefetch_lookups",
-    "callbacks/checkpoint",
-    "saved_model/saved_model",
-    "benchmarks/",
-    "examples/",
-)
+REASONS = {
+    "starts processes",
+    "emulated GPU",
+    "three ranks",
+    "long history",
+    "benchmark",
+    "example",
+}
+# Of a test that is not marked slow, on a machine that has nothing else to do.
+MOST_SECONDS = 3
 
 
 def pytest_configure(config):
@@ -35,10 +30,33 @@ def pytest_configure(config):
         config.option.basetemp += os.environ["HOROVOD_RANK"]
 
 
-def pytest_collection_modifyitems(config, items):
-    """They begin first: no worker is left with one of them when the others have nothing to do."""
-    if hasattr(config, "workerinput"):  # a worker of several
-        items.sort(key=lambda item: not any(name in item.nodeid for name in _SLOW_FILES))
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            assert mark.args in {(reason,) for reason in REASONS}, f"{item.nodeid}: {mark}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    start = time.monotonic() - seconds_without_processor()
+    result = yield
+    seconds = time.monotonic() - seconds_without_processor() - start
+    # Ranks wait for each other.
+    is_quick = "HOROVOD_RANK" not in os.environ and not item.get_closest_marker("slow")
+    if is_quick and seconds > MOST_SECONDS:
+        pytest.fail(
+            f"A test must take at most {MOST_SECONDS} s, or be marked: "
+            f'`@pytest.mark.slow("REASON")`. Received: {seconds:.1f} s'
+        )
+    return result
+
+
+def seconds_without_processor():
+    """How long this thread was ready to run while the machine had something else to do."""
+    try:
+        return int(pathlib.Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0
 
 
 @pytest.fixture(autouse=True, scope="module")
