@@ -13,6 +13,16 @@ from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
 from keras_sparse.saving.format.named_store import name_variables
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
+# Keras' settings that this one has and would not read.
+_OF_EACH = (
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "gradient_accumulation_steps",
+    "use_ema",
+    "weight_decay",
+)
+
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class MultiOptimizer(keras.optimizers.MultiOptimizer):
@@ -64,6 +74,11 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
 
     def __init__(self, optimizers, loss_scale_factor=None, name=None):
         super().__init__(OptimizerChoice(optimizers, loss_scale_factor), loss_scale_factor, name)
+
+    def __setattr__(self, name, value):
+        if name in _OF_EACH and value:  # Keras sets those that are off
+            raise _of_one(f"`{name}`", name, "set")
+        super().__setattr__(name, value)
 
     def __getitem__(self, key):
         """Returns the optimizer of a key."""
@@ -150,11 +165,11 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
 
     @property
     def learning_rate(self):
-        raise AttributeError(_no_learning_rate("read"))
+        raise _of_one("A learning rate", "learning_rate", "read")
 
     @learning_rate.setter
     def learning_rate(self, learning_rate):
-        raise AttributeError(_no_learning_rate("set"))
+        raise _of_one("A learning rate", "learning_rate", "set")
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
@@ -202,9 +217,9 @@ def _room_was_checked(touched, grads):
     return None
 
 
-def _no_learning_rate(what):
-    return (
-        f"A learning rate must be {what} of one optimizer, as MultiOptimizer has several: "
-        '`optimizer["embeddings"].learning_rate`, with a key that it was made with; '
+def _of_one(setting, name, what):
+    return AttributeError(
+        f"{setting} must be {what} of one optimizer, as MultiOptimizer has several: "
+        f'`optimizer["embeddings"].{name}`, with a key that it was made with; '
         "`optimizer.optimizers` lists them"
     )
