@@ -20,8 +20,11 @@
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
 #include "ops/core/table/embedding_table.h"
-#include "tests/ops/core/device/device_lookups.h"
 #include "tests/ops/core/support/testing.h"
+
+#ifdef KERAS_SPARSE_DEVICE_TESTS
+#include "tests/ops/core/device/device_lookups.h"
+#endif
 
 namespace keras_sparse {
 
@@ -92,6 +95,16 @@ inline Bags BagsOf(Combiner combiner, const std::vector<int64_t>& splits,
   bags.weights = weights.empty() ? nullptr : weights.data();
   return bags;
 }
+
+#ifndef KERAS_SPARSE_DEVICE_TESTS
+// No table of these programs is in a device's memory.
+inline Status LookupOnDevice(EmbeddingTable* /*table*/, const std::vector<int64_t>& /*ids*/,
+                             const Bags& /*bags*/, std::vector<float>* /*rows*/,
+                             Executor* /*executor*/) {
+  return Status(StatusCode::kFailedPrecondition, "There is no device");
+}
+constexpr auto ApplyOnDevice = ApplyGradients;
+#endif
 
 inline std::vector<float> Pool(EmbeddingTable* table, const std::vector<int64_t>& ids,
                                const Bags& bags, Executor* executor = Inline()) {
