@@ -13,6 +13,7 @@ from joined_lookup_cases import DIMS
 from joined_lookup_cases import inputs
 from joined_lookup_cases import tables
 from keras_sparse import ops
+from pairwise import each_pair
 
 DTYPES = ["float16", "bfloat16"]
 
@@ -45,18 +46,19 @@ def train(make_optimizer, lists, is_dynamic, in_function, scale, *way):
     return steps, [checks.table_content(each) for each in variables]
 
 
-# The smallest normal float16 is 6e-5.
-@pytest.mark.parametrize(("is_clipped", "scale"), [(False, 1.0), (True, 1.0), (False, 1e-5)])
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("is_joined", [False, True])
-@pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, False), (True, True)])
-def test_trains_the_same_bits_as_casts_do(
-    pools, is_weighted, is_joined, dtype, in_function, is_clipped, scale
-):
+@each_pair(
+    pooling=[(False, False), (True, False), (True, True)],
+    is_joined=[False, True],
+    dtype=DTYPES,
+    in_function=[False, True],
+    # The smallest normal float16 is 6e-5.
+    gradients=[(False, 1.0), (True, 1.0), (False, 1e-5)],
+)
+def test_trains_the_same_bits_as_casts_do(pooling, is_joined, dtype, in_function, gradients):
+    is_clipped, scale = gradients
     clipping = {"global_clipnorm": 0.1} if is_clipped else {}
     make_optimizer = functools.partial(keras_sparse.optimizers.Adagrad, 0.1, **clipping)
-    case = (make_optimizer, inputs(pools, is_weighted), pools, in_function, scale, dtype)
+    case = (make_optimizer, inputs(*pooling), pooling[0], in_function, scale, dtype)
     ends = [train(*case, is_cast, is_joined) for is_cast in (True, False)]
     tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])
     assert ends[0][1] == ends[1][1]
