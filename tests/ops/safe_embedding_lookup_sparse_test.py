@@ -12,6 +12,7 @@ from embedding_lookup_cases import ROWS
 from embedding_lookup_cases import table
 from embedding_lookup_cases import with_values
 from keras_sparse import ops
+from pairwise import each_pair
 
 COMBINERS = ["sum", "mean", "sqrtn"]
 IDS = tf.ragged.constant([[], [6, -1, 1, 1], [-7], [], [2, 6], []], dtype=tf.int64)
@@ -36,37 +37,34 @@ def check_equals_tensorflow(ids, weights, options, *args):
     )
 
 
+WRAPS = [lambda f: f, tf.function]
 KINDS = {"ragged": IDS, "2-D": IDS.to_sparse(), "3-D": DEEP_IDS}
 # With a sum, TensorFlow counts rows of weights of 0 and less.
 POOLED = [(None, None), (None, "sqrtn"), (POSITIVE, "sum"), (MIXED, "mean"), (MIXED, "sqrtn")]
-# Of `default_id` and `max_norm`.
-OTHERS = [(None, None), (4, 0.9), (None, 0.9), (4, None)]
-# Each kind of ids with each way to pool, and any two of the others' values with each of these.
-CASES = [
-    pytest.param(ids, *pooled, *OTHERS[(i + j) % len(OTHERS)], id=f"{kind}-{j}")
-    for i, (kind, ids) in enumerate(KINDS.items())
-    for j, pooled in enumerate(POOLED)
-]
 
 
-@pytest.mark.parametrize(("ids", "weights", "combiner", "default_id", "max_norm"), CASES)
-def test_equals_tensorflow_in_rows_and_gradients(ids, weights, combiner, default_id, max_norm):
+@each_pair(
+    kind=KINDS,
+    pooled=POOLED,
+    default_id=[None, 4],
+    max_norm=[None, 0.9],
+    wrap=WRAPS,
+    input_dim=[7, None],
+)
+def test_equals_tensorflow_in_rows_and_gradients(
+    kind, pooled, default_id, max_norm, wrap, input_dim
+):
+    weights, combiner = pooled
     options = {"combiner": combiner, "default_id": default_id, "max_norm": max_norm}
-    check_equals_tensorflow(ids, weights, options, None if default_id else 7, [lambda f: f])
+    check_equals_tensorflow(KINDS[kind], weights, options, input_dim, [wrap])
 
 
-# Each kind and each way to pool at least once: to trace a function takes longer than all else.
-@pytest.mark.parametrize(("ids", "weights", "combiner", "default_id", "max_norm"), CASES[::2])
-def test_equals_tensorflow_in_a_function(ids, weights, combiner, default_id, max_norm):
-    options = {"combiner": combiner, "default_id": default_id, "max_norm": max_norm}
-    check_equals_tensorflow(ids, weights, options, None if default_id else 7, [tf.function])
+NO_IDS = [IDS[:0], IDS[:0].to_sparse(), tf.sparse.from_dense(np.zeros((0, 2, 3), "int64"))]
 
 
-@pytest.mark.parametrize("default_id", [None, 4])
-@pytest.mark.parametrize("weights", [None, POSITIVE[:0]])
-def test_an_empty_batch_gives_no_rows(weights, default_id):
-    for ids in (IDS[:0], IDS[:0].to_sparse(), tf.sparse.from_dense(np.zeros((0, 2, 3), "int64"))):
-        check_equals_tensorflow(ids, weights, {"default_id": default_id})
+@each_pair(ids=NO_IDS, weights=[None, POSITIVE[:0]], default_id=[None, 4], wrap=WRAPS)
+def test_an_empty_batch_gives_no_rows(ids, weights, default_id, wrap):
+    check_equals_tensorflow(ids, weights, {"default_id": default_id}, 7, [wrap])
 
 
 @pytest.mark.parametrize("default_id", [None, 4])
@@ -82,7 +80,7 @@ def test_leaves_out_weights_not_above_0_from_sums_too():
     np.testing.assert_allclose(pooled, [2 * ROWS[1], ROWS[6]], rtol=1e-6)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     bags=strategies.lists(
         strategies.lists(
