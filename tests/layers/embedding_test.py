@@ -12,24 +12,26 @@ RAGGED = tf.RaggedTensor.from_row_splits([1, 2, 3, 1], [0, 1, 1, 4])
 SPARSE = tf.SparseTensor([[0, 1], [2, 0], [2, 3]], tf.constant([1, 2, 3], tf.int64), [3, 4])
 
 
-@pytest.mark.parametrize("input_dim", [4, None])
 @pytest.mark.parametrize(
-    ("inputs", "combiner", "output_shape"),
+    ("input_dim", "inputs", "combiner", "output_shape"),
     [
-        (IDS, None, (3, 2, 5)),
-        (IDS, "mean", (3, 5)),
-        (RAGGED, None, (3, None, 5)),
-        (RAGGED, "sum", (3, 5)),
-        (SPARSE, None, (3, 4, 5)),
-        (SPARSE, "sqrtn", (3, 5)),
+        (4, IDS, None, (3, 2, 5)),
+        (None, IDS, "mean", (3, 5)),
+        (None, RAGGED, None, (3, None, 5)),
+        (4, RAGGED, "sum", (3, 5)),
+        (4, SPARSE, None, (3, 4, 5)),
+        (None, SPARSE, "sqrtn", (3, 5)),
     ],
 )
 def test_keeps_the_layer_contract(input_dim, inputs, combiner, output_shape, tmp_path):
     checks.check_layer(Embedding(input_dim, 5, combiner), inputs, output_shape, tmp_path)
 
 
-@pytest.mark.parametrize("dtype_policy", ["mixed_float16", "mixed_bfloat16"], indirect=True)
-@pytest.mark.parametrize("input_dim", [4, None])
+@pytest.mark.parametrize(
+    ("input_dim", "dtype_policy"),
+    [(4, "mixed_float16"), (None, "mixed_bfloat16")],
+    indirect=["dtype_policy"],
+)
 def test_keeps_the_layer_contract_in_mixed_precision(input_dim, dtype_policy, tmp_path):
     layer = Embedding(input_dim, 5, "mean")
     checks.check_layer(layer, IDS, (3, 5), tmp_path)
