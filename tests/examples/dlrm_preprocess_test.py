@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from examples.dlrm import __main__ as dlrm
-from examples.dlrm import encode
 from examples.dlrm import generate
 from examples.dlrm import split_binary
 
@@ -114,16 +113,6 @@ def test_ids_take_the_smallest_type_that_has_room(raw, tmp_path):
         split_binary.id_dtype(2**31)
 
 
-def test_counts_of_many_chunks_are_those_of_one():
-    categories = np.random.default_rng(0).integers(-1, 9_000, 200_000)
-    counts = encode.Counts()
-    for some in np.split(categories, 25):
-        counts.add([np.unique(some, return_counts=True)] * 26)
-    expected = np.unique(categories, return_counts=True)
-    for received in counts.all():
-        np.testing.assert_array_equal(received, expected)
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_corrupt_line_is_named_and_leaves_no_data_set(raw, tmp_path, processes):
     lines = (raw / "day_0").read_text().splitlines(keepends=True)
@@ -152,19 +141,6 @@ def test_odd_options_are_refused(raw, tmp_path, options, message):
         preprocess(tmp_path, "--train", raw / "day_0", *options)
 
 
-def test_a_data_set_is_not_written_over(raw, tmp_path):
-    options = ("--train", raw / "day_0", "--hash_buckets", 9)
-    preprocess(tmp_path, *options)
-    with pytest.raises(FileExistsError, match="must be a folder without a data set"):
-        preprocess(tmp_path, *options)
-
-
-def test_files_without_samples_are_refused(tmp_path):
-    (tmp_path / "train.txt").write_text("")
-    with pytest.raises(ValueError, match="`--train` must have samples"):
-        preprocess(tmp_path / "out", "--train", tmp_path / "train.txt", "--hash_buckets", 9)
-
-
 def test_a_file_that_is_not_there_is_found_before_the_work(raw, tmp_path):
     options = ("--train", raw / "day_0", "--hash_buckets", 9, "--test", raw / "day_9")
     with pytest.raises(FileNotFoundError, match=r"must be files\. Received: .*day_9"):
@@ -172,6 +148,16 @@ def test_a_file_that_is_not_there_is_found_before_the_work(raw, tmp_path):
     with pytest.raises(ValueError, match="`--test` must have files that `--train` has not"):
         preprocess(tmp_path / "out", *options[:-1], raw / "day_0")
     assert not (tmp_path / "out").exists()
+
+
+def test_refuses_files_without_samples_and_writes_over_no_data_set(raw, tmp_path):
+    (tmp_path / "train.txt").write_text("")
+    with pytest.raises(ValueError, match="`--train` must have samples"):
+        preprocess(tmp_path / "out", "--train", tmp_path / "train.txt", "--hash_buckets", 9)
+    options = ("--train", raw / "day_0", "--hash_buckets", 9)
+    preprocess(tmp_path, *options)
+    with pytest.raises(FileExistsError, match="must be a folder without a data set"):
+        preprocess(tmp_path, *options)
 
 
 def test_half_of_a_compressed_file_is_named(raw, tmp_path):

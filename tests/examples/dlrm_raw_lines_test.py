@@ -32,15 +32,6 @@ def check_equal(samples, expected):
     np.testing.assert_array_equal(samples.categories, categories)
 
 
-def test_reads_what_plain_python_reads():
-    text, _ = generate.Clicks(seed=3).draw(300)
-    samples = parse(text)
-    check_equal(samples, parse_plainly(text))
-    assert (samples.numbers == MISSING_NUMBER).any()
-    assert (samples.numbers == -1).any()
-    assert (samples.categories == MISSING_CATEGORY).any()
-
-
 def test_reads_odd_fields(raw_line):
     numbers = {0: -3, 1: 0, 12: 10**18 - 1}
     categories = {0: "00000000", 1: "FFFFffff", 2: "a", 25: "09afAF"}

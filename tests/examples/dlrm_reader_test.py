@@ -56,12 +56,6 @@ def test_an_evaluation_has_each_sample_once_or_whole_batches(part):
     assert len(reader.evaluation_batches(part, 40, drop_remainder=True)) == 2
 
 
-def test_shapes_are_known_without_reading(part):
-    features, labels = reader.training_batches(part, 40).element_spec
-    assert features["ids"].shape.as_list() == [None, 26]
-    assert labels.shape.as_list() == [None, 1]
-
-
 def test_ranks_have_each_sample_of_a_batch_once():
     for batch, samples in ((0, range(40)), (2, range(80, 90))):
         parts = [reader.samples_of(batch, 40, 90, rank, 4) for rank in range(4)]
@@ -112,11 +106,3 @@ def test_reads_what_the_original_writes(tmp_path):
     np.testing.assert_array_equal(received[0], numerical[2:6])
     np.testing.assert_array_equal(received[1], np.stack(ids, axis=1)[2:6])
     np.testing.assert_array_equal(received[2][:, 0], labels[2:6])
-
-
-def test_a_part_may_be_empty(tmp_path):
-    generate.generate(tmp_path, 5)
-    command = ["preprocess", "--train", str(tmp_path / "train.txt"), "--hash_buckets", "50"]
-    dlrm.main([*command, "--output", str(tmp_path / "features")])
-    test = split_binary.Part(tmp_path / "features", "test")
-    assert len(test) == len(list(reader.evaluation_batches(test, 40))) == 0
