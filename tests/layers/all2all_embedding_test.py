@@ -79,27 +79,6 @@ def test_each_key_reads_as_its_row_wherever_it_stands():
     assert np.std(layer(KEYS)) > 0.02
 
 
-def test_rows_of_distinct_keys_gathered_are_those_looked_up_and_get_the_same_gradients():
-    direct, gathered = dense(), dense(dynamic_input=True)
-    optimizers = [keras_sparse.optimizers.Adagrad(0.5) for _ in range(2)]
-    grads = np.random.default_rng(1).normal(size=(6, 3, 2, 4)).astype("float32")
-
-    def through_unique(keys):
-        unique, places = tf.unique(tf.reshape(keys, [-1]))
-        return tf.reshape(tf.gather(gathered(unique), places), (6, 3, 2, 4))
-
-    for _ in range(3):
-        for layer, call, optimizer in zip(
-            (direct, gathered), (direct, through_unique), optimizers, strict=True
-        ):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(call(tf.constant(KEYS)) * grads)
-            variables = layer.trainable_variables
-            optimizer.apply(tape.gradient(loss, variables), variables)
-        np.testing.assert_allclose(direct(KEYS), through_unique(KEYS), atol=1e-6)
-    assert num_rows(direct) == num_rows(gathered) == len(np.unique(KEYS))
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("combiner", ["Sum", "mean", "sqrtn"])
 def test_pools_the_keys_of_a_slot(combiner, weighted):
@@ -226,13 +205,6 @@ def test_reading_makes_no_row():
         if layer.__class__ is All2AllDenseEmbedding:
             np.testing.assert_array_equal(layer(keys, True), first)  # as with SOK
         assert num_rows(layer) == 0
-
-
-def test_initial_rows_are_those_of_any_initializer():
-    for name, value in [("ones", 1), ("zeros", 0), (keras.initializers.Constant(0.25), 0.25)]:
-        assert np.all(dense(embedding_initializer=name)(KEYS) == value)
-    normal = dense(embedding_initializer=keras.initializers.RandomNormal(5.0, 0.01, seed=3))
-    assert np.all(np.abs(normal(KEYS) - 5) < 0.1)
 
 
 @pytest.mark.parametrize(

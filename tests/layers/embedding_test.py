@@ -39,16 +39,6 @@ def test_keeps_the_layer_contract_in_mixed_precision(input_dim, dtype_policy, tm
     assert layer(IDS).dtype == dtype_policy.removeprefix("mixed_")
 
 
-@pytest.mark.parametrize("input_dim", [4, None])
-def test_reads_as_the_keras_layer_of_the_same_weights(input_dim):
-    reference = keras.layers.Embedding(4, 3)
-    expected = reference(IDS)
-    layer = Embedding(input_dim, 3)
-    layer.build()
-    layer.embeddings.import_(np.arange(4), reference.get_weights()[0])
-    np.testing.assert_array_equal(layer(IDS), expected)
-
-
 def test_has_the_weights_of_a_keras_layer():
     layer = Embedding(4, 3)
     layer.build((None, 2))
@@ -109,6 +99,8 @@ def test_names_what_it_cannot_take_from_a_keras_layer(option, value):
     words = f"`{option}` is an option.*Leave it out, or use the Keras layer. Received: {option}="
     with pytest.raises(ValueError, match=words):
         Embedding(4, 3, **{option: value})
+    off = {"embeddings_constraint": None, "lora_rank": 0, "weights": None}
+    assert Embedding(4, 3, **off).output_dim == 3
 
 
 def test_begins_with_a_matrix_by_the_initializer_that_the_message_names():
@@ -117,10 +109,6 @@ def test_begins_with_a_matrix_by_the_initializer_that_the_message_names():
         Embedding(4, 3, weights=[matrix])
     layer = Embedding(4, 3, embeddings_initializer=keras.initializers.Constant(matrix))
     np.testing.assert_array_equal(layer(np.arange(4)), matrix)
-
-
-def test_takes_keras_options_that_are_off():
-    assert Embedding(4, 3, embeddings_constraint=None, lora_rank=0, weights=None).output_dim == 3
 
 
 def test_refuses_float_ids_of_a_dynamic_table_when_the_model_is_made():

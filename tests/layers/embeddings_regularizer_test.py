@@ -67,18 +67,6 @@ def test_trains_as_keras_does(regularizer, distributed, name):
     np.testing.assert_allclose(ours.get_weights()[0], theirs.get_weights()[0], atol=2e-6)
 
 
-def test_moves_rows_of_no_batch():
-    layer = Embedding(ROWS, WIDTH, embeddings_regularizer=keras.regularizers.L2(0.1))
-    layer.build()
-    before = layer.get_weights()[0]
-    model = make_model(layer)
-    model.compile(keras_sparse.optimizers.SGD(0.5), "mse")
-    ids, targets = make_data()
-    model.fit(ids[:16], targets[:16], batch_size=16, verbose=0)
-    after = layer.get_weights()[0]
-    np.testing.assert_allclose(after[10:], before[10:] * (1 - 0.5 * 2 * 0.1), rtol=1e-5)
-
-
 def test_is_left_out_where_the_layer_is_frozen():
     layer = Embedding(ROWS, WIDTH, embeddings_regularizer="l2")
     model = make_model(layer)

@@ -98,22 +98,6 @@ def test_a_dict_of_layers_trains_as_each_layer_alone(mode):
         np.testing.assert_allclose(rows, alone[name](ids[name]), atol=1e-6)
 
 
-def test_its_tables_can_be_read_each():
-    group = GroupEmbedding(make_tables())
-    model = make_model(group)
-    fit(model)
-    assert [table.output_dim for table in group.tables] == [4, 3, 2]
-    found = {
-        key: row[:3]
-        for keys, records in group.tables[1].export()
-        for key, row in zip(keys, records, strict=True)
-    }
-    keys = np.unique(make_data()[0]["items"])
-    assert set(found) == set(keys)
-    rows = group({name: keys[:, None] % 20 if name != "items" else keys[:, None] for name in NAMES})
-    np.testing.assert_array_equal(rows["items"], [found[key] for key in keys])
-
-
 @pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
 def test_mixed_precision_trains_near_float32(dtype_policy):
     keras.config.set_dtype_policy("float32")
