@@ -14,12 +14,11 @@ from stages import keep_stages
 
 IDS = np.arange(24).reshape(-1, 4)
 LABELS = np.ones((6, 1), np.float32)
+BATCHES = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
 
 
-def staged_of(model, select=None, batches=None):
+def staged_of(model, select=None, batches=BATCHES):
     """The numbers of lookups that are staged in a training that uses some of them, by table."""
-    if batches is None:
-        batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
     with pytest.MonkeyPatch.context() as patch:
         stages = keep_stages(patch)
@@ -104,7 +103,6 @@ class CountingLayer(keras.layers.Layer):
 
 def test_leaves_the_state_of_layers_to_the_steps():
     weights = []
-    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     for is_ahead in (False, True):
         keras.utils.set_random_seed(5)
         ids = keras.Input((4,), dtype="int64")
@@ -112,7 +110,7 @@ def test_leaves_the_state_of_layers_to_the_steps():
         model = keras.Model(ids, keras.layers.Dense(1)(layer(ids)))
         model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
         layer.calls.assign(0.0)
-        data = prefetch_lookups(batches, model, 1, 2) if is_ahead else batches
+        data = prefetch_lookups(BATCHES, model, 1, 2) if is_ahead else BATCHES
         model.fit(data, verbose=0, shuffle=False)
         assert layer.calls.numpy() == 3
         weights.append([layer.seeds.state.numpy(), layer.table.numpy()])
@@ -164,23 +162,20 @@ def test_select_may_call_a_layer_and_name_another():
         layers[0](x)
         return {"named": x, "score": y}  # an output of that name is none of a table
 
-    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
-    assert staged_of(model, select, batches) == [3, 3]
+    assert staged_of(model, select) == [3, 3]
 
 
 def test_select_must_be_a_function():
     model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
-    data = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     with pytest.raises(TypeError, match="`select` must be a function of the components"):
-        prefetch_lookups(data, model, select="films")
+        prefetch_lookups(BATCHES, model, select="films")
 
 
 @pytest.mark.parametrize("select", [lambda x: {}, lambda x, y, w: {}, lambda *, x: {}])
 def test_select_must_take_what_a_batch_has(select):
     model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
-    data = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     with pytest.raises(TypeError, match=r"`select` must take what.* arguments \(.*\) for 2: "):
-        prefetch_lookups(data, model, select=select)
+        prefetch_lookups(BATCHES, model, select=select)
 
 
 def test_elements_may_have_more_than_a_model_takes():
@@ -227,12 +222,11 @@ def test_says_what_it_cannot_do():
 def test_says_where_lookups_cannot_be_staged():
     model = Subclassed()
     model(IDS)
-    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     in_a_function = tf.function(lambda x: model.bags(x))
     with pytest.raises(ValueError, match=r"`prefetch_lookups` must find lookups outside of a"):
-        prefetch_lookups(batches, model, select=lambda x, y: in_a_function(x))
+        prefetch_lookups(BATCHES, model, select=lambda x, y: in_a_function(x))
     with pytest.raises(ValueError, match=r"`select` must give .*a function that led to no lookup"):
-        prefetch_lookups(batches, model, select=lambda x, y: {})
+        prefetch_lookups(BATCHES, model, select=lambda x, y: {})
 
 
 def test_an_error_of_a_batch_is_that_of_its_step(monkeypatch):

@@ -226,8 +226,7 @@ def test_trains_under_loss_scaling(input_dim, dtype_policy):
 
 
 @pytest.mark.parametrize(
-    ("input_dim", "optimizer"),
-    [(30, "sgd"), *((None, each) for each in ("sgd", "adam", "rmsprop", "adagrad", "ftrl"))],
+    ("input_dim", "optimizer"), [(30, "sgd"), (None, "sgd"), (None, "adam"), (None, "ftrl")]
 )
 def test_names_what_to_use_in_place_of_a_stock_optimizer(input_dim, optimizer):
     model = functional(input_dim)

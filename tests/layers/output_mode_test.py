@@ -90,7 +90,10 @@ KINDS = ["static", "static", "dynamic", "dynamic"]
 # A stack is what is made for a concatenation, in another shape.
 @pytest.mark.parametrize(
     ("case", "mode", "kind"),
-    [*zip(INPUTS, itertools.cycle(MODES), itertools.cycle(KINDS), strict=False)],
+    [
+        *zip(INPUTS, itertools.cycle(MODES), itertools.cycle(KINDS), strict=False),
+        ("ragged_sequences", "stack", "dynamic"),
+    ],
 )
 def test_trains_as_a_list_does(case, mode, kind):
     combiner, inputs, weights = INPUTS[case]
