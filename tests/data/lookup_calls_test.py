@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import prefetch_cases as cases
+from keras_sparse import ops
 from keras_sparse.data import prefetch_lookups
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
@@ -81,24 +82,79 @@ def test_finds_the_lookup_of_all_tables_of_a_distributed_embedding():
     assert staged_of(model, batches=batches) == [3, 0], "one lookup, of which it is the first table"
 
 
-class CountingLayer(keras.layers.Layer):
-    """A user's layer that looks up by the function, and changes its state when it is called."""
+def by_lookup(table, ids):
+    (rows,) = ops.lookup([table], [tf.reshape(ids, [-1])])
+    return tf.reduce_sum(tf.reshape(rows, (-1, 4, 2)), axis=1)
 
-    def __init__(self):
+
+def ragged_of(ids):
+    """Ids of samples of 4, 3 ... of them, and a weight for each."""
+    ids = tf.RaggedTensor.from_tensor(ids, lengths=4 - tf.range(tf.shape(ids)[0]))
+    return ids, tf.cast(ids, tf.float32) + 0.5
+
+
+# Functions of a table and dense ids (batch_size, 4), for the rows of each sample.
+FUNCTIONS = {
+    "lookup": by_lookup,
+    "embedding_lookup": lambda table, ids: tf.reduce_sum(ops.embedding_lookup(table, ids), axis=1),
+    "embedding_lookup_sparse, ragged": lambda table, ids: ops.embedding_lookup_sparse(
+        table, ragged_of(ids)[0], None
+    ),
+    "embedding_lookup_sparse, weighted": lambda table, ids: ops.embedding_lookup_sparse(
+        table, *ragged_of(ids), "sqrtn"
+    ),
+    "embedding_lookup_sparse, max_norm": lambda table, ids: ops.embedding_lookup_sparse(
+        table, *ragged_of(ids), "sum", max_norm=0.01
+    ),
+    "safe_embedding_lookup_sparse": lambda table, ids: ops.safe_embedding_lookup_sparse(
+        table, tf.sparse.from_dense(ids - 5), default_id=29
+    ),
+    "safe_embedding_lookup_sparse, weighted": lambda table, ids: ops.safe_embedding_lookup_sparse(
+        table, *ragged_of(ids - 5), "sum"
+    ),
+}
+
+
+class OwnLayer(keras.layers.Layer):
+    """A user's layer that looks up by a function."""
+
+    def __init__(self, function):
         super().__init__()
         self.supports_jit = False
-        self.table = keras_sparse.EmbeddingVariable(30, 2)
+        self.function = function
+        self.table = keras_sparse.EmbeddingVariable(30, 2, seed=1)
+
+    def call(self, ids):
+        return self.function(self.table, ids)
+
+    def compute_output_shape(self, shape):
+        return (shape[0], 2)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_finds_the_lookups_of_a_users_own_layer(name, monkeypatch):
+    ids = keras.Input((4,), dtype="int64")
+    model = keras.Model(ids, keras.layers.Dense(1)(OwnLayer(FUNCTIONS[name])(ids)))
+    expected = model.predict(BATCHES, verbose=0)
+    stages = keep_stages(monkeypatch)
+    ahead = prefetch_lookups(BATCHES, model, 1, 2, "stale")
+    np.testing.assert_array_equal(model.predict(ahead, verbose=0, callbacks=stages), expected)
+    predicted = cases.prefetch_stats(model)
+    assert predicted["used"] > 0
+    assert (predicted["staged"], *staged_of(model)) == (3, 6)
+
+
+class CountingLayer(OwnLayer):
+    """Changes its state when it is called."""
+
+    def __init__(self):
+        super().__init__(by_lookup)
         self.calls = self.add_weight((), "zeros", "float32", trainable=False)
         self.seeds = keras.random.SeedGenerator(1)
 
     def call(self, ids):
         self.calls.assign_add(1.0)
-        (rows,) = keras_sparse.ops.lookup([self.table], [tf.reshape(ids, [-1])])
-        rows = tf.reduce_sum(tf.reshape(rows, (-1, 4, 2)), axis=1)
-        return rows + keras.random.uniform((1, 2), seed=self.seeds)
-
-    def compute_output_shape(self, shape):
-        return (shape[0], 2)
+        return super().call(ids) + keras.random.uniform((1, 2), seed=self.seeds)
 
 
 def test_leaves_the_state_of_layers_to_the_steps():

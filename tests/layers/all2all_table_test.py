@@ -92,6 +92,9 @@ def test_a_new_key_reads_as_the_row_that_it_starts_training_from(make, initializ
     model = model_of(layer, keras_sparse.optimizers.SGD(0.0))
     keys = np.array([[[-7, 3]], [[2**40, 3]], [[0, -(2**63)]]])
     unseen, predicted = layer(keys), model.predict(keys, verbose=0)
+    np.testing.assert_array_equal(layer(keys, training=True), unseen)
+    if make is dense:
+        np.testing.assert_array_equal(layer(keys, True), unseen)  # as with SOK
     assert layer.tables[0].num_rows == 0
     train(model, keys)
     assert layer.tables[0].num_rows == 5

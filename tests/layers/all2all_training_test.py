@@ -42,7 +42,8 @@ def initial_rows():
 
 @each_pair(combiner=["sum", "mean", "sqrtn"], is_weighted=[False, True])
 def test_trains_by_sparse_rows_of_slots(combiner, is_weighted):
-    layer = All2AllSparseEmbedding(combiner, 50, WIDTH, SLOTS, MOST, seed=1)
+    # More keys than `max_nnz` and `max_feature_num` are all pooled.
+    layer = All2AllSparseEmbedding(combiner, 50, WIDTH, SLOTS, 1, 1, seed=1)
     first = initial_rows()
     optimizer = keras_sparse.optimizers.SGD(LEARNING_RATE)
 
@@ -92,24 +93,6 @@ def test_lists_of_any_length_are_prefetched(tmp_path):
         (stats,) = layer.stats().values()
         assert (stats["prefetch"]["staged"] > 0) == (mode is not None)
     np.testing.assert_array_equal(predictions["exact"], predictions[None])
-
-
-@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
-def test_more_keys_than_max_nnz_and_max_feature_num_are_all_pooled(combiner):
-    layer = All2AllSparseEmbedding(combiner, 50, WIDTH, SLOTS, 1, 1, seed=1)
-    for keys, weights, _ in batches(1):
-        is_there = weights > 0
-        assert is_there.sum(1).max() > 1
-        parts = cases.shares(is_there.astype(float), combiner)
-        expected = cases.pool(initial_rows(), keys - EVERY_KEY[0], parts)
-        for convert in (cases.as_sparse, cases.as_ragged):
-            pooled = tf.reshape(layer(convert(keys, is_there)), (-1, WIDTH))
-            np.testing.assert_allclose(pooled, expected, atol=1e-6)
-        # A tensor has a key in every place.
-        pooled = tf.reshape(layer(keys), (-1, WIDTH))
-        parts = cases.shares(np.ones(keys.shape), combiner)
-        expected = cases.pool(initial_rows(), keys - EVERY_KEY[0], parts)
-        np.testing.assert_allclose(pooled, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "ragged"])

@@ -84,12 +84,6 @@ def test_leaves_a_horovod_that_works_alone(machine, capsys):
     assert not install_horovod.cache_folder().exists()
 
 
-def test_installs_all_the_same_if_told_to(machine):
-    machine.found = WORKS
-    install_horovod.install(force=True)
-    assert machine.did == ["download", "compile", "install"]
-
-
 def test_a_horovod_without_nccl_does_not_do_where_nccl_is_asked_for(machine, monkeypatch):
     machine.found = WORKS
     monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL")
@@ -99,18 +93,18 @@ def test_a_horovod_without_nccl_does_not_do_where_nccl_is_asked_for(machine, mon
     assert str(error.value).endswith(f"Received: {WORKS}")
 
 
-def test_a_wheel_with_other_settings_is_another_wheel(machine, cached, monkeypatch):
-    monkeypatch.setenv("HOROVOD_DEBUG", "1")
-    install_horovod.install()
-    assert machine.did == ["download", "compile", "install"]
-
-
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_builds_a_damaged_wheel_anew(damage, machine, cached):
-    content = bytearray(cached.read_bytes())
-    content[50] ^= 1
-    cached.write_bytes(content[:40] if damage == "truncated" else content)
-    install_horovod.install()
+@pytest.mark.parametrize("reason", ["told to", "other settings", "truncated", "flipped"])
+def test_builds_a_wheel_anew(reason, machine, cached, monkeypatch):
+    if reason == "told to":
+        cached.unlink()
+        machine.found = WORKS
+    if reason == "other settings":
+        monkeypatch.setenv("HOROVOD_DEBUG", "1")
+    if reason in ("truncated", "flipped"):
+        content = bytearray(cached.read_bytes())
+        content[50] ^= 1
+        cached.write_bytes(content[:40] if reason == "truncated" else content)
+    install_horovod.install(force=reason == "told to")
     assert machine.did == ["download", "compile", "install"]
 
 
