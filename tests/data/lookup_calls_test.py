@@ -58,11 +58,6 @@ def test_finds_weights():
     assert staged_of(model, batches=batches) == [3]
 
 
-def test_finds_the_layers_of_a_sequential_model():
-    layers = [Embedding(30, 2, "sum"), keras.layers.Dense(1)]
-    assert staged_of(keras.Sequential([keras.Input((4,), dtype="int64"), *layers])) == [3]
-
-
 def test_finds_the_layers_of_models_in_models():
     ids = keras.Input((4,), dtype="int64")
     inner = keras.Model(ids, Embedding(30, 2, "sum")(ids))

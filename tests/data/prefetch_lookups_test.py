@@ -244,50 +244,6 @@ def test_other_lookups_in_between_are_harmless(storage, monkeypatch):
     assert cases.prefetch_stats(model)["used"] > 0
 
 
-def test_a_loop_of_ones_own_is_served(storage, monkeypatch):
-    data = cases.make_data()
-    plain, model = cases.make_model(), cases.make_model(storage)
-
-    stages = keep_stages(monkeypatch)
-
-    def train(trained, batches):
-        @tf.function
-        def step(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((trained(x) - y) ** 2)
-            variables = trained.trainable_variables
-            trained.optimizer.apply(tape.gradient(loss, variables), variables)
-
-        trained.optimizer.build(trained.trainable_variables)
-        for x, y in batches:
-            for stage in stages:
-                stage.wait()
-            step(x, y)
-
-    train(plain, data)
-    train(model, prefetch_lookups(data, model, 2, 4))
-    cases.assert_same(model, plain)
-    assert cases.prefetch_stats(model)["used"] == 2 * cases.BATCHES
-
-
-def test_threads_end_with_the_dataset():
-    data = cases.make_data()
-    model = cases.make_model()
-    of_others = stage_threads()  # perhaps of other tests
-    ahead = prefetch_lookups(data, model, 3, 4, mode="stale")
-
-    class Interrupt(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if batch == 3:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(ahead, verbose=0, shuffle=False, callbacks=[Interrupt()])
-    wait_for_stage_threads(3, of_others)
-    del ahead
-    wait_for_stage_threads(0, of_others)
-
-
 @pytest.mark.parametrize("capacity", ["auto", 2])
 def test_a_dataset_may_go_while_its_batches_are_in_work(capacity):
     layer = keras_sparse.layers.Embedding(None, 256)

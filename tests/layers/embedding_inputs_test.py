@@ -120,12 +120,6 @@ def test_gives_ragged_rows_for_ragged_ids(splits_dtype):
     np.testing.assert_array_equal(outputs.values, WEIGHTS[[1, 2, 3]])
 
 
-def test_refuses_ragged_ids_of_other_ranks():
-    ids = tf.ragged.constant([[[1], [2]], [[3]]])
-    with pytest.raises(ValueError, match=r"`inputs` must be 2-D if it is a RaggedTensor"):
-        built_layer()(ids)
-
-
 def test_reads_what_a_sparse_tensor_lacks_as_id_zero_like_keras():
     ids = tf.SparseTensor([[1, 1], [2, 0]], [1, 2], [4, 3])
     reference = keras.layers.Embedding(4, 3)
@@ -149,38 +143,37 @@ def test_takes_floats_for_a_small_static_table_as_keras_does(dtype):
     np.testing.assert_array_equal(built_layer()(ids), WEIGHTS[[[0, 3]]])
 
 
-@pytest.mark.parametrize(
-    ("input_dim", "dtype"), [(None, "float32"), (2**24 + 1, "float32"), (2**11 + 1, "float16")]
-)
-def test_refuses_floats_that_do_not_hold_every_id(input_dim, dtype):
-    with pytest.raises(TypeError, match=r"`inputs` must be integers, as floats.*Give ids as int64"):
-        Embedding(input_dim, 1)(np.array([1.0], dtype))
-
-
-@pytest.mark.parametrize("ids", [np.array(["a"]), np.array([True])])
-def test_refuses_what_is_no_number(ids):
-    with pytest.raises(TypeError, match=r"`inputs` must be integers. Turn strings into ids"):
-        built_layer()(ids)
+BAGS = tf.ragged.constant([[1, 2], [3]])
+OF_FLOATS = "`inputs` must be integers, as floats.*Give ids as int64"
+OF_NONE = "`inputs` must be integers. Turn strings into ids"
+OF_WEIGHTS = "`weights` must have the structure of `inputs`"
 
 
 @pytest.mark.parametrize(
-    "weights",
+    ("input_dim", "ids", "weights", "error", "words"),
     [
-        tf.constant([[1.0, 2.0, 3.0]]),
-        tf.ragged.constant([[1.0, 2.0]]),
-        tf.SparseTensor([[0, 0]], [1.0], [1, 2]),
+        (4, tf.ragged.constant([[[1]]]), None, ValueError, "`inputs` must be 2-D if it is a Ragg"),
+        (None, np.array([1.0], "float32"), None, TypeError, OF_FLOATS),
+        (2**24 + 1, np.array([1.0], "float32"), None, TypeError, OF_FLOATS),
+        (2**11 + 1, np.array([1.0], "float16"), None, TypeError, OF_FLOATS),
+        (4, np.array(["a"]), None, TypeError, OF_NONE),
+        (4, np.array([True]), None, TypeError, OF_NONE),
+        (4, np.array([[1, 2]]), tf.constant([[1.0, 2.0, 3.0]]), ValueError, OF_WEIGHTS),
+        (4, np.array([[1, 2]]), tf.ragged.constant([[1.0, 2.0]]), ValueError, OF_WEIGHTS),
+        (4, np.array([[1, 2]]), tf.SparseTensor([[0, 0]], [1.0], [1, 2]), ValueError, OF_WEIGHTS),
+        (
+            4,
+            BAGS,
+            tf.ragged.constant([[1.0], [2.0, 3.0]]),
+            tf.errors.InvalidArgumentError,
+            "must have the row_splits",
+        ),
     ],
 )
-def test_refuses_weights_of_another_structure(weights):
-    with pytest.raises(ValueError, match=r"`weights` must have the structure of `inputs`"):
-        built_layer("sum")(np.array([[1, 2]]), weights=weights)
-
-
-def test_refuses_ragged_weights_of_other_row_lengths():
-    ids = tf.ragged.constant([[1, 2], [3]])
-    weights = tf.ragged.constant([[1.0], [2.0, 3.0]])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must have the row_splits"):
-        built_layer("sum")(ids, weights=weights)
+def test_refuses_other_ids_and_weights(input_dim, ids, weights, error, words):
+    layer = Embedding(input_dim, 1, None if weights is None else "sum")
+    with pytest.raises(error, match=words):
+        layer(ids, weights=weights)
 
 
 def test_works_inside_a_dataset():

@@ -98,21 +98,6 @@ def test_a_dict_of_layers_trains_as_each_layer_alone(mode):
         np.testing.assert_allclose(rows, alone[name](ids[name]), atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
-def test_mixed_precision_trains_near_float32(dtype_policy):
-    keras.config.set_dtype_policy("float32")
-    plain = make_model(GroupEmbedding(make_tables()))
-    data, _ = make_data()
-    start, expected = plain.predict(data, verbose=0), fit(plain)
-    keras.config.set_dtype_policy(dtype_policy)
-    group = GroupEmbedding(make_tables())
-    model = make_model(group)
-    assert {rows.dtype for rows in group(data).values()} == {tf.float16}
-    np.testing.assert_allclose(fit(model), expected, atol=1e-2)
-    assert np.abs(expected - start).max() > 0.1
-    assert {table.dtype for table in group.tables} == {"float32"}
-
-
 def test_exact_prefetch_from_an_ssd_is_used_and_changes_no_bit(tmp_path, monkeypatch):
     random = np.random.default_rng(1)
     ids = {name: random.integers(0, 20 if name == "words" else 600, (480, 2)) for name in NAMES}

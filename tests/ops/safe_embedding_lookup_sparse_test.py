@@ -154,10 +154,3 @@ def test_reads_batches_of_unknown_size_inside_a_function(rank):
     assert rank is None or shape[-1] == 3
     expected = ops.safe_embedding_lookup_sparse(variable, DEEP_IDS)
     np.testing.assert_array_equal(read(DEEP_IDS), expected)
-
-
-def test_counts_each_valid_id_once_in_the_tables_stats():
-    variable = table(None)
-    before = variable.stats()["lookups"]
-    ops.safe_embedding_lookup_sparse(variable, IDS, default_id=4)
-    assert variable.stats()["lookups"] == before + 5 + 4

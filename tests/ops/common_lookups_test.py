@@ -1,5 +1,6 @@
-"""What lookups named as those of `tf.nn` refuse, and what they say then."""
+"""What lookups named as those of `tf.nn` have in common: what they refuse, count and tell apart."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -101,3 +102,35 @@ def test_refuses_partitions_and_what_is_no_table(name):
     ]:
         with pytest.raises(TypeError, match=f"`{argument}` must be one.*{words}"):
             of_names[name](params, *arguments)
+
+
+@pytest.mark.parametrize("max_norm", [None, 100.0])
+@pytest.mark.parametrize("name", ["embedding_lookup", "embedding_lookup_sparse"])
+def test_tells_huge_keys_of_a_dynamic_table_apart(name, max_norm):
+    keys = [2**63 - 1, -(2**63), 2**53 + 1, 2**53]
+    variable = table(None, ROWS[:4], keys)
+    for values in (tf.constant(keys), np.array(keys, "int64").view("uint64")):
+        if name == "embedding_lookup":
+            rows, expected = of_names[name](variable, values, max_norm), ROWS[:4]
+        else:
+            ids = tf.RaggedTensor.from_row_lengths(values, [1, 1, 0, 2])
+            rows = of_names[name](variable, ids, None, "sum", max_norm)
+            expected = [ROWS[0], ROWS[1], np.zeros(3), ROWS[2] + ROWS[3]]
+        np.testing.assert_allclose(rows, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "count"),
+    [
+        ("embedding_lookup", ([[1, 2], [3, 3]], 1.0), 4),
+        ("embedding_lookup_sparse", (IDS, WEIGHTS, None, None), 4),
+        ("embedding_lookup_sparse", (IDS, WEIGHTS, None, 1.0), 4),
+        # Of one that is below 0, and of a sample that has none, the default is read.
+        ("safe_embedding_lookup_sparse", (IDS - 1, None, "mean", 4), 3 + 2),
+    ],
+)
+def test_counts_each_id_once_in_the_tables_stats(name, arguments, count):
+    variable = table(None)
+    before = variable.stats()["lookups"]
+    of_names[name](variable, *arguments)
+    assert variable.stats()["lookups"] == before + count
