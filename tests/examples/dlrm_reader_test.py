@@ -5,8 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from examples.dlrm import __main__ as dlrm
-from examples.dlrm import generate
 from examples.dlrm import reader
 from examples.dlrm import split_binary
 
@@ -14,11 +12,8 @@ NUM_TRAIN = 90
 
 
 @pytest.fixture
-def folder(tmp_path):
-    generate.generate(tmp_path, 105)
-    command = ["preprocess", "--train", str(tmp_path / "train.txt"), "--hash_buckets", "50"]
-    dlrm.main([*command, "--output", str(tmp_path / "features")])
-    return tmp_path / "features"
+def folder(make_features, tmp_path):
+    return make_features(tmp_path, 105, 50)[1]
 
 
 @pytest.fixture

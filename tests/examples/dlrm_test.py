@@ -11,7 +11,6 @@ import tensorflow as tf
 
 import movielens
 from examples.dlrm import __main__ as dlrm
-from examples.dlrm import generate
 from examples.dlrm.split_binary import Part
 from ranks import needs_horovod
 from ranks import run_ranks
@@ -32,13 +31,9 @@ def commands_of(page):
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory):
+def few(make_features, tmp_path_factory):
     """Features of few clicks: 3,000 to train on and 500 to test."""
-    folder = tmp_path_factory.mktemp("few")
-    generate.generate(folder, 3500)
-    arguments = ["--train", str(folder / "train.txt"), "--hash_buckets", "200"]
-    dlrm.main(["preprocess", *arguments, "--output", str(folder / "features")])
-    return folder / "features"
+    return make_features(tmp_path_factory.mktemp("few"), 3500, 200)[1]
 
 
 def train(features, *options):
@@ -64,11 +59,11 @@ def test_the_page_has_no_option_that_there_is_not():
         assert parser.format_help()
 
 
-def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test(tmp_path):
-    planted = generate.generate(tmp_path, 7000)
-    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
-    dlrm.main(["preprocess", *arguments, "--output", str(tmp_path / "features")])
-    _, _, labels = Part(tmp_path / "features", "test").read(0, 1000)
+def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test(
+    make_features, tmp_path
+):
+    planted, features = make_features(tmp_path, 7000, 9)
+    _, _, labels = Part(features, "test").read(0, 1000)
     chances = planted.chances[-1000:]
     exact = movielens.area_under_curve(labels[:, 0], chances)
     assert planted.last(1000).best_auc() == pytest.approx(exact, abs=1e-4)
@@ -140,11 +135,10 @@ def test_measures_reading_beside_training(few, capsys):
         ("0.5", "--resume", "`--resume` must come with --checkpoint FOLDER"),
     ],
 )
-def test_refuses_what_it_cannot_train_or_test_on(tmp_path, fraction, option, message):
-    generate.generate(tmp_path, 50)
-    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
-    features = str(tmp_path / "features")
-    dlrm.main(["preprocess", *arguments, "--output", features, "--test_fraction", fraction])
+def test_refuses_what_it_cannot_train_or_test_on(
+    make_features, tmp_path, fraction, option, message
+):
+    _, features = make_features(tmp_path, 50, 9, "--test_fraction", fraction)
     with pytest.raises(ValueError, match=message):
         train(features, option)
 

@@ -174,22 +174,6 @@ def test_refuses_a_layer_that_has_its_table_elsewhere():
             pass
 
 
-class Doubled(Embedding):
-    def call(self, inputs, weights=None):
-        return 2 * super().call(inputs, weights)
-
-
-def test_refuses_a_layer_with_a_call_of_its_own():
-    def call_in_a_scope():
-        with group_embedding_scope():
-            Doubled(20, 4, "sum")(keras.Input((3,), dtype="int64"))
-
-    with pytest.raises(
-        ValueError, match=r"must be a keras_sparse\.layers\.Embedding itself.*Doubled"
-    ):
-        call_in_a_scope()
-
-
 def test_after_an_error_nothing_is_looked_up_and_no_scope_stays_open():
     ids = keras.Input((3,), dtype="int64")
     layer, same = Embedding(20, 4, "sum", name="a"), Embedding(20, 4, "sum", name="a")

@@ -54,19 +54,6 @@ def test_writes_and_reads_one_tensor_without_a_copy():
     assert of_rows == {"Placeholder", "KerasSparseLookup", "Mul", "Tile", "Identity"}
 
 
-def test_slices_of_a_table_are_its_own():
-    """Where TensorFlow reads `values`, as an optimizer of Keras does."""
-    variables, lists = tables(False), inputs(True, True)
-    grads = []
-    for is_joined in (False, True):
-        with tf.GradientTape() as tape:
-            rows = ops.lookup(variables, *lists, joined=is_joined)
-            rows = rows if is_joined else tf.concat(rows, axis=1)
-            loss = tf.reduce_sum(rows**2)
-        grads.append([tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)])
-    tf.nest.map_structure(np.testing.assert_array_equal, *grads)
-
-
 @pytest.mark.parametrize("is_joined", [True, False])
 def test_one_table_twice_gets_both_gradients(is_joined):
     table = keras_sparse.EmbeddingVariable(5, 2, "zeros")
