@@ -216,16 +216,19 @@ def test_select_may_call_a_layer_and_name_another():
     assert staged_of(model, select) == [3, 3]
 
 
-def test_select_must_be_a_function():
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ("films", "`select` must be a function of the components"),
+        *[
+            (each, r"`select` must take what.* arguments \(.*\) for 2: ")
+            for each in (lambda x: {}, lambda x, y, w: {}, lambda *, x: {})
+        ],
+    ],
+)
+def test_select_must_be_a_function_of_what_a_batch_has(select, words):
     model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
-    with pytest.raises(TypeError, match="`select` must be a function of the components"):
-        prefetch_lookups(BATCHES, model, select="films")
-
-
-@pytest.mark.parametrize("select", [lambda x: {}, lambda x, y, w: {}, lambda *, x: {}])
-def test_select_must_take_what_a_batch_has(select):
-    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
-    with pytest.raises(TypeError, match=r"`select` must take what.* arguments \(.*\) for 2: "):
+    with pytest.raises(TypeError, match=words):
         prefetch_lookups(BATCHES, model, select=select)
 
 

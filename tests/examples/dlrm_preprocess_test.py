@@ -12,6 +12,9 @@ from examples.dlrm import generate
 from examples.dlrm import split_binary
 
 SAMPLES = 700
+by_processes = pytest.mark.parametrize(
+    "processes", [1, pytest.param(2, marks=pytest.mark.slow("starts processes"))]
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +86,12 @@ def test_features_are_those_of_plain_python(raw, tmp_path, chunk_mb):
     assert sizes == {f"_c{i}": 99 for i in range(14, 40)}
 
 
-def test_frequent_categories_of_the_days_to_train_on_have_ids(raw, tmp_path):
+@by_processes
+def test_frequent_categories_of_the_days_to_train_on_have_ids(raw, tmp_path, processes):
     train, test = preprocess(
         tmp_path,
         *("--train", raw / "day_0", raw / "day_1.gz", "--test", raw / "day_2"),
-        *("--frequency_threshold", 3, "--numerical_dtype", "float32", "--processes", 2),
+        *("--frequency_threshold", 3, "--numerical_dtype", "float32", "--processes", processes),
         *("--chunk_mb", 0.02),
     )
     rows = [rows_of(raw / f"day_{i}") for i in range(3)]
@@ -113,7 +117,7 @@ def test_ids_take_the_smallest_type_that_has_room(raw, tmp_path):
         split_binary.id_dtype(2**31)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@by_processes
 def test_a_corrupt_line_is_named_and_leaves_no_data_set(raw, tmp_path, processes):
     lines = (raw / "day_0").read_text().splitlines(keepends=True)
     lines[123] = lines[123].replace("\t", "\tx", 1)
