@@ -105,7 +105,6 @@ def test_the_slots_of_padding_are_zeros():
     layer = Embedding(None, 2, padding_id=-1)
     layer.build()
     keras_sparse.optimizers.Adagrad(0.5, 0.25).build(layer.trainable_variables)
-    layer.assign([9], [[1, 1]])
     ((slot, values),) = layer.find([-1, 9]).slots.items()
     assert (slot, values.tolist()) == ("accumulator", [[0, 0], [0.25, 0.25]])
 

@@ -252,18 +252,14 @@ def test_a_part_may_have_no_rows(initializer):
         rows_of(table, [0])
 
 
-def test_a_table_of_its_own_has_rows_and_no_part():
-    assert EmbeddingVariable(3, 2).part is None
-    with pytest.raises(ValueError, match="`input_dim` must be above 0"):
-        EmbeddingVariable(0, 2)
-
-
 def test_a_variable_has_the_shape_of_its_part():
     part = TablePart("users", 10, 8, 2, 3, shard=1, num_shards=4)
     with pytest.raises(ValueError, match=r"\(3, 3\). Received: input_dim=10, output_dim=8 with"):
         EmbeddingVariable(10, 8, part=part)
     with pytest.raises(TypeError, match=r"must be a `TablePart`\. Received: part='users'"):
         EmbeddingVariable(10, 8, part="users")
+    with pytest.raises(ValueError, match="`input_dim` must be above 0"):
+        EmbeddingVariable(0, 2)  # which only a part may have
 
 
 def test_a_part_is_not_saved_by_itself():
