@@ -30,16 +30,35 @@ def test_what_is_no_integer_is_named_with_its_type(value, remedy):
         checks.positive(value, "rows")
 
 
-@pytest.mark.parametrize("value", [0, -1])
-def test_zero_and_below_are_not_positive(value):
-    with pytest.raises(ValueError, match=f"`rows` must be above 0. Received: rows={value}"):
-        checks.positive(value, "rows")
+@pytest.mark.parametrize(
+    ("check", "value", "error", "words"),
+    [
+        (checks.positive, 0, ValueError, "must be above 0. Received: rows=0"),
+        (checks.positive, -1, ValueError, "must be above 0. Received: rows=-1"),
+        (checks.not_negative, -1, ValueError, r"must not be below 0\. Received: rows=-1"),
+        *[
+            (checks.fraction, each, ValueError, r"must be above 0 and at most 1\. Received: rows=")
+            for each in (0, -0.5, 1.01, float("nan"))
+        ],
+        (checks.fraction, True, TypeError, r"must be a number\. Received: rows=True"),
+        (checks.boolean, 0, TypeError, "must be True or False"),
+        *[
+            (checks.path, each, TypeError, f"must be a path: .* type {type(each).__name__}")
+            for each in (None, 3, ["a"], 1.5)
+        ],
+    ],
+)
+def test_what_is_refused_is_named(check, value, error, words):
+    with pytest.raises(error, match=f"`rows` {words}"):
+        check(value, "rows")
 
 
-def test_zero_is_not_negative():
+def test_what_is_allowed_comes_back():
     assert checks.not_negative(0, "rows") == 0
-    with pytest.raises(ValueError, match=r"`rows` must not be below 0\. Received: rows=-1"):
-        checks.not_negative(-1, "rows")
+    assert checks.fraction(1, "rate") == 1
+    assert checks.boolean(False, "trainable") is False
+    for path in ("a/b", pathlib.Path("a/b"), b"a/b"):
+        assert checks.path(path, "folder") == "a/b"
 
 
 def test_a_choice_is_named_with_what_is_allowed():
@@ -50,37 +69,10 @@ def test_a_choice_is_named_with_what_is_allowed():
         checks.one_of("max", ["sum", "mean"], "combiner")
 
 
-@pytest.mark.parametrize("value", [0, -0.5, 1.01, float("nan")])
-def test_a_fraction_is_above_zero_and_at_most_one(value):
-    assert checks.fraction(1, "rate") == 1
-    with pytest.raises(ValueError, match=r"`rate` must be above 0 and at most 1\. Received: rate="):
-        checks.fraction(value, "rate")
-    with pytest.raises(TypeError, match=r"`rate` must be a number\. Received: rate=True"):
-        checks.fraction(True, "rate")
-
-
-def test_only_booleans_are_boolean():
-    assert checks.boolean(False, "trainable") is False
-    with pytest.raises(TypeError, match=r"`trainable` must be True or False"):
-        checks.boolean(0, "trainable")
-
-
 def test_lists_of_other_lengths_are_named():
     checks.same_length({"ids": [1, 2], "weights": [3, 4]})
     with pytest.raises(ValueError, match=r"`ids`, `weights` must have one element a table.*2.*1"):
         checks.same_length({"ids": [1, 2], "weights": [3]})
-
-
-def test_a_path_comes_back_as_a_string():
-    assert checks.path("a/b", "folder") == "a/b"
-    assert checks.path(pathlib.Path("a/b"), "folder") == "a/b"
-    assert checks.path(b"a/b", "folder") == "a/b"
-
-
-@pytest.mark.parametrize("value", [None, 3, ["a"], 1.5])
-def test_what_is_no_path_is_named_with_its_type(value):
-    with pytest.raises(TypeError, match=f"`folder` must be a path: .* type {type(value).__name__}"):
-        checks.path(value, "folder")
 
 
 @pytest.mark.parametrize("function", ["save_checkpoint", "load_checkpoint"])

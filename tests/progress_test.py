@@ -21,15 +21,22 @@ def clock(monkeypatch):
     return now
 
 
-def test_what_is_quick_shows_no_bar(clock, capsys):
-    bar = Progress(10, "rows")
-    for _ in range(10):
-        bar.add(1)
+@pytest.mark.parametrize(
+    ("seconds", "is_shown", "added", "shown"),
+    [(0, True, 10, ""), (3, False, 10, ""), (3, True, 50, "10/10")],
+    ids=["quick", "off", "more than expected"],
+)
+def test_shows_a_bar_of_what_takes_long(seconds, is_shown, added, shown, clock, capsys):
+    bar = Progress(10, "rows", is_shown=is_shown)
+    clock[0] += seconds
+    bar.add(added)
     bar.close()
-    assert capsys.readouterr().out == ""
+    printed = capsys.readouterr().out
+    assert shown in printed
+    assert bool(printed) == bool(shown)
 
 
-def test_what_takes_long_shows_a_bar_up_to_its_end(clock, capsys):
+def test_a_bar_goes_on_up_to_its_end(clock, capsys):
     bar = Progress(2500, "thousand rows", 1000)
     bar.add(1000)
     clock[0] += 3
@@ -37,22 +44,6 @@ def test_what_takes_long_shows_a_bar_up_to_its_end(clock, capsys):
     assert "1/3" in capsys.readouterr().out
     bar.close()
     assert "3/3" in capsys.readouterr().out
-
-
-def test_more_than_was_expected_does_not_pass_the_end(clock, capsys):
-    bar = Progress(2, "rows")
-    clock[0] += 3
-    bar.add(50)
-    bar.close()
-    assert "2/2" in capsys.readouterr().out
-
-
-def test_a_bar_may_be_off(clock, capsys):
-    bar = Progress(2, "rows", is_shown=False)
-    clock[0] += 3
-    bar.add(2)
-    bar.close()
-    assert capsys.readouterr().out == ""
 
 
 def full_bars(capsys):

@@ -3,6 +3,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from eviction_cases import CASES as POLICIES
 from filter_cases import CASES as FILTERS
 from optimizer_cases import OPTIMIZERS
@@ -17,6 +19,7 @@ def digests(num_threads):
     return json.loads(run.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow("starts processes")
 def test_any_number_of_threads_gives_the_same_bits():
     """Of every optimizer, also clipped, every admission filter and every eviction policy."""
     of_one = digests(1)

@@ -52,6 +52,7 @@ def test_the_parser_has_the_choices_of_the_commands():
     assert {name: defaults[name] for name in parser.COST_MODEL} == parser.COST_MODEL
 
 
+@pytest.mark.slow("starts processes")
 def test_help_needs_no_tensorflow_and_a_command_prints_no_notes_of_it(monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)  # or it stays as it is
     command = [sys.executable, "-X", "importtime", "-m", "keras_sparse"]

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import prefetch_cases as cases
+from keras_sparse import ops
 from keras_sparse.data import prefetch_lookups
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
@@ -14,12 +15,11 @@ from stages import keep_stages
 
 IDS = np.arange(24).reshape(-1, 4)
 LABELS = np.ones((6, 1), np.float32)
+BATCHES = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
 
 
-def staged_of(model, select=None, batches=None):
+def staged_of(model, select=None, batches=BATCHES):
     """The numbers of lookups that are staged in a training that uses some of them, by table."""
-    if batches is None:
-        batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
     with pytest.MonkeyPatch.context() as patch:
         stages = keep_stages(patch)
@@ -58,11 +58,6 @@ def test_finds_weights():
     assert staged_of(model, batches=batches) == [3]
 
 
-def test_finds_the_layers_of_a_sequential_model():
-    layers = [Embedding(30, 2, "sum"), keras.layers.Dense(1)]
-    assert staged_of(keras.Sequential([keras.Input((4,), dtype="int64"), *layers])) == [3]
-
-
 def test_finds_the_layers_of_models_in_models():
     ids = keras.Input((4,), dtype="int64")
     inner = keras.Model(ids, Embedding(30, 2, "sum")(ids))
@@ -82,29 +77,83 @@ def test_finds_the_lookup_of_all_tables_of_a_distributed_embedding():
     assert staged_of(model, batches=batches) == [3, 0], "one lookup, of which it is the first table"
 
 
-class CountingLayer(keras.layers.Layer):
-    """A user's layer that looks up by the function, and changes its state when it is called."""
+def by_lookup(table, ids):
+    (rows,) = ops.lookup([table], [tf.reshape(ids, [-1])])
+    return tf.reduce_sum(tf.reshape(rows, (-1, 4, 2)), axis=1)
 
-    def __init__(self):
+
+def ragged_of(ids):
+    """Ids of samples of 4, 3 ... of them, and a weight for each."""
+    ids = tf.RaggedTensor.from_tensor(ids, lengths=4 - tf.range(tf.shape(ids)[0]))
+    return ids, tf.cast(ids, tf.float32) + 0.5
+
+
+# Functions of a table and dense ids (batch_size, 4), for the rows of each sample.
+FUNCTIONS = {
+    "lookup": by_lookup,
+    "embedding_lookup": lambda table, ids: tf.reduce_sum(ops.embedding_lookup(table, ids), axis=1),
+    "embedding_lookup_sparse, ragged": lambda table, ids: ops.embedding_lookup_sparse(
+        table, ragged_of(ids)[0], None
+    ),
+    "embedding_lookup_sparse, weighted": lambda table, ids: ops.embedding_lookup_sparse(
+        table, *ragged_of(ids), "sqrtn"
+    ),
+    "embedding_lookup_sparse, max_norm": lambda table, ids: ops.embedding_lookup_sparse(
+        table, *ragged_of(ids), "sum", max_norm=0.01
+    ),
+    "safe_embedding_lookup_sparse": lambda table, ids: ops.safe_embedding_lookup_sparse(
+        table, tf.sparse.from_dense(ids - 5), default_id=29
+    ),
+    "safe_embedding_lookup_sparse, weighted": lambda table, ids: ops.safe_embedding_lookup_sparse(
+        table, *ragged_of(ids - 5), "sum"
+    ),
+}
+
+
+class OwnLayer(keras.layers.Layer):
+    """A user's layer that looks up by a function."""
+
+    def __init__(self, function):
         super().__init__()
         self.supports_jit = False
-        self.table = keras_sparse.EmbeddingVariable(30, 2)
-        self.calls = self.add_weight((), "zeros", "float32", trainable=False)
-        self.seeds = keras.random.SeedGenerator(1)
+        self.function = function
+        self.table = keras_sparse.EmbeddingVariable(30, 2, seed=1)
 
     def call(self, ids):
-        self.calls.assign_add(1.0)
-        (rows,) = keras_sparse.ops.lookup([self.table], [tf.reshape(ids, [-1])])
-        rows = tf.reduce_sum(tf.reshape(rows, (-1, 4, 2)), axis=1)
-        return rows + keras.random.uniform((1, 2), seed=self.seeds)
+        return self.function(self.table, ids)
 
     def compute_output_shape(self, shape):
         return (shape[0], 2)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_finds_the_lookups_of_a_users_own_layer(name, monkeypatch):
+    ids = keras.Input((4,), dtype="int64")
+    model = keras.Model(ids, keras.layers.Dense(1)(OwnLayer(FUNCTIONS[name])(ids)))
+    expected = model.predict(BATCHES, verbose=0)
+    stages = keep_stages(monkeypatch)
+    ahead = prefetch_lookups(BATCHES, model, 1, 2, "stale")
+    np.testing.assert_array_equal(model.predict(ahead, verbose=0, callbacks=stages), expected)
+    predicted = cases.prefetch_stats(model)
+    assert predicted["used"] > 0
+    assert (predicted["staged"], *staged_of(model)) == (3, 6)
+
+
+class CountingLayer(OwnLayer):
+    """Changes its state when it is called."""
+
+    def __init__(self):
+        super().__init__(by_lookup)
+        self.calls = self.add_weight((), "zeros", "float32", trainable=False)
+        self.seeds = keras.random.SeedGenerator(1)
+
+    def call(self, ids):
+        self.calls.assign_add(1.0)
+        return super().call(ids) + keras.random.uniform((1, 2), seed=self.seeds)
+
+
 def test_leaves_the_state_of_layers_to_the_steps():
     weights = []
-    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     for is_ahead in (False, True):
         keras.utils.set_random_seed(5)
         ids = keras.Input((4,), dtype="int64")
@@ -112,7 +161,7 @@ def test_leaves_the_state_of_layers_to_the_steps():
         model = keras.Model(ids, keras.layers.Dense(1)(layer(ids)))
         model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
         layer.calls.assign(0.0)
-        data = prefetch_lookups(batches, model, 1, 2) if is_ahead else batches
+        data = prefetch_lookups(BATCHES, model, 1, 2) if is_ahead else BATCHES
         model.fit(data, verbose=0, shuffle=False)
         assert layer.calls.numpy() == 3
         weights.append([layer.seeds.state.numpy(), layer.table.numpy()])
@@ -164,23 +213,23 @@ def test_select_may_call_a_layer_and_name_another():
         layers[0](x)
         return {"named": x, "score": y}  # an output of that name is none of a table
 
-    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
-    assert staged_of(model, select, batches) == [3, 3]
+    assert staged_of(model, select) == [3, 3]
 
 
-def test_select_must_be_a_function():
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ("films", "`select` must be a function of the components"),
+        *[
+            (each, r"`select` must take what.* arguments \(.*\) for 2: ")
+            for each in (lambda x: {}, lambda x, y, w: {}, lambda *, x: {})
+        ],
+    ],
+)
+def test_select_must_be_a_function_of_what_a_batch_has(select, words):
     model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
-    data = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
-    with pytest.raises(TypeError, match="`select` must be a function of the components"):
-        prefetch_lookups(data, model, select="films")
-
-
-@pytest.mark.parametrize("select", [lambda x: {}, lambda x, y, w: {}, lambda *, x: {}])
-def test_select_must_take_what_a_batch_has(select):
-    model = keras.Sequential([keras.Input((4,), dtype="int64"), Embedding(30, 2, "sum")])
-    data = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
-    with pytest.raises(TypeError, match=r"`select` must take what.* arguments \(.*\) for 2: "):
-        prefetch_lookups(data, model, select=select)
+    with pytest.raises(TypeError, match=words):
+        prefetch_lookups(BATCHES, model, select=select)
 
 
 def test_elements_may_have_more_than_a_model_takes():
@@ -227,12 +276,11 @@ def test_says_what_it_cannot_do():
 def test_says_where_lookups_cannot_be_staged():
     model = Subclassed()
     model(IDS)
-    batches = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
     in_a_function = tf.function(lambda x: model.bags(x))
     with pytest.raises(ValueError, match=r"`prefetch_lookups` must find lookups outside of a"):
-        prefetch_lookups(batches, model, select=lambda x, y: in_a_function(x))
+        prefetch_lookups(BATCHES, model, select=lambda x, y: in_a_function(x))
     with pytest.raises(ValueError, match=r"`select` must give .*a function that led to no lookup"):
-        prefetch_lookups(batches, model, select=lambda x, y: {})
+        prefetch_lookups(BATCHES, model, select=lambda x, y: {})
 
 
 def test_an_error_of_a_batch_is_that_of_its_step(monkeypatch):

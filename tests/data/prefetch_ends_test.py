@@ -107,6 +107,7 @@ print("not interrupted", flush=True)
 """
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_a_process_that_is_interrupted_ends(mode, tmp_path):
     paths = [str(SUPPORT), *filter(None, sys.path)]

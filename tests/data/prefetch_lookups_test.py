@@ -115,23 +115,12 @@ def test_rows_of_many_tables_in_one_tensor_are_used(storage, mode, monkeypatch):
     assert sum(each["prefetch"]["used"] for each in layer.stats().values()) == 10
 
 
-def test_rows_that_have_missed_too_much_are_read_anew(monkeypatch):
-    layer = keras_sparse.layers.Embedding(None, 1, embeddings_initializer="zeros")
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
+def take_five_steps(layer):
+    """One more than capacity and num_threads."""
     optimizer = keras_sparse.optimizers.SGD(1.0)
-    optimizer.build(model.trainable_variables)
-    ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
-    stages = keep_stages(monkeypatch)
-    batches = iter(prefetch_lookups(ids, model, 1, 3, "stale"))
-    first = next(batches)
-    stages[0].wait(3)  # the one thread has the last of them in work at most
-    for _ in range(5):  # one more than capacity and num_threads
+    for _ in range(5):
         grads = tf.IndexedSlices(tf.ones((1, 1)), tf.constant([2], tf.int64), (2**62, 1))
-        optimizer.apply([grads], model.trainable_variables)
-    assert layer(first).numpy().tolist() == [[[0]]]
-    assert layer(next(batches)).numpy().tolist() == [[[-5]]]
-    stats = layer.stats()["prefetch"]
-    assert (stats["used"], stats["dropped"], stats["staleness_max"]) == (0, 2, 0)
+        optimizer.apply([grads], layer.trainable_variables)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +129,14 @@ def test_rows_that_have_missed_too_much_are_read_anew(monkeypatch):
         (4, lambda layer: layer.set_weights([np.full((4, 1), 5.0)]), 5),
         (None, lambda layer: layer.assign([2], [[5.0]]), 5),
         (None, lambda layer: layer.erase([2]), 0),
+        (None, take_five_steps, 2),
     ],
-    ids=["set_weights", "assign", "erase"],
+    ids=["set_weights", "assign", "erase", "too many steps"],
 )
 def test_rows_from_before_a_change_are_not_used(input_dim, change, expected, monkeypatch):
     layer = keras_sparse.layers.Embedding(input_dim, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((1,), dtype="int64"), layer])
+    keras_sparse.optimizers.SGD(1.0).build(model.trainable_variables)
     layer.assign([2], [[7.0]])
     ids = tf.data.Dataset.from_tensor_slices([[1], [2], [3]]).batch(1)
     stages = keep_stages(monkeypatch)
@@ -155,7 +146,8 @@ def test_rows_from_before_a_change_are_not_used(input_dim, change, expected, mon
     assert layer(first).numpy().tolist() == [[[0]]]
     change(layer)
     assert layer(next(batches)).numpy().tolist() == [[[expected]]]
-    assert layer.stats()["prefetch"]["used"] == 1
+    stats = layer.stats()["prefetch"]
+    assert (stats["used"], stats["dropped"], stats["staleness_max"]) == (1, 1, 0)
 
 
 def test_stale_training_learns():
@@ -244,50 +236,6 @@ def test_other_lookups_in_between_are_harmless(storage, monkeypatch):
     assert cases.prefetch_stats(model)["used"] > 0
 
 
-def test_a_loop_of_ones_own_is_served(storage, monkeypatch):
-    data = cases.make_data()
-    plain, model = cases.make_model(), cases.make_model(storage)
-
-    stages = keep_stages(monkeypatch)
-
-    def train(trained, batches):
-        @tf.function
-        def step(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((trained(x) - y) ** 2)
-            variables = trained.trainable_variables
-            trained.optimizer.apply(tape.gradient(loss, variables), variables)
-
-        trained.optimizer.build(trained.trainable_variables)
-        for x, y in batches:
-            for stage in stages:
-                stage.wait()
-            step(x, y)
-
-    train(plain, data)
-    train(model, prefetch_lookups(data, model, 2, 4))
-    cases.assert_same(model, plain)
-    assert cases.prefetch_stats(model)["used"] == 2 * cases.BATCHES
-
-
-def test_threads_end_with_the_dataset():
-    data = cases.make_data()
-    model = cases.make_model()
-    of_others = stage_threads()  # perhaps of other tests
-    ahead = prefetch_lookups(data, model, 3, 4, mode="stale")
-
-    class Interrupt(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if batch == 3:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(ahead, verbose=0, shuffle=False, callbacks=[Interrupt()])
-    wait_for_stage_threads(3, of_others)
-    del ahead
-    wait_for_stage_threads(0, of_others)
-
-
 @pytest.mark.parametrize("capacity", ["auto", 2])
 def test_a_dataset_may_go_while_its_batches_are_in_work(capacity):
     layer = keras_sparse.layers.Embedding(None, 256)
@@ -308,3 +256,50 @@ def test_a_dataset_may_go_while_its_batches_are_in_work(capacity):
         gc.collect()
         layer(second)  # perhaps what waited when its dataset went
     wait_for_stage_threads(0, of_others)
+
+
+def train_in_turns(model, *datasets, stages=()):
+    """Trains a step on a batch of each dataset in turn, until one ends.
+
+    The first steps let the stages come to their batches.
+
+    Returns:
+        The lookups of each dataset's steps that were staged and used, in the datasets' order.
+    """
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x) - y) ** 2)
+        variables = model.trainable_variables
+        model.optimizer.apply(tape.gradient(loss, variables), variables)
+
+    model.optimizer.build(model.trainable_variables)
+    used = [0] * len(datasets)
+    for number, batches in enumerate(zip(*datasets, strict=True)):
+        for turn, (x, y) in enumerate(batches):
+            before = cases.prefetch_stats(model)["used"]
+            if stages and number == 0:
+                stages[turn].wait()
+            step(x, y)
+            used[turn] += cases.prefetch_stats(model)["used"] - before
+    return used
+
+
+@pytest.mark.parametrize("of_other", [(1, 2), (2, 6)], ids=["alike", "further ahead"])
+@pytest.mark.parametrize("seed", [0, 1], ids=["same batches", "other batches"])
+def test_two_datasets_in_turns_train_as_without_stages(seed, of_other, tmp_path, monkeypatch):
+    data, other = cases.make_data(), cases.make_data(seed)
+    paths = iter([tmp_path / "a", tmp_path / "b"])
+    plain, model = cases.make_model(), cases.make_model(lambda: small(next(paths)))
+    assert train_in_turns(plain, data, other) == [0, 0]
+    stages = keep_stages(monkeypatch)
+    staged = [prefetch_lookups(data, model, 1, 2), prefetch_lookups(other, model, *of_other)]
+    used = train_in_turns(model, *staged, stages=stages)
+    assert all(number > 0 for number in used), used
+    cases.assert_same(model, plain)
+    stats = cases.prefetch_stats(model)
+    assert stats["staged"] == 2 * 2 * cases.BATCHES, "of two tables, of two datasets"
+    assert stats["used"] + stats["missed"] == stats["staged"]
+    assert stats["staleness_max"] == 0
+    assert model.get_layer("of_a").stats()["tiers"]["SSDHASH"]["read_bytes"] > 0

@@ -34,6 +34,7 @@ PAGES = [
     # That one is run by tests/gpu.
     and (page.stem != "gpu-memory" or library.CUDA_VERSION)
 ]
+SLOW_PAGES = ("serving", "recipes", "distributed", "checkpoints", "daily-training", "placement")
 OURS = "python -m keras_sparse "
 # How other commands begin, and what runs those.
 RUN_ELSEWHERE = {
@@ -185,7 +186,15 @@ CHECKS = {
 
 @pytest.mark.filterwarnings("ignore:A total of 3 objects could not")  # which a recipe shows
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")  # by Keras, of any dataset
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow("example"))
+        if pathlib.Path(page).stem in SLOW_PAGES
+        else page
+        for page in PAGES
+    ],
+)
 def test_blocks_run_one_after_another(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keras.utils.clear_session()  # names of layers count from the first, as where one pastes

@@ -1,6 +1,8 @@
 import pathlib
 import re
 
+import pytest
+
 from ranks import HOROVODRUN
 from ranks import needs_horovod
 from ranks import run_ranks
@@ -9,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @needs_horovod
+@pytest.mark.slow("starts processes")
 def test_two_ranks_print_the_auc_that_the_page_says(tmp_path):
     page = (ROOT / "docs" / "guide" / "distributed.md").read_text()
     script = tmp_path / "train.py"

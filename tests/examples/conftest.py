@@ -55,3 +55,18 @@ def raw_line():
         return "\t".join(fields) + "\n"
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_features():
+    """Makes clicks and preprocesses them: the clicks, and the folder of their features."""
+    from examples.dlrm import __main__ as dlrm
+    from examples.dlrm import generate
+
+    def make(folder, samples, hash_buckets, *options):
+        planted = generate.generate(folder, samples)
+        arguments = ["--train", str(folder / "train.txt"), "--hash_buckets", str(hash_buckets)]
+        dlrm.main(["preprocess", *arguments, "--output", str(folder / "features"), *options])
+        return planted, folder / "features"
+
+    return make

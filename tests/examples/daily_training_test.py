@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 
 import daily_training
 
 
+@pytest.mark.slow("example")
 def test_days_are_trained_on_once_each_and_served(tmp_path, capsys):
     trained, served, careful, went_back = daily_training.main(["--folder", str(tmp_path)])
     expected, by_day = daily_training.make_model(), []

@@ -9,6 +9,7 @@ from ranks import run_ranks
 TINY = ("--samples", "500", "--epochs", "2", "--batch-size", "64")
 
 
+@pytest.mark.slow("example")
 def test_learns_who_clicks_on_what(capsys):
     metrics = distributed.main([])
     assert metrics["auc"] > 0.7
@@ -16,6 +17,7 @@ def test_learns_who_clicks_on_what(capsys):
 
 
 @needs_horovod
+@pytest.mark.slow("starts processes")
 def test_two_ranks_print_once_what_one_gives(examples_folder):
     expected = distributed.main(TINY)
     status, printed = run_ranks(2, examples_folder / "distributed.py", *TINY)

@@ -45,11 +45,8 @@ def test_the_learning_rate_is_that_of_mlperf(step, expected):
     assert float(WarmupThenDecay.from_config(same.get_config())(step)) == float(same(step))
 
 
-def test_a_schedule_without_warm_up_begins_at_the_top():
+def test_a_schedule_may_have_no_warm_up_and_no_decay_before_its_end():
     assert float(WarmupThenDecay(2.0, 0, 10, 5)(0)) == 2
-
-
-def test_refuses_a_decay_before_the_end_of_the_warm_up():
     with pytest.raises(ValueError, match="the decay must begin after the warm-up"):
         WarmupThenDecay(1.0, 10, 5, 5)
 

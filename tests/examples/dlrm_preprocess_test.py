@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from examples.dlrm import __main__ as dlrm
-from examples.dlrm import encode
 from examples.dlrm import generate
 from examples.dlrm import split_binary
 
 SAMPLES = 700
+by_processes = pytest.mark.parametrize(
+    "processes", [1, pytest.param(2, marks=pytest.mark.slow("starts processes"))]
+)
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +86,12 @@ def test_features_are_those_of_plain_python(raw, tmp_path, chunk_mb):
     assert sizes == {f"_c{i}": 99 for i in range(14, 40)}
 
 
-def test_frequent_categories_of_the_days_to_train_on_have_ids(raw, tmp_path):
+@by_processes
+def test_frequent_categories_of_the_days_to_train_on_have_ids(raw, tmp_path, processes):
     train, test = preprocess(
         tmp_path,
         *("--train", raw / "day_0", raw / "day_1.gz", "--test", raw / "day_2"),
-        *("--frequency_threshold", 3, "--numerical_dtype", "float32", "--processes", 2),
+        *("--frequency_threshold", 3, "--numerical_dtype", "float32", "--processes", processes),
         *("--chunk_mb", 0.02),
     )
     rows = [rows_of(raw / f"day_{i}") for i in range(3)]
@@ -114,17 +117,7 @@ def test_ids_take_the_smallest_type_that_has_room(raw, tmp_path):
         split_binary.id_dtype(2**31)
 
 
-def test_counts_of_many_chunks_are_those_of_one():
-    categories = np.random.default_rng(0).integers(-1, 9_000, 200_000)
-    counts = encode.Counts()
-    for some in np.split(categories, 25):
-        counts.add([np.unique(some, return_counts=True)] * 26)
-    expected = np.unique(categories, return_counts=True)
-    for received in counts.all():
-        np.testing.assert_array_equal(received, expected)
-
-
-@pytest.mark.parametrize("processes", [1, 2])
+@by_processes
 def test_a_corrupt_line_is_named_and_leaves_no_data_set(raw, tmp_path, processes):
     lines = (raw / "day_0").read_text().splitlines(keepends=True)
     lines[123] = lines[123].replace("\t", "\tx", 1)
@@ -152,19 +145,6 @@ def test_odd_options_are_refused(raw, tmp_path, options, message):
         preprocess(tmp_path, "--train", raw / "day_0", *options)
 
 
-def test_a_data_set_is_not_written_over(raw, tmp_path):
-    options = ("--train", raw / "day_0", "--hash_buckets", 9)
-    preprocess(tmp_path, *options)
-    with pytest.raises(FileExistsError, match="must be a folder without a data set"):
-        preprocess(tmp_path, *options)
-
-
-def test_files_without_samples_are_refused(tmp_path):
-    (tmp_path / "train.txt").write_text("")
-    with pytest.raises(ValueError, match="`--train` must have samples"):
-        preprocess(tmp_path / "out", "--train", tmp_path / "train.txt", "--hash_buckets", 9)
-
-
 def test_a_file_that_is_not_there_is_found_before_the_work(raw, tmp_path):
     options = ("--train", raw / "day_0", "--hash_buckets", 9, "--test", raw / "day_9")
     with pytest.raises(FileNotFoundError, match=r"must be files\. Received: .*day_9"):
@@ -172,6 +152,16 @@ def test_a_file_that_is_not_there_is_found_before_the_work(raw, tmp_path):
     with pytest.raises(ValueError, match="`--test` must have files that `--train` has not"):
         preprocess(tmp_path / "out", *options[:-1], raw / "day_0")
     assert not (tmp_path / "out").exists()
+
+
+def test_refuses_files_without_samples_and_writes_over_no_data_set(raw, tmp_path):
+    (tmp_path / "train.txt").write_text("")
+    with pytest.raises(ValueError, match="`--train` must have samples"):
+        preprocess(tmp_path / "out", "--train", tmp_path / "train.txt", "--hash_buckets", 9)
+    options = ("--train", raw / "day_0", "--hash_buckets", 9)
+    preprocess(tmp_path, *options)
+    with pytest.raises(FileExistsError, match="must be a folder without a data set"):
+        preprocess(tmp_path, *options)
 
 
 def test_half_of_a_compressed_file_is_named(raw, tmp_path):

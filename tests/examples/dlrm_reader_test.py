@@ -5,8 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from examples.dlrm import __main__ as dlrm
-from examples.dlrm import generate
 from examples.dlrm import reader
 from examples.dlrm import split_binary
 
@@ -14,11 +12,8 @@ NUM_TRAIN = 90
 
 
 @pytest.fixture
-def folder(tmp_path):
-    generate.generate(tmp_path, 105)
-    command = ["preprocess", "--train", str(tmp_path / "train.txt"), "--hash_buckets", "50"]
-    dlrm.main([*command, "--output", str(tmp_path / "features")])
-    return tmp_path / "features"
+def folder(make_features, tmp_path):
+    return make_features(tmp_path, 105, 50)[1]
 
 
 @pytest.fixture
@@ -54,12 +49,6 @@ def test_an_evaluation_has_each_sample_once_or_whole_batches(part):
     for batch, begin, end in ((first, 0, 40), (second, 40, 80), (last, 80, NUM_TRAIN)):
         check_batch(batch, part, begin, end)
     assert len(reader.evaluation_batches(part, 40, drop_remainder=True)) == 2
-
-
-def test_shapes_are_known_without_reading(part):
-    features, labels = reader.training_batches(part, 40).element_spec
-    assert features["ids"].shape.as_list() == [None, 26]
-    assert labels.shape.as_list() == [None, 1]
 
 
 def test_ranks_have_each_sample_of_a_batch_once():
@@ -112,11 +101,3 @@ def test_reads_what_the_original_writes(tmp_path):
     np.testing.assert_array_equal(received[0], numerical[2:6])
     np.testing.assert_array_equal(received[1], np.stack(ids, axis=1)[2:6])
     np.testing.assert_array_equal(received[2][:, 0], labels[2:6])
-
-
-def test_a_part_may_be_empty(tmp_path):
-    generate.generate(tmp_path, 5)
-    command = ["preprocess", "--train", str(tmp_path / "train.txt"), "--hash_buckets", "50"]
-    dlrm.main([*command, "--output", str(tmp_path / "features")])
-    test = split_binary.Part(tmp_path / "features", "test")
-    assert len(test) == len(list(reader.evaluation_batches(test, 40))) == 0

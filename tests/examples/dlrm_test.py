@@ -11,7 +11,6 @@ import tensorflow as tf
 
 import movielens
 from examples.dlrm import __main__ as dlrm
-from examples.dlrm import generate
 from examples.dlrm.split_binary import Part
 from ranks import needs_horovod
 from ranks import run_ranks
@@ -32,19 +31,16 @@ def commands_of(page):
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory):
+def few(make_features, tmp_path_factory):
     """Features of few clicks: 3,000 to train on and 500 to test."""
-    folder = tmp_path_factory.mktemp("few")
-    generate.generate(folder, 3500)
-    arguments = ["--train", str(folder / "train.txt"), "--hash_buckets", "200"]
-    dlrm.main(["preprocess", *arguments, "--output", str(folder / "features")])
-    return folder / "features"
+    return make_features(tmp_path_factory.mktemp("few"), 3500, 200)[1]
 
 
 def train(features, *options):
     return dlrm.main(["train", "--data", str(features), *SMALL, *map(str, options)])
 
 
+@pytest.mark.slow("example")
 def test_the_first_commands_of_the_page_come_close_to_the_best_possible_auc(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     best, _, metrics = map(dlrm.main, commands_of(PAGE)[:3])
@@ -60,13 +56,14 @@ def test_the_page_has_no_option_that_there_is_not():
         parser = argparse.ArgumentParser(exit_on_error=False)
         importlib.import_module(f"examples.dlrm.{command}").add_options(parser)
         parser.parse_args(arguments)
+        assert parser.format_help()
 
 
-def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test(tmp_path):
-    planted = generate.generate(tmp_path, 7000)
-    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
-    dlrm.main(["preprocess", *arguments, "--output", str(tmp_path / "features")])
-    _, _, labels = Part(tmp_path / "features", "test").read(0, 1000)
+def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test(
+    make_features, tmp_path
+):
+    planted, features = make_features(tmp_path, 7000, 9)
+    _, _, labels = Part(features, "test").read(0, 1000)
     chances = planted.chances[-1000:]
     exact = movielens.area_under_curve(labels[:, 0], chances)
     assert planted.last(1000).best_auc() == pytest.approx(exact, abs=1e-4)
@@ -85,6 +82,7 @@ def loss_of(saved_model, features):
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)).numpy()
 
 
+@pytest.mark.slow("example")
 def test_a_run_that_goes_on_is_one_that_was_never_stopped(few, tmp_path):
     options = ("--epochs", 3, "--steps_per_epoch", 7, "--checkpoint")
     # After an epoch, and in the middle of one.
@@ -102,6 +100,7 @@ def test_a_run_that_goes_on_is_one_that_was_never_stopped(few, tmp_path):
         train(few, *options, runs / "stopped")
 
 
+@pytest.mark.slow("example")
 def test_rows_on_an_ssd_give_the_same(few, tmp_path):
     tiers = ("--storage", "DRAM_SSDHASH", "--storage_path", tmp_path, "--first_tier", "2MB")
     assert train(few, *tiers) == train(few)
@@ -117,6 +116,7 @@ def test_rows_in_gpu_memory_give_the_same(few, storage):
     assert train(few, "--steps_per_epoch", 8, *tiers) == expected
 
 
+@pytest.mark.slow("example")
 def test_measures_reading_beside_training(few, capsys):
     rates = train(few, "--measure_reader", 2)
     assert len(rates) == 3
@@ -135,16 +135,16 @@ def test_measures_reading_beside_training(few, capsys):
         ("0.5", "--resume", "`--resume` must come with --checkpoint FOLDER"),
     ],
 )
-def test_refuses_what_it_cannot_train_or_test_on(tmp_path, fraction, option, message):
-    generate.generate(tmp_path, 50)
-    arguments = ["--train", str(tmp_path / "train.txt"), "--hash_buckets", "9"]
-    features = str(tmp_path / "features")
-    dlrm.main(["preprocess", *arguments, "--output", features, "--test_fraction", fraction])
+def test_refuses_what_it_cannot_train_or_test_on(
+    make_features, tmp_path, fraction, option, message
+):
+    _, features = make_features(tmp_path, 50, 9, "--test_fraction", fraction)
     with pytest.raises(ValueError, match=message):
         train(features, option)
 
 
 @needs_horovod
+@pytest.mark.slow("starts processes")
 def test_two_ranks_give_what_one_gives(few, tmp_path, monkeypatch):
     expected = train(few)
     monkeypatch.chdir(ROOT)
@@ -156,14 +156,3 @@ def test_two_ranks_give_what_one_gives(few, tmp_path, monkeypatch):
     assert received == pytest.approx([expected["loss"], expected["auc"]], abs=2e-4), printed
     assert printed.count("26 tables on 2 ranks") == 1
     assert loss_of(tmp_path / "served", few) == pytest.approx(received[0], abs=1e-4)
-
-
-def test_help_of_each_command_reads_well(capsys):
-    for command in dlrm.COMMANDS:
-        with pytest.raises(SystemExit):
-            dlrm.main([command, "--help"])
-        printed = capsys.readouterr().out
-        assert printed.startswith(f"usage: python -m examples.dlrm {command}")
-    with pytest.raises(SystemExit):
-        dlrm.main(["--help"])
-    assert "Each command has a --help of its own" in capsys.readouterr().out

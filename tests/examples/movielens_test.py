@@ -31,9 +31,7 @@ def test_log_loss_agrees_with_keras():
     np.testing.assert_allclose(received, (np.log(2) + np.log(4 / 3)) / 3)
     expected = keras.losses.binary_crossentropy(labels, probabilities)
     np.testing.assert_allclose(received, expected, atol=1e-6)
-
-
-def test_log_loss_of_a_sure_mistake_is_finite():
+    # That of a sure mistake is finite.
     assert movielens.log_loss(np.array([0.0]), np.array([1.0])) == pytest.approx(-np.log(1e-7))
 
 
@@ -43,22 +41,18 @@ def test_refuses_to_train_for_no_epochs(capsys):
     assert "--epochs must be at least 1. Received: --epochs 0" in capsys.readouterr().err
 
 
-def test_complains_when_the_loaded_model_is_another(monkeypatch):
+@pytest.mark.parametrize(
+    ("status", "stdout", "words"),
+    [
+        (0, "MovieLens-100K\nAUC 0.5\n", r"saved one gave: AUC 0\.9\. Received: AUC 0\.5"),
+        (1, "", r"must load model\.keras\. Received:\nOSError: no space left"),
+    ],
+)
+def test_says_how_the_second_process_failed(status, stdout, words, monkeypatch):
     options = movielens.parse_arguments(["--size", "100k"])
-    done = subprocess.CompletedProcess([], 0, stdout="MovieLens-100K\nAUC 0.5\n")
+    done = subprocess.CompletedProcess([], status, stdout, "OSError: no space left")
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: done)
-    with pytest.raises(
-        RuntimeError, match=r"what the saved one gave: AUC 0\.9\. Received: AUC 0\.5"
-    ):
-        movielens.check_second_process(options, "model.keras", "AUC 0.9")
-
-
-def test_shows_why_the_second_process_failed(monkeypatch):
-    options = movielens.parse_arguments(["--size", "100k"])
-    done = subprocess.CompletedProcess([], 1, stdout="", stderr="OSError: no space left")
-    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: done)
-    message = r"must load model\.keras\. Received:\nOSError: no space left"
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(RuntimeError, match=words):
         movielens.check_second_process(options, "model.keras", "AUC 0.9")
 
 
@@ -69,6 +63,7 @@ def test_draws_a_picture_of_one_epoch(tmp_path):
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow("starts processes")
 def test_the_whole_script_runs_on_the_small_data_set(tmp_path, examples_folder):
     command = [sys.executable, examples_folder / "movielens.py", "--size", "100k"]
     command += ["--epochs", "1", "--output", tmp_path]

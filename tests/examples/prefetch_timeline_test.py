@@ -1,7 +1,10 @@
+import pytest
+
 import prefetch_timeline
 from stages import until_used
 
 
+@pytest.mark.slow("example")
 def test_shows_when_the_stage_works_beside_the_steps(capsys, tmp_path):
     picture = tmp_path / "made" / "timeline.svg"
     options = ["--picture", str(picture), "--rows", "3000", "--batch-size", "32"]

@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 
 import untouched_rows
 
 
+@pytest.mark.slow("example")
 def test_dense_semantics_follow_keras_and_the_others_do_not(capsys, tmp_path):
     curves = untouched_rows.main(["--picture", str(tmp_path / "made" / "rows.svg")])
     for lines in curves.values():

@@ -9,6 +9,7 @@ import checks
 import keras_sparse
 from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import All2AllSparseEmbedding
+from pairwise import each_pair
 
 
 def dense(most_keys=100, **options):
@@ -66,8 +67,9 @@ def test_a_key_out_of_range_is_an_error_that_changes_nothing(make):
     assert {key for key, record in before[0].items() if changed[key] != record} == {1, 2}
 
 
-@pytest.mark.parametrize(("dtype", "first"), [("uint32", 2**31), ("uint64", 2**63)])
-@both
+@pytest.mark.parametrize(
+    ("make", "dtype", "first"), [(dense, "uint32", 2**31), (sparse, "uint64", 2**63)]
+)
 def test_upper_half_of_unsigned_keys_trains_as_the_keys_of_the_same_int64(make, dtype, first):
     keys = np.array([[first, first + 1], [2 * first - 1, 5], [first, 5]], dtype)
     layers = [make(key_dtype=dtype), make()]
@@ -84,13 +86,15 @@ def test_upper_half_of_unsigned_keys_trains_as_the_keys_of_the_same_int64(make, 
     assert np.all(layers[0](keys[:, np.newaxis]) != initial)
 
 
-@pytest.mark.parametrize("initializer", ["random_uniform", "random_normal", "ones"])
-@both
+@each_pair(make=[dense, sparse], initializer=["random_uniform", "random_normal", "ones"])
 def test_a_new_key_reads_as_the_row_that_it_starts_training_from(make, initializer):
     layer = make(embedding_initializer=initializer)
     model = model_of(layer, keras_sparse.optimizers.SGD(0.0))
     keys = np.array([[[-7, 3]], [[2**40, 3]], [[0, -(2**63)]]])
     unseen, predicted = layer(keys), model.predict(keys, verbose=0)
+    np.testing.assert_array_equal(layer(keys, training=True), unseen)
+    if make is dense:
+        np.testing.assert_array_equal(layer(keys, True), unseen)  # as with SOK
     assert layer.tables[0].num_rows == 0
     train(model, keys)
     assert layer.tables[0].num_rows == 5
@@ -136,17 +140,53 @@ def test_tiers_admission_eviction_and_a_limit_work_together(make, tmp_path):
     assert content(layers[0]) == content(layers[1])
 
 
-@both
-def test_a_full_vocabulary_on_ssd_is_an_error_that_changes_nothing(make, tmp_path):
-    layer = make(400, storage=ssd(tmp_path / "rows", 8 << 10))
+@each_pair(make=[dense, sparse], is_on_ssd=[False, True])
+def test_a_full_vocabulary_is_an_error_that_changes_nothing(make, is_on_ssd, tmp_path):
+    layer = make(400, storage=ssd(tmp_path / "rows", 8 << 10) if is_on_ssd else None)
     model = model_of(layer, keras_sparse.optimizers.Adagrad(0.1))
     for first in (0, 200):
         train(model, np.arange(first, first + 200))
-    assert layer.stats()["embeddings"]["tiers"]["SSDHASH"]["rows"] > 100
+    if is_on_ssd:
+        assert layer.stats()["embeddings"]["tiers"]["SSDHASH"]["rows"] > 100
     before = everything(model, layer)
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="`max_vocabulary_size_per_gpu` in"):
+    words = "`max_rows` of table '.*embeddings' must hold.*`max_vocabulary_size_per_gpu` in SOK's"
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=words):
         train(model, [1, 399, 2, 400])
     assert everything(model, layer) == before
+    # Reading needs no room.
+    assert np.isfinite(model.predict(np.arange(600).reshape(-1, 1, 2), verbose=0)).all()
     train(model, [1, 399])
     changed = content(layer)
     assert {key for key, record in before[0].items() if changed[key] != record} == {1, 399}
+    assert len(changed) == 400
+
+
+def test_a_file_with_more_rows_than_the_limit_is_loaded_whole(tmp_path):
+    layers = [dense(12), dense(5)]
+    models = [
+        model_of(layer, keras_sparse.optimizers.Adam(0.1), run_eagerly=True) for layer in layers
+    ]
+    train(models[0], np.arange(12))
+    models[0].save_weights(tmp_path / "model.weights.h5")
+    models[1].optimizer.build(models[1].trainable_variables)
+    models[1].load_weights(tmp_path / "model.weights.h5")
+    for model in models:
+        train(model, np.arange(12))
+    assert everything(models[0], layers[0]) == everything(models[1], layers[1])
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="max_rows=5 where the table has 12"):
+        train(models[1], [1, 12])
+
+
+def test_a_full_vocabulary_evicts_what_its_policy_lets_go_and_counts():
+    layer = dense(18, eviction=keras_sparse.GlobalStepEvict(1))
+    model = model_of(layer, keras_sparse.optimizers.Adam(0.1), run_eagerly=True)
+    for step in range(20):
+        train(model, np.arange(6) + 6 * step)
+        assert layer.tables[0].num_rows <= 18
+    (stats,) = layer.stats().values()
+    assert stats["rows"] + stats["evicted_rows"] == stats["created_rows"] == 120
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="and 24 keys are new"):
+        train(model, np.arange(24) - 50)
+    assert layer.tables[0].num_rows == 18
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy lets 6 go, and 18"):
+        train(model, np.arange(18) - 50)

@@ -1,4 +1,4 @@
-"""SparseOperationKit's layers in training: Keras' results, limits, admission, eviction, files."""
+"""Training of SparseOperationKit's layers by each form of keys, beside numpy and Keras."""
 
 import keras
 import numpy as np
@@ -6,243 +6,157 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
+import slot_cases as cases
 from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import All2AllSparseEmbedding
+from keras_sparse.layers import Embedding
+from pairwise import each_pair
 
-VOCABULARY, BATCHES, BATCH_SIZE = 20, 6, 16
-OPTIMIZERS = {
-    "SGD": {"learning_rate": 1.0},
-    "momentum": {"learning_rate": 0.1, "momentum": 0.9},
-    "Adagrad": {"learning_rate": 0.1},
-    "Adamax": {"learning_rate": 0.01},
-    "Adadelta": {"learning_rate": 1.0},
-    "Ftrl": {"learning_rate": 0.1},
-    "Adam": {"learning_rate": 0.01},
-}
+SAMPLES, SLOTS, MOST = 5, 3, 4
+EVERY_KEY, WIDTH = np.arange(-6, 6), 4
+LEARNING_RATE = 0.5
+
+
+def batches(num_steps=4):
+    """Keys and weights by slot and place, and gradients."""
+    random = np.random.default_rng(4)
+    for _ in range(num_steps):
+        of_slots = cases.draw(random, EVERY_KEY, SAMPLES * SLOTS, MOST)
+        yield *of_slots, random.normal(size=(SAMPLES, SLOTS, WIDTH))
+
+
+def train_in_numpy(rows, combiner, is_weighted):
+    """SGD of the sum of `grads * pooled`, in float64: the gradient of a row is a sum of those."""
+    for keys, weights, grads in batches():
+        weights = weights if is_weighted else (weights > 0).astype(float)
+        of_slots = keys - EVERY_KEY[0], cases.shares(weights, combiner)
+        gradient = cases.gradient_of_rows(rows, *of_slots, grads.reshape(-1, WIDTH))
+        rows = rows - LEARNING_RATE * gradient
+    return rows
+
+
+def initial_rows():
+    """Rows of all keys, of the seed that layers here have, as float64."""
+    return np.float64(Embedding(None, WIDTH, seed=1)(EVERY_KEY))
+
+
+@each_pair(combiner=["sum", "mean", "sqrtn"], is_weighted=[False, True])
+def test_trains_by_sparse_rows_of_slots(combiner, is_weighted):
+    # More keys than `max_nnz` and `max_feature_num` are all pooled.
+    layer = All2AllSparseEmbedding(combiner, 50, WIDTH, SLOTS, 1, 1, seed=1)
+    first = initial_rows()
+    optimizer = keras_sparse.optimizers.SGD(LEARNING_RATE)
+
+    @tf.function(autograph=False)
+    def step(keys, weights, grads):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(keys, weights) * grads)
+        variables = layer.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+
+    layer.build()
+    optimizer.build(layer.trainable_variables)
+    for keys, weights, grads in batches():
+        is_there = weights > 0
+        given = cases.as_sparse(weights.astype("float32"), is_there) if is_weighted else None
+        step(cases.as_sparse(keys, is_there), given, grads.astype("float32"))
+    (table,) = layer.trainable_variables
+    found = keras_sparse.ops.embedding_lookup(table, EVERY_KEY)
+    expected = train_in_numpy(first, combiner, is_weighted)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.abs(expected - first).max() > 0.5
+
+
+def test_lists_of_any_length_are_prefetched(tmp_path):
+    """With a model for which a sample is a key, in batches of other lengths."""
+    random = np.random.default_rng(1)
+    lengths = [8, 8, 3, 8, 5, 8, 1, 8]
+    batches = [
+        (random.integers(-9, 9, each), random.normal(size=(each, 1)).astype("float32"))
+        for each in lengths
+    ]
+    signature = (tf.TensorSpec((None,), tf.int64), tf.TensorSpec((None, 1), tf.float32))
+    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+    predictions = {}
+    for mode in (None, "exact", "stale"):
+        keys = keras.Input((), dtype="int64")
+        storage = keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path / str(mode)), [512])
+        layer = All2AllDenseEmbedding(50, WIDTH, 1, 1, True, seed=1, storage=storage)
+        outputs = keras.layers.Dense(1, kernel_initializer="ones")(layer(keys))
+        model = keras.Model(keys, outputs)
+        model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+        staged = dataset
+        if mode is not None:
+            staged = keras_sparse.data.prefetch_lookups(dataset, model, capacity=2, mode=mode)
+        model.fit(staged, epochs=2, steps_per_epoch=4, shuffle=False, verbose=0)
+        predictions[mode] = model.predict(np.arange(-9, 9), verbose=0)
+        (stats,) = layer.stats().values()
+        assert (stats["prefetch"]["staged"] > 0) == (mode is not None)
+    np.testing.assert_array_equal(predictions["exact"], predictions[None])
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "ragged"])
+def test_fits_rows_of_slots_which_are_more_than_the_targets(form):
+    kind = {} if form == "dense" else {form: True}
+    inputs = keras.Input((None if form == "ragged" else MOST,), dtype="int64", **kind)
+    layer = All2AllSparseEmbedding("sum", 50, WIDTH, SLOTS, max_nnz=1, seed=1)
+    head = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones", trainable=False)
+    model = keras.Model(inputs, head(keras.layers.Flatten()(layer(inputs))))
+    model.compile(keras_sparse.optimizers.SGD(0.05), loss="mse")
+    rows, losses, steps = initial_rows(), [], []
+    for keys, weights, grads in batches():
+        is_there = np.full(keys.shape, True) if form == "dense" else weights > 0
+        targets = grads[:, 0, :1]
+        steps.append((keys, is_there, targets))
+        of_slots = keys - EVERY_KEY[0], is_there.astype(float)
+        error = cases.pool(rows, *of_slots).reshape(SAMPLES, -1).sum(1) - targets[:, 0]
+        losses.append((error**2).mean())
+        # Each number of a sample's slots counts once in its output.
+        grads = np.tile(2 * error.repeat(SLOTS)[:, np.newaxis] / SAMPLES, WIDTH)
+        rows = rows - 0.05 * cases.gradient_of_rows(rows, *of_slots, grads)
+    keys, is_there, targets = map(np.concatenate, zip(*steps, strict=True))
+    convert = {"dense": lambda keys, _: keys, "sparse": cases.as_sparse, "ragged": cases.as_ragged}
+    slots = tf.data.Dataset.from_tensor_slices(convert[form](keys, is_there)).batch(SAMPLES * SLOTS)
+    targets = tf.data.Dataset.from_tensor_slices(targets).batch(SAMPLES)
+    dataset = tf.data.Dataset.zip(slots, targets)
+    history = model.fit(dataset, shuffle=False, verbose=0).history
+    np.testing.assert_allclose(history["loss"], [np.mean(losses)], rtol=1e-5)
+    found = keras_sparse.ops.embedding_lookup(layer.tables[0], EVERY_KEY)
+    np.testing.assert_allclose(found, rows, atol=1e-5)
+    assert np.abs(rows - initial_rows()).max() > 0.1
+    assert model.predict(dataset, verbose=0).shape == (len(losses) * SAMPLES, 1)
 
 
 class DenseLookup(keras.layers.Layer):
     """`keras.layers.Embedding` with a dense gradient: Keras' sparse one adds up squares by key."""
 
     def build(self, input_shape):
-        self.table = self.add_weight((VOCABULARY, 4), "uniform")
+        self.table = self.add_weight((20, WIDTH), "uniform")
 
     def call(self, keys):
-        return keras.ops.matmul(keras.ops.one_hot(keys, VOCABULARY), self.table)
+        return keras.ops.matmul(keras.ops.one_hot(keys, 20), self.table)
 
 
-def batches(num_batches=BATCHES, most_keys=VOCABULARY):
-    """Few keys many times over; the last batch is smaller."""
-    random = np.random.default_rng(5)
-    for i in range(num_batches):
-        size = 5 if i == num_batches - 1 else BATCH_SIZE
-        yield random.integers(0, most_keys, (size, 3, 2)), random.normal(size=(size, 1))
-
-
-def model_of(embedding, optimizer, pool=False, **compile_options):
-    keys = keras.Input((3, 2), dtype="int64")
-    rows = embedding(keys)
-    rows = keras.ops.sum(rows, 2) if pool else rows
-    outputs = keras.layers.Dense(1, kernel_initializer=keras.initializers.Constant(0.1))(
-        keras.layers.Flatten()(rows)
-    )
-    model = keras.Model(keys, outputs)
-    model.compile(optimizer, loss="mse", **compile_options)
-    return model
-
-
-def make_optimizer(module, name):
-    return getattr(module, "SGD" if name == "momentum" else name)(**OPTIMIZERS[name])
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_trains_like_a_dense_table_of_keras(kind, name):
-    stock = DenseLookup()
-    eagerly = {"run_eagerly": True}
-    optimizer = make_optimizer(keras.optimizers, name)
-    expected = model_of(stock, optimizer, pool=kind == "sparse", **eagerly)
-    options = {"slot_num": 3, "use_hashtable": False}
+    stock, options = DenseLookup(), {"slot_num": SLOTS, "use_hashtable": False}
     if kind == "dense":
-        layer = All2AllDenseEmbedding(VOCABULARY, 4, nnz_per_slot=2, **options)
+        layer = All2AllDenseEmbedding(20, WIDTH, nnz_per_slot=2, **options)
     else:
-        layer = All2AllSparseEmbedding("sum", VOCABULARY, 4, **options)
-    model = model_of(layer, make_optimizer(keras_sparse.optimizers, name), **eagerly)
+        layer = All2AllSparseEmbedding("sum", 20, WIDTH, **options)
+    models = []
+    for embedding, optimizers in ((stock, keras.optimizers), (layer, keras_sparse.optimizers)):
+        keys = keras.Input((SLOTS, 2), dtype="int64")
+        rows = embedding(keys)
+        rows = keras.ops.sum(rows, 2) if embedding is stock and kind == "sparse" else rows
+        head = keras.layers.Dense(1, kernel_initializer=keras.initializers.Constant(0.1))
+        models.append(keras.Model(keys, head(keras.layers.Flatten()(rows))))
+        models[-1].compile(getattr(optimizers, name)(0.1), loss="mse", run_eagerly=True)
     layer.set_weights(stock.get_weights())
-    every_row = np.arange(VOCABULARY).repeat(6).reshape(-1, 3, 2)
-    for keys, targets in batches():
-        # Ftrl resets the rows that Keras' step does not touch, and ours leaves them.
-        if name == "Ftrl":
-            keys, targets = every_row, np.resize(targets, (VOCABULARY, 1))
-        losses = [each.train_on_batch(keys, targets) for each in (expected, model)]
+    random = np.random.default_rng(5)
+    for size in (16, 16, 5):
+        keys, targets = random.integers(0, 20, (size, SLOTS, 2)), random.normal(size=(size, 1))
+        losses = [model.train_on_batch(keys, targets) for model in models]
         np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
     np.testing.assert_allclose(layer.get_weights()[0], stock.get_weights()[0], atol=5e-6)
-
-
-def three_steps(optimizer):
-    """Rows of keys 0 and 1, from 0, after each of three steps; key 1 has no gradient in the second.
-
-    In step 1 key 0 comes twice: its gradient is 1 + 2.
-    """
-    layer = All2AllDenseEmbedding(9, 1, 1, 1, dynamic_input=True, embedding_initializer="zeros")
-    rows = []
-    for keys, grads in [([0, 1, 0], [1.0, -1.0, 2.0]), ([0], [1.0]), ([0, 1], [1.0, 1.0])]:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(tf.constant(keys))[:, 0] * grads)
-        optimizer.apply(tape.gradient(loss, layer.trainable_variables), layer.trainable_variables)
-        rows.append(layer(tf.constant([0, 1])).numpy()[:, 0])
-    return np.array(rows)
-
-
-def adam_by_hand(is_lazy):
-    """The rules of Adam in float64: beta_1 .5, beta_2 .75, no epsilon, a rate of .1."""
-    row, m, v = np.zeros(2), np.zeros(2), np.zeros(2)
-    rows = []
-    for t, grad in enumerate([[3, -1], [1, 0], [1, 1]], 1):
-        touched = np.array([True, t != 2]) if is_lazy else np.array([True, True])
-        m = np.where(touched, 0.5 * m + 0.5 * np.array(grad), m)
-        v = np.where(touched, 0.75 * v + 0.25 * np.array(grad) ** 2, v)
-        moves = 0.1 * np.sqrt(1 - 0.75**t) / (1 - 0.5**t) * m / np.sqrt(v)
-        row = np.where(touched, row - moves, row)
-        rows.append(row)
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("is_lazy", [False, True])
-def test_adam_moves_all_rows_and_lazy_adam_the_touched_ones(is_lazy):
-    make = keras_sparse.optimizers.LazyAdam if is_lazy else keras_sparse.optimizers.Adam
-    rows = three_steps(make(0.1, beta_1=0.5, beta_2=0.75, epsilon=1e-12))
-    # By hand, the first step: m / (1 - beta_1) is g, the root of v / (1 - beta_2) is |g|.
-    np.testing.assert_allclose(rows[0], [-0.1, 0.1], atol=1e-6)
-    np.testing.assert_allclose(rows, adam_by_hand(is_lazy), atol=1e-6)
-    assert (rows[1, 1] == rows[0, 1]) == is_lazy
-
-
-def test_more_keys_than_the_vocabulary_has_room_for_are_an_error_that_changes_nothing():
-    layer = All2AllDenseEmbedding(10, 4, 3, 2)
-    model = model_of(layer, keras_sparse.optimizers.Adagrad(0.1))
-    keys = np.arange(6).reshape(1, 3, 2)
-    model.train_on_batch(keys, np.ones((1, 1)))
-    (table,) = layer.tables
-    before = dict(zip(*next(iter(table.export())), strict=True))
-    message = "`max_rows` of table '.*embeddings' must hold.*`max_vocabulary_size_per_gpu` in SOK's"
-    with pytest.raises(tf.errors.ResourceExhaustedError, match=message):
-        model.train_on_batch(np.arange(12).reshape(2, 3, 2), np.ones((2, 1)))
-    after = dict(zip(*next(iter(table.export())), strict=True))
-    assert before.keys() == after.keys()
-    for key, record in before.items():
-        np.testing.assert_array_equal(after[key], record)
-    model.train_on_batch(keys + 4, np.ones((1, 1)))
-    assert layer.tables[0].num_rows == 10
-    # Reading needs no room.
-    assert np.isfinite(model.predict(np.arange(600).reshape(100, 3, 2), verbose=0)).all()
-    assert layer.tables[0].num_rows == 10
-
-
-def test_a_file_with_more_rows_than_the_limit_is_loaded_whole(tmp_path):
-    model = model_of(All2AllDenseEmbedding(12, 4, 3, 2), keras_sparse.optimizers.Adam(0.1))
-    keys = np.arange(12).reshape(2, 3, 2)
-    model.train_on_batch(keys, np.ones((2, 1)))
-    model.save_weights(tmp_path / "model.weights.h5")
-    layer = All2AllDenseEmbedding(5, 4, 3, 2)
-    smaller = model_of(layer, keras_sparse.optimizers.Adam(0.1))
-    smaller.optimizer.build(smaller.trainable_variables)
-    smaller.load_weights(tmp_path / "model.weights.h5")
-    for each in (model, smaller):
-        each.train_on_batch(keys, np.zeros((2, 1)))
-    assert layer.tables[0].num_rows == 12
-    np.testing.assert_array_equal(smaller(keys), model(keys))
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="max_rows=5 where the table has 12"):
-        smaller.train_on_batch(keys + 1, np.zeros((2, 1)))
-
-
-def test_a_full_vocabulary_evicts_what_its_policy_lets_go_and_counts():
-    layer = All2AllDenseEmbedding(18, 4, 3, 2, eviction=keras_sparse.GlobalStepEvict(1))
-    model = model_of(layer, keras_sparse.optimizers.Adam(0.1))
-    for step in range(20):
-        model.train_on_batch(np.arange(6).reshape(1, 3, 2) + 6 * step, np.ones((1, 1)))
-        assert layer.tables[0].num_rows <= 18
-    (stats,) = layer.stats().values()
-    assert stats["rows"] + stats["evicted_rows"] == stats["created_rows"] == 120
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="and 24 keys are new"):
-        model.train_on_batch(np.arange(24).reshape(4, 3, 2) - 50, np.ones((4, 1)))
-    assert layer.tables[0].num_rows == 18
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy lets 6 go, and 18"):
-        model.train_on_batch(np.arange(18).reshape(3, 3, 2) - 50, np.ones((3, 1)))
-
-
-@pytest.mark.parametrize("p", [0.25, 1.0])
-def test_a_probability_filter_admits_its_part_of_the_keys(p):
-    admission = keras_sparse.ProbabilityFilter(p, seed=3)
-    layer = All2AllDenseEmbedding(3000, 2, 3, 2, admission=admission)
-    model = model_of(layer, keras_sparse.optimizers.SGD(0.1))
-    model.train_on_batch(np.arange(3000).reshape(-1, 3, 2), np.ones((500, 1)))
-    spread = 4 * np.sqrt(3000 * p * (1 - p))
-    assert abs(layer.tables[0].num_rows - 3000 * p) <= spread
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_mixed_precision_stays_near_float32(kind):
-    keys = next(batches())[0]
-    predictions = []
-    for dtype in ("float32", "mixed_float16"):
-        if kind == "dense":
-            layer = All2AllDenseEmbedding(50, 4, 3, 2, seed=1, dtype=dtype)
-        else:
-            layer = All2AllSparseEmbedding("mean", 50, 4, 3, seed=1, dtype=dtype)
-        model = model_of(layer, keras_sparse.optimizers.Adagrad(0.5))
-        first = model(keys).numpy()
-        for each, targets in batches():
-            model.train_on_batch(each, targets)
-        assert layer(keys).dtype == ("float32" if dtype == "float32" else "float16")
-        predictions.append(model(keys).numpy())
-    np.testing.assert_allclose(predictions[1], predictions[0], atol=1e-2)
-    assert np.abs(predictions[1] - first).max() > 0.1
-
-
-@pytest.mark.parametrize("run_eagerly", [False, True])
-def test_fits_and_goes_on_from_a_file_as_if_never_stopped(run_eagerly, tmp_path):
-    def make():
-        layer = All2AllSparseEmbedding("mean", 50, 4, 3, seed=1)
-        return model_of(layer, keras_sparse.optimizers.Adam(0.05), run_eagerly=run_eagerly)
-
-    data = list(batches(4))
-    whole, first = make(), make()
-    for model, steps in [(whole, data), (first, data[:2])]:
-        dataset = tf.data.Dataset.from_generator(
-            lambda steps=steps: iter(steps),
-            output_signature=(
-                tf.TensorSpec((None, 3, 2), tf.int64),
-                tf.TensorSpec((None, 1), tf.float32),
-            ),
-        )
-        model.fit(dataset, steps_per_epoch=len(steps), shuffle=False, verbose=0)
-    first.save(tmp_path / "model.keras")
-    resumed = keras.saving.load_model(tmp_path / "model.keras")
-    for keys, targets in data[2:]:
-        resumed.train_on_batch(keys, targets)
-    assert int(resumed.optimizer.iterations) == 4
-    np.testing.assert_array_equal(
-        resumed.predict(data[0][0], verbose=0), whole.predict(data[0][0], verbose=0)
-    )
-
-
-def test_lookups_are_prefetched(tmp_path):
-    keys, targets = (
-        np.concatenate(each)
-        for each in zip(*[each for each in batches(13) if len(each[0]) == BATCH_SIZE], strict=True)
-    )
-    dataset = tf.data.Dataset.from_tensor_slices((keys, targets)).batch(BATCH_SIZE)
-    rows = {}
-    for mode in (None, "exact", "stale"):
-        storage = keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path / str(mode)), [4096])
-        layer = All2AllSparseEmbedding("mean", 50, 4, 3, seed=1, storage=storage)
-        model = model_of(layer, keras_sparse.optimizers.Adam(0.05))
-        staged = dataset
-        if mode is not None:
-            staged = keras_sparse.data.prefetch_lookups(dataset, model, capacity=2, mode=mode)
-        model.fit(staged, epochs=2, shuffle=False, verbose=0)
-        rows[mode] = layer(keys).numpy()
-        (stats,) = layer.stats().values()
-        assert (stats["prefetch"]["staged"] > 0) == (mode is not None)
-    np.testing.assert_array_equal(rows["exact"], rows[None])

@@ -8,6 +8,7 @@ from keras_sparse.layers import All2AllSparseEmbedding
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
+from pairwise import each_pair
 
 WEIGHTS = np.arange(12, dtype="float32").reshape(4, 3)
 
@@ -75,9 +76,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("shape", [(), (4,)])
-@pytest.mark.parametrize("way", ["eager", "function", "symbol"])
-@pytest.mark.parametrize("kind", LAYERS)
+@each_pair(kind=LAYERS, way=["eager", "function", "symbol"], shape=[(), (4,)])
 def test_refuses_to_pool_a_batch(kind, way, shape):
     layer = LAYERS[kind]()
     ids = tf.zeros(shape, tf.int64)
@@ -88,18 +87,28 @@ def test_refuses_to_pool_a_batch(kind, way, shape):
         call(ids if isinstance(layer, Embedding) else [ids])
 
 
-@pytest.mark.parametrize("combiner", [None, "sum"])
-def test_takes_lists(combiner):
-    layer = built_layer(combiner)
-    expected = WEIGHTS[[[1, 2], [3, 3]]]
-    outputs = layer([[1, 2], [3, 3]])
-    np.testing.assert_array_equal(outputs, expected if combiner is None else expected.sum(1))
+W = WEIGHTS
+MIXED = tf.SparseTensor([[2, 0], [0, 1], [2, 1], [0, 0]], [3, 1, 2, 0], [3, 2])  # in any order
+MIXED_WEIGHTS = tf.SparseTensor([[0, 0], [0, 1], [2, 0], [2, 1]], [1.0, 2.0, 3.0, 4.0], [3, 2])
 
 
-def test_takes_lists_of_different_lengths_as_ragged():
-    np.testing.assert_array_equal(
-        built_layer("sum")([[1, 2], [], [3]]), [WEIGHTS[1] + WEIGHTS[2], [0, 0, 0], WEIGHTS[3]]
-    )
+@pytest.mark.parametrize(
+    ("combiner", "ids", "weights", "expected"),
+    [
+        (None, [[1, 2], [3, 3]], None, [[W[1], W[2]], [W[3], W[3]]]),
+        ("sum", [[1, 2], [3, 3]], None, [W[1] + W[2], 2 * W[3]]),
+        ("sum", [[1, 2], [], [3]], None, [W[1] + W[2], 0 * W[0], W[3]]),
+        ("sum", [[], []], None, [0 * W[0], 0 * W[0]]),
+        ("sum", [[], [3]], None, [0 * W[0], W[3]]),
+        ("sum", [[1, 2], [3, 3]], [[2.0, 0.5], [1.0, 1.0]], [2 * W[1] + W[2] / 2, 2 * W[3]]),
+        (None, [[1, 2]], [[2.0, -1.0]], [[2 * W[1], -W[2]]]),
+        ("sum", MIXED, MIXED_WEIGHTS, [W[0] + 2 * W[1], 0 * W[0], 3 * W[3] + 4 * W[2]]),
+    ],
+)
+@pytest.mark.parametrize("input_dim", [4, None])
+def test_takes_lists_and_weights(combiner, ids, weights, expected, input_dim):
+    layer = built_layer(combiner, input_dim)
+    np.testing.assert_array_equal(layer(ids, weights=weights), expected)
 
 
 @pytest.mark.parametrize("splits_dtype", [tf.int32, tf.int64])
@@ -109,12 +118,6 @@ def test_gives_ragged_rows_for_ragged_ids(splits_dtype):
     assert isinstance(outputs, tf.RaggedTensor)
     np.testing.assert_array_equal(outputs.row_lengths(), [2, 0, 1])
     np.testing.assert_array_equal(outputs.values, WEIGHTS[[1, 2, 3]])
-
-
-def test_refuses_ragged_ids_of_other_ranks():
-    ids = tf.ragged.constant([[[1], [2]], [[3]]])
-    with pytest.raises(ValueError, match=r"`inputs` must be 2-D if it is a RaggedTensor"):
-        built_layer()(ids)
 
 
 def test_reads_what_a_sparse_tensor_lacks_as_id_zero_like_keras():
@@ -134,60 +137,43 @@ def test_gives_zeros_for_a_row_that_a_sparse_tensor_lacks(missing):
     np.testing.assert_array_equal(built_layer("mean")(ids), expected)
 
 
-def test_takes_a_sparse_tensor_in_any_order():
-    ids = tf.SparseTensor([[2, 0], [0, 1], [2, 1], [0, 0]], [3, 1, 2, 0], [3, 2])
-    weights = tf.SparseTensor([[0, 0], [0, 1], [2, 0], [2, 1]], [1.0, 2.0, 3.0, 4.0], [3, 2])
-    np.testing.assert_array_equal(
-        built_layer("sum")(ids, weights=weights),
-        [WEIGHTS[0] + 2 * WEIGHTS[1], [0, 0, 0], 3 * WEIGHTS[3] + 4 * WEIGHTS[2]],
-    )
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_takes_floats_for_a_small_static_table_as_keras_does(dtype):
     ids = np.array([[0.0, 3.0]], dtype)
     np.testing.assert_array_equal(built_layer()(ids), WEIGHTS[[[0, 3]]])
 
 
-@pytest.mark.parametrize(
-    ("input_dim", "dtype"), [(None, "float32"), (2**24 + 1, "float32"), (2**11 + 1, "float16")]
-)
-def test_refuses_floats_that_do_not_hold_every_id(input_dim, dtype):
-    with pytest.raises(TypeError, match=r"`inputs` must be integers, as floats.*Give ids as int64"):
-        Embedding(input_dim, 1)(np.array([1.0], dtype))
-
-
-@pytest.mark.parametrize("ids", [np.array(["a"]), np.array([True])])
-def test_refuses_what_is_no_number(ids):
-    with pytest.raises(TypeError, match=r"`inputs` must be integers. Turn strings into ids"):
-        built_layer()(ids)
+BAGS = tf.ragged.constant([[1, 2], [3]])
+OF_FLOATS = "`inputs` must be integers, as floats.*Give ids as int64"
+OF_NONE = "`inputs` must be integers. Turn strings into ids"
+OF_WEIGHTS = "`weights` must have the structure of `inputs`"
 
 
 @pytest.mark.parametrize(
-    "weights",
+    ("input_dim", "ids", "weights", "error", "words"),
     [
-        tf.constant([[1.0, 2.0, 3.0]]),
-        tf.ragged.constant([[1.0, 2.0]]),
-        tf.SparseTensor([[0, 0]], [1.0], [1, 2]),
+        (4, tf.ragged.constant([[[1]]]), None, ValueError, "`inputs` must be 2-D if it is a Ragg"),
+        (None, np.array([1.0], "float32"), None, TypeError, OF_FLOATS),
+        (2**24 + 1, np.array([1.0], "float32"), None, TypeError, OF_FLOATS),
+        (2**11 + 1, np.array([1.0], "float16"), None, TypeError, OF_FLOATS),
+        (4, np.array(["a"]), None, TypeError, OF_NONE),
+        (4, np.array([True]), None, TypeError, OF_NONE),
+        (4, np.array([[1, 2]]), tf.constant([[1.0, 2.0, 3.0]]), ValueError, OF_WEIGHTS),
+        (4, np.array([[1, 2]]), tf.ragged.constant([[1.0, 2.0]]), ValueError, OF_WEIGHTS),
+        (4, np.array([[1, 2]]), tf.SparseTensor([[0, 0]], [1.0], [1, 2]), ValueError, OF_WEIGHTS),
+        (
+            4,
+            BAGS,
+            tf.ragged.constant([[1.0], [2.0, 3.0]]),
+            tf.errors.InvalidArgumentError,
+            "must have the row_splits",
+        ),
     ],
 )
-def test_refuses_weights_of_another_structure(weights):
-    with pytest.raises(ValueError, match=r"`weights` must have the structure of `inputs`"):
-        built_layer("sum")(np.array([[1, 2]]), weights=weights)
-
-
-def test_refuses_ragged_weights_of_other_row_lengths():
-    ids = tf.ragged.constant([[1, 2], [3]])
-    weights = tf.ragged.constant([[1.0], [2.0, 3.0]])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must have the row_splits"):
-        built_layer("sum")(ids, weights=weights)
-
-
-def test_multiplies_rows_by_their_weights_without_a_combiner():
-    ids, weights = np.array([[1, 2]]), np.array([[2.0, -1.0]])
-    np.testing.assert_array_equal(
-        built_layer()(ids, weights=weights), [[2 * WEIGHTS[1], -WEIGHTS[2]]]
-    )
+def test_refuses_other_ids_and_weights(input_dim, ids, weights, error, words):
+    layer = Embedding(input_dim, 1, None if weights is None else "sum")
+    with pytest.raises(error, match=words):
+        layer(ids, weights=weights)
 
 
 def test_works_inside_a_dataset():
@@ -195,17 +181,6 @@ def test_works_inside_a_dataset():
     dataset = tf.data.Dataset.from_tensor_slices([[1, 2], [3, 3]]).batch(2).map(layer)
     (outputs,) = dataset
     np.testing.assert_array_equal(outputs, [WEIGHTS[1] + WEIGHTS[2], 2 * WEIGHTS[3]])
-
-
-@pytest.mark.parametrize("ids", [[[], []], [[], [3]]])
-def test_takes_lists_of_no_ids(ids):
-    outputs = built_layer("sum", input_dim=None)(ids)
-    np.testing.assert_array_equal(outputs, [WEIGHTS[3] * 0, WEIGHTS[3] * len(ids[1])])
-
-
-def test_takes_lists_of_weights():
-    outputs = built_layer("sum")([[1, 2], [3, 3]], weights=[[2.0, 0.5], [1.0, 1.0]])
-    np.testing.assert_array_equal(outputs, [WEIGHTS[1] * 2 + WEIGHTS[2] / 2, WEIGHTS[3] * 2])
 
 
 def test_counts_an_id_once_a_step():

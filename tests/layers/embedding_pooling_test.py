@@ -1,10 +1,10 @@
 """Pooling and its gradients against `tf.nn.embedding_lookup_sparse`."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from keras_sparse.layers import Embedding
+from pairwise import each_pair
 
 COMBINERS = ["sum", "mean", "sqrtn"]
 ROWS = 11
@@ -45,10 +45,13 @@ def dense(slices):
     return grads
 
 
-@pytest.mark.parametrize("input_dim", [ROWS, None])
-@pytest.mark.parametrize("combiner", COMBINERS)
-@pytest.mark.parametrize("dim", [1, 3, 5, 16, 1500])
-def test_equals_tensorflow_in_rows_and_gradients(dim, combiner, input_dim):
+@each_pair(
+    dim=[1, 3, 5, 16, 1500],
+    combiner=COMBINERS,
+    input_dim=[ROWS, None],
+    wrap=[lambda f: f, tf.function],
+)
+def test_equals_tensorflow_in_rows_and_gradients(dim, combiner, input_dim, wrap):
     rng = np.random.default_rng(dim)
     ids, weights = random_bags(rng, 6)
     table = rng.normal(size=(ROWS, dim)).astype("float32")
@@ -57,42 +60,33 @@ def test_equals_tensorflow_in_rows_and_gradients(dim, combiner, input_dim):
     layer.embeddings.import_(np.arange(ROWS), table)
     output_grads = rng.normal(size=(40, dim)).astype("float32")
     expected = reference_gradients(table, ids, weights, combiner, output_grads)
-    for run in (layer_gradients, tf.function(layer_gradients)):
-        rows, slices, weight_grads = run(layer, ids, weights, output_grads)
-        np.testing.assert_allclose(rows, expected[0], rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(dense(slices), expected[1], rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(weight_grads, expected[2], rtol=1e-4, atol=1e-3)
+    rows, slices, weight_grads = wrap(layer_gradients)(layer, ids, weights, output_grads)
+    np.testing.assert_allclose(rows, expected[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dense(slices), expected[1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(weight_grads, expected[2], rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("combiner", COMBINERS)
-def test_pools_dense_ragged_and_sparse_ids_alike(combiner):
+@each_pair(
+    combiner=COMBINERS,
+    # One id a sample, and as many ids as there are rows, are special.
+    ids=[
+        np.random.default_rng(0).integers(0, ROWS, (8, 4)),
+        np.arange(ROWS)[:, np.newaxis],
+        np.tile(np.arange(ROWS), (ROWS, 1)),
+    ],
+)
+def test_pools_dense_ragged_and_sparse_ids_alike(combiner, ids):
     layer = Embedding(ROWS, 3, combiner)
-    ids = np.random.default_rng(0).integers(0, ROWS, (8, 4))
-    expected = layer(ids)
+    outputs, hotness = layer(ids), ids.shape[1]
+    divisor = {"sum": 1, "mean": hotness, "sqrtn": hotness**0.5}[combiner]
+    expected = layer.get_weights()[0][ids].sum(1) / divisor
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-8)
     ragged = tf.RaggedTensor.from_tensor(tf.constant(ids))
-    np.testing.assert_array_equal(layer(ragged), expected)
-    np.testing.assert_array_equal(layer(ragged.to_sparse()), expected)
+    np.testing.assert_array_equal(layer(ragged), outputs)
+    np.testing.assert_array_equal(layer(ragged.to_sparse()), outputs)
 
 
-@pytest.mark.parametrize("combiner", COMBINERS)
-def test_a_bag_of_one_id_reads_as_its_row(combiner):
-    ids = np.arange(ROWS)[:, np.newaxis]
-    layer = Embedding(ROWS, 3, combiner)
-    np.testing.assert_array_equal(layer(ids), layer.get_weights()[0])
-    np.testing.assert_array_equal(layer(tf.RaggedTensor.from_tensor(ids)), layer.get_weights()[0])
-
-
-@pytest.mark.parametrize("combiner", COMBINERS)
-def test_pools_as_many_ids_as_there_are_rows(combiner):
-    ids = np.tile(np.arange(4), (4, 1))
-    layer = Embedding(4, 3, combiner)
-    outputs = layer(ids)
-    rows = layer.get_weights()[0].sum(0) / {"sum": 1, "mean": 4, "sqrtn": 2}[combiner]
-    np.testing.assert_allclose(outputs, np.tile(rows, (4, 1)), rtol=1e-6)
-
-
-@pytest.mark.parametrize("combiner", COMBINERS)
-@pytest.mark.parametrize("weighted", [False, True])
+@each_pair(combiner=COMBINERS, weighted=[False, True])
 def test_an_empty_batch_and_empty_bags_have_gradients_without_nan(weighted, combiner):
     layer = Embedding(4, 3, combiner)
     for lengths in ([], [0, 0], [0, 2, 0]):
@@ -107,8 +101,7 @@ def test_an_empty_batch_and_empty_bags_have_gradients_without_nan(weighted, comb
         assert set(slices.indices.numpy()) == ({1} if sum(lengths) else set())
 
 
-@pytest.mark.parametrize("combiner", COMBINERS)
-@pytest.mark.parametrize("values", [[0.0, 0.0], [1.0, -1.0]])
+@each_pair(combiner=COMBINERS, values=[[0.0, 0.0], [1.0, -1.0]])
 def test_weights_that_sum_to_nothing_give_no_nan(values, combiner):
     layer = Embedding(4, 3, combiner)
     weights = tf.constant([values])

@@ -1,6 +1,7 @@
 """`output_mode` joins what a list has, bit for bit, and trains the same."""
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -82,9 +83,18 @@ def train(layer, inputs, weights, optimizer, mode, in_function):
     return steps, [checks.table_content(table) for table in layer.tables]
 
 
-@pytest.mark.parametrize("kind", ["static", "dynamic"])
-@pytest.mark.parametrize("mode", ["concat", "stack"])
-@pytest.mark.parametrize("case", INPUTS)
+MODES = ["concat", "stack", "stack", "concat"]
+KINDS = ["static", "static", "dynamic", "dynamic"]
+
+
+# A stack is what is made for a concatenation, in another shape.
+@pytest.mark.parametrize(
+    ("case", "mode", "kind"),
+    [
+        *zip(INPUTS, itertools.cycle(MODES), itertools.cycle(KINDS), strict=False),
+        ("ragged_sequences", "stack", "dynamic"),
+    ],
+)
 def test_trains_as_a_list_does(case, mode, kind):
     combiner, inputs, weights = INPUTS[case]
     widths = (4, 4, 4) if mode == "stack" else (4, 1, 8)
@@ -181,85 +191,70 @@ def test_attention_over_stacked_inputs_leaves_out_what_each_masks():
     np.testing.assert_allclose(pooled, expected, rtol=1e-6)
 
 
+def look_up(inputs, mode="concat", combiner=None):
+    GroupEmbedding(layers(combiner, (4, 8)), output_mode=mode)(inputs)
+
+
+OTHER_SHAPES = "must have the same shape but for their width.*"
+A_MATRIX = "a dense matrix with a column an input"
+OTHER_DTYPES = [Embedding(4, 8), Embedding(4, 8, dtype="mixed_float16")]
+DEEP = [
+    tf.ragged.constant([[[1], [2, 3]], [[4]]]),
+    tf.ragged.constant([[[1, 2], [3]], [[4]]]),
+]
+
+
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("function", "arguments", "words"),
     [
-        (
-            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="stack"),
-            r'`output_mode="stack"` must be that of tables of one width.*\[4, 8\]',
-        ),
-        (
-            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="sum"),
-            "`output_mode` must be one of",
-        ),
+        (look_up, (ONE, "stack"), r'`output_mode="stack"` must be that of tables.*\[4, 8\]'),
+        (look_up, (ONE, "sum"), "`output_mode` must be one of"),
         (
             lambda: GroupEmbedding(Embedding(4, 8), output_mode="concat"),
+            (),
             "must be that of a list or dict of layers of one compute dtype.*one layer",
         ),
         (
-            lambda: GroupEmbedding(
-                [Embedding(4, 8), Embedding(4, 8, dtype="mixed_float16")], output_mode="concat"
-            ),
+            lambda: GroupEmbedding(OTHER_DTYPES, output_mode="concat"),
+            (),
             r"one compute dtype.*\['float16', 'float32'\]",
         ),
+        (look_up, ([ONE[0], BAGS[1]],), rf"{OTHER_SHAPES}\(5, 4\), \(5, 2, 8\)"),
         (
-            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="concat")([ONE[0], BAGS[1]]),
-            r"must have the same shape but for their width.*\(5, 4\), \(5, 2, 8\)",
+            look_up,
+            ([keras.Input((each,), dtype="int64") for each in (2, 3)],),
+            rf"{OTHER_SHAPES}\(None, 2, 4\), \(None, 3, 8\)",
         ),
         (
-            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="concat")(
-                [keras.Input((2,), dtype="int64"), keras.Input((3,), dtype="int64")]
-            ),
-            r"must have the same shape but for their width.*\(None, 2, 4\), \(None, 3, 8\)",
+            look_up,
+            ([BAGS[0], BAGS[1][:3]], "concat", "sum"),
+            rf"{OTHER_SHAPES}\(5, 4\), \(3, 8\)",
         ),
+        (look_up, (MATRIX, "list"), rf"{A_MATRIX}, \(batch_size, 2\).*\(5, 3\)"),
         (
-            lambda: GroupEmbedding(layers(None, (4, 8)))(MATRIX),
-            r"a dense matrix with a column an input, \(batch_size, 2\).*\(5, 3\)",
+            look_up,
+            (tf.sparse.from_dense(MATRIX[:, :2]), "list"),
+            rf"{A_MATRIX}.*SparseTensor of shape \(5, 2\)",
         ),
+        (look_up, (RAGGED[:2],), "must have the same row_splits"),
+        (look_up, ([RAGGED[0], BAGS[1]],), r"must all be ragged, or none.*\[0\] of 2"),
         (
-            lambda: GroupEmbedding(layers("sum", (4, 8)), output_mode="concat")(
-                [BAGS[0], BAGS[1][:3]]
-            ),
-            r"must have the same shape but for their width.*\(5, 4\), \(3, 8\)",
-        ),
-        (
-            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="concat")(RAGGED[:2]),
-            "must have the same row_splits",
-        ),
-        (
-            lambda: GroupEmbedding(layers(None, (4, 8)), output_mode="concat")(
-                [RAGGED[0], BAGS[1]]
-            ),
-            r"must all be ragged, or none.*\[0\] of 2",
-        ),
-        (
-            lambda: GroupEmbedding(layers(None, (4, 8)))(tf.sparse.from_dense(MATRIX[:, :2])),
-            r"a dense matrix with a column an input.*SparseTensor of shape \(5, 2\)",
-        ),
-        (
-            lambda: keras_sparse.ops.group_embedding_lookup([], [], output_mode="concat"),
+            keras_sparse.ops.group_embedding_lookup,
+            ([], [], "mod", None, None, "concat"),
             "must be that of at least one table",
         ),
         (
             lambda: keras_sparse.ops.group_embedding_lookup(
-                [keras_sparse.EmbeddingVariable(9, 2)] * 2,
-                [
-                    tf.ragged.constant([[[1], [2, 3]], [[4]]]),
-                    tf.ragged.constant([[[1, 2], [3]], [[4]]]),
-                ],
-                output_mode="concat",
+                [keras_sparse.EmbeddingVariable(9, 2)] * 2, DEEP, output_mode="concat"
             ),
+            (),
             "must have the same row_splits",
         ),
     ],
-    ids=[
-        "widths", "unknown", "one_layer", "dtypes", "axes", "symbolic", "matrix", "batch", "ragged",
-        "ragged_and_dense", "sparse_matrix", "no_table", "inner_splits",
-    ],
-)  # fmt: skip
-def test_what_cannot_be_joined_is_an_error(make, words):
+)
+def test_what_cannot_be_joined_is_an_error(function, arguments, words):
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=f"(?s){words}"):
-        make()
+        function(*arguments)
 
 
 @pytest.mark.parametrize("dtype_policy", ["float32", "mixed_bfloat16"], indirect=True)

@@ -1,66 +1,40 @@
 """Rows of many tables in one tensor are those of one tensor a table, forward and back."""
 
-import functools
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import checks
 import keras_sparse
+from joined_lookup_cases import adagrad
+from joined_lookup_cases import assert_trains_the_same_bits
 from joined_lookup_cases import BATCH
 from joined_lookup_cases import DIMS
 from joined_lookup_cases import inputs
+from joined_lookup_cases import step
 from joined_lookup_cases import tables
 from keras_sparse import ops
 from optimizer_cases import each_class
+from pairwise import each_pair
+
+WAYS = [{"is_joined": each} for each in (False, True)]
 
 
-def step(optimizer, variables, lists, factors, is_joined):
-    """The output of a step, and the gradient of the weights."""
-    weights = [each for each in lists[2] if each is not None]
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        rows = ops.lookup(variables, *lists, joined=is_joined)
-        rows = rows if is_joined else tf.concat(rows, axis=1)
-        loss = tf.reduce_sum(rows * factors)
-    grads = tape.gradient(loss, [*variables, *weights])
-    optimizer.apply(grads[: len(variables)], variables)
-    return rows, grads[len(variables) :]
-
-
-def train(make_optimizer, lists, is_dynamic, in_function, is_joined):
-    """Returns outputs, gradients of weights and tables of some steps."""
-    factors = tf.constant(np.random.default_rng(4).normal(size=(BATCH, sum(DIMS))), tf.float32)
-    variables, optimizer = tables(is_dynamic), make_optimizer()
-    optimizer.build(variables)
-    take_step = functools.partial(step, optimizer, variables, lists, factors, is_joined)
-    take_step = tf.function(take_step) if in_function else take_step
-    steps = [tf.nest.map_structure(np.array, take_step()) for _ in range(3)]
-    return steps, [checks.table_content(each) for each in variables]
-
-
-def assert_trains_the_same_bits(*case):
-    (separate, their_tables), (joined, our_tables) = (train(*case, each) for each in (False, True))
-    tf.nest.map_structure(np.testing.assert_array_equal, separate, joined)
-    assert our_tables == their_tables
-
-
-@pytest.mark.parametrize("is_clipped", [False, True])
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("is_dynamic", [False, True])
-@pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, False), (True, True)])
-def test_trains_the_same_bits(pools, is_weighted, is_dynamic, in_function, is_clipped):
-    clipping = {"global_clipnorm": 0.1} if is_clipped else {}
-    make_optimizer = functools.partial(keras_sparse.optimizers.Adagrad, 0.1, **clipping)
-    lists = inputs(pools, is_weighted)
-    assert_trains_the_same_bits(make_optimizer, lists, is_dynamic, in_function)
+@each_pair(
+    pooling=[(False, False), (True, False), (True, True)],
+    is_dynamic=[False, True],
+    in_function=[False, True],
+    is_clipped=[False, True],
+)
+def test_trains_the_same_bits(pooling, is_dynamic, in_function, is_clipped):
+    case = (adagrad(is_clipped), inputs(*pooling), is_dynamic, in_function)
+    assert_trains_the_same_bits(*case, ways=WAYS)
 
 
 @each_class
 def test_each_optimizer_trains_the_same_bits(case):
-    assert_trains_the_same_bits(case.make, inputs(True, True), True, True)
+    assert_trains_the_same_bits(case.make, inputs(True, True), True, False, ways=WAYS)
 
 
 def test_writes_and_reads_one_tensor_without_a_copy():
@@ -80,24 +54,14 @@ def test_writes_and_reads_one_tensor_without_a_copy():
     assert of_rows == {"Placeholder", "KerasSparseLookup", "Mul", "Tile", "Identity"}
 
 
-def test_slices_of_a_table_are_its_own():
-    """Where TensorFlow reads `values`, as an optimizer of Keras does."""
-    variables, lists = tables(False), inputs(True, True)
-    grads = []
-    for is_joined in (False, True):
-        with tf.GradientTape() as tape:
-            rows = ops.lookup(variables, *lists, joined=is_joined)
-            rows = rows if is_joined else tf.concat(rows, axis=1)
-            loss = tf.reduce_sum(rows**2)
-        grads.append([tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)])
-    tf.nest.map_structure(np.testing.assert_array_equal, *grads)
-
-
-def test_one_table_twice_gets_both_gradients():
+@pytest.mark.parametrize("is_joined", [True, False])
+def test_one_table_twice_gets_both_gradients(is_joined):
     table = keras_sparse.EmbeddingVariable(5, 2, "zeros")
     ids = [tf.constant([1, 2], tf.int64), tf.constant([2, 3], tf.int64)]
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(ops.lookup([table, table], ids, joined=True) * [1.0, 2.0, 3.0, 4.0])
+        rows = ops.lookup([table, table], ids, joined=is_joined)
+        rows = rows if is_joined else tf.concat(rows, axis=1)
+        loss = tf.reduce_sum(rows * [1.0, 2.0, 3.0, 4.0])
     dense = tf.convert_to_tensor(tape.gradient(loss, table))
     np.testing.assert_array_equal(dense, [[0, 0], [1, 2], [4, 6], [3, 4], [0, 0]])
 
@@ -148,13 +112,10 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("num_tables", [1, 4])
-@pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, True)])
-@pytest.mark.parametrize("form", FORMS)
-def test_rows_and_gradients_are_those_of_numpy(form, pools, is_weighted, num_tables, in_function):
+@each_pair(form=FORMS, pools=[False, True], num_tables=[1, 4], in_function=[False, True])
+def test_rows_and_gradients_are_those_of_numpy(form, pools, num_tables, in_function):
     variables = tables(False)[:num_tables]
-    lists = [each[:num_tables] for each in inputs(pools, is_weighted)]
+    lists = [each[:num_tables] for each in inputs(pools, is_weighted=pools)]
     loss_of, gradient_of = FORMS[form]
 
     def take_gradients():

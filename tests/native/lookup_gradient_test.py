@@ -108,6 +108,7 @@ assert gradient().values.shape == (1, 2)
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_an_anchor_is_where_its_table_is():
     subprocess.run([sys.executable, "-c", WITH_TWO_DEVICES], check=True)
 

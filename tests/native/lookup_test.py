@@ -121,24 +121,29 @@ def test_reads_no_tables():
     assert ops.lookup([], []) == []
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32"])
-def test_refuses_ids_that_are_not_int64(dtype):
-    variable, _ = table(5, 2)
-    with pytest.raises(TypeError, match=f"tf.int64.*Received: ids of dtype {dtype}"):
-        ops.lookup([variable], [tf.cast([1], dtype)])
+IDS, BAG, INVALID = [int64([1, 2])], [int64([0, 2])], tf.errors.InvalidArgumentError
 
 
-def test_refuses_lists_of_other_lengths():
-    variable, _ = table(5, 2)
-    with pytest.raises(ValueError, match="`variables`, `ids` must have one element a table"):
-        ops.lookup([variable], [])
-
-
-def test_refuses_splits_that_do_not_fit_the_ids():
-    variable, _ = table(5, 2)
-    for splits in ([0, 3], [1, 2], [0, 2, 1, 2]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="row_splits"):
-            ops.lookup([variable], [int64([1, 2])], [int64(splits)], combiners=["sum"])
+@pytest.mark.parametrize(
+    ("lists", "error", "words"),
+    [
+        *[
+            (([tf.cast([1], each)],), TypeError, f"tf.int64.*Received: ids of dtype {each}")
+            for each in ("int32", "uint64", "float32")
+        ],
+        (([],), ValueError, "`variables`, `ids` must have one element a table"),
+        *[((IDS, [int64(each)]), INVALID, "row_splits") for each in ([0, 3], [1, 2], [0, 2, 1, 2])],
+        (
+            (IDS, BAG, [tf.zeros((0,))]),
+            ValueError,
+            r"one number an id.*weights of shape \(0,\), ids of shape \(2,\)",
+        ),
+    ],
+)
+def test_refuses_lists_that_do_not_fit(lists, error, words):
+    combiners = ["sum"] if len(lists) > 1 else None
+    with pytest.raises(error, match=words):
+        ops.lookup([table(5, 2)[0]], *lists, combiners=combiners)
 
 
 def test_merges_the_gradients_of_equal_ids():
@@ -170,15 +175,6 @@ def test_refuses_numbers_of_entries_that_are_none(max_entries, decorate):
     words = r"`max_entries` must have one number above 0 a table.*Received: \[.*\] for 1 tables"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         merge()
-
-
-def test_refuses_weights_of_another_length_than_the_ids():
-    variable, _ = table(5, 2)
-    message = r"one number an id.*weights of shape \(0,\), ids of shape \(2,\)"
-    with pytest.raises(ValueError, match=message):
-        ops.lookup(
-            [variable], [int64([1, 2])], [int64([0, 2])], [tf.zeros((0,))], combiners=["sum"]
-        )
 
 
 @pytest.mark.parametrize("number", [-1, 1])

@@ -50,25 +50,26 @@ def test_is_merged_slices_to_whoever_looks(input_dim):
     assert grad.values is grad.values
 
 
-def test_is_merged_where_a_function_returns_it():
-    table = make_table()
-    returned = tf.function(lambda: gradient(table))()
-    assert type(returned) is tf.IndexedSlices
-    assert sums(returned.indices, returned.values) == SUMS
-
-
-def test_is_merged_by_a_tape_around_a_function():
-    table = make_table()
+def gradient_around_a_function(table):
     rows = tf.function(lambda: ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"]))
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(SCALES * rows()[0])
-    grad = tape.gradient(loss, [table])[0]
-    assert sums(grad.indices, grad.values) == SUMS
+    return tape.gradient(loss, [table])[0]
 
 
-def test_adds_up_over_calls():
-    grad = gradient(make_table(), calls=2)
-    assert sums(grad.indices, grad.values) == {7: 4.0, 3: 20.0}
+@pytest.mark.parametrize(
+    ("gradient_of", "calls"),
+    [
+        (lambda table: tf.function(lambda: gradient(table))(), 1),
+        (gradient_around_a_function, 1),
+        (lambda table: gradient(table, calls=2), 2),
+    ],
+    ids=["returned", "around", "two calls"],
+)
+def test_adds_up_over_calls_and_functions(gradient_of, calls):
+    grad = gradient_of(make_table())
+    assert isinstance(grad, tf.IndexedSlices)
+    assert sums(grad.indices, grad.values) == {i: calls * value for i, value in SUMS.items()}
 
 
 def test_may_be_read_first_inside_a_branch():

@@ -1,69 +1,37 @@
 """Rows that a lookup writes in float16 or bfloat16 are what casts make of them, forth and back."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import checks
 import keras_sparse
-from joined_lookup_cases import BATCH
-from joined_lookup_cases import DIMS
+from joined_lookup_cases import adagrad
+from joined_lookup_cases import assert_trains_the_same_bits
 from joined_lookup_cases import inputs
-from joined_lookup_cases import tables
 from keras_sparse import ops
+from pairwise import each_pair
 
 DTYPES = ["float16", "bfloat16"]
 
 
-def step(optimizer, variables, lists, factors, dtype, is_cast, is_joined):
-    """The output of a step, and the gradient of the weights."""
-    weights = [each for each in lists[2] if each is not None]
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        rows = ops.lookup(
-            variables, *lists, joined=is_joined, dtype="float32" if is_cast else dtype
-        )
-        rows = rows if is_joined else tf.concat(rows, axis=1)
-        rows = tf.cast(rows, dtype)
-        loss = tf.reduce_sum(tf.cast(rows * factors, tf.float32))
-    grads = tape.gradient(loss, [*variables, *weights])
-    optimizer.apply(grads[: len(variables)], variables)
-    return tf.cast(rows, tf.float32), grads[len(variables) :]
+@each_pair(
+    pooling=[(False, False), (True, False), (True, True)],
+    is_joined=[False, True],
+    dtype=DTYPES,
+    in_function=[False, True],
+    # The smallest normal float16 is 6e-5.
+    gradients=[(False, 1.0), (True, 1.0), (False, 1e-5)],
+)
+def test_trains_the_same_bits_as_casts_do(pooling, is_joined, dtype, in_function, gradients):
+    is_clipped, scale = gradients
+    assert_trains_the_same_bits(
+        *(adagrad(is_clipped), inputs(*pooling), pooling[0], in_function),
+        ways=[{"is_joined": is_joined, "dtype": dtype, "is_cast": each} for each in (True, False)],
+        scale=scale,
+    )
 
 
-def train(make_optimizer, lists, is_dynamic, in_function, scale, *way):
-    """Returns outputs, gradients of weights and tables of some steps; gradients are of `scale`."""
-    factors = scale * np.random.default_rng(4).normal(size=(BATCH, sum(DIMS)))
-    variables, optimizer = tables(is_dynamic), make_optimizer()
-    optimizer.build(variables)
-    factors = tf.constant(factors, way[0])
-    take_step = functools.partial(step, optimizer, variables, lists, factors, *way)
-    take_step = tf.function(take_step) if in_function else take_step
-    steps = [tf.nest.map_structure(np.array, take_step()) for _ in range(3)]
-    return steps, [checks.table_content(each) for each in variables]
-
-
-# The smallest normal float16 is 6e-5.
-@pytest.mark.parametrize(("is_clipped", "scale"), [(False, 1.0), (True, 1.0), (False, 1e-5)])
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("is_joined", [False, True])
-@pytest.mark.parametrize(("pools", "is_weighted"), [(False, False), (True, False), (True, True)])
-def test_trains_the_same_bits_as_casts_do(
-    pools, is_weighted, is_joined, dtype, in_function, is_clipped, scale
-):
-    clipping = {"global_clipnorm": 0.1} if is_clipped else {}
-    make_optimizer = functools.partial(keras_sparse.optimizers.Adagrad, 0.1, **clipping)
-    case = (make_optimizer, inputs(pools, is_weighted), pools, in_function, scale, dtype)
-    ends = [train(*case, is_cast, is_joined) for is_cast in (True, False)]
-    tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])
-    assert ends[0][1] == ends[1][1]
-
-
-@pytest.mark.parametrize("combiner", [None, "sum"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@each_pair(dtype=DTYPES, combiner=[None, "sum"])
 def test_slices_are_float32(dtype, combiner):
     table = keras_sparse.EmbeddingVariable(9, 2, "ones")
     ids, splits = tf.constant([3, 3, 5], tf.int64), tf.range(4, dtype=tf.int64)
@@ -89,8 +57,7 @@ def test_rows_alone_have_second_derivatives(dtype):
     np.testing.assert_array_equal(outer.gradient(penalty, table).values, [[6, 6]])
 
 
-@pytest.mark.parametrize("is_joined", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
+@each_pair(dtype=DTYPES, is_joined=[False, True])
 def test_a_loss_scale_keeps_small_gradients(dtype, is_joined):
     """In float16 a gradient of 1e-8 is zero, and 1024 times as much is not."""
     table = keras_sparse.EmbeddingVariable(9, 4, "zeros")

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from embedding_lookup_cases import dense
 from embedding_lookup_cases import ROWS
 from embedding_lookup_cases import table
 from keras_sparse import ops
+from pairwise import each_pair
 
 RAGGED = tf.ragged.constant([[6, 1, 1], [], [0]], dtype=tf.int64)
-KEYS = [2**63 - 1, -(2**63), 2**53 + 1, 2**53]
 
 
 def run(lookup, variable, ids, max_norm):
@@ -21,12 +22,6 @@ def run(lookup, variable, ids, max_norm):
         counts = tf.range(1.0, tf.cast(tf.shape(flat)[0], tf.float32) + 1)
         loss = tf.reduce_sum(flat**2 * counts[:, tf.newaxis])
     return rows, tape.gradient(loss, variable)
-
-
-def dense(slices):
-    grads = np.zeros_like(ROWS)
-    np.add.at(grads, np.asarray(slices.indices), np.asarray(slices.values))
-    return grads
 
 
 def check_equals_tensorflow(ids, max_norm, input_dim=7, dtype="int64"):
@@ -47,9 +42,9 @@ def check_equals_tensorflow(ids, max_norm, input_dim=7, dtype="int64"):
         np.testing.assert_allclose(dense(grad), dense(expected_grad), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("max_norm", [None, 0.9])
-@pytest.mark.parametrize("input_dim", [7, None])
-@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
+@each_pair(
+    shape=[(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)], input_dim=[7, None], max_norm=[None, 0.9]
+)
 def test_equals_tensorflow_in_rows_and_gradients(shape, input_dim, max_norm):
     ids = tf.constant(np.random.default_rng(0).integers(0, 7, shape))
     check_equals_tensorflow(ids, max_norm, input_dim)
@@ -97,62 +92,10 @@ def test_reads_batches_of_unknown_size_inside_a_function():
         assert read(tf.zeros(shape, tf.int32)).shape == (*shape, 3)
 
 
-def test_tells_huge_keys_of_a_dynamic_table_apart():
-    variable = table(None, ROWS[:4], KEYS)
-    np.testing.assert_array_equal(ops.embedding_lookup(variable, tf.constant(KEYS)), ROWS[:4])
-    unsigned = np.array(KEYS, "int64").view("uint64")
-    np.testing.assert_array_equal(ops.embedding_lookup(variable, unsigned), ROWS[:4])
-
-
 def test_scales_only_rows_of_a_larger_norm():
     variable = table(2, np.array([[3, 4, 0], [0, 0, 1]], "float32"))
     rows = ops.embedding_lookup(variable, [0, 1], max_norm=2)
     np.testing.assert_allclose(rows, [[1.2, 1.6, 0], [0, 0, 1]], rtol=1e-6)
-
-
-def test_counts_each_id_once_in_the_tables_stats():
-    variable = table(None)
-    before = variable.stats()["lookups"]
-    ops.embedding_lookup(variable, [[1, 2], [3, 3]], max_norm=1.0)
-    assert variable.stats()["lookups"] == before + 4
-
-
-def test_refuses_partitions_and_what_is_no_table():
-    partitions = [table(), table()]
-    message = r"`params` must be one.*in place of the partitions.*\['EmbeddingVariable', 'Embed"
-    with pytest.raises(TypeError, match=message):
-        ops.embedding_lookup(partitions, [1])
-    for other in (tf.Variable(ROWS), ROWS, None):
-        with pytest.raises(TypeError, match=f"`params` must be one.*{type(other).__name__}$"):
-            ops.embedding_lookup(other, [1])
-
-
-@pytest.mark.parametrize("ids", [[1.0], tf.constant(["a"]), [True], tf.ragged.constant([[0.5]])])
-def test_refuses_ids_that_are_not_integers(ids):
-    dtype = tf.ragged.constant([[0.5]]).dtype if isinstance(ids, tf.RaggedTensor) else None
-    name = (dtype or tf.convert_to_tensor(ids).dtype).name
-    for input_dim in (7, None):
-        with pytest.raises(TypeError, match=f"`ids` must be integers.*ids of dtype {name}"):
-            ops.embedding_lookup(table(input_dim), ids)
-
-
-@pytest.mark.parametrize("ids", [None, tf.sparse.from_dense([[1]])])
-def test_refuses_ids_of_another_kind(ids):
-    with pytest.raises(TypeError, match=f"embedding_lookup_sparse.*type {type(ids).__name__}"):
-        ops.embedding_lookup(table(), ids)
-
-
-def test_refuses_an_id_outside_of_a_static_table():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="7"):
-        ops.embedding_lookup(table(), [[0, 7]])
-
-
-@pytest.mark.parametrize("max_norm", [0, -1.0, float("nan"), float("inf")])
-def test_refuses_norms_that_bound_nothing(max_norm):
-    with pytest.raises(ValueError, match=f"`max_norm` must be above 0.*max_norm={max_norm}"):
-        ops.embedding_lookup(table(), [1], max_norm=max_norm)
-    with pytest.raises(TypeError, match=r"`max_norm` must be a number.*max_norm='2'"):
-        ops.embedding_lookup(table(), [1], max_norm="2")
 
 
 def test_takes_ids_of_a_number_of_axes_that_is_not_known():

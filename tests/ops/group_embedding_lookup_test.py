@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
+from pairwise import each_pair
 
 DIMS = [1, 3, 8, 3]
 RAGGED = tf.ragged.constant([[4, 1, 4], [], [0]], dtype=tf.int64)
@@ -19,9 +20,8 @@ WEIGHTS = [
 ]
 
 
-@pytest.fixture(name="tables", params=[9, None], ids=["static", "dynamic"])
-def make_tables(request):
-    tables = [EmbeddingVariable(request.param, dim, seed=i) for i, dim in enumerate(DIMS)]
+def make_tables(input_dim=9):
+    tables = [EmbeddingVariable(input_dim, dim, seed=i) for i, dim in enumerate(DIMS)]
     for table in tables:
         rows = np.random.default_rng(table.output_dim).normal(size=(9, table.output_dim))
         table.import_(np.arange(9), rows.astype(np.float32))
@@ -49,9 +49,15 @@ def assert_all_close(found, expected):
             np.testing.assert_allclose(each, other, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("num_per_group", [None, 1, 3, 100])
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_pools_as_each_table_alone(tables, weights, num_per_group):
+each_grouping = each_pair(
+    num_per_group=[None, 1, 3, 100], input_dim=[9, None], weights=[None, WEIGHTS]
+)
+
+
+@each_grouping
+def test_pools_as_each_table_alone(input_dim, weights, num_per_group):
+    tables = make_tables(input_dim)
+
     def grouped():
         return ops.group_embedding_lookup_sparse(
             tables, BAGS, COMBINERS, sp_weights=weights, params_num_per_group=num_per_group
@@ -66,9 +72,10 @@ def test_pools_as_each_table_alone(tables, weights, num_per_group):
     assert_all_close([[each.numpy() for each in tf.function(grouped)()]], expected[:1])
 
 
-@pytest.mark.parametrize("num_per_group", [None, 1, 3, 100])
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_sequences_have_a_row_at_the_place_of_each_id(tables, weights, num_per_group):
+@each_grouping
+def test_sequences_have_a_row_at_the_place_of_each_id(input_dim, weights, num_per_group):
+    tables = make_tables(input_dim)
+
     def grouped():
         return ops.group_embedding_lookup_sparse(
             tables,
@@ -100,8 +107,9 @@ def test_sequences_have_a_row_at_the_place_of_each_id(tables, weights, num_per_g
     assert [each.shape for each in grouped()] == [(3, 3, 1), (3, 5, 3), (3, 3, 8), (3, 5, 3)]
 
 
-@pytest.mark.parametrize("num_per_group", [None, 1, 3, 100])
-def test_reads_dense_and_ragged_ids_as_each_table_alone(tables, num_per_group):
+@each_pair(num_per_group=[None, 1, 3, 100], input_dim=[9, None])
+def test_reads_dense_and_ragged_ids_as_each_table_alone(input_dim, num_per_group):
+    tables = make_tables(input_dim)
     ids = [[1, 2, 1], RAGGED, tf.constant([[3], [8]], tf.int32), 5]
 
     def grouped():
@@ -128,14 +136,16 @@ def sequences(tables, **options):
 
 @pytest.mark.parametrize("look_up", [one_by_one, pooled, sequences])
 @pytest.mark.parametrize(("num_per_group", "num_ops"), [(None, 1), (2, 2), (3, 2), (1, 4)])
-def test_costs_an_op_a_group(tables, num_per_group, num_ops, look_up):
+def test_costs_an_op_a_group(num_per_group, num_ops, look_up):
+    tables = make_tables()
     function = tf.function(lambda: look_up(tables, params_num_per_group=num_per_group))
     operations = function.get_concrete_function().graph.get_operations()
     assert sum(each.type == "KerasSparseLookup" for each in operations) == num_ops
 
 
 @pytest.mark.parametrize("look_up", [one_by_one, pooled, sequences])
-def test_a_name_is_that_of_the_ops_and_changes_no_row(tables, look_up):
+def test_a_name_is_that_of_the_ops_and_changes_no_row(look_up):
+    tables = make_tables()
     default = "group_embedding_lookup" + ("" if look_up is one_by_one else "_sparse")
     for name, scope in [("users", "users"), (None, default)]:
         function = tf.function(lambda name=name: look_up(tables, name=name))
@@ -145,9 +155,7 @@ def test_a_name_is_that_of_the_ops_and_changes_no_row(tables, look_up):
         assert_all_close([[each.numpy() for each in function()]], [look_up(tables)])
 
 
-@pytest.mark.parametrize("is_sequence", [False, True])
-@pytest.mark.parametrize("num_per_group", [None, 1])
-@pytest.mark.parametrize("bad_id", [9, -1, 2**40])
+@each_pair(bad_id=[9, -1, 2**40], num_per_group=[None, 1], is_sequence=[False, True])
 def test_an_id_outside_a_static_table_is_an_error_that_names_it(bad_id, num_per_group, is_sequence):
     tables = [EmbeddingVariable(9, dim, name=f"table_{dim}") for dim in (2, 3)]
     bags = [RAGGED, tf.ragged.constant([[8], [], [0, bad_id]], dtype=tf.int64)]
@@ -165,40 +173,37 @@ def test_an_id_outside_a_static_table_is_an_error_that_names_it(bad_id, num_per_
         look_up()
 
 
-def test_a_table_may_be_there_several_times(tables):
-    table = tables[1]
-    with tf.GradientTape() as tape:
-        left, right = ops.group_embedding_lookup([table, table], [[4], [4]])
-        loss = tf.reduce_sum(left) + 2 * tf.reduce_sum(right)
-    grad = tape.gradient(loss, table)
-    np.testing.assert_array_equal(left, right)
-    total = np.zeros((9, 3))
-    np.add.at(total, np.asarray(grad.indices), np.asarray(grad.values))
-    np.testing.assert_allclose(total[4], [3, 3, 3])
-
-
 def test_no_tables_give_no_rows():
     assert ops.group_embedding_lookup([], []) == []
     assert ops.group_embedding_lookup_sparse([], [], []) == []
 
 
-def test_refuses_lists_of_other_lengths_and_kinds(tables):
-    with pytest.raises(ValueError, match="combiners"):
-        ops.group_embedding_lookup_sparse(tables, BAGS, ["sum"])
-    with pytest.raises(ValueError, match="ids"):
-        ops.group_embedding_lookup(tables, [[1]])
-    with pytest.raises(TypeError, match="`combiners` must be a list"):
-        ops.group_embedding_lookup_sparse(tables, BAGS, "sum")
+@pytest.mark.parametrize(
+    ("look_up", "arguments", "error", "words"),
+    [
+        ("sparse", (BAGS, ["sum"]), ValueError, "combiners"),
+        ("sparse", (BAGS, "sum"), TypeError, "`combiners` must be a list"),
+        ("sparse", (BAGS, ["max"] * 4), ValueError, r"`combiners\[0\]` must be one of"),
+        ("sparse", ([[[1]]] * 4, COMBINERS), TypeError, r"`sp_ids\[0\]` must be a SparseTensor"),
+        (
+            "sparse",
+            (BAGS, COMBINERS, "mod", [[1.0]] * 4),
+            TypeError,
+            r"`sp_weights\[0\]` must be None or",
+        ),
+        ("dense", ([[1]],), ValueError, "ids"),
+    ],
+)
+def test_refuses_lists_of_other_lengths_and_kinds(look_up, arguments, error, words):
+    dense, sparse = ops.group_embedding_lookup, ops.group_embedding_lookup_sparse
+    with pytest.raises(error, match=words):
+        (dense if look_up == "dense" else sparse)(make_tables(), *arguments)
+
+
+def test_refuses_other_tables_strategies_and_groups():
+    tables = make_tables()
     with pytest.raises(TypeError, match=r"`params\[1\]` must be one"):
         ops.group_embedding_lookup([tables[0], tf.zeros((2, 2))], [[1], [1]])
-    with pytest.raises(TypeError, match=r"`sp_ids\[0\]` must be a SparseTensor"):
-        ops.group_embedding_lookup_sparse(tables[:1], [tf.constant([[1]])], ["sum"])
-    with pytest.raises(TypeError, match=r"`sp_weights\[0\]` must be None or of the kind"):
-        ops.group_embedding_lookup_sparse(
-            tables[:1], [RAGGED], ["sum"], sp_weights=[tf.constant([1.0])]
-        )
-    with pytest.raises(ValueError, match=r"`combiners\[0\]` must be one of"):
-        ops.group_embedding_lookup_sparse(tables[:1], [RAGGED], ["max"])
     for look_up in (one_by_one, pooled, sequences):
         with pytest.raises(
             ValueError, match=r"`partition_strategy` must be one of \('mod',\).*Received: .*'div'"

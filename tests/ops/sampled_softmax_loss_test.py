@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse import ops
+from pairwise import each_pair
 
 LABELS = np.array([[3, 4], [4, 0], [19, 3], [7, 7]])
 INPUTS = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
@@ -28,11 +29,13 @@ def sampled(name, labels, num_true):
     return SAMPLERS[name](np.int64(labels), num_true, 8, True, 20, seed=3)
 
 
-@pytest.mark.parametrize("is_dynamic", [False, True])
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("num_true", [1, 2])
-@pytest.mark.parametrize("removes", [True, False])
-@pytest.mark.parametrize("biased", ["table", "tensor", None])
+@each_pair(
+    biased=["table", "tensor", None],
+    removes=[True, False],
+    num_true=[1, 2],
+    sampler=SAMPLERS,
+    is_dynamic=[False, True],
+)
 def test_loss_and_gradients_are_those_of_tensorflow(biased, removes, num_true, sampler, is_dynamic):
     labels = LABELS[:, :num_true]
     values = sampled(sampler, labels, num_true)

@@ -6,6 +6,8 @@ import itertools
 import pathlib
 import re
 
+import pytest
+
 from imports import imports_of
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -77,16 +79,10 @@ def upward(arrows, heading):
     return found
 
 
-def test_python_packages_import_those_before_them():
-    assert upward(python_arrows(), "keras_sparse") == set()
-
-
-def test_folders_of_the_core_include_those_before_them():
-    assert upward(include_arrows("ops/core"), "ops/core") == set()
-
-
-def test_folders_of_ops_include_those_before_them():
-    assert upward(include_arrows("ops/tf"), "ops/tf") == set()
+@pytest.mark.parametrize("folder", ["keras_sparse", "ops/core", "ops/tf"])
+def test_folders_take_from_those_before_them(folder):
+    arrows = python_arrows() if folder == "keras_sparse" else include_arrows(folder)
+    assert upward(arrows, folder) == set()
 
 
 def test_no_files_import_each_other_in_a_circle():

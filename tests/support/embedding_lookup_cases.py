@@ -40,3 +40,26 @@ def dense(grad):
     grads = np.zeros_like(ROWS)
     np.add.at(grads, np.asarray(grad.indices), np.asarray(grad.values))
     return grads
+
+
+def check_equals_tensorflow(
+    theirs, ours, ids, weights, input_dim=7, wraps=(lambda f: f, tf.function)
+):
+    """Compares pooled rows and gradients of two lookups, outside of a `tf.function` and inside.
+
+    Args:
+        theirs, ours: Functions of a table, ids and weights, for rows.
+        ids: The ids for ours.
+        weights: Values of the weights, or None.
+        input_dim: That of our table.
+        wraps: What to make of our function.
+    """
+    # TensorFlow's own has no gradient of ragged weights.
+    sparse_ids = ids.to_sparse() if isinstance(ids, tf.RaggedTensor) else ids
+    expected = run(tf.Variable(ROWS), sparse_ids, weights, theirs)
+    variable = table(input_dim)
+    for wrap in wraps:
+        found = wrap(lambda ids, weights: run(variable, ids, weights, ours))(ids, weights)
+        assert found[0].shape == expected[0].shape
+        for each, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(dense(each), dense(wanted), rtol=1e-4, atol=1e-5)

@@ -107,14 +107,10 @@ def test_a_cleared_copy_begins_as_the_table_did():
     np.testing.assert_array_equal(kept.numpy(), count_up((8, 2), "float32"))
 
 
-@pytest.mark.parametrize("layer_class", [keras.layers.Embedding, Embedding])
-def test_the_best_weights_of_a_model_can_be_kept(layer_class):
+def test_the_best_weights_of_a_model_can_be_kept():
     ids = keras.Input((), dtype="int64")
-    model = keras.Model(ids, keras.layers.Dense(1)(layer_class(8, 2)(ids)))
-    optimizers = (
-        keras.optimizers if layer_class is keras.layers.Embedding else keras_sparse.optimizers
-    )
-    model.compile(optimizers.SGD(0.5), "mse")
+    model = keras.Model(ids, keras.layers.Dense(1)(Embedding(8, 2)(ids)))
+    model.compile(keras_sparse.optimizers.SGD(0.5), "mse", run_eagerly=True)
     best, expected = copy.deepcopy(model.weights), model.get_weights()
     model.fit(IDS, np.ones((4, 1)), verbose=0)
     for kept, array in zip(best, expected, strict=True):

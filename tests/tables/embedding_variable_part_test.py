@@ -217,15 +217,6 @@ def test_parts_take_other_initial_rows_of_the_whole_table(table):
     np.testing.assert_array_equal(put_together(variables, ids), rows_of(whole, ids))
 
 
-@pytest.mark.parametrize("input_dim", [7, None])
-def test_a_part_has_the_fans_and_the_seed_of_the_whole_table(input_dim):
-    whole = EmbeddingVariable(input_dim, 16, "glorot_uniform", seed=5)
-    part = make(TablePart("users", input_dim, 16, 3, 2), "glorot_uniform", seed=5)
-    assert part.initial_rows == whole.initial_rows
-    assert part.shape == (part.num_rows, 2)
-    np.testing.assert_array_equal(rows_of(part, [3, 1]), rows_of(whole, [3, 1])[:, 3:5])
-
-
 def test_the_first_gradient_makes_the_row_of_the_whole_table():
     whole = EmbeddingVariable(None, 6, seed=5)
     part = make(TablePart("words", None, 6, 1, 3, shard=1, num_shards=2), "uniform", seed=5)
@@ -261,18 +252,14 @@ def test_a_part_may_have_no_rows(initializer):
         rows_of(table, [0])
 
 
-def test_a_table_of_its_own_has_rows_and_no_part():
-    assert EmbeddingVariable(3, 2).part is None
-    with pytest.raises(ValueError, match="`input_dim` must be above 0"):
-        EmbeddingVariable(0, 2)
-
-
 def test_a_variable_has_the_shape_of_its_part():
     part = TablePart("users", 10, 8, 2, 3, shard=1, num_shards=4)
     with pytest.raises(ValueError, match=r"\(3, 3\). Received: input_dim=10, output_dim=8 with"):
         EmbeddingVariable(10, 8, part=part)
     with pytest.raises(TypeError, match=r"must be a `TablePart`\. Received: part='users'"):
         EmbeddingVariable(10, 8, part="users")
+    with pytest.raises(ValueError, match="`input_dim` must be above 0"):
+        EmbeddingVariable(0, 2)  # which only a part may have
 
 
 def test_a_part_is_not_saved_by_itself():

@@ -182,17 +182,24 @@ def test_a_new_rule_gives_rows_fresh_slots():
     np.testing.assert_array_equal(records, [[2]])
 
 
-def test_a_rule_is_named_with_those_there_are():
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`rule` must be one of .*'adagrad'"):
-        EmbeddingVariable(None, 1).set_rule("no rule", {})
-
-
-@pytest.mark.parametrize("constants", [{}, {"epsilon": 0.0}, {"initial_accumulator": 0.5, "x": 1}])
-def test_the_constants_of_a_rule_are_named(constants):
+@pytest.mark.parametrize(
+    ("rule", "constants", "words"),
+    [
+        ("no rule", {}, "`rule` must be one of .*'adagrad'"),
+        *[
+            (
+                "adagrad",
+                each,
+                r"`constants` of rule 'adagrad' must be \('epsilon', 'initial_accumul",
+            )
+            for each in ({}, {"epsilon": 0.0}, {"initial_accumulator": 0.5, "x": 1})
+        ],
+    ],
+)
+def test_rules_and_their_constants_are_named(rule, constants, words):
     table = EmbeddingVariable(None, 1)
-    words = r"`constants` of rule 'adagrad' must be \('epsilon', 'initial_accumulator'\)"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-        table.set_rule("adagrad", constants)
+        table.set_rule(rule, constants)
     assert table.rule is None
 
 

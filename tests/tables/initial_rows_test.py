@@ -11,7 +11,6 @@ from keras_sparse.layers import Embedding
 from keras_sparse.tables import variable_rows
 from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
-from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.table_part import TablePart
 
 NATIVE = [
@@ -90,30 +89,6 @@ def test_the_initializers_seed_comes_before_the_tables():
     assert drawn[0] != drawn[1]
 
 
-def test_a_static_table_takes_any_callable():
-    def countdown(shape, dtype):
-        return np.arange(shape[0] * shape[1], 0, -1).reshape(shape).astype(dtype)
-
-    rows = EmbeddingVariable(3, 2, countdown).numpy()
-    np.testing.assert_array_equal(rows, [[6, 5], [4, 3], [2, 1]])
-
-
-def test_a_static_table_takes_other_keras_initializers_as_keras_does():
-    identity = keras.initializers.Identity()
-    np.testing.assert_array_equal(EmbeddingVariable(5, 5, identity).numpy(), np.eye(5))
-    rows = EmbeddingVariable(8, 3, keras.initializers.Orthogonal(seed=1)).numpy()
-    np.testing.assert_array_equal(rows, keras.initializers.Orthogonal(seed=1)((8, 3)))
-
-
-def test_a_static_table_takes_a_constant_matrix():
-    matrix = np.arange(6, dtype="float32").reshape(3, 2)
-    table = EmbeddingVariable(3, 2, keras.initializers.Constant(matrix))
-    np.testing.assert_array_equal(table.numpy(), matrix)
-    table.assign(np.zeros((3, 2)))
-    table.clear()
-    np.testing.assert_array_equal(table.numpy(), matrix)
-
-
 class ByRows(keras.initializers.Initializer):
     """As DLRM: within 1 / sqrt(rows). Counts how often it is called."""
 
@@ -142,6 +117,8 @@ def in_parts(shape, dtype=None, partition_shape=None, partition_offset=(0, 0)):
     return ((ids[:, None] * shape[1] + columns) / shape[0]).astype(dtype)
 
 
+MANY_ROWS, CHUNK_BYTES = 4000, 24 * 1000
+
 # What Keras calls once with the whole shape, and what it makes of a table of 4000 x 6.
 WHOLE = {
     "by_rows": ByRows,
@@ -153,8 +130,9 @@ WHOLE = {
     "orthogonal": lambda: keras.initializers.Orthogonal(seed=1),
     "tensorflow": lambda: tf.random_uniform_initializer(seed=1),
     "no_signature": lambda: np.zeros,
+    "identity": keras.initializers.Identity,
+    "matrix": lambda: keras.initializers.Constant(row_numbers((MANY_ROWS, 6), "float32")),
 }
-MANY_ROWS, CHUNK_BYTES = 4000, 24 * 1000
 
 
 @pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
@@ -216,12 +194,6 @@ def test_a_layers_seed_is_that_of_an_initializer_without_one():
     expected = keras.initializers.Orthogonal(seed=5)((8, 3))
     for layer in (alone, again, spread):
         np.testing.assert_array_equal(layer.get_weights()[0], expected)
-
-
-def test_chunks_of_a_matrix_are_its_rows():
-    matrix = np.arange(14, dtype="float32").reshape(7, 2)
-    chunks = rows_in_chunks(keras.initializers.Constant(matrix), 7, 2, 3)
-    np.testing.assert_array_equal(np.concatenate([rows for _, rows in chunks]), matrix)
 
 
 def test_an_initializer_that_returns_another_shape_is_refused():

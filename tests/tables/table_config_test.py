@@ -46,7 +46,7 @@ def test_a_layer_has_all_fields_but_those_it_has_of_keras():
 
 
 @pytest.mark.parametrize("options", [OPTIONS, STATIC], ids=["dynamic", "static"])
-def test_an_option_of_a_layer_reaches_its_table_and_a_copy_of_that(options):
+def test_an_option_of_a_layer_reaches_its_table_and_a_copy_of_it(options):
     layer = keras_sparse.layers.Embedding(**options, embeddings_initializer="ones")
     layer.build()
     assert options_of(layer.embeddings).items() >= options.items()
@@ -54,14 +54,10 @@ def test_an_option_of_a_layer_reaches_its_table_and_a_copy_of_that(options):
     copied = copy.deepcopy(layer.embeddings)
     expected = {**options_of(layer.embeddings), "seed": None}  # its rows begin as those copied
     assert options_of(copied) == expected
-
-
-@pytest.mark.parametrize("options", [OPTIONS, STATIC], ids=["dynamic", "static"])
-def test_an_option_of_a_layer_reaches_its_table_in_a_distributed_layer(options):
     table = keras_sparse.layers.Embedding(**options, name="users")
-    layer = keras_sparse.layers.DistributedEmbedding([table])
-    layer.build()
-    (variable,) = layer.tables
+    distributed = keras_sparse.layers.DistributedEmbedding([table])
+    distributed.build()
+    (variable,) = distributed.tables
     assert options_of(variable).items() >= options.items()
     assert variable.name == "users"
 

@@ -48,11 +48,6 @@ def test_is_worked_out_by_hand():
     assert [part.local_ids(i) for i in (3, 7)] == [0, 1]
 
 
-def test_fewer_rows_than_shards_leave_parts_without_rows():
-    parts = [TablePart("users", 2, 8, 0, 8, shard=shard, num_shards=4) for shard in range(4)]
-    assert [part.num_rows for part in parts] == [1, 1, 0, 0]
-
-
 def test_a_dynamic_table_keeps_its_keys():
     part = TablePart("words", None, 8, 0, 8, shard=1, num_shards=4)
     keys = np.array([-(2**63), -7, -3, -1, 0, 1, 2**63 - 3])

@@ -63,9 +63,9 @@ def sources(folder, *options):
 
 def test_all_are_printed_without_the_option(checkout):
     assert sources(checkout) == SOURCES
-
-
-def test_without_an_earlier_commit_none_has_changed(checkout):
+    # Nothing has changed without an earlier commit, or without git.
+    assert sources(checkout, "--changed") == []
+    (checkout / ".git").rename(checkout / "no_git")
     assert sources(checkout, "--changed") == []
 
 
@@ -100,8 +100,3 @@ def test_a_header_of_a_new_name_counts_by_both(checkout):
     (checkout / "ops/core/base/a.h").rename(checkout / "ops/core/base/d.h")
     (checkout / A).write_text('#include "ops/core/base/d.h"\n')
     assert sources(checkout, "--changed") == [A, B]
-
-
-def test_nothing_has_changed_where_there_is_no_git(checkout):
-    (checkout / ".git").rename(checkout / "no_git")
-    assert sources(checkout, "--changed") == []

@@ -17,36 +17,35 @@ def log(tmp_path):
 # --- Which builds share a wheel ------------------------------------------------------------------
 
 
-def test_key_tells_builds_apart():
-    keys = {
-        install_horovod.cache_key("2.21.0", {}),
-        install_horovod.cache_key("2.21.1", {}),
-        install_horovod.cache_key("2.21.0", {"HOROVOD_GPU_OPERATIONS": "NCCL"}),
-        install_horovod.cache_key("2.21.0", {"HOROVOD_GPU_OPERATIONS": "MPI"}),
-    }
-    assert len(keys) == 4
-    assert all(re.fullmatch(r"0\.28\.1-tensorflow-2\.21\.\d-[0-9a-f]{16}", key) for key in keys)
+SETTINGS = {"HOROVOD_B": "1", "HOROVOD_A": "2"}
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("VERSION", "0.29.0"), ("EDITS", ()), ("sysconfig.get_config_var", lambda _: "cpython-399")],
+    ("change", "value"),
+    [
+        ("tensorflow", "2.21.1"),
+        ("HOROVOD_B", "2"),
+        ("HOROVOD_C", "1"),
+        ("VERSION", "0.29.0"),
+        ("EDITS", ()),
+        ("sysconfig.get_config_var", lambda _: "cpython-399"),
+    ],
 )
-def test_key_tells_releases_edits_and_pythons_apart(name, value, monkeypatch):
-    before = install_horovod.cache_key("2.21.0", {})
-    monkeypatch.setattr(f"install_horovod.{name}", value)
-    assert install_horovod.cache_key("2.21.0", {}) != before
+def test_key_tells_builds_apart(change, value, monkeypatch):
+    before = install_horovod.cache_key("2.21.0", SETTINGS)
+    assert re.fullmatch(r"0\.28\.1-tensorflow-2\.21\.0-[0-9a-f]{16}", before)
+    assert install_horovod.cache_key("2.21.0", dict(sorted(SETTINGS.items()))) == before
+    version, settings = "2.21.0", SETTINGS
+    if change == "tensorflow":
+        version = value
+    elif change.startswith("HOROVOD"):
+        settings = {**SETTINGS, change: value}
+    else:
+        monkeypatch.setattr(f"install_horovod.{change}", value)
+    assert install_horovod.cache_key(version, settings) != before
 
 
-def test_key_is_the_same_whatever_the_order_of_the_environment():
-    settings = {"HOROVOD_B": "1", "HOROVOD_A": "2"}
-    same = dict(sorted(settings.items()))
-    assert install_horovod.cache_key("2.21.0", settings) == install_horovod.cache_key(
-        "2.21.0", same
-    )
-
-
-def test_builds_for_tensorflow_and_gloo_alone():
+def test_builds_for_tensorflow_and_gloo_unless_the_user_sets_something_else():
     assert install_horovod.build_settings({"PATH": "/bin"}) == {
         "HOROVOD_WITH_TENSORFLOW": "1",
         "HOROVOD_WITH_GLOO": "1",
@@ -54,9 +53,6 @@ def test_builds_for_tensorflow_and_gloo_alone():
         "HOROVOD_WITHOUT_MXNET": "1",
         "HOROVOD_WITHOUT_PYTORCH": "1",
     }
-
-
-def test_what_the_user_sets_reaches_the_build():
     user = {"HOROVOD_WITH_MPI": "1", "HOROVOD_WITH_GLOO": "0", "HOROVOD_GPU_OPERATIONS": "NCCL"}
     settings = install_horovod.build_settings(user)
     assert user.items() <= settings.items()
