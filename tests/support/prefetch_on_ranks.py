@@ -8,6 +8,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from ranked_training import sorted_rows
 
 BATCH, BATCHES, ROWS = 16, 12, 200
 
@@ -148,15 +149,6 @@ def assert_same(model, other):
     others = state_of(other) if isinstance(other, keras.Model) else other
     for ours, theirs in zip(state_of(model), others, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def sorted_rows(table):
-    chunks = list(table.export())
-    if not chunks:
-        return np.zeros(0), np.zeros(0)
-    keys, records = (np.concatenate(each) for each in zip(*chunks, strict=True))
-    order = np.argsort(keys)
-    return keys[order], records[order]
 
 
 class OneOfList(keras.layers.Layer):

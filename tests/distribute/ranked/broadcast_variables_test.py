@@ -10,17 +10,12 @@ import keras_sparse.distribute as ksd
 from keras_sparse import ops
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.training import broadcast_table
+from ranked_training import assert_same_on_all_ranks
+from ranked_training import sorted_rows
 
 IDS = np.array([[1, 2], [3, 4], [2, 9]])
 TARGETS = np.ones((3, 1))
 needs_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself")
-
-
-def assert_same_on_all_ranks(arrays):
-    first, *others = collectives.gather_objects([np.asarray(a) for a in arrays], "arrays")
-    for other in others:
-        for a, b in zip(first, other, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 def make_model(input_dim=20, admission=None):
@@ -30,14 +25,8 @@ def make_model(input_dim=20, admission=None):
     rows = keras_sparse.layers.Embedding(input_dim, 3, combiner="sum", admission=admission)(ids)
     outputs = keras.layers.Dense(1)(keras.layers.Dropout(0.2)(rows))
     model = keras.Model(ids, outputs)
-    model.compile(keras_sparse.optimizers.Adam(0.1), "mse")
+    model.compile(keras_sparse.optimizers.Adam(0.1), "mse", run_eagerly=True)
     return model
-
-
-def contents(table):
-    keys, records = (np.concatenate(arrays) for arrays in zip(*table.export(), strict=True))
-    order = np.argsort(keys)
-    return keys[order], records[order]
 
 
 @pytest.mark.parametrize("root", sorted({0, ksd.size() - 1}))
@@ -60,10 +49,10 @@ def test_ranks_go_on_alike_from_the_root(input_dim):
         model.fit(IDS + ksd.rank() if input_dim is None else IDS, TARGETS, verbose=0)
     ksd.broadcast_variables([*model.variables, *model.optimizer.variables])
     table = model.layers[1].embeddings
-    assert_same_on_all_ranks([*contents(table), model.optimizer.iterations])
-    assert len(contents(table)[0]) == (5 if input_dim is None else 20)
+    assert_same_on_all_ranks([*sorted_rows(table), model.optimizer.iterations])
+    assert len(sorted_rows(table)[0]) == (5 if input_dim is None else 20)
     model.fit(IDS, TARGETS, shuffle=False, epochs=2, verbose=0)
-    assert_same_on_all_ranks([*contents(table), *model.layers[-1].get_weights()])
+    assert_same_on_all_ranks([*sorted_rows(table), *model.layers[-1].get_weights()])
     assert_same_on_all_ranks([model.predict(IDS, verbose=0)])  # of ids without a row too
     assert_same_on_all_ranks([ops.lookup([table], [tf.constant([8], tf.int64)])[0]])
 
@@ -78,7 +67,7 @@ def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):
     ksd.broadcast_variables([*model.variables, *model.optimizer.variables])
     table = model.layers[1].embeddings
     assert table.num_rows == 2000
-    assert_same_on_all_ranks(contents(table))
+    assert_same_on_all_ranks(sorted_rows(table))
     assert table.stats()["waiting_keys"] == 1
 
 

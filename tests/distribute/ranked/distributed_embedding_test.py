@@ -181,3 +181,21 @@ def test_rows_may_travel_in_half_as_many_bytes(wire_dtype, whole_batch):
 )
 def test_ranks_without_samples_train_their_tables(name, working):
     check(dataclasses.replace(CASES[name], working=working))
+
+
+@pytest.mark.skipif(ksd.size() < 3, reason="the same on two ranks, and long")
+def test_layers_of_all_kinds_train_together_for_many_steps():
+    dynamic = Case([(None, 4, "mean"), (None, 3, None)], [(0, "weighted"), (1, "one")], {}, 24)
+    tables = [(30, 6, "mean"), (20, 4, "sum"), (9, 8, "sqrtn")]
+    inputs = [(0, "ragged"), (1, "dense"), (2, "weighted"), (0, "column")]
+    places = [
+        {"strategy": "memory_balanced"},
+        {"row_slice_threshold": 1},
+        {"column_slice_threshold": 30},
+        {"dp_input": False, "column_slice_threshold": 20},
+        {"data_parallel_threshold": 100, "row_slice_threshold": 150},
+    ]
+    layers = [Case(tables, inputs, place, 24) for place in places]
+    # Tables of one column are each on one rank: some ranks have nothing of a layer.
+    layers += [Case([(10 + i, 1, "sum")], [(0, "ragged")], {}, 24) for i in range(ksd.size() + 1)]
+    check(dynamic, *layers, num_steps=30, tolerance=5e-6)

@@ -9,6 +9,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 
+LAST = ksd.size() - 1
 ROWS = 30
 
 
@@ -287,3 +288,20 @@ def test_an_own_initializer_sees_the_whole_table(threshold, table):
     rows = layer([tf.range(ROWS), tf.range(9)])
     np.testing.assert_array_equal(rows[0], rows_by_shape((ROWS, 8), "float32"))
     np.testing.assert_array_equal(rows[1], rows_by_shape((9, 4), "float32"))
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank asks no other")
+@pytest.mark.parametrize("refusing", [LAST, 0])
+def test_replies_of_too_many_words_are_an_error_on_all(refusing):
+    if refusing == 0 and ksd.size() == 2:
+        pytest.skip("what one rank sends two others get")
+    layer = DistributedEmbedding([keras_sparse.layers.Embedding(None, 2**20, name="wide")])
+    most = 2**11  # rows of 2^31 floats
+    if refusing == LAST:  # which gets too much of all others
+        asked = range(LAST) if ksd.rank() == LAST else []
+        keys = [ksd.size() * np.arange(most // LAST + 1) + each for each in asked]
+    else:  # which sends too much to all others
+        keys = [ksd.size() * np.arange(most // LAST + 1)]
+    wanted = rf"\[rank {refusing} of \d\] a rank may send others fewer than 2\^31 words"
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=wanted):
+        layer([tf.constant(np.concatenate([[0], *keys]))])

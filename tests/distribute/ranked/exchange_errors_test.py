@@ -89,23 +89,6 @@ def test_gradients_that_one_rank_cannot_return_are_an_error_on_all():
     step(8)
 
 
-@pytest.mark.skipif(ksd.size() == 1, reason="one rank asks no other")
-@pytest.mark.parametrize("refusing", [LAST, 0])
-def test_replies_of_too_many_words_are_an_error_on_all(refusing):
-    if refusing == 0 and ksd.size() == 2:
-        pytest.skip("what one rank sends two others get")
-    layer = DistributedEmbedding([keras_sparse.layers.Embedding(None, 2**20, name="wide")])
-    most = 2**11  # rows of 2^31 floats
-    if refusing == LAST:  # which gets too much of all others
-        asked = range(LAST) if ksd.rank() == LAST else []
-        keys = [ksd.size() * np.arange(most // LAST + 1) + each for each in asked]
-    else:  # which sends too much to all others
-        keys = [ksd.size() * np.arange(most // LAST + 1)]
-    wanted = rf"\[rank {refusing} of \d\] a rank may send others fewer than 2\^31 words"
-    with pytest.raises(tf.errors.ResourceExhaustedError, match=wanted):
-        layer([tf.constant(np.concatenate([[0], *keys]))])
-
-
 def test_ill_formed_inputs_on_one_rank_are_an_error_on_all():
     layer = layer_of()
     spec = [tf.TensorSpec((None, 2), tf.int64)], [tf.TensorSpec((None, 2))]

@@ -1,7 +1,6 @@
 """Group embeddings in both modes: the training of one process with the whole batch."""
 
 import os
-import pathlib
 
 import keras
 import numpy as np
@@ -12,13 +11,11 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from checks import SumOfRaggedAxis
 from keras_sparse.distribute.ranks import runtime
-from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import group_embedding_scope
 from keras_sparse.layers import GroupEmbedding
 from prefetch_on_ranks import assert_same
-from prefetch_on_ranks import state_of
 
 # Rows of a table, their width, its combiner, and what its ids are.
 STATIC = [
@@ -177,34 +174,16 @@ def train_on(model, steps):
         model.train_on_batch(*step)
 
 
-@pytest.fixture(name="stopped", scope="module")
-def stopped_training(tmp_path_factory):
-    """Where a model was saved in all forms, its state then and at the end, and another model."""
-    folder = pathlib.Path(broadcast_object(str(tmp_path_factory.mktemp("stopped")), 0, "folder"))
+def test_training_goes_on_from_a_file_as_if_never_stopped(folder):
     data = list(batches(own_part(), MIXED))
-    model, other = (make_group(keras_sparse.optimizers.Adam(0.1), MIXED)[0] for _ in range(2))
-    other.optimizer.build(other.trainable_variables)
+    model, _ = make_group(keras_sparse.optimizers.Adam(0.1), MIXED)
     train_on(model, data[: STEPS // 2])
     model.save(folder / "a.keras")
-    model.save_weights(folder / "a.weights.h5")
-    keras_sparse.saving.save_checkpoint(model, folder / "a", verbose=False)
-    half = state_of(model)
-    train_on(model, data[STEPS // 2 :])
-    return folder, half, state_of(model), other
-
-
-@pytest.mark.parametrize("form", ["weights", "keras", "checkpoint"])
-def test_training_goes_on_from_a_file_as_if_never_stopped(form, stopped):
-    folder, half, whole, model = stopped
-    if form == "keras":
-        model = keras.models.load_model(folder / "a.keras")
-    elif form == "weights":
-        model.load_weights(folder / "a.weights.h5")
-    else:
-        keras_sparse.saving.load_checkpoint(model, folder / "a", verbose=False)
-    assert_same(model, half)
-    train_on(model, list(batches(own_part(), MIXED))[STEPS // 2 :])
-    assert_same(model, whole)
+    loaded = keras.models.load_model(folder / "a.keras")
+    assert_same(loaded, model)
+    for each in (model, loaded):
+        train_on(each, data[STEPS // 2 :])
+    assert_same(loaded, model)
 
 
 def test_localized_refuses_dynamic_tables_of_several_ranks():

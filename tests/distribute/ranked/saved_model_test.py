@@ -31,7 +31,9 @@ def trained(layer, num_inputs):
     ids = [keras.Input((3,), dtype="int64") for _ in range(num_inputs)]
     rows = [keras.layers.Flatten()(each) for each in keras.tree.flatten(layer(ids))]
     model = keras.Model(ids, keras.layers.Concatenate()(rows) if num_inputs > 1 else rows[0])
-    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.5)), loss="mse")
+    model.compile(
+        ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.5)), loss="mse", run_eagerly=True
+    )
     data = batch(ksd.rank(), num_inputs)
     model.fit(data, np.ones((8, model.output_shape[1])), batch_size=4, shuffle=False, verbose=0)
     return model
@@ -87,7 +89,9 @@ def rows_of_slots(width=4, seed=0, **options):
     layer = All2AllDenseEmbedding(1000, width, slot_num=3, nnz_per_slot=1, seed=seed, **options)
     keys = keras.Input((3, 1), dtype="int64")
     model = keras.Model(keys, layer(keys))
-    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.5)), loss="mse")
+    model.compile(
+        ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.5)), loss="mse", run_eagerly=True
+    )
     data = np.arange(24).reshape(8, 3, 1) * ksd.size() + ksd.rank() + LARGE
     for few in np.split(data, 4):  # the last ones are the least old
         model.train_on_batch(few, np.ones((2, 3, 1, width)))
