@@ -15,7 +15,6 @@ ESSENTIAL = ["checkpoint", "distributed_embedding", "exchange_errors", "rank_err
 # the first nor the last. What all others hold is the same on any number: on 2.
 ON_3 = [
     "all2all_embedding",
-    "all2all_slots",
     "collectives",
     "distributed_layer",
     "dynamic_options",

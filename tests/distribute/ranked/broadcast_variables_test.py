@@ -46,14 +46,15 @@ def test_dense_variables_get_the_values_of_the_root(root, monkeypatch):
 def test_ranks_go_on_alike_from_the_root(input_dim):
     model = make_model(input_dim)
     for _ in range(ksd.rank() + 2):  # other rows, slots and steps on every rank
-        model.fit(IDS + ksd.rank() if input_dim is None else IDS, TARGETS, verbose=0)
+        model.train_on_batch(IDS + ksd.rank() if input_dim is None else IDS, TARGETS)
     ksd.broadcast_variables([*model.variables, *model.optimizer.variables])
     table = model.layers[1].embeddings
     assert_same_on_all_ranks([*sorted_rows(table), model.optimizer.iterations])
     assert len(sorted_rows(table)[0]) == (5 if input_dim is None else 20)
-    model.fit(IDS, TARGETS, shuffle=False, epochs=2, verbose=0)
+    for _ in range(2):
+        model.train_on_batch(IDS, TARGETS)
     assert_same_on_all_ranks([*sorted_rows(table), *model.layers[-1].get_weights()])
-    assert_same_on_all_ranks([model.predict(IDS, verbose=0)])  # of ids without a row too
+    assert_same_on_all_ranks([model.predict_on_batch(IDS)])  # of ids without a row too
     assert_same_on_all_ranks([ops.lookup([table], [tf.constant([8], tf.int64)])[0]])
 
 
@@ -62,8 +63,8 @@ def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):
     model = make_model(None, keras_sparse.CounterFilter(2))
     ids = np.arange(2000).reshape(-1, 2) if ksd.rank() == 0 else IDS
     for _ in range(2):
-        model.fit(ids, np.ones((len(ids), 1)), batch_size=1000, verbose=0)
-    model.fit(np.array([[5000, 5000 + ksd.rank()]]), np.ones((1, 1)), verbose=0)
+        model.train_on_batch(ids, np.ones((len(ids), 1)))
+    model.train_on_batch(np.array([[5000, 5000 + ksd.rank()]]), np.ones((1, 1)))
     ksd.broadcast_variables([*model.variables, *model.optimizer.variables])
     table = model.layers[1].embeddings
     assert table.num_rows == 2000
@@ -116,7 +117,7 @@ def test_the_callback_lets_ranks_begin_alike():
 
     class Seen(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
-            seen.extend([model.get_weights()[0], model.predict(IDS, verbose=0)])
+            seen.extend([model.get_weights()[0], model.predict_on_batch(IDS)])
 
     callbacks = [keras_sparse.callbacks.BroadcastGlobalVariables(), Seen()]
     model.fit(IDS, TARGETS, batch_size=3, verbose=0, callbacks=callbacks)

@@ -10,6 +10,7 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 ON_ONE = [
     "broadcast_variables",
     "callbacks",
+    "collective_counts",
     "collectives",
     "distributed_embedding",
     "distributed_layer",

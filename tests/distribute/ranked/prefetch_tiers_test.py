@@ -31,7 +31,6 @@ def trained_in_memory(name):
 @pytest.mark.parametrize(
     ("storage_type", "name", "capacity"),
     [
-        ("DRAM_SSDHASH", "Adagrad", 4),
         ("DRAM_SSDHASH", "Adam", "auto"),
         ("DRAM_LEVELDB", "Adagrad", 2),
         ("DRAM_PMEM_SSDHASH", "Adagrad", 4),

@@ -51,7 +51,12 @@ def head():
 @functools.cache
 def train_plainly(name):
     """Rows after a training of plain Keras, and the loss of each step."""
-    layers = [make_layer(table) for table in range(len(TABLES))]
+    layers, same = ([make_layer(table) for table in range(len(TABLES))] for _ in range(2))
+    spread = DistributedEmbedding(same)
+    spread.build()
+    for layer, start in zip(layers, spread.get_weights(all_ranks=True), strict=True):
+        layer.build()
+        layer.set_weights([start])
     inputs = [keras.Input((), dtype="int64") for _ in TABLES]
     rows = [layer(each) for layer, each in zip(layers, inputs, strict=True)]
     model = keras.Model(inputs, head()(keras.layers.Concatenate()(rows)))
@@ -98,7 +103,7 @@ def train_on_uneven_batches(layer, optimizer, batches, callbacks=()):
     inputs = keras.Input((), dtype="int64")
     rows = layer([inputs])[0] if isinstance(layer, DistributedEmbedding) else layer(inputs)
     model = keras.Model(inputs, head()(rows))
-    model.compile(optimizer, "mse")
+    model.compile(optimizer, "mse", run_eagerly=True)
     fit = {"epochs": 2, "shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
     history = model.fit(batches, validation_data=batches, **fit).history
     model.evaluate(batches, verbose=0)

@@ -67,7 +67,9 @@ def without_end(batches):
 
 def fit(model):
     averaging, ends = ksd.MetricAverage(), []
-    counting = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *each: ends.append(each))
+    counting = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: ends.append(batch)
+    )
     model.fit(model.data(), epochs=2, shuffle=False, verbose=0, callbacks=[averaging, counting])
     model.evaluate(model.data(), verbose=0, callbacks=[averaging])
     return len(ends) / 2
