@@ -66,7 +66,7 @@ def check_every_element_is_on_one_rank_or_copied_to_all(plan):
         assert all(i in plan.tables_of(rank) for rank in placement.ranks)
         if table.is_dynamic:
             assert placement.kind == ("row_wise" if plan.num_ranks > 1 else "table_wise")
-            assert len(placement.slices) == plan.num_ranks
+            assert [each.num_rows for each in placement.slices] == [None] * plan.num_ranks
         else:
             copies = plan.num_ranks if placement.kind == "data_parallel" else 1
             assert (holders(plan, i) == copies).all()
@@ -94,6 +94,7 @@ def check_thresholds_hold(plan, arguments):
 def check_every_input_gets_all_columns_in_order(plan):
     for i, table in enumerate(plan.input_table_map):
         slices = plan.slices_of_input(i)
+        assert slices == plan.slices_of_input(plan.input_table_map.index(table))
         if plan.placements[table].kind in ("row_wise", "data_parallel"):
             assert {each.num_columns for each in slices} == {plan.tables[table].width}
         else:

@@ -1,15 +1,11 @@
 """The tokens of keys, the same on all ranks."""
 
-import pathlib
-
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
@@ -109,34 +105,26 @@ def fit_part(model, part):
         model.train_on_batch(*batch)
 
 
-@pytest.fixture(name="stopped", scope="module")
-def stopped_training(tmp_path_factory):
-    """Where a model was saved in all forms, its vocabulary and counts then, and it at its end."""
-    folder = pathlib.Path(broadcast_object(str(tmp_path_factory.mktemp("stopped")), 0, "folder"))
-    model = make_model()
+def test_training_goes_on_from_a_file_with_its_tokens(folder):
+    model, other = make_model(), make_model(seed=5)
     fit_part(model, slice(24))
     lookup = model.get_layer("lookup")
-    before = vocabulary_of_all(lookup), gather_objects(lookup.counts.tolist(), "counts")
+    vocabulary, counts = vocabulary_of_all(lookup), gather_objects(lookup.counts.tolist(), "counts")
     keras_sparse.saving.save_checkpoint(model, folder / "a", verbose=False)
     model.save_weights(folder / "a.weights.h5")
     model.save(folder / "a.keras")
     fit_part(model, slice(24, None))
-    return folder, *before, model, make_model(seed=5)
-
-
-@pytest.mark.parametrize("form", ["weights", "keras", "checkpoint"])
-def test_training_goes_on_from_a_file_with_its_tokens(form, stopped):
-    folder, vocabulary, counts, model, other = stopped
-    if form == "checkpoint":
-        keras_sparse.saving.load_checkpoint(other, folder / "a", verbose=False)
-    elif form == "weights":
-        other.load_weights(folder / "a.weights.h5")
-    else:
-        other = keras.models.load_model(folder / "a.keras")
-    loaded = other.get_layer("lookup")
-    assert vocabulary_of_all(loaded) == vocabulary
-    assert loaded.counts.tolist() == counts[0], "those of rank 0"
-    fit_part(other, slice(24, None))
-    assert len(vocabulary_of_all(loaded)) > len(vocabulary)
-    assert vocabulary_of_all(loaded) == vocabulary_of_all(model.get_layer("lookup"))
-    assert_same(other, state_of(model))
+    for form in ("checkpoint", "weights", "keras"):
+        if form == "checkpoint":
+            keras_sparse.saving.load_checkpoint(other, folder / "a", verbose=False)
+        elif form == "weights":
+            other.load_weights(folder / "a.weights.h5")
+        else:
+            other = keras.models.load_model(folder / "a.keras")
+        loaded = other.get_layer("lookup")
+        assert vocabulary_of_all(loaded) == vocabulary
+        assert loaded.counts.tolist() == counts[0], "those of rank 0"
+        fit_part(other, slice(24, None))
+        assert len(vocabulary_of_all(loaded)) > len(vocabulary)
+        assert vocabulary_of_all(loaded) == vocabulary_of_all(lookup)
+        assert_same(other, state_of(model))
