@@ -11,7 +11,10 @@ from ranks import HOROVODRUN
 from ranks import needs_horovod
 from ranks import run_ranks
 
+pytestmark = pytest.mark.slow("starts processes")
 SCRIPT = pathlib.Path(__file__).with_name("failing_rank.py")
+ENDING = pathlib.Path(__file__).with_name("ending_rank.py")
+SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 
 
 def start_ranks(num_ranks, folder, *arguments):
@@ -60,6 +63,17 @@ def test_ranks_that_wait_in_different_calls_end_and_slow_ones_do_not(monkeypatch
         assert f"[rank {rank} of 2] This rank ends because all ranks have waited" in printed
     assert "rank 0 in a call ('gradients')" in printed
     assert "rank 1 in `MetricAverage` or `average_metrics`, after the last batch (" in printed
+
+
+@needs_horovod
+def test_rounds_that_no_step_comes_for_end_without_a_warning(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    status, printed = run_ranks(2, ENDING)
+    assert status == 0, printed
+    assert printed.count("is done") == 2
+    assert "aborting" not in printed
+    assert "OP_REQUIRES failed" not in printed
 
 
 @pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="needs Horovod")

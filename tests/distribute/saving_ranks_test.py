@@ -6,6 +6,7 @@ import saving_ranks
 from ranks import needs_horovod
 from ranks import run_ranks
 
+pytestmark = pytest.mark.slow("three ranks")
 SCRIPT = pathlib.Path(saving_ranks.__file__)
 
 

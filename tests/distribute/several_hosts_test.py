@@ -9,6 +9,7 @@ import pytest
 from benchmarks.hosts import Hosts
 from benchmarks.hosts import LOCAL_DISK
 
+pytestmark = pytest.mark.slow("starts processes")
 SCRIPT = "tests/distribute/train_on_hosts.py"
 SECONDS_A_STEP = 0.05
 SECONDS_UNTIL_NOTICED = 90  # what nothing is heard of is gone after 30, says Horovod

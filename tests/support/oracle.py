@@ -12,7 +12,6 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.layers import DistributedEmbedding
 from oracle_cases import as_input
 from oracle_cases import KEYS
 from oracle_cases import make_weights
@@ -74,7 +73,7 @@ class RankTables:
 
     def __init__(self, case):
         self.case = case
-        self.layer = DistributedEmbedding(
+        self.layer = case.spread(
             [self._make_layer(*each) for each in enumerate(case.tables)],
             input_table_map=[table for table, _ in case.inputs],
             **case.options,
@@ -163,7 +162,7 @@ class Training:
         with tf.GradientTape() as tape:
             outputs = []
             for tables, *given in zip(self.tables, inputs, weights, strict=True):
-                outputs += tables(*given)
+                outputs += map(pool_ragged, tables(*given))
             widths = zip(outputs, self.widths, strict=True)
             flat = [tf.reshape(each, (tf.shape(each)[0], width)) for each, width in widths]
             error = self.head(tf.concat(flat, axis=1)) - wanted
@@ -176,6 +175,11 @@ class Training:
     def rows(self):
         """All rows of all tables."""
         return [np.asarray(rows) for tables in self.tables for rows in tables.rows()]
+
+
+def pool_ragged(rows):
+    """Rows that are without a combiner, as a dense layer takes them."""
+    return tf.reduce_sum(rows, 1) if isinstance(rows, tf.RaggedTensor) else rows
 
 
 def dense(grad, variable):

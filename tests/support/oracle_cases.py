@@ -29,6 +29,7 @@ class Case:
         layer_class: What the layer is given, instead of our `Embedding`.
         dynamic_options: Dict of arguments of the dynamic tables of both models.
         storage: `keras_sparse.StorageOption` of the dynamic tables on ranks.
+        spread: Callable. What makes the layer of ranks.
     """
 
     tables: list
@@ -39,6 +40,7 @@ class Case:
     layer_class: Any = None
     dynamic_options: dict = dataclasses.field(default_factory=dict)
     storage: Any = None
+    spread: Any = keras_sparse.layers.DistributedEmbedding
 
     def make_batch(self, generator):
         """Ids of each input, for all ranks."""
@@ -144,7 +146,7 @@ def plain_rows(read, rows, kind, inputs):
 def pool(rows, kind, inputs, weights, combiner):
     """Pools rows, which a Keras layer gave for all ids, in TensorFlow."""
     if combiner is None:
-        return rows
+        return inputs.with_values(rows) if kind == "ragged" else rows
     if kind == "column":
         return rows[:, 0]
     if kind == "dense":

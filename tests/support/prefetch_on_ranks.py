@@ -8,6 +8,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from ranked_training import sorted_rows
 
 BATCH, BATCHES, ROWS = 16, 12, 200
 
@@ -150,32 +151,8 @@ def assert_same(model, other):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def sorted_rows(table):
-    chunks = list(table.export())
-    if not chunks:
-        return np.zeros(0), np.zeros(0)
-    keys, records = (np.concatenate(each) for each in zip(*chunks, strict=True))
-    order = np.argsort(keys)
-    return keys[order], records[order]
-
-
-class OneOfList(keras.layers.Layer):
-    """A layer of one input in the place of one of a list."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def build(self, shape):
-        self.layer.build()
-
-    def call(self, ids):
-        return self.layer([ids])[0]
-
-
-class SumOfTables(OneOfList):
-    """A layer with an input a table, of which all get the same ids."""
-
-    def call(self, ids):
-        rows = self.layer([ids] * self.layer.templates.num_inputs)
-        return keras.ops.sum(keras.ops.concatenate(rows, axis=-1), axis=-1)
+def model_around(layer, width=1):
+    """A model that gives each table of a layer the same ids, and sums their rows."""
+    ids = keras.Input((width,), dtype="int64")
+    rows = keras.layers.Concatenate()(layer([ids] * layer.templates.num_inputs))
+    return keras.Model(ids, keras.ops.sum(rows, axis=-1))

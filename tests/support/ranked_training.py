@@ -51,16 +51,21 @@ def mine(values):
 def values_of(model):
     """The values of all variables, with the rows of tables by key."""
     return [
-        sorted_rows(variable) if getattr(variable, "is_dynamic", False) else variable.numpy()
+        sorted_rows(variable)[1][:, : variable.output_dim]
+        if getattr(variable, "is_dynamic", False)
+        else variable.numpy()
         for variable in model.trainable_variables
     ]
 
 
 def sorted_rows(table):
+    """The keys of a table, and their rows with slots."""
     chunks = list(table.export())
-    keys = np.concatenate([keys for keys, _ in chunks])
-    rows = np.concatenate([records[:, : table.output_dim] for _, records in chunks])
-    return rows[np.argsort(keys)]
+    if not chunks:
+        return np.zeros(0), np.zeros(0)
+    keys, records = (np.concatenate(each) for each in zip(*chunks, strict=True))
+    order = np.argsort(keys)
+    return keys[order], records[order]
 
 
 def assert_close(ours, theirs):
@@ -69,6 +74,7 @@ def assert_close(ours, theirs):
 
 
 def assert_same_on_all_ranks(values):
+    values = [np.asarray(each) for each in values]
     for of_rank in gather_objects(values, "values"):
         for here, there in zip(values, of_rank, strict=True):
             np.testing.assert_array_equal(here, there)

@@ -10,7 +10,6 @@ from keras_sparse.distribute import CostModel
 from keras_sparse.distribute import plan_placement
 from keras_sparse.distribute import TablePlacement
 from keras_sparse.distribute import TableSpec
-from synthetic_tables import MODELS
 from synthetic_tables import synthetic_tables
 
 ANY = settings(deadline=None, derandomize=True, database=None, max_examples=60)
@@ -129,9 +128,7 @@ def test_says_when_thresholds_leave_no_plan():
         )
 
 
-@pytest.mark.parametrize(
-    ("model", "num_ranks"), [("tiny", 8), ("small", 8), ("medium", 16), ("large", 32)]
-)
+@pytest.mark.parametrize(("model", "num_ranks"), [("tiny", 8), ("medium", 16), ("large", 32)])
 def test_plans_the_synthetic_models(model, num_ranks):
     tables = synthetic_tables(model)
     auto = plan_placement(tables, num_ranks, "auto", cost_model=A100)
@@ -142,17 +139,6 @@ def test_plans_the_synthetic_models(model, num_ranks):
     assert tight.rank_bytes.max() <= 80 * 10**9
     assert tight.step_seconds < 1.1 * auto.step_seconds
     assert len(str(auto).splitlines()) < 60 + num_ranks
-
-
-def test_has_the_synthetic_models_as_they_are():
-    counts = {"tiny": 55, "small": 107, "medium": 311, "large": 612, "jumbo": 1022}
-    inputs = {"tiny": 58, "small": 116, "medium": 337, "large": 669, "jumbo": 1097}
-    for name, count in {**counts, "colossal": 2002}.items():
-        assert len(synthetic_tables(name)) == count
-    for name, count in {**inputs, "colossal": 2153}.items():
-        assert len(plan_placement(synthetic_tables(name), 1).input_table_map) == count
-    assert sum(each.num_elements for each in synthetic_tables("jumbo")) == 834_688_032_000
-    assert set(MODELS) == {*counts, "colossal"}
 
 
 def test_plans_thousands_of_tables_for_many_ranks_in_seconds():

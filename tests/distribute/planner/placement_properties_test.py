@@ -60,16 +60,13 @@ def holders(plan, table):
     return counts
 
 
-@ANY
-@given(arguments())
-def test_every_element_is_on_one_rank_or_copied_to_all(arguments):
-    plan = plan_placement(**arguments)
+def check_every_element_is_on_one_rank_or_copied_to_all(plan):
     for i, (table, placement) in enumerate(zip(plan.tables, plan.placements, strict=True)):
         assert len(set(placement.ranks)) == len(placement.slices)
         assert all(i in plan.tables_of(rank) for rank in placement.ranks)
         if table.is_dynamic:
             assert placement.kind == ("row_wise" if plan.num_ranks > 1 else "table_wise")
-            assert len(placement.slices) == plan.num_ranks
+            assert [each.num_rows for each in placement.slices] == [None] * plan.num_ranks
         else:
             copies = plan.num_ranks if placement.kind == "data_parallel" else 1
             assert (holders(plan, i) == copies).all()
@@ -77,10 +74,7 @@ def test_every_element_is_on_one_rank_or_copied_to_all(arguments):
     assert named == sum(len(placement.slices) for placement in plan.placements)
 
 
-@ANY
-@given(arguments())
-def test_thresholds_hold(arguments):
-    plan = plan_placement(**arguments)
+def check_thresholds_hold(plan, arguments):
     column, row, copy = (
         arguments[f"{name}_threshold"] for name in ("column_slice", "row_slice", "data_parallel")
     )
@@ -97,12 +91,10 @@ def test_thresholds_hold(arguments):
                 assert placement.kind == "table_wise"
 
 
-@ANY
-@given(arguments())
-def test_every_input_gets_all_columns_in_order(arguments):
-    plan = plan_placement(**arguments)
+def check_every_input_gets_all_columns_in_order(plan):
     for i, table in enumerate(plan.input_table_map):
         slices = plan.slices_of_input(i)
+        assert slices == plan.slices_of_input(plan.input_table_map.index(table))
         if plan.placements[table].kind in ("row_wise", "data_parallel"):
             assert {each.num_columns for each in slices} == {plan.tables[table].width}
         else:
@@ -111,10 +103,7 @@ def test_every_input_gets_all_columns_in_order(arguments):
             assert ends[-1] == plan.tables[table].width
 
 
-@ANY
-@given(arguments())
-def test_bytes_are_those_of_the_slices_and_plans_come_back_from_json(arguments):
-    plan = plan_placement(**arguments)
+def check_bytes_are_those_of_the_slices(plan):
     total = sum(
         (1 + table.num_slots * table.trainable)
         * 4
@@ -124,6 +113,16 @@ def test_bytes_are_those_of_the_slices_and_plans_come_back_from_json(arguments):
         if not table.is_dynamic
     )
     assert plan.rank_bytes.sum() == total
+
+
+@ANY
+@given(arguments())
+def test_every_plan_is_of_all_tables_under_the_thresholds_and_comes_back_from_json(arguments):
+    plan = plan_placement(**arguments)
+    check_every_element_is_on_one_rank_or_copied_to_all(plan)
+    check_thresholds_hold(plan, arguments)
+    check_every_input_gets_all_columns_in_order(plan)
+    check_bytes_are_those_of_the_slices(plan)
     again = Plan.from_json(plan.to_json())
     assert again == plan
     assert str(again) == str(plan)

@@ -91,14 +91,6 @@ def test_thresholds_are_looked_at_in_their_order():
     assert plan.tables_of(3) == [0]
 
 
-def test_rows_are_spread_by_key_modulo_size():
-    (placement,) = plan_placement(tables_of([[10, 3]]), 4, row_slice_threshold=1).placements
-    assert [each.num_rows for each in placement.slices] == [3, 3, 2, 2]
-    assert [each.num_columns for each in placement.slices] == [3] * 4
-    (placement,) = plan_placement(tables_of([[2, 3]]), 4, row_slice_threshold=1).placements
-    assert [each.num_rows for each in placement.slices] == [1, 1, 0, 0]
-
-
 @pytest.mark.parametrize("strategy", [*PLAIN, "auto"])
 def test_one_rank_has_everything(strategy):
     tables = [*tables_of([[10, 4], [1000, 4]]), TableSpec("keys", None, 4)]
@@ -108,36 +100,11 @@ def test_one_rank_has_everything(strategy):
     assert kinds_of(plan) == ["table_wise"] * 3
 
 
-@pytest.mark.parametrize("strategy", [*PLAIN, "auto"])
-def test_a_dynamic_table_is_spread_by_keys(strategy):
-    tables = [TableSpec("keys", None, 4), *tables_of([[10, 4]] * 3)]
-    plan = plan_placement(tables, 3, strategy, column_slice_threshold=1)
-    assert kinds_of(plan)[0] == "row_wise"
-    assert [each.num_rows for each in plan.placements[0].slices] == [None] * 3
-
-
 def test_merged_slices_keep_their_real_columns():
     # Even columns over the two ranks, as the original has them in `set_weights`, would be 2 and 2.
     tables = tables_of([[187, 4], [152, 4]])
     plan = plan_placement(tables, 3, "memory_optimized", column_slice_threshold=20)
-    for table in (0, 1):
-        slices = columns_of(plan, table)
-        assert sorted({rank for rank, _, _ in slices}) == sorted(rank for rank, _, _ in slices)
-        firsts = [first for _, first, _ in slices]
-        assert firsts == np.cumsum([0] + [width for _, _, width in slices[:-1]]).tolist()
-        assert sum(width for _, _, width in slices) == 4
     assert columns_of(plan, 1) == [(1, 0, 3), (2, 3, 1)]
-
-
-def test_shared_tables_cut_by_columns_give_each_input_all_columns():
-    # Two inputs of one table, of which slices merge.
-    tables = tables_of([[100, 8], [5, 8], [10, 8], [25, 4]])
-    plan = plan_placement(tables, 2, "memory_balanced", 45, input_table_map=[0, 3, 0, 1, 2, 3])
-    for index, table in enumerate([0, 3, 0, 1, 2, 3]):
-        slices = plan.slices_of_input(index)
-        assert sum(each.num_columns for each in slices) == tables[table].width
-        assert len({each.rank for each in slices}) == len(slices)
-    assert plan.slices_of_input(0) == plan.slices_of_input(2)
 
 
 def test_shared_tables_spread_by_rows_give_each_input_its_own():

@@ -33,9 +33,15 @@ def spread(optimizer):
     return ksd.DistributedOptimizer(optimizer), tables
 
 
-@pytest.mark.parametrize("decorate", [tf.function, lambda step: step], ids=["function", "eager"])
 # "others" of several must have variables.
-@pytest.mark.parametrize(("make", "with_copies"), [(one, True), (one, False), (each, True)])
+@pytest.mark.parametrize(
+    ("make", "with_copies", "decorate"),
+    [
+        (one, True, lambda step: step),
+        (one, False, tf.function),
+        (each, True, tf.function),
+    ],
+)
 def test_ranks_do_what_one_does(make, with_copies, decorate):
     optimizer, variables = spread(make())
     whole = [keras_sparse.EmbeddingVariable(None, DIM, initializer="ones", name="keys")]

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import checks
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import broadcast_object
@@ -14,7 +13,7 @@ from keras_sparse.layers import All2AllSparseEmbedding
 from keras_sparse.layers import Embedding
 from stages import until_used
 
-BATCH, SLOTS, STEPS = 12, 3, 40
+BATCH, SLOTS, STEPS = 12, 3, 20
 MOST_KEYS = 20  # of a rank
 FIRST_KEY = -15
 
@@ -63,7 +62,7 @@ def spread_model(optimizer, use_hashtable, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "use_hashtable"), [("SGD", True), ("SGD", False), ("Adam", True), ("LazyAdam", False)]
+    ("name", "use_hashtable"), [("SGD", False), ("Adam", True), ("LazyAdam", False)]
 )
 def test_two_layers_train_like_one_process_for_many_steps(name, use_hashtable):
     make = getattr(keras_sparse.optimizers, name)
@@ -139,21 +138,6 @@ def test_dynamic_input_takes_any_number_of_keys_on_each_rank():
     np.testing.assert_allclose(layer(every), alone(every), atol=1e-6)
 
 
-def test_goes_on_from_a_checkpoint_as_if_never_stopped(folder):
-    data = list(batches(FIRST_KEY, own_samples(), 6))
-    whole, _ = spread_model(keras_sparse.optimizers.Adam(0.05), True)
-    resumed, _ = spread_model(keras_sparse.optimizers.Adam(0.05), True)
-    for step in data[:3]:
-        whole.train_on_batch(*step)
-    keras_sparse.saving.save_checkpoint(whole, folder / "checkpoint")
-    keras_sparse.saving.load_checkpoint(resumed, folder / "checkpoint")
-    for model in (whole, resumed):
-        for step in data[3:]:
-            model.train_on_batch(*step)
-    keys = data[0][0]
-    np.testing.assert_array_equal(resumed.predict_on_batch(keys), whole.predict_on_batch(keys))
-
-
 def test_a_key_beyond_the_range_of_indexes_is_an_error_on_all_ranks():
     layer = All2AllDenseEmbedding(4, 2, 1, 1, dynamic_input=True, use_hashtable=False)
     last = 4 * ksd.size() - 1
@@ -188,101 +172,3 @@ def test_a_config_of_indexes_that_the_ranks_do_not_divide_is_an_error():
     words = rf"must be on a number of ranks that divides.*{ksd.size() + 1} rows"
     with pytest.raises(ValueError, match=words):
         All2AllDenseEmbedding.from_config({**layer.get_config(), "num_ranks": 1})
-
-
-def contents(model, layers):
-    """What a step changes on this rank: its rows and slots by key, and the dense layer."""
-    tables = [checks.table_content(table) for layer in layers for table in layer.tables]
-    return tables, [each.tolist() for each in model.layers[-1].get_weights()]
-
-
-def keys_of_rank(rank, numbers):
-    """Keys of either sign whose rows a rank has."""
-    return np.array(numbers, np.int64) * ksd.size() + rank
-
-
-def train(model, keys):
-    """A step in which each rank has all of these keys."""
-    samples = np.resize(keys, (-(-len(keys) // (2 * SLOTS)), SLOTS, 2))
-    model.train_on_batch(samples, np.ones((len(samples), 1), "float32"))
-
-
-def test_a_rank_with_too_many_keys_stops_the_step_of_all_and_changes_nothing():
-    model, layers = spread_model(keras_sparse.optimizers.Adagrad(0.1), True)
-    last = ksd.size() - 1
-    most = range(-MOST_KEYS // 2, MOST_KEYS // 2)
-    train(model, keys_of_rank(last, most))
-    before = contents(model, layers)
-    says = rf"max_rows={MOST_KEYS} where the table has {MOST_KEYS} rows and 1 keys are new"
-    if ksd.rank() != last:
-        says = "No rank has made the step.* too many keys on 1 other ranks"
-    for new in (most[0] - 1, most[-1] + 1):
-        keys = [*keys_of_rank(last, [most[0], new]), *keys_of_rank(0, [most[0]])]
-        with pytest.raises(tf.errors.ResourceExhaustedError, match=says):
-            train(model, keys)
-        assert contents(model, layers) == before
-    for rank in range(ksd.size()):  # each has room for as many
-        train(model, keys_of_rank(rank, most))
-    for layer in layers:
-        (table,) = layer.tables
-        assert table.num_rows == MOST_KEYS
-
-
-def test_a_full_rank_lets_go_of_rows_by_its_policy_and_counts_its_own():
-    policy = keras_sparse.GlobalStepEvict(1)
-    model, layers = spread_model(keras_sparse.optimizers.Adam(0.1), True, eviction=policy)
-    last = ksd.size() - 1
-    for step in range(8):  # the last rank gets 6 new keys in each, the others 2
-        of_ranks = [keys_of_rank(r, range(-2 * step, 2 - 2 * step)) for r in range(last)]
-        train(model, np.concatenate([*of_ranks, keys_of_rank(last, range(6 * step, 6 * step + 6))]))
-        for layer in layers:
-            assert layer.tables[0].num_rows <= MOST_KEYS
-    for layer in layers:
-        stats = layer.stats()["embeddings"]
-        assert stats["created_rows"] == (48 if ksd.rank() == last else 16)
-        assert stats["rows"] + stats["evicted_rows"] == stats["created_rows"]
-        assert (stats["evicted_rows"] > 0) == (ksd.rank() == last)
-    before = contents(model, layers)
-    with pytest.raises(tf.errors.ResourceExhaustedError):
-        train(model, keys_of_rank(last, range(100, 101 + MOST_KEYS)))
-    assert contents(model, layers) == before
-
-
-@pytest.mark.parametrize("name", ["Adagrad", "Adam"])
-def test_a_key_out_of_range_on_one_rank_changes_no_table_of_any(name):
-    model, layers = spread_model(getattr(keras_sparse.optimizers, name)(0.1), False)
-    keys, targets = next(batches(0, slice(None)))
-    model.train_on_batch(keys, targets)
-    before = contents(model, layers)
-    num_rows = MOST_KEYS * ksd.size()
-    named = rf"\[rank {ksd.size() - 1} of {ksd.size()}\] " if ksd.size() > 1 else ""
-    for wrong in (-1, num_rows, 2**40):
-        batch = keys.copy()
-        if ksd.rank() == ksd.size() - 1:
-            batch[-1, 1, 1] = wrong
-        words = named + rf"id must be in \[0, {num_rows}\).*= {wrong}"
-        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-            model.train_on_batch(batch, targets)
-        assert contents(model, layers) == before
-    model.train_on_batch(keys, targets)
-    for after, table in zip(contents(model, layers)[0], before[0], strict=True):
-        assert after != table
-
-
-@pytest.mark.parametrize("dtype_policy", ["float32", "mixed_float16"], indirect=True)
-def test_mixed_precision_rounds_the_rows_of_float32_and_trains_near_them(dtype_policy):
-    by_policy = dtype_policy == "mixed_float16"
-    keys = np.resize(np.arange(FIRST_KEY, FIRST_KEY + MOST_KEYS), (7, SLOTS, 2))
-    first, trained = [], []
-    for dtype in ("float32", None) if by_policy else (None, "mixed_float16"):
-        model, layers = spread_model(keras_sparse.optimizers.Adagrad(0.5), True, dtype=dtype)
-        first.append([layer(keys) for layer in layers])
-        for step in batches(FIRST_KEY, own_samples(), 6):
-            model.train_on_batch(*step)
-        trained.append([layer(keys) for layer in layers])
-    for start, start_mixed, full, mixed in zip(*first, *trained, strict=True):
-        assert (full.dtype, mixed.dtype) == (tf.float32, tf.float16)
-        np.testing.assert_array_equal(start_mixed, tf.cast(start, tf.float16))
-        # Of all numbers together: a tie of float16 sends the gradient of a maximum two ways.
-        distance = np.linalg.norm(tf.cast(mixed, tf.float32) - full)
-        assert distance < 0.05 * np.linalg.norm(full - start)

@@ -10,17 +10,12 @@ import keras_sparse.distribute as ksd
 from keras_sparse import ops
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.training import broadcast_table
+from ranked_training import assert_same_on_all_ranks
+from ranked_training import sorted_rows
 
 IDS = np.array([[1, 2], [3, 4], [2, 9]])
 TARGETS = np.ones((3, 1))
 needs_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself")
-
-
-def assert_same_on_all_ranks(arrays):
-    first, *others = collectives.gather_objects([np.asarray(a) for a in arrays], "arrays")
-    for other in others:
-        for a, b in zip(first, other, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 def make_model(input_dim=20, admission=None):
@@ -30,14 +25,8 @@ def make_model(input_dim=20, admission=None):
     rows = keras_sparse.layers.Embedding(input_dim, 3, combiner="sum", admission=admission)(ids)
     outputs = keras.layers.Dense(1)(keras.layers.Dropout(0.2)(rows))
     model = keras.Model(ids, outputs)
-    model.compile(keras_sparse.optimizers.Adam(0.1), "mse")
+    model.compile(keras_sparse.optimizers.Adam(0.1), "mse", run_eagerly=True)
     return model
-
-
-def contents(table):
-    keys, records = (np.concatenate(arrays) for arrays in zip(*table.export(), strict=True))
-    order = np.argsort(keys)
-    return keys[order], records[order]
 
 
 @pytest.mark.parametrize("root", sorted({0, ksd.size() - 1}))
@@ -57,14 +46,15 @@ def test_dense_variables_get_the_values_of_the_root(root, monkeypatch):
 def test_ranks_go_on_alike_from_the_root(input_dim):
     model = make_model(input_dim)
     for _ in range(ksd.rank() + 2):  # other rows, slots and steps on every rank
-        model.fit(IDS + ksd.rank() if input_dim is None else IDS, TARGETS, verbose=0)
+        model.train_on_batch(IDS + ksd.rank() if input_dim is None else IDS, TARGETS)
     ksd.broadcast_variables([*model.variables, *model.optimizer.variables])
     table = model.layers[1].embeddings
-    assert_same_on_all_ranks([*contents(table), model.optimizer.iterations])
-    assert len(contents(table)[0]) == (5 if input_dim is None else 20)
-    model.fit(IDS, TARGETS, shuffle=False, epochs=2, verbose=0)
-    assert_same_on_all_ranks([*contents(table), *model.layers[-1].get_weights()])
-    assert_same_on_all_ranks([model.predict(IDS, verbose=0)])  # of ids without a row too
+    assert_same_on_all_ranks([*sorted_rows(table), model.optimizer.iterations])
+    assert len(sorted_rows(table)[0]) == (5 if input_dim is None else 20)
+    for _ in range(2):
+        model.train_on_batch(IDS, TARGETS)
+    assert_same_on_all_ranks([*sorted_rows(table), *model.layers[-1].get_weights()])
+    assert_same_on_all_ranks([model.predict_on_batch(IDS)])  # of ids without a row too
     assert_same_on_all_ranks([ops.lookup([table], [tf.constant([8], tf.int64)])[0]])
 
 
@@ -73,12 +63,12 @@ def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):
     model = make_model(None, keras_sparse.CounterFilter(2))
     ids = np.arange(2000).reshape(-1, 2) if ksd.rank() == 0 else IDS
     for _ in range(2):
-        model.fit(ids, np.ones((len(ids), 1)), batch_size=1000, verbose=0)
-    model.fit(np.array([[5000, 5000 + ksd.rank()]]), np.ones((1, 1)), verbose=0)
+        model.train_on_batch(ids, np.ones((len(ids), 1)))
+    model.train_on_batch(np.array([[5000, 5000 + ksd.rank()]]), np.ones((1, 1)))
     ksd.broadcast_variables([*model.variables, *model.optimizer.variables])
     table = model.layers[1].embeddings
     assert table.num_rows == 2000
-    assert_same_on_all_ranks(contents(table))
+    assert_same_on_all_ranks(sorted_rows(table))
     assert table.stats()["waiting_keys"] == 1
 
 
@@ -127,7 +117,7 @@ def test_the_callback_lets_ranks_begin_alike():
 
     class Seen(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
-            seen.extend([model.get_weights()[0], model.predict(IDS, verbose=0)])
+            seen.extend([model.get_weights()[0], model.predict_on_batch(IDS)])
 
     callbacks = [keras_sparse.callbacks.BroadcastGlobalVariables(), Seen()]
     model.fit(IDS, TARGETS, batch_size=3, verbose=0, callbacks=callbacks)

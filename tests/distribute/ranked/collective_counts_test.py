@@ -14,7 +14,6 @@ from keras_sparse.layers import group_embedding_scope
 from keras_sparse.layers import GroupEmbedding
 
 PLACEMENTS = {"row_slice_threshold": 100, "column_slice_threshold": 50}
-on_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank exchanges nothing")
 
 
 def make_layer(num_tables, **options):
@@ -57,28 +56,27 @@ def exchanges_of_training(layer, head, num_inputs):
     return collections.Counter(node.op for node in nodes if node.op.startswith("Horovod"))
 
 
-@on_ranks
-def test_ids_rows_and_gradients_take_one_exchange_each():
-    layers = [make_layer(number, **PLACEMENTS) for number in (1, 5, 12)]
-    expected = {"HorovodAlltoall": 3, "HorovodAllreduce": 1}
-    assert list(map(exchanges_of_a_step, layers)) == [expected] * 3
+def expected(**counts):
+    """One rank exchanges nothing."""
+    return counts if ksd.size() > 1 else {}
 
 
-@on_ranks
-def test_copied_tables_take_one_more():
-    layers = [make_layer(number, data_parallel_threshold=1000) for number in (2, 10)]
-    expected = {"HorovodAlltoall": 3, "HorovodAllgather": 1, "HorovodAllreduce": 1}
-    assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
+@pytest.mark.parametrize(
+    ("numbers", "options", "counts"),
+    [
+        # Ids, rows and gradients take one exchange each; copied tables one more.
+        ((1, 12), PLACEMENTS, {"HorovodAlltoall": 3}),
+        ((2, 10), {"data_parallel_threshold": 1000}, {"HorovodAlltoall": 3, "HorovodAllgather": 1}),
+        # Whole batches take one forward and one back.
+        ((5, 10), {"dp_input": False}, {"HorovodAlltoall": 2}),
+    ],
+)
+def test_takes_as_many_exchanges_whatever_the_number_of_tables(numbers, options, counts):
+    for number in numbers:
+        found = exchanges_of_a_step(make_layer(number, **options))
+        assert found == expected(**counts, HorovodAllreduce=1)
 
 
-@on_ranks
-def test_whole_batches_take_one_forward_and_one_back():
-    layers = [make_layer(number, dp_input=False) for number in (5, 10)]
-    expected = {"HorovodAlltoall": 2, "HorovodAllreduce": 1}
-    assert list(map(exchanges_of_a_step, layers)) == [expected] * 2
-
-
-@on_ranks
 @pytest.mark.parametrize("in_scope", [False, True])
 def test_a_group_takes_those_of_one_layer_whatever_the_widths_and_combiners(in_scope):
     tables = [Embedding(None, 3, "sum"), Embedding(20, 5, "mean"), Embedding(None, 8, "sqrtn")]
@@ -91,10 +89,5 @@ def test_a_group_takes_those_of_one_layer_whatever_the_widths_and_combiners(in_s
     model = keras.Model(inputs, rows)
     head = keras.layers.Dense(1)
     head.build((None, 3 + 5 + 8))
-    expected = {"HorovodAlltoall": 3, "HorovodAllreduce": 1}
-    assert exchanges_of_training(model, head, len(tables)) == expected
-
-
-@pytest.mark.skipif(ksd.size() > 1, reason="ranks exchange")
-def test_one_rank_exchanges_nothing():
-    assert not exchanges_of_a_step(make_layer(5, **PLACEMENTS))
+    found = exchanges_of_training(model, head, len(tables))
+    assert found == expected(HorovodAlltoall=3, HorovodAllreduce=1)

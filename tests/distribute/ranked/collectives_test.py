@@ -8,14 +8,28 @@ from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.native import library
 
 
-def test_every_rank_gets_its_part_from_every_rank():
-    splits = np.arange(ksd.size(), dtype=np.int32) + ksd.rank()
-    values = np.repeat(np.arange(ksd.size()) + 100 * ksd.rank(), splits).astype(np.int32)
-    received, received_splits = collectives.alltoall(tf.constant(values), splits, "parts")
-    expected = np.arange(ksd.size()) + ksd.rank()
+@pytest.mark.parametrize(
+    "num_values",
+    [
+        lambda source, to: source + to,
+        lambda source, to: (source + to) % ksd.size(),  # none to one of the ranks
+        lambda source, to: 3 * source,  # none from rank 0
+        lambda source, to: to * 1000,  # none to rank 0
+        lambda source, to: 0,
+    ],
+    ids=["some", "not_to_one", "not_from_0", "not_to_0", "none"],
+)
+def test_every_rank_gets_its_part_from_every_rank(num_values):
+    """Rank `source` has `num_values(source, to)` for rank `to`; each says whence and whither."""
+    here, ranks = ksd.rank(), range(ksd.size())
+    splits = np.array([num_values(here, to) for to in ranks], np.int32)
+    values = np.repeat([100 * here + to for to in ranks], splits).astype(np.int32)
+    exchange = tf.function(lambda *parts: collectives.alltoall(*parts, "parts"))
+    received, received_splits = exchange(values, splits)
+    expected = [num_values(source, here) for source in ranks]
     np.testing.assert_array_equal(received_splits, expected)
-    sources = 100 * np.arange(ksd.size()) + ksd.rank()
-    np.testing.assert_array_equal(received, np.repeat(sources, expected))
+    sent_here = np.repeat([100 * source + here for source in ranks], expected)
+    np.testing.assert_array_equal(received, sent_here)
 
 
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank has no Horovod")

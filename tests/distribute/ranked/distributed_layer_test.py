@@ -9,6 +9,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 
+LAST = ksd.size() - 1
 ROWS = 30
 
 
@@ -287,3 +288,52 @@ def test_an_own_initializer_sees_the_whole_table(threshold, table):
     rows = layer([tf.range(ROWS), tf.range(9)])
     np.testing.assert_array_equal(rows[0], rows_by_shape((ROWS, 8), "float32"))
     np.testing.assert_array_equal(rows[1], rows_by_shape((9, 4), "float32"))
+
+
+@pytest.mark.skipif(ksd.size() == 1, reason="one rank asks no other")
+@pytest.mark.parametrize("refusing", [LAST, 0])
+def test_replies_of_too_many_words_are_an_error_on_all(refusing):
+    if refusing == 0 and ksd.size() == 2:
+        pytest.skip("what one rank sends two others get")
+    layer = DistributedEmbedding([keras_sparse.layers.Embedding(None, 2**20, name="wide")])
+    most = 2**11  # rows of 2^31 floats
+    if refusing == LAST:  # which gets too much of all others
+        asked = range(LAST) if ksd.rank() == LAST else []
+        keys = [ksd.size() * np.arange(most // LAST + 1) + each for each in asked]
+    else:  # which sends too much to all others
+        keys = [ksd.size() * np.arange(most // LAST + 1)]
+    wanted = rf"\[rank {refusing} of \d\] a rank may send others fewer than 2\^31 words"
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=wanted):
+        layer([tf.constant(np.concatenate([[0], *keys]))])
+
+
+@pytest.mark.parametrize("combiner", [None, "mean"])
+@pytest.mark.parametrize("threshold", [None, "column_slice_threshold", "row_slice_threshold"])
+def test_padding_is_nothing_on_any_rank(threshold, combiner):
+    options = [(ROWS, 8), (None, 4)]
+    make = functools.partial(keras_sparse.layers.Embedding, combiner=combiner, padding_id=-1)
+    ids = np.random.default_rng(ksd.rank()).integers(-1, ROWS, (6, 3))
+    ids[0] = -1
+    layer = DistributedEmbedding(
+        [make(*each, seed=i) for i, each in enumerate(options)],
+        **({threshold: 60} if threshold else {}),
+    )
+    outputs = layer([ids, ids])
+    for i, (each, found) in enumerate(zip(options, outputs, strict=True)):
+        np.testing.assert_allclose(found, make(*each, seed=i)(ids), rtol=1e-6)
+    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1))
+    with tf.GradientTape() as tape:
+        loss = tf.add_n([tf.reduce_sum(each) for each in layer([ids, ids])])
+    optimizer.apply(tape.gradient(loss, layer.trainable_variables), layer.trainable_variables)
+    keys = {key for table in layer.tables for keys, _ in table.export() for key in keys}
+    assert keys <= set(range(ROWS))
+    for table in layer.templates.names:
+        assert layer.contains([-1, 3], table=table)[0] == np.False_
+        found = layer.find([3, -1], table=table)
+        assert not found.exist[1]
+        assert not found.rows[1].any()
+        with pytest.raises(ValueError, match="must not have the layer's padding_id=-1"):
+            layer.assign([3, -1], np.zeros((2, found.rows.shape[1])), table=table)
+    if ksd.size() > 1:
+        with pytest.raises(ValueError, match="on all ranks with the same `keys`"):
+            layer.find([-1] * (1 + (ksd.rank() == 0)), table=layer.templates.names[1])

@@ -30,14 +30,15 @@ class Last(keras.metrics.Metric):
         return self.last.value
 
 
-def make_model(metrics=METRICS, learning_rate=0.0):
+def make_model(metrics=METRICS, learning_rate=0.0, run_eagerly=True):
     keras.utils.set_random_seed(7)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "sigmoid")])
     metrics = [
         keras.metrics.get({"class_name": m, "config": {}}) if m == "r2_score" else m
         for m in metrics
     ]
-    model.compile(keras.optimizers.SGD(learning_rate), "binary_crossentropy", metrics=metrics)
+    optimizer = keras.optimizers.SGD(learning_rate)
+    model.compile(optimizer, "binary_crossentropy", metrics=metrics, run_eagerly=run_eagerly)
     return model
 
 
@@ -46,38 +47,32 @@ def assert_same_on_all_ranks(value):
     assert all(other == first for other in others)
 
 
-def test_evaluation_gives_the_metrics_of_all_samples():
-    expected = make_model().evaluate(BATCHES, verbose=0, return_dict=True)
-    model = make_model()
-    seen = {}
+class After(keras.callbacks.Callback):
+    """Keeps what callbacks after `MetricAverage` see of an evaluation."""
 
-    class After(keras.callbacks.Callback):
-        def on_test_end(self, logs=None):
-            seen.update(logs)
-
-    callbacks = [ksd.MetricAverage(), After()]
-    own = model.evaluate(ksd.shard(BATCHES), verbose=0, return_dict=True, callbacks=callbacks)
-    assert seen == ksd.average_metrics(model)
-    assert set(seen) == set(expected) == set(own)
-    for name, value in expected.items():
-        np.testing.assert_allclose(seen[name], value, rtol=1e-4, err_msg=name)
-    assert_same_on_all_ranks(seen)
+    def on_test_end(self, logs=None):
+        self.logs = dict(logs)
 
 
-def test_epochs_have_the_metrics_of_all_samples():
-    fit = {"epochs": 2, "shuffle": False, "verbose": 0}
-    model = make_model(["auc"])
-    expected = model.fit(BATCHES, **fit, validation_data=BATCHES.take(3)).history
-    found = model.fit(
-        ksd.shard(BATCHES),
-        **fit,
-        validation_data=ksd.shard(BATCHES.take(3)),
-        callbacks=[ksd.MetricAverage()],
-    ).history
+def assert_close(found, expected, rtol=1e-4):
     assert set(found) == set(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-4, err_msg=name)
-    assert_same_on_all_ranks(found)
+        np.testing.assert_allclose(found[name], values, rtol=rtol, err_msg=name)
+
+
+def test_evaluation_gives_the_metrics_of_all_samples():
+    expected = make_model().evaluate(BATCHES, verbose=0, return_dict=True)
+    model, after = make_model(), After()
+    callbacks = [ksd.MetricAverage(), after]
+    own = model.evaluate(ksd.shard(BATCHES), verbose=0, return_dict=True, callbacks=callbacks)
+    assert after.logs == ksd.average_metrics(model)
+    assert set(own) == set(expected)
+    assert_close(after.logs, expected)
+    assert_same_on_all_ranks(after.logs)
+    # Of a training that moves nothing, they are the same.
+    data = ksd.shard(BATCHES)
+    found = model.fit(data, shuffle=False, verbose=0, callbacks=[ksd.MetricAverage()]).history
+    assert_close({name: values[0] for name, values in found.items()}, expected)
 
 
 def test_other_metrics_are_weighted_by_samples():
@@ -91,12 +86,11 @@ def test_other_metrics_are_weighted_by_samples():
 
 
 def test_ranks_without_samples_do_not_count():
-    model = make_model(["mae", "auc"])
+    # Eagerly, Keras' own loss of no samples is no number.
+    model = make_model(["mae", "auc"], run_eagerly=False)
     model.evaluate(ksd.shard(tf.data.Dataset.from_tensors((X[:1], Y[:1]))), verbose=0)
     expected = make_model(["mae", "auc"]).evaluate(X[:1], Y[:1], verbose=0, return_dict=True)
-    found = ksd.average_metrics(model)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+    assert_close(ksd.average_metrics(model), expected, rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.*Dense variables must be the same on all ranks")
@@ -128,17 +122,16 @@ WEIGHTS = RNG.random(23).astype(np.float32)
 WEIGHTED = tf.data.Dataset.from_tensor_slices((X, Y, WEIGHTS)).batch(5)
 
 
-def make_training_model(eagerly=False, steps_per_execution=1):
+def make_training_model(wrap, **options):
     keras.utils.set_random_seed(7)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "sigmoid")])
     model.layers[-1].kernel_regularizer = keras.regularizers.L2(0.1)
     model.compile(
-        ksd.DistributedOptimizer(keras.optimizers.SGD(0.5)),
+        wrap(keras.optimizers.SGD(0.5)),
         "binary_crossentropy",
-        metrics=["mae"],
+        metrics=["mae", "auc"],
         weighted_metrics=["mse", "precision"],
-        run_eagerly=eagerly,
-        steps_per_execution=steps_per_execution,
+        **options,
     )
     return model
 
@@ -146,36 +139,25 @@ def make_training_model(eagerly=False, steps_per_execution=1):
 @functools.cache
 def of_one_process(batches):
     """What one process gets: the history and the weights, and those of an evaluation after it."""
-    model = make_training_model()
-    model.compile(
-        keras.optimizers.SGD(0.5),
-        "binary_crossentropy",
-        metrics=["mae"],
-        weighted_metrics=["mse", "precision"],
-    )
+    model = make_training_model(lambda optimizer: optimizer, run_eagerly=True)
     fit = {"epochs": 2, "shuffle": False, "verbose": 0}
     history = model.fit(batches, validation_data=batches.take(2), **fit).history
     return history, model.get_weights(), model.evaluate(batches, verbose=0, return_dict=True)
 
 
 @pytest.mark.parametrize(
-    ("batches", "step"),
+    ("batches", "options"),
     [
-        (BATCHES, {}),
+        (BATCHES, {"run_eagerly": True}),
         (WEIGHTED, {}),
-        (WEIGHTED, {"eagerly": True}),
+        (WEIGHTED, {"run_eagerly": True}),
         (WEIGHTED, {"steps_per_execution": 2}),
     ],
     ids=["alike", "weighted", "eagerly", "in executions"],
 )
-def test_weighed_samples_are_reported_as_one_process_does(batches, step):
+def test_weighed_samples_are_reported_as_one_process_does(batches, options):
     history, weights, evaluated = of_one_process(batches)
-    model, seen = make_training_model(**step), {}
-
-    class After(keras.callbacks.Callback):
-        def on_test_end(self, logs=None):
-            seen.update(logs)
-
+    model, after = make_training_model(ksd.DistributedOptimizer, **options), After()
     parts = ksd.shard(batches, weigh_samples=True)
     found = model.fit(
         parts,
@@ -185,15 +167,12 @@ def test_weighed_samples_are_reported_as_one_process_does(batches, step):
         validation_data=ksd.shard(batches.take(2)),
         callbacks=[ksd.MetricAverage()],
     ).history
-    assert set(found) == set(history)
-    for name, values in history.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-4, err_msg=name)
+    assert_close(found, history)
     for mine, theirs in zip(model.get_weights(), weights, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4)
-    model.evaluate(parts, verbose=0, callbacks=[ksd.MetricAverage(), After()])
-    for name, value in evaluated.items():
-        np.testing.assert_allclose(seen[name], value, rtol=1e-4, err_msg=name)
-    assert_same_on_all_ranks((found, seen))
+    model.evaluate(parts, verbose=0, callbacks=[ksd.MetricAverage(), after])
+    assert_close(after.logs, evaluated)
+    assert_same_on_all_ranks((found, after.logs))
 
 
 def test_three_samples_of_loss_one_have_the_loss_one():
@@ -214,7 +193,8 @@ def test_loss_scaling_keeps_the_gradients_of_weighed_samples():
         keras.utils.set_random_seed(7)
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "sigmoid")])
         optimizer = ksd.DistributedOptimizer(keras.optimizers.SGD(0.5))
-        model.compile(keras.optimizers.LossScaleOptimizer(optimizer), "mse")
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        model.compile(optimizer, "mse", run_eagerly=bool(callbacks))
         parts = ksd.shard(WEIGHTED, weigh_samples=True)
         model.fit(parts, shuffle=False, verbose=0, callbacks=callbacks)
         kernels.append(model.layers[-1].get_weights()[0])

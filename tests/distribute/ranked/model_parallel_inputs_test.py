@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +6,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.exchange import model_parallel_exchange
 from keras_sparse.layers import DistributedEmbedding
+from pairwise import each_pair
 
 LAST = ksd.size() - 1
 ROWS = 9
@@ -74,57 +74,6 @@ def test_a_rank_that_trains_nothing_sends_its_gradients(trained, tape_in_functio
         np.testing.assert_allclose(rows, np.broadcast_to(moved * is_trained, (ROWS, WIDTH)))
 
 
-def batches():
-    """Whole batches: the ids of each table, and what is wanted."""
-    ids = np.random.default_rng(0).integers(0, ROWS, (4, ksd.size(), BATCH, 3))
-    return ids, np.cos(ids.sum((1, 3))[..., np.newaxis]).astype(np.float32)
-
-
-def tables():
-    start = keras.initializers.RandomUniform
-    return [table(start(seed=i), "mean") for i in range(ksd.size())]
-
-
-def head():
-    return keras.layers.Dense(1, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
-
-
-def rows_of_one_process():
-    layers, model_head = tables(), head()
-    optimizer = keras_sparse.optimizers.Adagrad(0.1)
-    for ids, wanted in zip(*batches(), strict=True):
-        with tf.GradientTape() as tape:
-            pooled = [layer(each) for layer, each in zip(layers, ids, strict=True)]
-            loss = tf.reduce_mean((model_head(tf.concat(pooled, axis=1)) - wanted) ** 2)
-        variables = [v for layer in [*layers, model_head] for v in layer.trainable_variables]
-        optimizer.apply(tape.gradient(loss, variables), variables)
-    return [np.asarray(layer(tf.range(ROWS)[:, tf.newaxis])) for layer in layers]
-
-
-def test_a_functional_model_fits_like_one_process():
-    layer = DistributedEmbedding(tables(), strategy="basic", dp_input=False)
-    inputs = [keras.Input((3,), dtype="int64") for _ in layer.own_inputs]
-    model = keras.Model(inputs, head()(keras.layers.Concatenate()(layer(inputs))))
-    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
-    ids, wanted = batches()
-    own = tuple(ids[:, i] for i in layer.own_inputs)
-    wanted = np.stack([own_part(each) for each in wanted])
-    model.fit(tf.data.Dataset.from_tensor_slices((own, wanted)), shuffle=False, verbose=0)
-    expected = rows_of_one_process()
-    for rows, theirs in zip(layer.get_weights(all_ranks=True), expected, strict=True):
-        np.testing.assert_allclose(rows, theirs, atol=2e-6)
-
-
-def test_rows_have_the_weights_of_their_ids():
-    layer = layer_of()
-    weights = np.arange(BATCH, dtype=np.float32)
-    rows = layer(
-        own_inputs(layer, tf.zeros((BATCH,), tf.int64)), own_inputs(layer, tf.constant(weights))
-    )
-    for each in rows:
-        np.testing.assert_allclose(each, np.repeat(own_part(weights)[:, np.newaxis], WIDTH, axis=1))
-
-
 def test_any_number_of_ranks_takes_the_same_inputs():
     layer = layer_of()
     with pytest.raises(ValueError, match="must give one vector a sample"):
@@ -152,26 +101,25 @@ def test_another_batch_on_one_rank_is_an_error_on_all_and_then_they_go_on(make, 
 
 
 @several_ranks
-def test_a_batch_that_ranks_cannot_share_is_an_error_on_all():
-    lookup = with_unknown_size(layer := layer_of(1))
-    wanted = rf"\[rank 0 of {LAST + 1}\] The batch of dp_input=False is not divisible by"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=wanted):
-        lookup(own_inputs(layer, tf.zeros((BATCH + 1,), tf.int64)))
-
-
-@several_ranks
-def test_inputs_of_different_sizes_on_one_rank_are_an_error_on_all():
-    lookup = with_unknown_size(layer := layer_of(2 * ksd.size()))
-    sizes = [BATCH, 2 * BATCH if ksd.rank() == LAST else BATCH]
-    assert len(layer.own_inputs) == 2
-    wanted = rf"\[rank {LAST} of {LAST + 1}\] every input .*: 12 of one input and 24 of another"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=wanted):
+@pytest.mark.parametrize(
+    ("num_tables", "sizes", "words"),
+    [
+        (1, [BATCH + 1], r"\[rank 0 of {n}\] The batch of dp_input=False is not divisible by"),
+        (
+            2 * ksd.size(),
+            [BATCH, 2 * BATCH if ksd.rank() == LAST else BATCH],
+            r"\[rank {last} of {n}\] every input .*: 12 of one input and 24 of another",
+        ),
+    ],
+)
+def test_batches_that_ranks_cannot_share_are_an_error_on_all(num_tables, sizes, words):
+    lookup = with_unknown_size(layer := layer_of(num_tables))
+    sizes = sizes[: len(layer.own_inputs)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words.format(last=LAST, n=ksd.size())):
         lookup([tf.zeros((size,), tf.int64) for size in sizes])
 
 
-@pytest.mark.parametrize("make", [lambda layer: layer, tf.function])
-@pytest.mark.parametrize("bad", [-1, ROWS, 2**40])
-@pytest.mark.parametrize("combiner", [None, "sum"])
+@each_pair(make=[lambda layer: layer, tf.function], bad=[-1, ROWS, 2**40], combiner=[None, "sum"])
 def test_a_bad_id_on_one_rank_is_an_error_on_all_and_then_they_go_on(make, bad, combiner):
     lookup = make(layer := layer_of(combiner=combiner))
     ids = np.full((BATCH,) if combiner is None else (BATCH, 2), 3)

@@ -34,7 +34,7 @@ def make_optimizer(**options):
     return MultiOptimizer(optimizers, **options)
 
 
-def make_model(optimizer, is_spread):
+def make_model(optimizer, is_spread, in_graph=False):
     ids = keras.Input((3,), dtype="int64")
     # On two ranks each of two optimizers has a table of one of them alone.
     tables = [Embedding(10, 4, "sum", seed=i, name=name) for i, name in enumerate(NAMES)]
@@ -46,7 +46,7 @@ def make_model(optimizer, is_spread):
     pooled.append(Embedding(10, 2, "mean", seed=4, name="copy")(ids))
     top = keras.layers.Dense(1, kernel_initializer=keras.initializers.GlorotUniform(3))
     model = keras.Model(ids, top(keras.layers.concatenate(pooled)))
-    model.compile(optimizer, loss="mse")
+    model.compile(optimizer, loss="mse", run_eagerly=not in_graph)
     return model
 
 
@@ -85,7 +85,7 @@ def scaled(optimizer):
 
 @pytest.mark.parametrize(("wrap", "how"), [(ksd.DistributedOptimizer, "fit"), (scaled, "eager")])
 def test_ranks_do_what_one_does(wrap, how):
-    model = make_model(wrap(make_optimizer()), is_spread=True)
+    model = make_model(wrap(make_optimizer()), is_spread=True, in_graph=how == "fit")
     train(model, *map(mine, make_data()), how)
     assert_close(values_of(model), of_one_rank())
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)

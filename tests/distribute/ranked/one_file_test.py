@@ -21,8 +21,6 @@ from keras_sparse.saving.keras_files.table_holder import TableHolder
 # The function has the name of its module.
 save_table_module = sys.modules["keras_sparse.saving.keras_files.save_table"]
 
-pytestmark = pytest.mark.skipif(ksd.size() == 1, reason="one rank saves as Keras does")
-
 SIZES = [(12, 4), (9, 3), (None, 2)]
 IDS = np.arange(9)[:, np.newaxis].repeat(2, 1)
 CBF = keras_sparse.CBFFilter(1, 100, 0.01)
@@ -76,8 +74,11 @@ def test_rank_0_alone_writes_copies_too(folder):
     assert names == ["a.keras", "a.weights.h5"]
     other.load_weights(folder / "a.weights.h5")
     np.testing.assert_array_equal(rows_of(other), rows_of(model))
-    loaded = keras.models.load_model(folder / "a.keras")
-    np.testing.assert_array_equal(rows_of(loaded), rows_of(model))
+    keras.saving.save_model(model, folder / "b.keras")  # as the method does
+    assert sorted(path.name for path in folder.glob("*.keras")) == ["a.keras", "b.keras"]
+    for name in ("a", "b"):
+        loaded = keras.models.load_model(folder / f"{name}.keras")
+        np.testing.assert_array_equal(rows_of(loaded), rows_of(model))
 
 
 @pytest.mark.parametrize("what", ["model", "layer"])
@@ -88,24 +89,18 @@ def test_is_not_copied_in_memory(what, model, folder):
 
 
 @pytest.mark.parametrize("name", ["a.keras", "a.weights.h5"])
-def test_a_folder_at_the_path_is_an_error_of_all(name, model, folder):
-    if ksd.rank() == 0:
-        (folder / name).mkdir()
-    with pytest.raises(IsADirectoryError):
-        save(model, folder / name)
-    assert_in_step(model, folder)
-
-
-def save(model, path, **kwargs):
-    method = model.save if path.suffix == ".keras" else model.save_weights
-    method(path, **kwargs)
-
-
-@pytest.mark.parametrize("name", ["a.keras", "a.weights.h5"])
-def test_nobody_is_asked_whether_to_overwrite(name, model, folder):
+def test_what_is_at_the_path_is_an_error_of_all(name, model, folder):
     path = folder / name
+    with pytest.raises(FileNotFoundError, match="must be in a folder"):
+        save(model, folder / "nowhere" / name)
     if ksd.rank() == 0:
+        path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        save(model, path)
+    if ksd.rank() == 0:
+        path.rmdir()
         path.write_text("before")
+    # Nobody is asked whether to overwrite it.
     with pytest.raises(FileExistsError, match="`filepath` must be new where several ranks"):
         save(model, path, overwrite=False)
     assert ksd.rank() != 0 or path.read_text() == "before"
@@ -114,6 +109,11 @@ def test_nobody_is_asked_whether_to_overwrite(name, model, folder):
     save(model, path, overwrite=False)
     assert ksd.rank() != 0 or path.stat().st_size > 0
     assert_in_step(model, folder)
+
+
+def save(model, path, **kwargs):
+    method = model.save if path.suffix == ".keras" else model.save_weights
+    method(path, **kwargs)
 
 
 def failing(function, after, error):
@@ -129,60 +129,38 @@ def failing(function, after, error):
     return fail_later
 
 
-@pytest.mark.parametrize("failing_rank", [0, ksd.size() - 1])
-@pytest.mark.parametrize("num_tables", range(len(SIZES)))
-def test_a_rank_that_fails_between_tables_keeps_none_waiting(
-    num_tables, failing_rank, model, folder, monkeypatch
+FULL = OSError(28, "No space left on device")
+LAST = ksd.size() - 1
+
+
+# The rank that fails, in what, after how many calls of it, and with which error.
+@pytest.mark.parametrize(
+    ("failing_rank", "owner", "name", "after", "error"),
+    [
+        # Before a table of three, of any kind.
+        (0, TableHolder, "save_own_variables", 0, PermissionError("not here")),
+        (LAST, TableHolder, "save_own_variables", 1, PermissionError("not here")),
+        (0, TableHolder, "save_own_variables", 2, PermissionError("not here")),
+        (LAST, TableHolder, "save_own_variables", 2, PermissionError("not here")),
+        # After all tables.
+        (0, keras.optimizers.Optimizer, "save_own_variables", 0, PermissionError("not here")),
+        # In the middle of a table.
+        *((0, save_table_module, "check_written", pieces, FULL) for pieces in range(3)),
+        # With what the others have sent.
+        (0, sharded_table, "JoinedRecords", 0, MemoryError("too much")),
+        (0, sharded_table, "merge_filters", 0, MemoryError("too much")),
+        # With rows of its own that cannot be read.
+        (LAST, sharded_table._Records, "next", 1, OSError(5, "Input/output error")),
+    ],
+)
+def test_a_rank_that_fails_keeps_none_waiting(
+    failing_rank, owner, name, after, error, model, folder, monkeypatch
 ):
-    if ksd.rank() == failing_rank:
-        method, error = TableHolder.save_own_variables, PermissionError("not here")
-        monkeypatch.setattr(TableHolder, "save_own_variables", failing(method, num_tables, error))
-    with pytest.raises(PermissionError, match="not here"):
-        model.save(folder / "a.keras")
-    monkeypatch.undo()
-    assert_in_step(model, folder)
-
-
-def test_a_rank_that_fails_after_all_tables_keeps_none_waiting(model, folder, monkeypatch):
-    if ksd.rank() == 0:
-        broken = failing(None, 0, PermissionError("not here"))
-        monkeypatch.setattr(keras.optimizers.Optimizer, "save_own_variables", broken)
-    with pytest.raises(PermissionError, match="not here"):
-        model.save_weights(folder / "a.weights.h5")
-    monkeypatch.undo()
-    assert_in_step(model, folder)
-
-
-@pytest.mark.parametrize("num_pieces", range(3))
-def test_rank_0_fails_in_the_middle_of_a_table(num_pieces, model, folder, monkeypatch):
     monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)  # tables of some pieces
-    if ksd.rank() == 0:
-        broken = failing(lambda: None, num_pieces, OSError(28, "No space left on device"))
-        monkeypatch.setattr(save_table_module, "check_written", broken)
-    with pytest.raises(OSError, match="No space left on device"):
-        model.save_weights(folder / "a.weights.h5")
-    monkeypatch.undo()
-    assert_in_step(model, folder)
-
-
-@pytest.mark.parametrize("name", ["JoinedRecords", "merge_filters"])
-def test_rank_0_fails_with_what_the_others_have_sent(name, model, folder, monkeypatch):
-    monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)
     monkeypatch.setattr(save_table_module, "MAX_ENTRIES", 8)
-    if ksd.rank() == 0:
-        monkeypatch.setattr(sharded_table, name, failing(None, 0, MemoryError("too much")))
-    with pytest.raises(MemoryError, match="too much"):
-        model.save_weights(folder / "a.weights.h5")
-    monkeypatch.undo()
-    assert_in_step(model, folder)
-
-
-def test_a_rank_that_cannot_read_its_rows_keeps_none_waiting(model, folder, monkeypatch):
-    monkeypatch.setattr(save_table_module, "CHUNK_BYTES", 64)
-    if ksd.rank() == ksd.size() - 1:
-        broken = failing(sharded_table._Records.next, 1, OSError(5, "Input/output error"))
-        monkeypatch.setattr(sharded_table._Records, "next", broken)
-    with pytest.raises(OSError, match="Input/output error"):
-        model.save_weights(folder / "a.weights.h5")
+    if ksd.rank() == failing_rank:
+        monkeypatch.setattr(owner, name, failing(getattr(owner, name), after, error))
+    with pytest.raises(type(error), match=error.args[-1]):
+        save(model, folder / ("a.keras" if owner is TableHolder else "a.weights.h5"))
     monkeypatch.undo()
     assert_in_step(model, folder)

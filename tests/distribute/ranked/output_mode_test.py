@@ -9,6 +9,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from pairwise import each_pair
 
 BATCH, WIDTHS = 6, (8, 2, 4)
 PLACES = {
@@ -94,10 +95,13 @@ def test_trains_as_a_list_does(places, kind, is_dynamic):
         assert "ConcatV2" not in ends[1][2]  # one op writes what comes from all ranks
 
 
-@pytest.mark.parametrize("mode", [None, "concat"])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize(("places", "kind"), [("rows", "weighted"), ("columns", "matrix")])
-def test_rounded_outputs_train_as_casts_do(places, kind, dtype, mode):
+@each_pair(
+    mode=[None, "concat"],
+    dtype=["float16", "bfloat16"],
+    where=[("rows", "weighted"), ("columns", "matrix")],
+)
+def test_rounded_outputs_train_as_casts_do(mode, dtype, where):
+    places, kind = where
     policies = ("float32", f"mixed_{dtype}")
     ends = [train(mode, PLACES[places], kind, False, dtype, each) for each in policies]
     tf.nest.map_structure(np.testing.assert_array_equal, ends[0][0], ends[1][0])

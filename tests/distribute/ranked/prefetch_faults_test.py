@@ -18,7 +18,7 @@ from keras_sparse.layers import Embedding
 from keras_sparse.native import library
 from prefetch_on_ranks import make_data
 from prefetch_on_ranks import make_model
-from prefetch_on_ranks import OneOfList
+from prefetch_on_ranks import model_around
 from stages import wait_until
 
 several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
@@ -27,7 +27,7 @@ several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to ex
 @several
 def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
     layer = DistributedEmbedding([Embedding(30, 2, "sum", name="users")])
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), OneOfList(layer)])
+    model = model_around(layer)
     bad = np.where((np.arange(10) == 6) & (ksd.rank() == 1), 99, np.arange(10))
     batches = tf.data.Dataset.from_tensor_slices(bad[:, None]).batch(2)
     ahead = prefetch_lookups(batches, model, capacity=2)

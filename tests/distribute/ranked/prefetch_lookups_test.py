@@ -15,12 +15,15 @@ from keras_sparse.layers import Embedding
 from prefetch_on_ranks import assert_same
 from prefetch_on_ranks import BATCHES
 from prefetch_on_ranks import make_data
+from prefetch_on_ranks import make_model
 from prefetch_on_ranks import num_used
 from prefetch_on_ranks import prefetch_stats
 from prefetch_on_ranks import Reused
 from prefetch_on_ranks import ROWS
 from prefetch_on_ranks import state_of
 from stages import until_used
+from table_twins import DIM
+from table_twins import small
 
 
 @functools.cache
@@ -29,7 +32,7 @@ def reused(ahead, **kwargs):
     return Reused(**kwargs)
 
 
-def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", callbacks=(), **kwargs):
+def check_fit(data, stage_data=None, epochs=2, layer_options=(), callbacks=(), **kwargs):
     """Trains a model with a stage and one without.
 
     Args:
@@ -37,14 +40,14 @@ def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", callbacks=(
         stage_data: What the first has as `validation_data`, and the other as it is. Defaults to
             `None`, no such data.
         epochs: Integer.
-        wire_dtype: Of the layer.
+        layer_options: Pairs of names and values.
         callbacks: Of the first.
         kwargs: Of the stage.
 
     Returns:
         How many lookups that were staged the first has used.
     """
-    plain, model = (reused(ahead, wire_dtype=wire_dtype).begin() for ahead in (False, True))
+    plain, model = (reused(ahead, **dict(layer_options)).begin() for ahead in (False, True))
     before = prefetch_stats(model)
     fit = {"epochs": epochs, "shuffle": False, "verbose": 0}
     expected = plain.fit(data, **fit, validation_data=stage_data).history
@@ -59,11 +62,26 @@ def check_fit(data, stage_data=None, epochs=2, wire_dtype="float32", callbacks=(
     return num_used(model, num_staged, before)
 
 
-@pytest.mark.parametrize("wire_dtype", ["float32", "bfloat16"])
-def test_exact_training_is_that_without_it_bit_for_bit(wire_dtype):
+def short_last_batch(samples):
+    whole = make_data(rank=0).unbatch().take(samples)
+    whole = whole.apply(tf.data.experimental.assert_cardinality(samples))
+    return ksd.shard(whole.batch(5), weigh_samples=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (make_data(), {"epochs": 3, "capacity": 4}),
+        (make_data(), {"epochs": 3, "capacity": 4, "layer_options": [("wire_dtype", "bfloat16")]}),
+        (make_data(), {"capacity": 2, "layer_options": [("data_parallel_threshold", 10**4)]}),
+        (make_data(), {"capacity": 3, "stage_data": make_data(seed=2, batches=4)}),
+        (short_last_batch(26), {"capacity": 3}),
+        (short_last_batch(27), {"capacity": 3}),
+    ],
+)
+def test_exact_training_is_that_without_it_bit_for_bit(data, options):
     def train(patience):
-        used = check_fit(make_data(), None, 3, wire_dtype, [patience], capacity=4)
-        return used >= BATCHES
+        return check_fit(data, callbacks=[patience], **options) >= len(data)
 
     until_used(train)
 
@@ -127,10 +145,6 @@ def test_ranks_that_use_other_batches_get_the_rows_of_their_own(name, capacity):
     assert_same(model, plain)
 
 
-def test_evaluation_in_between_changes_nothing():
-    check_fit(make_data(), make_data(seed=2, batches=4), capacity=3)
-
-
 def test_two_live_stages_are_both_used_and_change_nothing():
     models = [reused(ahead, in_steps=True) for ahead in (False, True)]
 
@@ -153,45 +167,68 @@ def test_two_live_stages_are_both_used_and_change_nothing():
     until_used(train)
 
 
-@pytest.mark.parametrize("samples", [26, 27])
-def test_a_short_last_batch_changes_nothing(samples):
-    whole = make_data(rank=0).unbatch().take(samples)
-    whole = whole.apply(tf.data.experimental.assert_cardinality(samples))
-    data = ksd.shard(whole.batch(5), weigh_samples=True)
-    assert len(data) == 6
-    until_used(lambda patience: check_fit(data, callbacks=[patience], capacity=3) > 0)
-
-
-def test_whole_batches_and_copied_tables_are_made_ready_too():
-    def make(**kwargs):
+def test_whole_batches_are_made_ready_too():
+    def make():
         keras.utils.set_random_seed(3)
         layers = [Embedding(ROWS, 4, "sum", seed=1), Embedding(ROWS, 2, "mean", seed=2)]
-        layer = DistributedEmbedding(layers, name="tables", **kwargs)
+        layer = DistributedEmbedding(layers, dp_input=False)
         inputs = [keras.Input((3,), dtype="int64") for _ in layer.own_inputs]
         rows = layer(inputs)
         model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(rows)))
         model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.Adagrad(0.1)), loss="mse")
         return model, layer
 
-    def train(patience, **kwargs):
-        (plain, layer), (model, _) = make(**kwargs), make(**kwargs)
-        rng = np.random.default_rng(4)
-        size = 4 * ksd.size() * BATCHES
-        inputs = tuple(rng.integers(0, ROWS, (size, 3)) for _ in range(2))
-        inputs = tuple(inputs[i] for i in layer.own_inputs)
-        outputs = 4 * BATCHES if "dp_input" in kwargs else size
-        batch = 4 * ksd.size()
-        data = tf.data.Dataset.from_tensor_slices(inputs).batch(batch)
-        labels = tf.data.Dataset.from_tensor_slices(np.ones((outputs, 1), np.float32))
-        data = tf.data.Dataset.zip((data, labels.batch(outputs // BATCHES)))
-        fit = {"shuffle": False, "verbose": 0}
-        plain.fit(data, epochs=2, **fit)
-        # What it is trained by first is traced without a stage.
-        model.fit(data, **fit)
-        model.fit(prefetch_lookups(data, model, 1, 2), **fit, callbacks=[patience])
-        assert_same(model, plain)
-        # With whole batches a rank looks up in tables of its own, which have no lower tier to read.
-        return "dp_input" in kwargs or num_used(model, BATCHES) > 0
+    (plain, layer), (model, _) = make(), make()
+    ids = np.random.default_rng(4).integers(0, ROWS, (2, 4 * ksd.size() * BATCHES, 3))
+    inputs = tuple(ids[i] for i in layer.own_inputs)
+    data = tf.data.Dataset.from_tensor_slices(inputs).batch(4 * ksd.size())
+    labels = tf.data.Dataset.from_tensor_slices(np.ones((4 * BATCHES, 1), np.float32)).batch(4)
+    data = tf.data.Dataset.zip((data, labels))
+    fit = {"shuffle": False, "verbose": 0}
+    plain.fit(data, epochs=2, **fit)
+    # What it is trained by first is traced without a stage.
+    model.fit(data, **fit)
+    model.fit(prefetch_lookups(data, model, 1, 2), **fit)
+    assert_same(model, plain)
 
-    for kwargs in ({"dp_input": False}, {"data_parallel_threshold": 3 * ROWS}):
-        until_used(functools.partial(train, **kwargs))
+
+EPOCHS = 2
+
+
+def data_of_tiers():
+    return make_data(batches=24, most_keys=9000)  # each rank has rows for all tiers
+
+
+@functools.cache
+def trained_in_memory(name):
+    """A model of this optimizer without a stage, and its history."""
+    plain = make_model(None, getattr(keras_sparse.optimizers, name)(0.1), DIM)
+    return plain, plain.fit(data_of_tiers(), epochs=EPOCHS, shuffle=False, verbose=0).history
+
+
+@pytest.mark.parametrize(
+    ("storage_type", "name", "capacity"),
+    [
+        ("DRAM_SSDHASH", "Adam", "auto"),
+        ("DRAM_LEVELDB", "Adagrad", 2),
+        ("DRAM_PMEM_SSDHASH", "Adagrad", 4),
+    ],
+)
+def test_exact_training_is_that_in_memory_bit_for_bit(storage_type, name, capacity, folder):
+    plain, expected = trained_in_memory(name)
+
+    def train(patience):
+        optimizer = getattr(keras_sparse.optimizers, name)(0.1)
+        storage = small(folder / f"after {patience.seconds} s", storage_type)
+        model = make_model(storage, optimizer, DIM)
+        ahead = prefetch_lookups(data_of_tiers(), model, capacity=capacity)
+        fit = {"epochs": EPOCHS, "shuffle": False, "verbose": 0, "callbacks": [patience]}
+        assert model.fit(ahead, **fit).history == expected
+        assert_same(model, plain)
+        tiers = model.get_layer("tables").stats()["rows"]["tiers"]
+        assert list(tiers) == storage_type.split("_")
+        # What waits to be written is in no tier, and there for a step.
+        are_used = all(tier["promotions"] > 0 for tier in tiers.values())
+        return num_used(model, EPOCHS * len(data_of_tiers())) > 0 and are_used
+
+    until_used(train)

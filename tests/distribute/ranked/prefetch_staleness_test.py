@@ -2,7 +2,6 @@
 
 import time
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,8 +12,7 @@ from keras_sparse.data import prefetch_lookups
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from prefetch_on_ranks import OneOfList
-from prefetch_on_ranks import SumOfTables
+from prefetch_on_ranks import model_around
 
 
 # Each pair at least once. A static table of one column is on one rank, a dynamic one on all.
@@ -31,7 +29,7 @@ from prefetch_on_ranks import SumOfTables
 )
 def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity, num_rows, others_every):
     layer = DistributedEmbedding([Embedding(num_rows, 1, embeddings_initializer="zeros")])
-    model = keras.Sequential([keras.Input((2,), dtype="int64"), OneOfList(layer)])
+    model = model_around(layer, 2)
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(1.0))
     optimizer.build(model.trainable_variables)
     # Each batch has id 7 and one of its own; a step of all ranks takes 1 from the row of id 7.
@@ -68,7 +66,7 @@ def test_rows_miss_as_many_updates_as_the_statistics_say(mode, capacity, num_row
 
 def test_rows_from_before_new_weights_are_not_used():
     layer = DistributedEmbedding([Embedding(30, 2, embeddings_initializer="zeros")])
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), OneOfList(layer)])
+    model = model_around(layer)
     ids = tf.data.Dataset.from_tensor_slices(np.arange(8)[:, None]).batch(2)
     ahead = iter(prefetch_lookups(ids, model, capacity=3, mode="stale"))
     rows = [layer([next(ahead)])[0].numpy()]
@@ -85,7 +83,7 @@ def test_new_weights_are_used_at_once_also_where_other_ranks_set_them_later(opti
     layer = DistributedEmbedding(
         [Embedding(30, 2, embeddings_initializer="zeros") for _ in range(ksd.size())], **options
     )
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), SumOfTables(layer)])
+    model = model_around(layer)
     optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.0))
     optimizer.build(model.trainable_variables)
     ids = tf.data.Dataset.from_tensor_slices(np.arange(30)[:, None]).batch(1)
@@ -128,7 +126,7 @@ def test_rows_miss_no_more_updates_where_a_step_has_two_and_a_rank_has_none(froz
         return [each[0, 0, 0] for each in rows]
 
     # All ids are one, whose row each update of a table takes 1 from.
-    model = keras.Sequential([keras.Input((1,), dtype="int64"), SumOfTables(layer)])
+    model = model_around(layer)
     ids = tf.data.Dataset.from_tensor_slices(np.full((60, 1), 5)).batch(1)
     num_updates = np.zeros(2)
     # One thread: of "auto" ones there may be two, and a bound of four.

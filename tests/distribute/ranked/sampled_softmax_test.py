@@ -9,6 +9,7 @@ import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.ops import sampled_softmax_loss
+from pairwise import each_pair
 
 NUM_CLASSES, DIM, NUM_SAMPLED = 20, 4, 8
 RNG = np.random.default_rng(0)
@@ -57,9 +58,7 @@ def trained_alone(seeds):
     return weights.numpy(), biases.numpy()
 
 
-@pytest.mark.parametrize("input_dim", [NUM_CLASSES, None])
-@pytest.mark.parametrize("place", PLACES, ids=str)
-@pytest.mark.parametrize("alike", [True, False], ids=["alike", "each its own"])
+@each_pair(alike=[True, False], place=PLACES, input_dim=[NUM_CLASSES, None])
 def test_ranks_train_what_one_process_trains(alike, place, input_dim):
     if input_dim is None and place.keys() & {"data_parallel_threshold"}:
         place = {}  # copies of a dynamic table would not stay the same

@@ -10,10 +10,10 @@ import keras_sparse.distribute as ksd
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Adam
 from keras_sparse.optimizers import SGD
+from pairwise import each_pair
 from ranked_training import assert_close
 from ranked_training import assert_same_on_all_ranks
 from ranked_training import ColumnPart
-from ranked_training import fresh
 from ranked_training import RowPart
 
 IDS = [7, 0, 3, 7, 2]
@@ -23,6 +23,10 @@ ROWS = np.arange(96, dtype="float32").reshape(8, 12) / 100
 def slices(random, width):
     values = tf.constant(random.normal(size=(len(IDS), width)).astype("float32"))
     return tf.IndexedSlices(values, tf.constant(IDS, tf.int64), tf.constant([8, width]))
+
+
+def eager(function):
+    return function
 
 
 class Ranks:
@@ -61,8 +65,23 @@ class OneRank:
         self.optimizer.apply([*grads, of_copy, of_kernel], variables)
 
 
-def check_equal(optimizer, decorate=lambda function: function):
-    ranks, one = Ranks(fresh(optimizer)), OneRank(fresh(optimizer))
+# Norms are about 8 of a table, 15 of all, and 3 of the copy: some are clipped and some not.
+@pytest.mark.parametrize(
+    ("make", "options", "decorate"),
+    [
+        (SGD, {}, eager),
+        (Adagrad, {}, eager),
+        (Adam, {}, eager),
+        (SGD, {"clipnorm": 4.0}, tf.function),
+        (SGD, {"clipnorm": 4.0}, eager),
+        (SGD, {"global_clipnorm": 2.0}, eager),
+        (SGD, {"clipvalue": 0.5}, tf.function),
+        (Adagrad, {"global_clipnorm": 1000.0}, eager),
+        (SGD, {"global_clipnorm": 2.0, "loss_scale_factor": 4.0}, tf.function),
+    ],
+)
+def test_parts_are_updated_as_the_whole_tables(make, options, decorate):
+    ranks, one = Ranks(make(0.1, **options)), OneRank(make(0.1, **options))
     random = np.random.default_rng(0)
     step = decorate(lambda *grads: ranks.step(*grads))
     for number in range(5):
@@ -77,30 +96,11 @@ def check_equal(optimizer, decorate=lambda function: function):
     assert_same_on_all_ranks(copies)
 
 
-@pytest.mark.parametrize("make", [SGD, Adagrad, Adam])
-def test_parts_are_updated_as_the_whole_tables(make):
-    check_equal(make(0.1))
-
-
-@pytest.mark.parametrize("decorate", [tf.function, lambda step: step], ids=["function", "eager"])
-@pytest.mark.parametrize("clipping", ["clipnorm", "global_clipnorm", "clipvalue"])
-def test_gradients_are_clipped_as_those_of_whole_tables(clipping, decorate):
-    # Norms are about 8 of a table, 15 of all, and 3 of the copy: some are clipped and some not.
-    limit = {"clipnorm": 4.0, "global_clipnorm": 2.0, "clipvalue": 0.5}[clipping]
-    check_equal(SGD(0.1, **{clipping: limit}), decorate)
-
-
-def test_gradients_below_the_norm_stay_as_they_are():
-    check_equal(Adagrad(0.1, global_clipnorm=1000.0))
-
-
-def test_loss_scales_are_taken_out_before_norms():
-    check_equal(SGD(0.1, global_clipnorm=2.0, loss_scale_factor=4.0), tf.function)
-
-
-@pytest.mark.parametrize("decorate", [tf.function, lambda step: step], ids=["function", "eager"])
-@pytest.mark.parametrize("clipping", [{"clipnorm": 1.0}, {"global_clipnorm": 1.0}, {}], ids=str)
-@pytest.mark.parametrize("others", ["a dense variable", "nothing"])
+@each_pair(
+    clipping=[{"clipnorm": 1.0}, {"global_clipnorm": 1.0}, {}],
+    others=["a dense variable", "nothing"],
+    decorate=[tf.function, eager],
+)
 def test_some_ranks_may_have_no_part(others, clipping, decorate):
     optimizer = ksd.DistributedOptimizer(SGD(1.0, **clipping))
     table, kernel = keras_sparse.EmbeddingVariable(8, 2, initializer="zeros"), keras.Variable([0.0])

@@ -57,6 +57,11 @@ def train(optimizer, tables, lookup, wrap):
     return [kernel.numpy() for kernel in kernels]
 
 
+def eager(step):
+    """To trace a function takes longer than the steps."""
+    return step
+
+
 def train_on_ranks(optimizer):
     spread = []
     for place, options in enumerate(PLACEMENTS):
@@ -70,7 +75,8 @@ def train_on_ranks(optimizer):
         inputs = [[ids] * len(each.own_inputs) for each, ids in zip(spread, given, strict=True)]
         return [each(ids)[0] for each, ids in zip(spread, inputs, strict=True)]
 
-    kernels = train(ksd.DistributedOptimizer(optimizer), spread, lookup, tf.function)
+    wrap = eager if ksd.size() == 1 else tf.function
+    kernels = train(ksd.DistributedOptimizer(optimizer), spread, lookup, wrap)
     return kernels + [rows for each in spread for rows in each.get_weights(all_ranks=True)]
 
 
@@ -83,8 +89,7 @@ def train_alone(optimizer, kind):
     def lookup(ids):
         return [tf.reduce_sum(used(ids), 1) for used, _ in pairs]
 
-    # To trace a function takes longer than the steps.
-    kernels = train(optimizer, tables, lookup, wrap=lambda step: step)
+    kernels = train(optimizer, tables, lookup, eager)
     return kernels + [np.asarray(table.get_weights()[0]) for table in tables]
 
 

@@ -66,7 +66,7 @@ def plans(draw):
 
 
 # Slices that a rank has two of become one, which is wider than the others.
-@hypothesis.settings(max_examples=10, deadline=None, derandomize=True, database=None)
+@hypothesis.settings(max_examples=6, deadline=None, derandomize=True, database=None)
 @hypothesis.example(([(187, 4), (152, 4)], {"column_slice_threshold": 20}, 512))
 @hypothesis.given(plan=plans())
 def test_gives_what_was_set_for_any_plan(plan):

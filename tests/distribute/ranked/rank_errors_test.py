@@ -1,9 +1,29 @@
 import pytest
+import tensorflow as tf
 
+import keras_sparse
 import keras_sparse.distribute as ksd
+from keras_sparse import ops
 from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving import CheckpointDamagedError
+
+PREFIX = "" if ksd.size() == 1 else f"[rank {ksd.rank()} of {ksd.size()}] "
+
+
+def test_errors_of_native_ops_begin_with_the_rank():
+    assert error_prefix() == PREFIX
+    table = keras_sparse.EmbeddingVariable(4, 2)
+    ids, rows = tf.constant([1, 9], tf.int64), tf.zeros((3, 2))
+    for call, words in [
+        (lambda: ops.lookup([table], [ids]), "id must be in"),
+        (lambda: ops.import_rows([table], [ids], [rows]), "`records"),
+    ]:
+        with pytest.raises(tf.errors.InvalidArgumentError) as error:
+            call()
+        assert f"{PREFIX}{words}" in error.value.message
+        assert ("[rank " in error.value.message) == (ksd.size() > 1)
 
 
 class ForeignError(Exception):
@@ -44,7 +64,5 @@ def test_an_error_of_one_rank_is_one_of_all(error, kind):
         assert raised.value is error
     else:
         assert type(raised.value) is kind
-        assert str(raised.value).startswith(
-            f"[rank {ksd.rank()} of {ksd.size()}] rank 1 has failed"
-        )
+        assert str(raised.value).startswith(f"{PREFIX}rank 1 has failed")
     assert gather_objects(ksd.rank(), "in_step") == list(range(ksd.size()))
