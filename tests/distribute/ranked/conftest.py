@@ -30,9 +30,6 @@ if "HOROVOD_RANK" in os.environ:
     # Tables are small, and cores as many as ranks or fewer.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    if int(os.environ["HOROVOD_SIZE"]) <= os.cpu_count():
-        # Steps that are eager wait for each exchange, and no rank takes another's core for it.
-        os.environ["HOROVOD_CYCLE_TIME"] = "1"
 else:
     files = pathlib.Path(__file__).parent.glob("*_test.py")
     collect_ignore = [each.name for each in files if each.name[: -len("_test.py")] not in ON_ONE]
