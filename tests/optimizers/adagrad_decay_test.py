@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
-from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import AdagradDecay
 from optimizer_cases import slices
 
@@ -72,15 +71,6 @@ def test_accumulators_do_not_decay_below_their_initial_value():
         optimizer.apply([slices([1], ONE)], [table])
     optimizer.apply([slices([0], 0 * ONE)], [table])
     np.testing.assert_array_equal(accumulators(table)[0], [0.5])
-
-
-def test_is_adagrad_until_the_first_decay():
-    tables = [EmbeddingVariable(3, 2, initializer="ones") for _ in range(2)]
-    optimizers = [AdagradDecay(0.1, accumulator_decay_step=6), Adagrad(0.1)]
-    for optimizer, table in zip(optimizers, tables, strict=True):
-        for ids in ([0], [0, 1], [], [2], [1]):
-            optimizer.apply([slices(ids, np.ones((len(ids), 2), "float32"))], [table])
-    np.testing.assert_array_equal(tables[0].numpy(), tables[1].numpy())
 
 
 def test_counts_decays_in_the_optimizers_steps_when_they_are_set():

@@ -1,6 +1,4 @@
-import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
@@ -33,17 +31,3 @@ def test_corrects_bias_by_the_global_step():
     optimizer.apply([slices([1], [[1.0]])], [table])
     alpha = 0.25 * np.sqrt(1 - 0.999**2) / (1 - 0.9**2)
     np.testing.assert_allclose(table.numpy()[1], -alpha * 0.1 / np.sqrt(0.001), rtol=1e-4)
-
-
-def test_is_keras_adam_for_other_variables():
-    ours, reference = LazyAdam(0.1), keras.optimizers.Adam(0.1)
-    kernels = [keras.Variable([1.0, 2.0]) for _ in range(2)]
-    for scale in range(3):
-        ours.apply([tf.constant([1.0, -2.0]) * scale], kernels[:1])
-        reference.apply([tf.constant([1.0, -2.0]) * scale], kernels[1:])
-    np.testing.assert_array_equal(kernels[0].numpy(), kernels[1].numpy())
-
-
-def test_refuses_amsgrad_on_embedding_variables():
-    with pytest.raises(NotImplementedError, match=r"`amsgrad` is not supported.*amsgrad=True"):
-        LazyAdam(amsgrad=True).build([EmbeddingVariable(3, 1)])
