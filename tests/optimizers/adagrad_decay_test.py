@@ -85,13 +85,6 @@ def test_counts_decays_in_the_optimizers_steps_when_they_are_set():
     np.testing.assert_array_equal(accumulators(table), [[64.5 / 8]])
 
 
-def test_keeps_the_number_of_decays_beside_each_row():
-    table = EmbeddingVariable(None, 4)
-    AdagradDecay(0.1).build([table])
-    assert table.slot_names == ("accumulator", "num_decays")
-    assert table.record_floats == 4 + 4 + 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from file_forms import reloaded
+from checkpoint_cases import reloaded
 from keras_sparse import EmbeddingVariable
 from keras_sparse.optimizers import AdamAsync
 from optimizer_cases import make_model

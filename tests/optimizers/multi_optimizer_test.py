@@ -8,7 +8,7 @@ import tensorflow as tf
 import checks
 import keras_sparse
 import keras_sparse.distribute as ksd
-from file_forms import reloaded
+from checkpoint_cases import reloaded
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import AdamW
 from keras_sparse.optimizers import MultiOptimizer

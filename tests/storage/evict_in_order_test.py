@@ -1,6 +1,5 @@
 """Tables of `max_rows` that make room: rows go by their last step, or by how many they had."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +9,6 @@ import keras_sparse
 from checkpoint_cases import storage as tiers
 from checkpoint_cases import STORAGE_TYPES
 from eviction_cases import ages_of
-from eviction_cases import fit
 from eviction_cases import frequencies_of
 from eviction_cases import IDS
 from eviction_cases import make_model
@@ -20,9 +18,6 @@ from eviction_cases import table_of
 from eviction_cases import TARGETS
 from keras_sparse import LfuEvict
 from keras_sparse import LruEvict
-from keras_sparse.saving import load_checkpoint
-from keras_sparse.saving import save_checkpoint
-from keras_sparse.saving import save_delta
 
 MAX_ROWS = 500
 RNG = np.random.default_rng(0)
@@ -86,30 +81,6 @@ def test_the_first_rows_go_over_any_tiers(policy, storage_type, tmp_path):
 
 def small_model(policy, storage=None):
     return make_model(policy(), storage=storage, max_rows=60)
-
-
-@each_policy
-@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
-def test_goes_on_from_a_file_checkpoint_or_delta_as_if_never_stopped(
-    policy, storage_type, tmp_path
-):
-    model = small_model(policy, tiers(storage_type, tmp_path / "rows"))
-    fit(model, 0, 96)
-    save_checkpoint(model, tmp_path / "saved")
-    fit(model, 96, 160)
-    assert table_of(model).stats()["evicted_rows"] > 20
-    delta = save_delta(model, tmp_path / "delta")
-    model.save(tmp_path / "model.keras")
-    restored = [keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
-    restored.append(small_model(policy))
-    load_checkpoint(restored[1], delta)
-    fit(model, 160, 256)
-    for each in restored:
-        fit(each, 160, 256)
-        checks.assert_same_tables(table_of(each), table_of(model))
-        assert ages_of(table_of(each)) == ages_of(table_of(model))
-        if policy is LfuEvict:
-            assert frequencies_of(table_of(each)) == frequencies_of(table_of(model))
 
 
 def test_rows_that_are_loaded_beyond_the_limit_go_at_the_next_room_or_save(tmp_path):

@@ -4,12 +4,10 @@ import functools
 import json
 import zlib
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_sparse
 from checkpoint_cases import storage as tiers
 from checkpoint_cases import STORAGE_TYPES
 from eviction_cases import fit
@@ -21,18 +19,9 @@ from eviction_cases import step
 from eviction_cases import table_of
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
-from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
-from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
-from keras_sparse.serving import apply_delta
-from pairwise import each_pair
-
-OTHER_CONSTANTS = {
-    "Adagrad": lambda rate: keras_sparse.optimizers.Adagrad(rate, epsilon=1e-3),
-    "Adam": lambda rate: keras_sparse.optimizers.Adam(rate, beta_1=0.5),
-}
 
 
 def counts(first, last):
@@ -104,33 +93,6 @@ def test_import_refuses_what_is_no_count(values, error, words, name):
 def test_a_table_that_keeps_none_has_none_in_its_statistics():
     assert EmbeddingVariable(None, 1).stats(frequencies=True)["frequencies"] is None
     assert EmbeddingVariable(5, 1).stats(frequencies=True)["frequencies"] is None
-
-
-@each_pair(
-    eviction=[None, GlobalStepEvict(1000)],
-    optimizer=["Adagrad", "Adam"],
-    storage_type=[None, "DRAM_SSDHASH"],
-)
-def test_goes_on_from_all_that_is_saved(eviction, optimizer, storage_type, tmp_path):
-    make = functools.partial(make_model, eviction, frequency=True)
-    model = make(optimizer, tiers(storage_type, tmp_path / "rows"))
-    fit(model, 0, 96)
-    save_checkpoint(model, tmp_path / "saved")
-    follower = make(optimizer)
-    load_checkpoint(follower, tmp_path / "saved")
-    fit(model, 96, 160)
-    delta = save_delta(model, tmp_path / "delta")
-    model.save(tmp_path / "model.keras")
-    apply_delta(follower, delta)
-    loaded = [follower, keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
-    # With other constants it takes what the rule of the file makes of the rows.
-    loaded += [make(each) for each in (optimizer, OTHER_CONSTANTS[optimizer](0.05))]
-    for each in loaded[2:]:
-        load_checkpoint(each, delta)
-    for each in loaded:
-        assert frequencies_of(table_of(each)) == counts(0, 160)
-        fit(each, 160, 256)
-        assert frequencies_of(table_of(each)) == counts(0, 256)
 
 
 def test_a_file_has_them_and_one_of_before_is_as_ever():

@@ -136,11 +136,6 @@ def test_one_of_several_ranks_says_what_it_lacks_as_its_tables_are_made(monkeypa
         keras_sparse.EmbeddingVariable(None, 4, storage=storage)
 
 
-def test_a_path_may_begin_with_the_home_folder(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
-    assert StorageOption("DRAM_SSDHASH", "~/rows").storage_path == "/home/me/rows"
-
-
 @pytest.mark.parametrize(
     ("storage_type", "tier", "library"),
     [

@@ -5,27 +5,20 @@ import tensorflow as tf
 
 import checks
 import keras_sparse
-from keras_sparse import ops
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Adam
 from keras_sparse.optimizers import AdamAsync
 from keras_sparse.optimizers import SGD
 from optimizer_cases import CLASSES
 from optimizer_cases import each_class
+from optimizer_cases import make_table
 from optimizer_cases import random_rows
+from optimizer_cases import read
 from optimizer_cases import slices
+from pairwise import each_pair
 
 KEYS = np.array([-5, 2**62, 0])  # the third has no gradient
-
-
-def make_table(rows):
-    table = keras_sparse.EmbeddingVariable(None, 2)
-    table.import_(KEYS, np.asarray(rows, "float32"))
-    return table
-
-
-def read(table):
-    return ops.lookup([table], [tf.constant(KEYS)])[0].numpy()
+ONES = np.ones((3, 2), "float32")
 
 
 def gradient(values):
@@ -36,11 +29,13 @@ def scaled(optimizer, **arguments):
     return keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=4.0, **arguments)
 
 
-@pytest.mark.parametrize("decorate", [tf.function, lambda apply: apply], ids=["function", "eager"])
-@pytest.mark.parametrize("wrong", [np.nan, np.inf], ids=str)
-@pytest.mark.parametrize("where", ["table", "kernel"])
+@each_pair(
+    decorate=[tf.function, lambda apply: apply],
+    where=["table", "kernel"],
+    wrong=[np.nan, np.inf],
+)
 def test_a_step_that_is_not_finite_changes_nothing_but_the_scale(decorate, where, wrong):
-    tables = [make_table(np.ones((3, 2))) for _ in range(2)]
+    tables = [make_table(KEYS, ONES) for _ in range(2)]
     kernel = keras.Variable([1.0])
     optimizer = scaled(SGD(1.0))
     optimizer.build([*tables, kernel])
@@ -55,13 +50,13 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_scale(decorate, where
     numbers = {"table": tf.constant(1.0), "kernel": tf.constant(1.0)}
     apply(*{**numbers, where: tf.constant(wrong)}.values())
     for table in tables:
-        np.testing.assert_array_equal(read(table), np.ones((3, 2)))
+        np.testing.assert_array_equal(read(table, KEYS), ONES)
     assert kernel.numpy() == [1.0]
     assert optimizer.dynamic_scale.numpy() == 2.0
     assert optimizer.iterations.numpy() == 0
 
     apply(*numbers.values())
-    np.testing.assert_array_equal(read(tables[0]), [[-1, -3], [-1, -1], [1, 1]])
+    np.testing.assert_array_equal(read(tables[0], KEYS), [[-1, -3], [-1, -1], [1, 1]])
     assert kernel.numpy() == [0.5]
     assert optimizer.iterations.numpy() == 1
 
@@ -70,7 +65,7 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_scale(decorate, where
 @pytest.mark.parametrize("decorate", [tf.function, lambda apply: apply], ids=["function", "eager"])
 def test_a_step_that_is_not_finite_leaves_moves_to_be_made_up_for(case, decorate):
     """Rows that wait for their moves, slots and step counts: as if the step had not been."""
-    skipping, straight = (make_table(np.ones((3, 2))) for _ in range(2))
+    skipping, straight = (make_table(KEYS, ONES) for _ in range(2))
     optimizers = []
     for table in (skipping, straight):
         optimizer = scaled(case.make())
@@ -95,8 +90,9 @@ each_mixed = pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect
 
 
 @each_mixed
-@pytest.mark.parametrize("make", [Adagrad, Adam, AdamAsync])
-@pytest.mark.parametrize("input_dim", [50, None], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("make", "input_dim"), [(Adagrad, 50), (Adam, None), (AdamAsync, 50), (AdamAsync, None)]
+)
 def test_compile_under_mixed_float16_trains(make, input_dim, dtype_policy):
     inputs = keras.Input((2,), dtype="int64")
     layers = [inputs, keras_sparse.layers.Embedding(input_dim, 4), keras.layers.Flatten()]
