@@ -30,6 +30,9 @@ IDS, TARGETS = checkpoint_cases.IDS[:48], checkpoint_cases.TARGETS[:48]
 ARGUMENTS = {"epochs": 3, "shuffle": False, "verbose": 0}
 
 
+LONG = pytest.mark.slow("long history")
+
+
 class Seen(keras.callbacks.Callback):
     """Notes what it is shown, and cuts the training off after a number of batches."""
 
@@ -200,7 +203,9 @@ class Stop(keras.callbacks.Callback):
         self.model.stop_training = count >= self.count
 
 
-@pytest.mark.parametrize(("per_execution", "every_steps"), [(1, 1), (1, 2), (3, 1), (3, None)])
+@pytest.mark.parametrize(
+    ("per_execution", "every_steps"), [(1, 1), (1, 2), (3, 1), pytest.param(3, None, marks=LONG)]
+)
 def test_the_middle_of_an_accumulation_is_saved(per_execution, every_steps, tmp_path):
     def make():
         options = {"gradient_accumulation_steps": 4}
