@@ -127,7 +127,7 @@ import keras, numpy as np
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.keras")):
     inputs = [*np.load(path.with_suffix(".npz")).values()]
     model = keras.saving.load_model(path)
-    names = model.input if isinstance(model.input, dict) else None
+    names = sorted(model.input) if isinstance(model.input, dict) else None
     inputs = dict(zip(names, inputs)) if names else inputs if len(inputs) > 1 else inputs[0]
     np.save(path.with_suffix(".npy"), model(inputs).numpy())
 """
