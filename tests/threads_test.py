@@ -9,7 +9,7 @@ from eviction_cases import CASES as POLICIES
 from filter_cases import CASES as FILTERS
 from optimizer_cases import OPTIMIZERS
 
-SCRIPT = pathlib.Path(__file__).parent / "support" / "print_digests.py"
+SCRIPT = pathlib.Path(__file__).with_name("print_digests.py")
 
 
 def digests(num_threads):

@@ -10,7 +10,9 @@ import tensorflow as tf
 
 import checkpoint_cases
 import keras_sparse
+from checkpoint_cases import batches
 from checkpoint_cases import content
+from checkpoint_cases import dataset_of
 from checkpoint_cases import names
 from keras_sparse import saving
 from keras_sparse.callbacks import Checkpoint
@@ -18,7 +20,6 @@ from keras_sparse.saving import latest_checkpoint
 
 make_model = functools.partial(checkpoint_cases.make_model, optimizer="Adam")
 IDS, TARGETS = checkpoint_cases.IDS, checkpoint_cases.TARGETS
-SPECS = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
 
 
 class Kill(keras.callbacks.Callback):
@@ -38,7 +39,9 @@ def fit(model, day, callbacks=(), epochs=1):
     return model.fit(ids, targets, 8, epochs=epochs, **options)
 
 
-@pytest.mark.parametrize("kills", [(), (1,), (7,), (3, 4, 9)])
+@pytest.mark.parametrize(
+    "kills", [(), (1,), pytest.param((3, 4, 9), marks=pytest.mark.slow("long history"))]
+)
 def test_each_day_goes_on_with_the_model_of_the_day_before(kills, tmp_path, capsys):
     expected, counts = make_model(), []
     for day in range(3):
@@ -112,26 +115,26 @@ def test_the_latest_checkpoint_is_the_last_whole_one(tmp_path):
         assert saving.load_checkpoint(model, tmp_path).step == 3
 
 
-def batches(first):
-    while True:
-        rng = np.random.default_rng(first)
-        yield rng.integers(0, 3000, (8, 2)), rng.normal(size=(8, 1))
-        first += 1
-
-
 def endless(checkpoint):
     """tf.data begins while a step runs."""
-    generate = lambda: batches(checkpoint.first_batch)  # noqa: E731
-    return tf.data.Dataset.from_generator(generate, output_signature=SPECS).prefetch(2)
+    return dataset_of(lambda: batches(checkpoint.first_batch, number=99)).prefetch(2)
 
 
 def generator(checkpoint):
     """Keras takes the first batch before `fit` begins to train."""
-    return batches(checkpoint.first_batch)
+    return batches(checkpoint.first_batch, number=99)
 
 
-@pytest.mark.parametrize("data", [endless, generator])
-@pytest.mark.parametrize("steps", [None, 3])
+def of_known_length(checkpoint):
+    """It knows how much of it is left."""
+    left = 12 - checkpoint.first_batch
+    return endless(checkpoint).take(left).apply(tf.data.experimental.assert_cardinality(left))
+
+
+@pytest.mark.parametrize(
+    ("data", "steps"),
+    [(endless, None), (endless, 3), (generator, 3), (of_known_length, None)],
+)
 def test_data_begins_with_the_batch_that_comes_next(data, steps, tmp_path):
     def make():
         model = make_model(compiled=False)
@@ -163,7 +166,7 @@ def test_data_that_begins_anew_with_each_epoch_does_so(tmp_path):
         rest = [np.split(each, 10)[begun[-1] :] for each in (IDS, TARGETS)]
         yield from zip(*rest, strict=True)
 
-    data = tf.data.Dataset.from_generator(generate, output_signature=SPECS)
+    data = dataset_of(generate)
     for kill in (7, None):
         callback = Checkpoint(tmp_path, every_steps=5, skip_batches=False)
         callbacks = [callback] if kill is None else [callback, Kill(kill)]

@@ -20,14 +20,36 @@ from checkpoint_cases import train_all_keys
 from keras_sparse.callbacks import Checkpoint
 
 
-def test_a_damaged_checkpoint_is_put_aside(tmp_path):
+def flip(bit):
+    """Returns a change of a bit of a file: to another letter, or to no UTF-8."""
+
+    def change(path):
+        data = bytearray(path.read_bytes())
+        data[200] ^= bit
+        path.write_bytes(data)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("model.weights.h5", lambda path: path.write_text("nothing"), "must have all its files"),
+        ("manifest.json", pathlib.Path.unlink, "now step-000000020.damaged"),
+        ("manifest.json", flip(0x01), "A checkpoint's manifest must match"),
+        ("manifest.json", flip(0x80), "A checkpoint's manifest must match"),
+    ],
+    ids=["text", "none", "letter", "no letter"],
+)
+def test_a_damaged_checkpoint_is_put_aside(name, change, words, tmp_path):
     model = make_model()
     fit(model, [Checkpoint(tmp_path)], epochs=2)
-    (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
+    change(tmp_path / "step-000000020" / name)
     resumed = make_model()
-    with pytest.warns(UserWarning, match="put aside: A checkpoint must have all its files"):
+    with pytest.warns(UserWarning, match=f"put aside.*{words}"):
         fit(resumed, [Checkpoint(tmp_path)], epochs=2)
     assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
+    assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
     assert content(resumed) == content(model)
 
 
@@ -52,15 +74,6 @@ def test_nothing_whole_is_an_error(tmp_path):
         pytest.raises(RuntimeError, match="must find a whole check"),
     ):
         fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-
-
-def test_a_checkpoint_that_lost_its_manifest_is_put_aside(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
-    (tmp_path / "step-000000020" / "manifest.json").unlink()
-    with pytest.warns(UserWarning, match="now step-000000020.damaged"):
-        fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
-    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
-    assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
 
 
 @DONE
@@ -118,20 +131,6 @@ def test_a_model_that_does_not_fit_puts_nothing_aside(tmp_path):
     with pytest.raises(ValueError, match="tables of the same shapes"):
         fit(other, [Checkpoint(tmp_path)])
     assert names(tmp_path) == before
-
-
-@pytest.mark.parametrize("bit", [0x01, 0x80])  # another letter, and no UTF-8
-def test_a_flipped_bit_of_the_manifest_is_damage(bit, tmp_path):
-    model = make_model()
-    fit(model, [Checkpoint(tmp_path)], epochs=2)
-    path = tmp_path / "step-000000020" / "manifest.json"
-    content_of = bytearray(path.read_bytes())
-    content_of[200] ^= bit
-    path.write_bytes(content_of)
-    resumed = make_model()
-    with pytest.warns(UserWarning, match="put aside: A checkpoint's manifest must match"):
-        fit(resumed, [Checkpoint(tmp_path)], epochs=2)
-    assert content(resumed) == content(model)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 import keras_sparse
 from checkpoint_cases import content
+from checkpoint_cases import dataset_of
 from checkpoint_cases import make_model
 from checkpoint_cases import names
 from checkpoint_cases import NUM_KEYS
@@ -66,8 +67,7 @@ def fit(model, training, callbacks=()):
             rng = np.random.default_rng(step)
             yield rng.integers(0, NUM_KEYS, (100, 2)), rng.normal(size=(100, 1))
 
-    specs = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=specs)
+    dataset = dataset_of(batches)
     options = {"epochs": 4, "shuffle": False, "verbose": 0, "callbacks": [*callbacks, Told()]}
     if is_ahead:
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(10))
@@ -122,6 +122,7 @@ for number in range(len(test.TRAININGS[training])):
 """
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("training", TRAININGS)
 def test_training_that_is_killed_again_and_again_ends_as_if_it_never_was(training, tmp_path):
     paths = [str(pathlib.Path(__file__).parent), *filter(None, sys.path)]

@@ -3,7 +3,6 @@ import shutil
 
 import keras
 import pytest
-import tensorflow as tf
 
 import checkpoint_cases
 import keras_sparse
@@ -12,10 +11,10 @@ from checkpoint_cases import fit
 from checkpoint_cases import IDS
 from checkpoint_cases import names
 from checkpoint_cases import tables
-from checkpoint_cases import TARGETS
 from keras_sparse.callbacks import Checkpoint
 from keras_sparse.saving import CheckpointInfo
 from keras_sparse.saving import save_checkpoint
+from pairwise import each_pair
 
 # Of tens of steps, which take longer than to compile one.
 make_model = functools.partial(checkpoint_cases.make_model, run_eagerly=False)
@@ -31,32 +30,21 @@ class PowerCut(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def test_saves_each_epoch_and_at_the_end(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)])
-    assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000030"]
+DELTAS = {"every_steps": 8, "delta_every": 3}
 
 
-def test_saves_every_few_steps_with_deltas_between_and_removes_old_ones(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path, every_steps=8, delta_every=3, keep=2)])
-    assert names(tmp_path) == [
-        "step-000000016",
-        "step-000000018-delta",
-        "step-000000021-delta",
-        "step-000000024",
-        "step-000000027-delta",
-        "step-000000030-delta",
-    ]
-
-
-def test_the_first_delta_is_a_checkpoint(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path, every_steps=8, delta_every=3)], epochs=1)
-    assert names(tmp_path) == [
-        "step-000000003",
-        "step-000000006-delta",
-        "step-000000008",
-        "step-000000009-delta",
-        "step-000000010",
-    ]
+@pytest.mark.parametrize(
+    ("options", "epochs", "saved"),
+    [
+        ({}, 3, ["10", "20", "30"]),
+        (DELTAS, 1, ["03", "06-delta", "08", "09-delta", "10"]),  # the first delta is a checkpoint
+        ({**DELTAS, "keep": 2}, 3, ["16", "18-delta", "21-delta", "24", "27-delta", "30-delta"]),
+    ],
+    ids=["epochs", "deltas", "few"],
+)
+def test_saves_when_it_is_told_to_and_removes_old_ones(options, epochs, saved, tmp_path):
+    fit(make_model(), [Checkpoint(tmp_path, **options)], epochs=epochs)
+    assert names(tmp_path) == [f"step-0000000{each}" for each in saved]
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -75,11 +63,11 @@ def content_of_uncut():
     return content(model)
 
 
-DELTAS = {"every_steps": 10, "delta_every": 3}
-CUTS = [(options, step, None) for options in ({}, DELTAS) for step in (10, 14, 19)]
-
-
-@pytest.mark.parametrize(("options", "step", "tiers"), [*CUTS, (DELTAS, 19, "DRAM_SSDHASH")])
+@each_pair(
+    options=[{"every_steps": 10, "delta_every": 3}, {}],
+    step=[19, 10, 14],
+    tiers=["DRAM_SSDHASH", None],
+)
 def test_goes_on_where_it_was_cut_off(options, step, tiers, tmp_path):
     storage = tiers and keras_sparse.StorageOption(tiers, tmp_path / "tiers", [4096])
     tmp_path = tmp_path / "run"
@@ -124,11 +112,7 @@ def test_another_optimizer_goes_on_counting(tmp_path):
     other = make_model(optimizer="SGD")
     fit(other, [Checkpoint(tmp_path, keep=2, delta_every=4)], epochs=3)
     assert int(other.optimizer.iterations) == 30
-    assert names(tmp_path) == [
-        "step-000000024",
-        "step-000000028-delta",
-        "step-000000030",
-    ]
+    assert names(tmp_path) == ["step-000000024", "step-000000028-delta", "step-000000030"]
 
 
 def test_a_model_that_counts_anew_is_refused_by_the_same_callback(tmp_path):
@@ -146,34 +130,8 @@ def test_deltas_go_back_to_the_callbacks_own_checkpoints(tmp_path):
                 save_checkpoint(self.model, tmp_path / "elsewhere")
 
     fit(make_model(), [Elsewhere(), Checkpoint(tmp_path / "own", delta_every=3)], epochs=1)
-    assert names(tmp_path / "own") == [
-        "step-000000003",
-        "step-000000006",
-        "step-000000009-delta",
-        "step-000000010",
-    ]
-
-
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
-@pytest.mark.parametrize("every_steps", [4, 10])
-def test_an_epoch_of_unknown_length_is_not_done_again(every_steps, tmp_path):
-    def batches():
-        for first in range(0, 80, 8):
-            yield IDS[first : first + 8], TARGETS[first : first + 8]
-
-    def train(model):
-        spec = (
-            tf.TensorSpec((None, 2), tf.int64),
-            tf.TensorSpec((None, 1), tf.float64),
-        )
-        dataset = tf.data.Dataset.from_generator(batches, output_signature=spec)
-        callback = Checkpoint(tmp_path, every_steps=every_steps)
-        return model.fit(dataset, epochs=2, shuffle=False, verbose=0, callbacks=[callback])
-
-    train(model := make_model())
-    with pytest.warns(match="makes no step"):
-        assert train(again := make_model()).epoch == []
-    assert content(again) == content(model)
+    saved = [f"step-0000000{each}" for each in ("03", "06", "09-delta", "10")]
+    assert names(tmp_path / "own") == saved
 
 
 def test_steps_per_execution_do_not_confuse_the_epoch(tmp_path):

@@ -9,14 +9,8 @@ def write_in_the_step(monkeypatch):
 
 
 @pytest.fixture
-def written_in():
-    """Returns `{tag: {step: value}}` of an event file."""
-    return _written_in
-
-
-@pytest.fixture
 def written():
-    """Returns the same of all event files of a folder."""
+    """Returns `{tag: {step: value}}` of all event files of a folder."""
 
     def of_all(folder):
         values = {}

@@ -32,24 +32,20 @@ class Record(keras.callbacks.Callback):
 
 
 # 16 steps an epoch. By then there are always some rows of that age.
-def steps_of(callback, **kwargs):
-    model = make_model(keras_sparse.GlobalStepEvict(1), **kwargs)
-    record = Record()
-    fit(model, 0, 256, epochs=2, callbacks=[callback, record])
-    return record.steps
-
-
-def test_evicts_after_each_epoch():
-    assert steps_of(EvictRows()) == [16, 32]
-
-
-def test_evicts_every_so_many_steps():
-    assert steps_of(EvictRows(every=5)) == [5, 10, 15, 20, 25, 30]
-    assert steps_of(EvictRows(every=100)) == []
-
-
-def test_evicts_when_the_steps_of_one_execution_are_done():
-    assert steps_of(EvictRows(every=5), steps_per_execution=4) == [8, 12, 16, 20, 28, 32]
+@pytest.mark.parametrize(
+    ("every", "steps_per_execution", "steps"),
+    [
+        ("epoch", 1, [16, 32]),
+        (5, 1, [5, 10, 15, 20, 25, 30]),
+        (100, 1, []),
+        (5, 4, [8, 12, 16, 20, 28, 32]),
+    ],
+)
+def test_evicts_after_each_epoch_or_so_many_steps(every, steps_per_execution, steps):
+    eviction = keras_sparse.GlobalStepEvict(1)
+    model, record = make_model(eviction, steps_per_execution=steps_per_execution), Record()
+    fit(model, 0, 256, epochs=2, callbacks=[EvictRows(every=every), record])
+    assert record.steps == steps
 
 
 @each_policy

@@ -13,7 +13,9 @@ import tensorflow as tf
 
 import checkpoint_cases
 import keras_sparse
+from checkpoint_cases import batches
 from checkpoint_cases import content
+from checkpoint_cases import dataset_of
 from checkpoint_cases import make_model
 from checkpoint_cases import names
 from keras_sparse.callbacks import Checkpoint
@@ -26,7 +28,9 @@ from keras_sparse.saving import latest_checkpoint
 # Six batches of 8, which most epochs have.
 IDS, TARGETS = checkpoint_cases.IDS[:48], checkpoint_cases.TARGETS[:48]
 ARGUMENTS = {"epochs": 3, "shuffle": False, "verbose": 0}
-SPECS = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
+
+
+LONG = pytest.mark.slow("long history")
 
 
 class Seen(keras.callbacks.Callback):
@@ -48,18 +52,6 @@ class Seen(keras.callbacks.Callback):
         self.batches.append((step, self.epoch, self.first, batch))
         if len(self.batches) == self.cut:
             raise KeyboardInterrupt
-
-
-def batches(first=0, number=18):
-    """Each step has a batch of its own."""
-    for step in range(first, first + number):
-        rng = np.random.default_rng(step)
-        yield rng.integers(0, 3000, (8, 2)), rng.normal(size=(8, 1))
-
-
-def of_steps(first=lambda: 0, number=18):
-    generate = lambda: batches(first(), number)  # noqa: E731
-    return tf.data.Dataset.from_generator(generate, output_signature=SPECS)
 
 
 def of_six(targets=TARGETS):
@@ -90,14 +82,14 @@ DATA = {
         "epochs": 6,
     },
     "a dataset": lambda model: {"x": of_six(TARGETS > 0), "class_weight": {0: 0.5, 1: 2.0}},
-    "a dataset of unknown length": lambda model: {"x": of_steps(number=6)},
+    "a dataset of unknown length": lambda model: {"x": dataset_of(lambda: batches(number=6))},
     "an endless dataset": lambda model: {
         "x": of_six().skip(1).repeat(),
         "steps_per_epoch": 6,
         "validation_data": of_six().take(2),
     },
     "a dataset that ends in an epoch": lambda model: {
-        "x": of_six().concatenate(of_steps(number=2)),
+        "x": of_six().concatenate(dataset_of(lambda: batches(number=2))),
         "steps_per_epoch": 3,
         "epochs": 6,
     },
@@ -106,7 +98,9 @@ DATA = {
     "a sequence": lambda model: {"x": Sequence(workers=2, max_queue_size=2)},
     "a later epoch": lambda model: {"x": of_six(), "initial_epoch": 2, "epochs": 5},
     "lookups ahead": lambda model: {
-        "x": keras_sparse.data.prefetch_lookups(of_steps(), model, num_threads=2, capacity=3),
+        "x": keras_sparse.data.prefetch_lookups(
+            dataset_of(batches), model, num_threads=2, capacity=3
+        ),
         "steps_per_epoch": 6,
     },
 }
@@ -123,14 +117,18 @@ def train(model, data, callbacks=(), cut=None):
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras' own
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_ends_as_if_it_had_never_been_cut_off(data, tmp_path):
+    make = functools.partial(Checkpoint, tmp_path, every_steps=4, keep=1, verbose=False)
     uncut = train(expected := make_model(), data)
     for cut in (5, 9, None):
-        callback = Checkpoint(tmp_path, every_steps=4, keep=1, verbose=False)
-        seen = train(model := make_model(), data, [callback], cut)
+        seen = train(model := make_model(), data, [make()], cut)
         first = seen[0][0] - 1
         assert seen == uncut[first:][:cut]
         assert first == {5: 0, 9: 4, None: 12}[cut]
-    assert content(model) == content(expected)
+    again = make_model()
+    with pytest.warns(match="makes no step"):
+        assert train(again, data, [make()]) == []
+    for each in (model, again):
+        assert content(each) == content(expected)
 
 
 def test_a_finished_training_goes_on_with_more_epochs(tmp_path):
@@ -143,20 +141,6 @@ def test_a_finished_training_goes_on_with_more_epochs(tmp_path):
         is_done = epochs == 1 and names(tmp_path)
         with pytest.warns(match="makes no step") if is_done else contextlib.nullcontext():
             train(model := make_model(), functools.partial(data, epochs=epochs), [callback])
-    assert content(model) == content(expected)
-
-
-def test_data_that_begins_by_itself_may_know_how_much_of_it_is_left(tmp_path):
-    def data(model, first=0):
-        left = of_steps(lambda: first, 18 - first)
-        left = left.apply(tf.data.experimental.assert_cardinality(18 - first))
-        return {"x": left, "steps_per_epoch": 6}
-
-    uncut = train(expected := make_model(), data)
-    options = {"every_steps": 4, "skip_batches": False, "verbose": False}
-    train(make_model(), data, [Checkpoint(tmp_path, **options)], 13)
-    callback = Checkpoint(tmp_path, **options)
-    assert train(model := make_model(), functools.partial(data, first=12), [callback]) == uncut[12:]
     assert content(model) == content(expected)
 
 
@@ -181,7 +165,7 @@ def test_lets_go_of_the_data_after_it(tmp_path):
         yield from batches()
         del iteration
 
-    data = tf.data.Dataset.from_generator(generate, output_signature=SPECS)
+    data = dataset_of(generate)
     callback = Checkpoint(tmp_path, verbose=False)
     train(make_model(), lambda model: {"x": data, "steps_per_epoch": 2}, [callback])
     gc.collect()
@@ -219,8 +203,9 @@ class Stop(keras.callbacks.Callback):
         self.model.stop_training = count >= self.count
 
 
-@pytest.mark.parametrize("per_execution", [1, 3])
-@pytest.mark.parametrize("every_steps", [1, 2, None])
+@pytest.mark.parametrize(
+    ("per_execution", "every_steps"), [(1, 1), (1, 2), (3, 1), pytest.param(3, None, marks=LONG)]
+)
 def test_the_middle_of_an_accumulation_is_saved(per_execution, every_steps, tmp_path):
     def make():
         options = {"gradient_accumulation_steps": 4}
@@ -249,7 +234,7 @@ def test_the_middle_of_an_accumulation_is_saved(per_execution, every_steps, tmp_
     "data",
     [
         lambda model: {"x": of_six(), "steps_per_epoch": 50},
-        lambda model: {"x": of_steps(number=6)},
+        lambda model: {"x": dataset_of(lambda: batches(number=6))},
     ],
 )
 def test_an_epoch_whose_data_has_ended_is_over_when_training_stops(data, tmp_path):

@@ -1,4 +1,3 @@
-import os
 import time
 
 import keras
@@ -14,6 +13,10 @@ from stages import keep_stages
 pytestmark = pytest.mark.usefixtures("write_in_the_step")
 
 
+IDS = np.random.default_rng(0).integers(0, 5000, (640, 4))
+BATCHES = tf.data.Dataset.from_tensor_slices((IDS, np.ones((640, 1)))).batch(64)
+
+
 def make_model(storage=None):
     inputs = keras.Input((4,), dtype="int64")
     layer = keras_sparse.layers.Embedding(None, 64, "sum", storage=storage, name="items")
@@ -22,9 +25,8 @@ def make_model(storage=None):
     return model
 
 
-def fit(model, callback, epochs=2, samples=640):
-    ids = np.random.default_rng(0).integers(0, 5000, (samples, 4))
-    model.fit(ids, np.ones((samples, 1)), 64, epochs, verbose=0, callbacks=[callback])
+def fit(model, *callbacks, epochs=2):
+    model.fit(BATCHES, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
 
 
 def test_writes_all_that_the_layer_says_after_each_epoch(tmp_path, written):
@@ -125,16 +127,14 @@ def test_prints_what_tiers_have_and_had_of_each_training(tmp_path, capsys):
 
 def test_says_what_became_of_lookups_that_were_staged(capsys):
     model = make_model()
-    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
-    batches = tf.data.Dataset.from_tensor_slices((ids, np.ones((640, 1)))).batch(64)
-    ahead = keras_sparse.data.prefetch_lookups(batches, model, 1, 2, mode="stale")
+    ahead = keras_sparse.data.prefetch_lookups(BATCHES, model, 1, 2, mode="stale")
     callbacks = [TierStats(None, verbose=1)]
     model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
     used = model.get_layer("items").stats()["prefetch"]["used"]
     line = capsys.readouterr().out
     assert line.startswith(f"prefetch_lookups, items/embeddings: {used} of 20 lookups were ready;")
     assert len(line.splitlines()) == 1
-    model.fit(batches, verbose=0, shuffle=False, callbacks=callbacks)
+    model.fit(BATCHES, verbose=0, shuffle=False, callbacks=callbacks)
     assert capsys.readouterr().out == "", "of this training none"
 
 
@@ -142,10 +142,8 @@ def test_says_what_became_of_lookups_that_were_staged(capsys):
 def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypatch, written):
     model = make_model(table_twins.small(tmp_path / "ssd"))
     layer = model.get_layer("items")
-    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
-    batches = tf.data.Dataset.from_tensor_slices((ids, np.ones((640, 1)))).batch(64)
     stages = keep_stages(monkeypatch)
-    ahead = keras_sparse.data.prefetch_lookups(batches, model, 1, 2, mode)
+    ahead = keras_sparse.data.prefetch_lookups(BATCHES, model, 1, 2, mode)
     begin = time.monotonic()
     callbacks = [TierStats(tmp_path / "logs", counters=True), *stages]
     model.fit(ahead, epochs=2, verbose=0, shuffle=False, callbacks=callbacks)
@@ -163,54 +161,33 @@ def test_writes_what_became_of_lookups_that_were_staged(mode, tmp_path, monkeypa
     assert stats["used"] + stats["dropped"] == stats["used"] + stats["missed"] == 20
     assert 0 < stats["hidden_seconds"] < seconds
     assert 0 <= stats["waited_seconds"] < seconds
-    model.evaluate(batches, verbose=0)
-    assert layer.stats()["prefetch"] == {**stats, "missed": stats["missed"] + len(batches)}
+    model.evaluate(BATCHES, verbose=0)
+    assert layer.stats()["prefetch"] == {**stats, "missed": stats["missed"] + len(BATCHES)}
 
 
-def test_writes_every_so_many_steps(tmp_path, written):
-    callback = TierStats(tmp_path / "logs", update_freq=4)
-    model = make_model()
+@pytest.mark.parametrize(
+    ("steps_per_execution", "steps"), [(1, [4, 8, 12, 16, 20]), (5, [5, 10, 15, 20])]
+)
+def test_writes_every_so_many_steps(steps_per_execution, steps, tmp_path, written):
+    callback, model = TierStats(tmp_path / "logs", update_freq=4), make_model()
+    model.compile(model.optimizer, loss="mse", steps_per_execution=steps_per_execution)
     fit(model, callback, epochs=1)
     fit(model, callback, epochs=1)  # goes on where it was
-    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [4, 8, 12, 16, 20]
-
-
-def test_writes_when_the_steps_of_one_execution_are_done(tmp_path, written):
-    model = make_model()
-    model.compile(model.optimizer, loss="mse", steps_per_execution=5)
-    fit(model, TierStats(tmp_path / "logs", update_freq=4), epochs=1)
-    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == [5, 10]
-
-
-def test_a_hit_rate_is_of_its_own_time(tmp_path, written_in):
-    model = make_model()
-    callback = TierStats(tmp_path / "logs")
-    fit(model, callback, epochs=1)
-    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
-    fit(model, callback, epochs=1)
-    rates = [
-        value
-        for path in sorted((tmp_path / "logs").glob("*.tiers*"), key=os.path.getmtime)
-        for value in written_in(path).get("items/embeddings/DRAM_hit_rate", {}).values()
-    ]
-    assert len(rates) == 2
-    # All rows are there by then, and what was asked before the fit does not count.
-    assert rates[1] == 1
+    assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == steps
 
 
 def test_numbers_of_tiers_add_up(tmp_path):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000])
     model = make_model(storage)
     layer = model.get_layer("items")
-    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
-    model.fit(ids, np.ones((640, 1)), 64, verbose=0)
+    fit(model, epochs=1)
     stats = layer.stats()
     first, second = stats["tiers"]["DRAM"], stats["tiers"]["SSDHASH"]
-    assert first["rows"] + second["rows"] == stats["rows"] == len(np.unique(ids))
+    assert first["rows"] + second["rows"] == stats["rows"] == len(np.unique(IDS))
     assert first["bytes"] <= 200_000 * 1.05
     assert second["bytes"] >= second["rows"] * (64 * 8 + 12)
     assert second["memory_bytes"] > 0
-    assert first["hits"] + first["misses"] == stats["lookups"] == ids.size
+    assert first["hits"] + first["misses"] == stats["lookups"] == IDS.size
     assert first["promotions"] == second["promotions"]
     assert first["demotions"] == second["demotions"] > 0
     assert second["rows"] == second["demotions"] - second["promotions"]
@@ -218,17 +195,16 @@ def test_numbers_of_tiers_add_up(tmp_path):
     assert second["write_bytes"] == second["demotions"] * 64 * 8
     assert stats["waited_seconds"] > 0
     # Evaluation reads rows where they are.
-    model.evaluate(ids, np.ones((640, 1)), verbose=0)
+    model.evaluate(BATCHES, verbose=0)
     after = layer.stats()
-    assert after["hits"] - stats["hits"] == ids.size
+    assert after["hits"] - stats["hits"] == IDS.size
     assert after["tiers"]["SSDHASH"]["rows"] == second["rows"]
     assert after["tiers"]["SSDHASH"]["hits"] > second["hits"]
 
 
 def test_numbers_of_three_tiers_add_up(tmp_path):
     model = make_model(table_twins.small(tmp_path / "rows", "DRAM_PMEM_SSDHASH"))
-    ids = np.random.default_rng(0).integers(0, 5000, (640, 4))
-    model.fit(ids, np.ones((640, 1)), 64, verbose=0)
+    fit(model, epochs=1)
     stats = model.get_layer("items").stats()
     first, *lower = stats["tiers"].values()
     assert all(number >= 0 for tier in stats["tiers"].values() for number in tier.values())

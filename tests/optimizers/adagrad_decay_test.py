@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
-from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import AdagradDecay
 from optimizer_cases import slices
 
@@ -74,15 +73,6 @@ def test_accumulators_do_not_decay_below_their_initial_value():
     np.testing.assert_array_equal(accumulators(table)[0], [0.5])
 
 
-def test_is_adagrad_until_the_first_decay():
-    tables = [EmbeddingVariable(3, 2, initializer="ones") for _ in range(2)]
-    optimizers = [AdagradDecay(0.1, accumulator_decay_step=6), Adagrad(0.1)]
-    for optimizer, table in zip(optimizers, tables, strict=True):
-        for ids in ([0], [0, 1], [], [2], [1]):
-            optimizer.apply([slices(ids, np.ones((len(ids), 2), "float32"))], [table])
-    np.testing.assert_array_equal(tables[0].numpy(), tables[1].numpy())
-
-
 def test_counts_decays_in_the_optimizers_steps_when_they_are_set():
     table = EmbeddingVariable(1, 1, initializer="zeros")
     optimizer = AdagradDecay(1.0, 0.5, accumulator_decay_step=10, accumulator_decay_rate=0.5)
@@ -93,13 +83,6 @@ def test_counts_decays_in_the_optimizers_steps_when_they_are_set():
     optimizer.iterations.assign(0)
     optimizer.apply([slices([0], 0 * ONE)], [table])
     np.testing.assert_array_equal(accumulators(table), [[64.5 / 8]])
-
-
-def test_keeps_the_number_of_decays_beside_each_row():
-    table = EmbeddingVariable(None, 4)
-    AdagradDecay(0.1).build([table])
-    assert table.slot_names == ("accumulator", "num_decays")
-    assert table.record_floats == 4 + 4 + 1
 
 
 @pytest.mark.parametrize(

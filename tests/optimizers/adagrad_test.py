@@ -18,10 +18,3 @@ def test_adds_epsilon_under_the_root():
     gradient = tf.IndexedSlices([[3.0]], [0], [2, 1])
     Adagrad(1.0, initial_accumulator_value=0.0, epsilon=7.0).apply([gradient], [table])
     np.testing.assert_allclose(table.numpy(), [[-3 / 4], [0]], rtol=1e-6)
-
-
-def test_keeps_an_accumulator_beside_each_row():
-    table = EmbeddingVariable(None, 1)
-    Adagrad(0.1, initial_accumulator_value=0.5).build([table])
-    assert table.rule == "adagrad"
-    assert table.slot_names == ("accumulator",)

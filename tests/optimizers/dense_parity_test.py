@@ -17,6 +17,8 @@ from optimizer_cases import random_rows
 from optimizer_cases import read
 from optimizer_cases import slices
 
+# The rules themselves are followed in float64 by shorter tests (random_batches_test).
+pytestmark = pytest.mark.slow("long history")
 ROWS = 25
 STEPS = 300
 READS = (0, 1, 45, 150, 185, 250, STEPS)

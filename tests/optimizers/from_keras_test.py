@@ -180,14 +180,6 @@ def test_a_turned_optimizer_trains_and_is_saved(tmp_path):
     assert type(keras.saving.load_model(tmp_path / "model.keras").optimizer) is optimizers.Adam
 
 
-def test_a_stock_optimizer_on_a_table_is_told_of_it():
-    with pytest.raises(TypeError, match=r"`keras_sparse\.optimizers\.from_keras` turns one"):
-        keras.optimizers.Adam().apply(
-            [tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), (3, 2))],
-            [EmbeddingVariable(3, 2)],
-        )
-
-
 def test_turns_the_optimizers_of_a_multi_optimizer():
     stock = keras.optimizers.OptimizerMap(keras.optimizers.AdamW(0.1))
     stock["ads/.*"] = keras.optimizers.Adagrad(0.2)

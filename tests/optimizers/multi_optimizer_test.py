@@ -8,6 +8,7 @@ import tensorflow as tf
 import checks
 import keras_sparse
 import keras_sparse.distribute as ksd
+from checkpoint_cases import reloaded
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import AdamW
 from keras_sparse.optimizers import MultiOptimizer
@@ -100,54 +101,62 @@ def test_a_variable_has_the_optimizer_of_its_key(keys, owners):
         assert [variables[place].path for place in found[optimizer[key]]] == has
 
 
-def test_is_two_optimizers_of_a_loop_bit_for_bit():
-    model, by_hand = make_model(MultiOptimizer(table_and_dense())), make_model()
-    optimizers = table_and_dense()
+def run_loop(model, optimizers, decorate=lambda step: step):
+    """Trains by a list of optimizers: of all variables, or of tables and of others."""
+    parts = [model.trainable_variables]
+    if len(optimizers) > 1:
+        parts = [*split_embedding_variable_from_others(*parts)]
+    for optimizer, part in zip(optimizers, parts, strict=True):
+        optimizer.build(part)
+
+    @decorate
+    def step(ids, targets):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(ids) - targets) ** 2)
+        for each, grads, part in zip(optimizers, tape.gradient(loss, parts), parts, strict=True):
+            each.apply_gradients(zip(grads, part, strict=True))
+
     for begin in range(0, len(IDS), BATCH):
-        batch = slice(begin, begin + BATCH)
-        for each in (model, by_hand):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((each(IDS[batch]) - TARGETS[batch]) ** 2)
-            if each is model:
-                variables = model.trainable_variables
-                grads = tape.gradient(loss, variables)
-                model.optimizer.apply_gradients(zip(grads, variables, strict=True))
-                continue
-            parts = split_embedding_variable_from_others(each.trainable_variables)
-            for name, grads, part in zip(
-                ("embeddings", "others"), tape.gradient(loss, [*parts]), parts, strict=True
-            ):
-                optimizers[name].apply(grads, part)
+        step(*(tf.constant(each[begin : begin + BATCH]) for each in (IDS, TARGETS)))
+    return model
+
+
+def test_is_two_optimizers_of_a_loop_bit_for_bit():
+    model, by_hand, in_graph = (
+        make_model(MultiOptimizer(table_and_dense())),
+        make_model(),
+        make_model(),
+    )
+    run_loop(model, [model.optimizer])
+    run_loop(by_hand, [table_and_dense()[name] for name in ("embeddings", "others")])
+    run_loop(in_graph, [table_and_dense()[name] for name in ("embeddings", "others")], tf.function)
     steps = len(IDS) // BATCH
     assert counts(model.optimizer) == [steps] * 3
     assert content(model.variables) == content(by_hand.variables)
+    assert_close(in_graph, by_hand)
     for arguments in ({}, {"steps_per_execution": 5}, {"run_eagerly": True}):
         fitted = make_model(MultiOptimizer(table_and_dense()), **arguments)
         fit(fitted)
         assert_close(fitted, by_hand)
 
 
-@pytest.mark.parametrize("way", ["keras", "weights", "checkpoint"])
-def test_what_is_saved_goes_on(way, tmp_path):
+@pytest.mark.parametrize("form", ["keras", "weights.h5", "checkpoint"])
+def test_what_is_saved_goes_on(form, tmp_path):
     optimizers = {is_wide: Adagrad(0.1), "others": AdamW(schedule(0.05))}
     model = make_model(MultiOptimizer(optimizers, name="both"))
     fit(model)
-    if way == "keras":
-        model.save(tmp_path / "model.keras")
-        loaded = keras.saving.load_model(tmp_path / "model.keras")
-        assert type(loaded.optimizer) is MultiOptimizer
-        assert loaded.optimizer.get_config() == model.optimizer.get_config()
-    else:
+
+    def other():
         # The order of a dict says nothing.
         again = {"others": AdamW(schedule(0.05)), is_wide: Adagrad(0.2)}
-        loaded = make_model(MultiOptimizer(again))
-        loaded.optimizer.build(loaded.trainable_variables)
-        if way == "weights":
-            model.save_weights(tmp_path / "model.weights.h5")
-            loaded.load_weights(tmp_path / "model.weights.h5")
-        else:
-            keras_sparse.saving.save_checkpoint(model, tmp_path / "checkpoint")
-            keras_sparse.saving.load_checkpoint(loaded, tmp_path / "checkpoint")
+        other = make_model(MultiOptimizer(again))
+        other.optimizer.build(other.trainable_variables)
+        return other
+
+    loaded = reloaded(model, other, tmp_path, form)
+    if form == "keras":
+        assert type(loaded.optimizer) is MultiOptimizer
+        assert loaded.optimizer.get_config() == model.optimizer.get_config()
     for _ in range(2):
         assert_close(model, loaded)
         assert_close(model.optimizer, loaded.optimizer)

@@ -5,50 +5,36 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import ops
 from keras_sparse import optimizers
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import SGD
 from optimizer_cases import each_class
-
-
-def make_table(input_dim=4, name="table"):
-    return keras_sparse.EmbeddingVariable(input_dim, 2, initializer="zeros", name=name)
-
-
-def slices(*ids):
-    """A gradient of ones for each of the ids."""
-    return tf.IndexedSlices(tf.ones((len(ids), 2)), tf.constant(ids, tf.int64), (4, 2))
-
-
-def kernel():
-    return keras.Variable([0.0], name="kernel")
-
-
-def first_row(table):
-    return ops.lookup([table], [tf.constant([0], tf.int64)])[0].numpy()[0, 0]
+from optimizer_cases import first_row
+from optimizer_cases import kernel
+from optimizer_cases import ones_for
+from optimizer_cases import zeros_table
 
 
 def test_refuses_a_dense_gradient():
     with pytest.raises(TypeError, match=r"must be `tf.IndexedSlices`.*shape \(4, 2\) for 'table'"):
-        SGD(1.0).apply([tf.ones((4, 2))], [make_table()])
+        SGD(1.0).apply([tf.ones((4, 2))], [zeros_table()])
 
 
 def test_refuses_a_variable_it_was_not_built_with():
     optimizer = SGD(1.0)
-    optimizer.build([make_table()])
+    optimizer.build([zeros_table()])
     with pytest.raises(ValueError, match=r"Make a new optimizer.*variable 'other'"):
-        optimizer.apply([slices(0)], [make_table(name="other")])
+        optimizer.apply([ones_for(0)], [zeros_table(name="other")])
 
 
 def test_refuses_a_variable_that_comes_twice():
-    table = make_table()
+    table = zeros_table()
     with pytest.raises(ValueError, match=r"in the list of variables once. Received: 'table' twice"):
         SGD(1.0).build([table, kernel(), table])
     optimizer = SGD(1.0)
     optimizer.build([table])
     with pytest.raises(ValueError, match="in the list of variables once"):
-        optimizer.apply([slices(0), slices(1)], [table, table])
+        optimizer.apply([ones_for(0), ones_for(1)], [table, table])
 
 
 @each_class
@@ -58,11 +44,11 @@ def test_refuses_averages_of_embedding_variables(case):
         r"`use_ema` is not supported on embedding variables.*of their own \(`MultiOptimizer`\)\. "
         f"Received: {case.ours.__name__}.use_ema=True with variable 'table'"
     )
-    table, optimizer = make_table(), case.make(**option)
+    table, optimizer = zeros_table(), case.make(**option)
     with pytest.raises(NotImplementedError, match=words):
         optimizer.build([kernel(), table])
     with pytest.raises(NotImplementedError, match=words):
-        optimizer.apply([slices(0)], [table])
+        optimizer.apply([ones_for(0)], [table])
     assert table.rule is None
     case.make(**option).apply([tf.ones(1)], [kernel()])
 
@@ -73,37 +59,40 @@ def test_refuses_averages_of_embedding_variables(case):
     [("constraint", keras.constraints.NonNeg()), ("regularizer", keras.regularizers.L2())],
 )
 def test_refuses_constraints_and_regularizers_of_embedding_variables(name, value, case):
-    table, optimizer = make_table(), case.make()
+    table, optimizer = zeros_table(), case.make()
     setattr(table, name, value)
     words = f"`{name}` is not supported.*Received: variable.{name}=.*'table'"
     with pytest.raises(NotImplementedError, match=words):
         optimizer.build([table])
     with pytest.raises(NotImplementedError, match=words):
-        optimizer.apply([slices(0)], [table])
+        optimizer.apply([ones_for(0)], [table])
     assert table.rule is None
     # They may come later, too.
     setattr(table, name, None)
     optimizer.build([table])
     setattr(table, name, value)
     with pytest.raises(NotImplementedError, match=words):
-        optimizer.apply([slices(0)], [table])
+        optimizer.apply([ones_for(0)], [table])
     assert first_row(table) == 0
 
 
 def test_a_refused_build_leaves_the_table_to_its_optimizer():
-    table, optimizer = make_table(), Adagrad(1.0)
+    table, optimizer = zeros_table(), Adagrad(1.0)
     optimizer.build([table])
     with pytest.raises(NotImplementedError):
         SGD(1.0, use_ema=True).build([table])
-    optimizer.apply([slices(0)])
+    optimizer.apply([ones_for(0)])
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam", "AdamW", "Ftrl"])
 def test_keras_optimizers_are_refused_on_embedding_variables(name):
-    table = make_table()
-    words = r"keras_sparse\.optimizers.*a compiled model.*`compile=False`.*for variable 'table'"
+    table = zeros_table()
+    words = (
+        r"`keras_sparse\.optimizers\.from_keras` turns one.*a compiled model.*`compile=False`.*"
+        "for variable 'table'"
+    )
     with pytest.raises(TypeError, match=words):
-        getattr(keras.optimizers, name)(0.1).apply([slices(0)], [table])
+        getattr(keras.optimizers, name)(0.1).apply([ones_for(0)], [table])
     assert first_row(table) == 0
 
 
@@ -130,7 +119,7 @@ OUTSIDE = [
 
 @pytest.mark.parametrize(("make", "name", "rule", "value"), OUTSIDE)
 def test_refuses_constants_that_would_make_a_row_no_number(make, name, rule, value):
-    table = make_table()
+    table = zeros_table()
     Adagrad(1.0).build([table])
     words = f"`{name}` must be {rule} for embedding variables. Received: {name}={value}"
     with pytest.raises(ValueError, match=words):
@@ -142,29 +131,29 @@ def test_refuses_constants_that_would_make_a_row_no_number(make, name, rule, val
 @pytest.mark.parametrize("make", [optimizers.LazyAdam, optimizers.AdamAsync])
 def test_refuses_amsgrad_where_rows_outside_the_batch_stay(make):
     with pytest.raises(NotImplementedError, match=r"`amsgrad` is not supported.*amsgrad=True"):
-        make(amsgrad=True).build([make_table()])
+        make(amsgrad=True).build([zeros_table()])
     make(amsgrad=True).apply([tf.ones(1)], [kernel()])
 
 
 def test_refuses_weight_decay_that_would_turn_a_row_around():
-    table = make_table()
+    table = zeros_table()
     optimizer = optimizers.AdamW(0.5, weight_decay=2.0)
     words = (
         "table 'table': `weight_decay` times the learning rate must be below 1, .*weight_decay=2.0"
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-        optimizer.apply([slices(0)], [table])
+        optimizer.apply([ones_for(0)], [table])
     optimizer.learning_rate = 0.25
-    optimizer.apply([slices(0)], [table])
+    optimizer.apply([ones_for(0)], [table])
     assert first_row(table) < 0
 
 
 def test_refuses_settings_that_changed_after_the_build():
-    table = make_table()
+    table = zeros_table()
     optimizer = optimizers.AdamW(0.5, weight_decay=0.5)
-    optimizer.apply([slices(0)], [table])
+    optimizer.apply([ones_for(0)], [table])
     optimizer.learning_rate = 0.25
-    optimizer.apply([slices(0)], [table])
+    optimizer.apply([ones_for(0)], [table])
     row = first_row(table)
     words = r"must stay as they were.*weight_decay=0\.25 \(built with 0\.5\) for variable 'table'"
     refusals = {
@@ -182,16 +171,16 @@ def test_refuses_settings_that_changed_after_the_build():
     with pytest.raises(AttributeError, match=r"optimizer\.inner_optimizer\.beta_1.*beta_1=0\.5"):
         keras_sparse.distribute.DistributedOptimizer(optimizer).beta_1 = 0.5
     assert first_row(table) == row
-    optimizer.apply([slices(0)], [table])
+    optimizer.apply([ones_for(0)], [table])
     assert first_row(table) < row
 
 
 def test_refuses_to_leave_a_table_out_of_weight_decay_after_the_build():
-    table = make_table()
+    table = zeros_table()
     optimizer = SGD(0.5, weight_decay=0.5)
     optimizer.build([table])
     optimizer.built = False
     optimizer.exclude_from_weight_decay([table])
     optimizer.built = True
     with pytest.raises(RuntimeError, match=r"weight_decay=0\.0 \(built with 0\.5\)"):
-        optimizer.apply([slices(0)], [table])
+        optimizer.apply([ones_for(0)], [table])

@@ -50,13 +50,6 @@ def test_velocity_that_does_not_decay_moves_a_row_for_ever():
     np.testing.assert_array_equal(table.numpy(), [[-1500]])
 
 
-def test_keeps_no_velocity_without_momentum():
-    for momentum, slots in [(0.0, ()), (0.5, ("momentum",))]:
-        table = EmbeddingVariable(3, 2)
-        SGD(0.5, momentum=momentum).build([table])
-        assert table.slot_names == slots
-
-
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_is_keras_sgd_for_other_variables(nesterov):
     arguments = {"learning_rate": 0.1, "momentum": 0.9, "nesterov": nesterov}

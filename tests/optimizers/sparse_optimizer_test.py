@@ -1,54 +1,38 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import ops
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import SGD
-
-
-def make_table(input_dim=4, name="table"):
-    return keras_sparse.EmbeddingVariable(input_dim, 2, initializer="zeros", name=name)
-
-
-def slices(*ids):
-    """A gradient of ones for each of the ids."""
-    return tf.IndexedSlices(tf.ones((len(ids), 2)), tf.constant(ids, tf.int64), (4, 2))
-
-
-def kernel():
-    return keras.Variable([0.0], name="kernel")
-
-
-def first_row(table):
-    return ops.lookup([table], [tf.constant([0], tf.int64)])[0].numpy()[0, 0]
-
+from optimizer_cases import first_row
+from optimizer_cases import kernel
+from optimizer_cases import ones_for
+from optimizer_cases import zeros_table
 
 # Which variables a step has.
 
 
 @pytest.mark.parametrize(
-    "make", [[make_table], [kernel], [kernel, make_table, kernel, make_table]], ids=len
+    "make", [[zeros_table], [kernel], [kernel, zeros_table, kernel, zeros_table]], ids=len
 )
 def test_counts_a_step_once_whatever_the_variables(make):
     variables = [each() for each in make]
-    grads = [slices(0) if each is make_table else tf.ones(1) for each in make]
+    grads = [ones_for(0) if each is zeros_table else tf.ones(1) for each in make]
     optimizer = SGD(0.5)
     for step in range(1, 4):
         optimizer.apply(grads, variables)
         assert optimizer.iterations.numpy() == step
     for each, variable in zip(make, variables, strict=True):
-        value = first_row(variable) if each is make_table else variable.numpy()[0]
+        value = first_row(variable) if each is zeros_table else variable.numpy()[0]
         assert value == -1.5
 
 
 def test_apply_without_variables_takes_those_it_was_built_on():
-    variables = [make_table(), kernel(), make_table(None)]
+    variables = [zeros_table(), kernel(), zeros_table(None)]
     optimizer = SGD(1.0)
     optimizer.build(variables)
-    optimizer.apply([slices(0), tf.constant([5.0]), slices(0, 0, 0)])
+    optimizer.apply([ones_for(0), tf.constant([5.0]), ones_for(0, 0, 0)])
     assert first_row(variables[0]) == -1
     assert variables[1].numpy() == [-5]
     assert first_row(variables[2]) == -3
@@ -56,36 +40,36 @@ def test_apply_without_variables_takes_those_it_was_built_on():
 
 def test_apply_without_variables_needs_a_gradient_for_each():
     optimizer = SGD(1.0)
-    optimizer.build([make_table(), kernel()])
+    optimizer.build([zeros_table(), kernel()])
     with pytest.raises(ValueError, match=r"one gradient a variable. Received: 1 gradients for 2"):
-        optimizer.apply([slices(0)])
+        optimizer.apply([ones_for(0)])
 
 
 def test_apply_before_build_needs_variables():
     with pytest.raises(ValueError, match="must already be built"):
-        SGD(1.0).apply([slices(0)])
+        SGD(1.0).apply([ones_for(0)])
 
 
 def test_a_subset_of_the_variables_may_be_updated():
-    tables = [make_table(), make_table()]
+    tables = [zeros_table(), zeros_table()]
     optimizer = SGD(1.0)
     optimizer.build(tables)
-    optimizer.apply([slices(0)], [tables[1]])
+    optimizer.apply([ones_for(0)], [tables[1]])
     assert [first_row(table) for table in tables] == [0, -1]
 
 
 def test_variables_without_a_gradient_are_left_out_with_keras_warning():
-    variables = [make_table(name="first"), make_table(name="second"), kernel()]
+    variables = [zeros_table(name="first"), zeros_table(name="second"), kernel()]
     optimizer = SGD(1.0)
     with pytest.warns(UserWarning, match=r"Gradients do not exist for variables \['first'"):
-        optimizer.apply([None, slices(0), None], variables)
+        optimizer.apply([None, ones_for(0), None], variables)
     assert [first_row(table) for table in variables[:2]] == [0, -1]
     assert optimizer.iterations.numpy() == 1
 
 
 def test_no_gradient_at_all_is_keras_error():
     with pytest.raises(ValueError, match="No gradients provided for any variable"):
-        SGD(1.0).apply([None], [make_table()])
+        SGD(1.0).apply([None], [zeros_table()])
 
 
 def test_no_variables_is_no_step():
@@ -95,8 +79,8 @@ def test_no_variables_is_no_step():
 
 
 def test_an_empty_batch_is_a_step_that_moves_nothing():
-    table, optimizer = make_table(), Adagrad(1.0, global_clipnorm=1.0)
-    optimizer.apply([slices()], [table])
+    table, optimizer = zeros_table(), Adagrad(1.0, global_clipnorm=1.0)
+    optimizer.apply([ones_for()], [table])
     assert optimizer.iterations.numpy() == 1
     np.testing.assert_array_equal(table.numpy(), np.zeros((4, 2)))
 
@@ -110,15 +94,15 @@ def test_norms_leave_out_ids_that_have_no_row(option):
 
 
 def test_takes_int32_ids_and_float16_values():
-    table = make_table()
+    table = zeros_table()
     gradient = tf.IndexedSlices(tf.ones((1, 2), tf.float16), tf.constant([0]), (4, 2))
     SGD(1.0).apply([gradient], [table])
     assert first_row(table) == -1
 
 
-@pytest.mark.parametrize("make", [make_table, kernel])
+@pytest.mark.parametrize("make", [zeros_table, kernel])
 def test_takes_iterators(make):
-    variable, gradient = make(), {make_table: slices(0), kernel: tf.ones(1)}[make]
+    variable, gradient = make(), {zeros_table: ones_for(0), kernel: tf.ones(1)}[make]
     optimizer = SGD(1.0)
     optimizer.apply(iter([gradient]), iter([variable]))
     optimizer.apply(iter([gradient]))
@@ -126,23 +110,23 @@ def test_takes_iterators(make):
 
 
 def test_apply_gradients_takes_pairs():
-    table, optimizer = make_table(), SGD(1.0)
-    optimizer.apply_gradients(zip([slices(0)], [table], strict=True))
+    table, optimizer = zeros_table(), SGD(1.0)
+    optimizer.apply_gradients(zip([ones_for(0)], [table], strict=True))
     assert first_row(table) == -1
 
 
 def test_one_native_op_serves_all_tables_of_a_step():
-    variables = [make_table(), kernel(), make_table(None), make_table()]
+    variables = [zeros_table(), kernel(), zeros_table(None), zeros_table()]
     optimizer = Adagrad(1.0)
     optimizer.build(variables)
-    step = tf.function(lambda: optimizer.apply([slices(0), tf.ones(1), slices(1), slices(2)]))
+    step = tf.function(lambda: optimizer.apply([ones_for(0), tf.ones(1), ones_for(1), ones_for(2)]))
     types = [op.type for op in step.get_concrete_function().graph.get_operations()]
     assert types.count("KerasSparseApply") == 1
 
 
 def test_its_variables_are_those_keras_saves():
     optimizer = Adagrad(1.0)
-    optimizer.build([make_table(), kernel()])
+    optimizer.build([zeros_table(), kernel()])
     names = [variable.name for variable in optimizer.variables]
     assert names == ["iteration", "learning_rate", "kernel_accumulator"]
 
@@ -151,7 +135,7 @@ def test_its_variables_are_those_keras_saves():
 
 
 def test_a_new_learning_rate_needs_no_new_trace():
-    table, optimizer = make_table(), SGD(1.0)
+    table, optimizer = zeros_table(), SGD(1.0)
     optimizer.build([table])
     num_traces = 0
 
@@ -159,7 +143,7 @@ def test_a_new_learning_rate_needs_no_new_trace():
     def step():
         nonlocal num_traces
         num_traces += 1
-        optimizer.apply([slices(0)])
+        optimizer.apply([ones_for(0)])
 
     for rate in (1.0, 10.0, 100.0):
         optimizer.learning_rate = rate
@@ -170,7 +154,7 @@ def test_a_new_learning_rate_needs_no_new_trace():
 
 def test_a_callable_learning_rate_is_asked_once_a_step():
     rates = iter([1.0, 10.0, 100.0])
-    table, optimizer = make_table(), SGD(lambda: next(rates))
+    table, optimizer = zeros_table(), SGD(lambda: next(rates))
     for _ in range(3):
-        optimizer.apply([slices(0)], [table])
+        optimizer.apply([ones_for(0)], [table])
     assert first_row(table) == -111

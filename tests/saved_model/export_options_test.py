@@ -9,6 +9,9 @@ from keras_sparse.layers import Embedding
 from keras_sparse.saved_model.chosen_keys import chosen_keys
 from keras_sparse.saved_model.chosen_keys import RowChoice
 from keras_sparse.serving import export_options
+from layer_cases import export
+from layer_cases import save_by_tensorflow
+from layer_cases import served
 
 # Each batch trains a key less: key -5 is the oldest, key 4 had the last gradient, and the most.
 KEYS = np.arange(-5, 5)
@@ -27,20 +30,6 @@ def model_of(layer):
     return model
 
 
-def served(path, keys):
-    signature = tf.saved_model.load(str(path)).signatures["serving_default"]
-    (answer,) = signature(tf.constant(keys[:, np.newaxis])).values()
-    return answer.numpy()
-
-
-def export(model, path):
-    model.export(path, verbose=False)
-
-
-def save_by_tensorflow(model, path):
-    tf.saved_model.save(model, str(path))
-
-
 @pytest.mark.parametrize("way", [export, save_by_tensorflow])
 def test_each_export_has_the_default_it_is_given(way, tmp_path):
     model = model_of(Embedding(None, 2, admission=keras_sparse.CounterFilter(3)))
@@ -50,7 +39,7 @@ def test_each_export_has_the_default_it_is_given(way, tmp_path):
     for step, default in enumerate([None, 0.25, 0.0, -0.0, None]):
         with export_options(default=default):
             way(model, tmp_path / str(step))
-        rows = served(tmp_path / str(step), keys)
+        rows = served(tmp_path / str(step), keys[:, np.newaxis])
         wanted = expected.copy()
         if default is not None:
             wanted[[0, 1, 10, 11]] = default
@@ -66,7 +55,7 @@ def test_the_first_rows_are_taken(order, storage, number, tmp_path):
     expected = model.predict(KEYS, verbose=0)
     with export_options(0.0, f"{order}:{number}"):
         export(model, tmp_path / "model")
-    rows = served(tmp_path / "model", KEYS)
+    rows = served(tmp_path / "model", KEYS[:, np.newaxis])
     expected[: max(0, len(KEYS) - number)] = 0
     np.testing.assert_array_equal(rows, expected)
     # One more, of zeros.
@@ -97,7 +86,7 @@ def test_of_equal_rows_the_smallest_keys_are_taken_in_any_pieces(
     model.train_on_batch(keys[:, np.newaxis], np.ones((len(keys), 2)))
     with export_options(rows=rows, default=7.0):
         export(model, tmp_path)
-    answers = served(tmp_path, keys)
+    answers = served(tmp_path, keys[:, np.newaxis])
     np.testing.assert_array_equal(np.sort(keys[answers[:, 0] != 7]), expected)
 
 
@@ -129,7 +118,7 @@ def test_ages_in_seconds_say_it_too(tmp_path):
     model.layers[0].embeddings.import_(KEYS, np.ones((len(KEYS), 2)), ages=ages)
     with export_options(rows="most_recent:4", default=7.0):
         export(model, tmp_path)
-    rows = served(tmp_path, KEYS)
+    rows = served(tmp_path, KEYS[:, np.newaxis])
     expected = KEYS[np.lexsort((KEYS, ages))[:4]]
     np.testing.assert_array_equal(KEYS[rows[:, 0] != 7], np.sort(expected))
 
@@ -181,5 +170,5 @@ def test_a_table_without_what_is_asked_for_is_refused(order, tmp_path):
     ):
         export(model, tmp_path / "model")
     export(model, tmp_path / "model")  # what was asked for is over
-    rows = served(tmp_path / "model", KEYS)
+    rows = served(tmp_path / "model", KEYS[:, np.newaxis])
     np.testing.assert_array_equal(rows, model.predict(KEYS, verbose=0))

@@ -15,13 +15,14 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_sparse
+import layer_cases
 import small_disks
-from keras_sparse.layers import All2AllDenseEmbedding
-from keras_sparse.layers import All2AllSparseEmbedding
-from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
 from keras_sparse.layers import IntegerLookup
+from layer_cases import export
+from layer_cases import save_by_tensorflow
+from layer_cases import served
 
 IDS = np.random.default_rng(0).integers(0, 60, (8, 3))
 LARGE = IDS + 2**40
@@ -33,21 +34,6 @@ def model_of(table, ids=IDS):
     model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
     model.fit(ids, np.ones((8, 1)), verbose=0)
     return model
-
-
-def served(path, ids):
-    (answer,) = (
-        tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(ids)).values()
-    )
-    return answer.numpy()
-
-
-def export(model, path):
-    model.export(path, verbose=False)
-
-
-def save_by_tensorflow(model, path):
-    tf.saved_model.save(model, str(path))
 
 
 def archive(model, path):
@@ -218,23 +204,10 @@ def test_copies_of_a_model_that_was_exported_are_exported(make, tmp_path):
     np.testing.assert_array_equal(served(tmp_path / "other", IDS), served(tmp_path / "model", IDS))
 
 
-LAYERS = {
-    "Embedding": lambda: Embedding(None, 4, "sum"),
-    "DistributedEmbedding": lambda: DistributedEmbedding(Embedding(None, 4, "sum")),
-    "GroupEmbedding": lambda: GroupEmbedding(Embedding(10, 4, "sum")),
-    "All2AllDenseEmbedding": lambda: All2AllDenseEmbedding(9, 4, 1, 1, dynamic_input=True),
-    "All2AllSparseEmbedding": lambda: All2AllSparseEmbedding("sum", 9, 4, 1, 2),
-    "IntegerLookup": lambda: IntegerLookup(9),
-}
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_checkpoints_of_tensorflow_are_refused(name, tmp_path):
-    shape = () if name == "All2AllDenseEmbedding" else (2,)
-    ids = keras.Input(shape, dtype="int64", ragged=name == "All2AllSparseEmbedding" or None)
-    model = keras.Model(ids, LAYERS[name]()(ids))
+@pytest.mark.parametrize("case", layer_cases.LAYERS)
+def test_checkpoints_of_tensorflow_are_refused(case, tmp_path):
     with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
-        tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")
+        tf.train.Checkpoint(model=layer_cases.functional(case)).save(tmp_path / "checkpoint")
 
 
 @pytest.mark.parametrize(

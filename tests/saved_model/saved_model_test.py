@@ -16,6 +16,7 @@ from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import IntegerLookup
 
+pytestmark = pytest.mark.slow("starts processes")
 RNG = np.random.default_rng(0)
 IDS = RNG.integers(0, 60, (8, 3))
 LARGE = IDS + 2**40 * np.where(IDS % 2, 1, -1)

@@ -4,13 +4,14 @@ import keras
 import numpy as np
 import pytest
 
-import keras_sparse
-from keras_sparse import saving
+from checkpoint_cases import load
+from checkpoint_cases import save
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Adam
 from optimizer_cases import read
+from optimizer_cases import tables_of
 
 ROWS, DIM = 5, 2
 IDS = np.array([[0, 3], [1, 1], [4, 3], [2, 0]])
@@ -35,28 +36,11 @@ def fit(model, ids=IDS, epochs=3):
     model.fit(ids, np.ones((4, 1)), batch_size=2, shuffle=False, epochs=epochs, verbose=0)
 
 
-def save(model, way, folder):
-    if way == "checkpoint":
-        return saving.save_checkpoint(model, folder / "checkpoint", verbose=False)
-    return getattr(model, "save" if way == "model.keras" else "save_weights")(folder / way)
-
-
-def load(model, way, folder, **kwargs):
-    if way == "checkpoint":
-        saving.load_checkpoint(model, folder / "checkpoint", verbose=False, **kwargs)
-    else:
-        model.load_weights(folder / way, **kwargs)
-
-
-def tables_of(model):
-    return [v for v in model.variables if isinstance(v, keras_sparse.EmbeddingVariable)]
-
-
 @pytest.mark.parametrize(
     ("way", "make", "input_dim"),
     [
-        ("model.keras", Adagrad, 8),
-        ("a.weights.h5", Adam, None),
+        ("keras", Adagrad, 8),
+        ("weights.h5", Adam, None),
         ("checkpoint", Adagrad, None),
         ("checkpoint", Adam, 8),
     ],
@@ -65,10 +49,10 @@ def test_goes_on_as_one_that_had_the_ids_from_the_start(way, make, input_dim, tm
     saved, whole = make_model(ROWS, make(0.1)), make_model(input_dim, make(0.1))
     for model in (saved, whole):
         fit(model)
-    save(saved, way, tmp_path)
+    path = save(saved, tmp_path, way)
     grown = make_model(input_dim, make(0.1), seed=1)
     fit(grown, IDS + (3 if input_dim else 90))  # what it had before is gone
-    load(grown, way, tmp_path, grow=True)
+    load(grown, path, grow=True)
     ids = np.arange(8)
     for number in range(2):
         for ours, theirs in zip(tables_of(grown), tables_of(whole), strict=True):
@@ -80,14 +64,14 @@ def test_goes_on_as_one_that_had_the_ids_from_the_start(way, make, input_dim, tm
 
 
 def test_new_ids_have_the_initial_rows_of_the_model(tmp_path):
-    save(make_model(ROWS), "a.weights.h5", tmp_path)
+    path = save(make_model(ROWS), tmp_path, "weights.h5")
 
     def ramp(shape, dtype=None):
         return np.arange(np.prod(shape), dtype="float32").reshape(shape)
 
     for initializer, rows in (("ones", np.ones((8, DIM))), (ramp, ramp((8, DIM)))):
         model = make_model(8, initializer=initializer)
-        load(model, "a.weights.h5", tmp_path, grow=True)
+        load(model, path, grow=True)
         for table in tables_of(model):
             np.testing.assert_array_equal(table.numpy()[ROWS:], rows[ROWS:])
 
@@ -107,7 +91,7 @@ def test_takes_the_weights_of_a_table_of_keras(input_dim, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Skipping nested container")
-@pytest.mark.parametrize("way", ["a.weights.h5", "checkpoint"])
+@pytest.mark.parametrize("way", ["weights.h5", "checkpoint"])
 @pytest.mark.parametrize(
     ("saved", "ours", "grow", "words"),
     [
@@ -124,11 +108,11 @@ def test_takes_the_weights_of_a_table_of_keras(input_dim, tmp_path):
     ],
 )
 def test_refuses_what_is_no_growth(way, saved, ours, grow, words, tmp_path):
-    save(make_model(saved[0], output_dim=saved[1]), way, tmp_path)
+    path = save(make_model(saved[0], output_dim=saved[1]), tmp_path, way)
     model = make_model(ours[0], output_dim=ours[1], seed=2)
     before = [table.numpy().tolist() for table in tables_of(model)]
     with pytest.raises(ValueError, match=words):
-        load(model, way, tmp_path, grow=grow)
+        load(model, path, grow=grow)
     assert [table.numpy().tolist() for table in tables_of(model)] == before
     with pytest.raises(TypeError, match=r"`grow` must be True or False. Received: grow=1"):
-        load(model, way, tmp_path, grow=1)
+        load(model, path, grow=1)

@@ -7,9 +7,8 @@ import tensorflow as tf
 
 import keras_sparse
 import layer_cases
+from checkpoint_cases import reloaded
 from keras_sparse.layers import Embedding
-from keras_sparse.saving import load_checkpoint
-from keras_sparse.saving import save_checkpoint
 from layer_cases import FORMS
 from layer_cases import LAYERS
 from layer_cases import made
@@ -17,20 +16,8 @@ from layer_cases import train
 
 IDS = np.random.default_rng(0).integers(0, 60, (8, 3))
 LARGE = IDS + 2**40  # no float32 holds them
-
-
-def loads(model, form, case, ids, folder):
-    """The model, loaded from a file of each format, by the name of it."""
-    model.save(folder / "model.keras")
-    yield ".keras", keras.saving.load_model(folder / "model.keras")
-    model.save_weights(folder / "model.weights.h5")
-    other = made(form, case, ids)
-    other.load_weights(folder / "model.weights.h5")
-    yield ".weights.h5", other
-    save_checkpoint(model, folder / "checkpoint")
-    other = made(form, case, ids)
-    load_checkpoint(other, folder / "checkpoint")
-    yield "checkpoint", other
+# Those after the first go by the names of layers, whatever the form of their model.
+FILES = ["keras", "weights.h5", "checkpoint"]
 
 
 # What is first in a sequential model without an `Input` is to refuse its guess, as ours do.
@@ -43,7 +30,10 @@ def test_predicts_the_same_bits_and_trains_on(form, case, tmp_path):
     model = made(form, case, ids)
     train(model, ids)
     expected = np.asarray(model(ids))
-    loaded = dict(loads(model, form, case, ids, tmp_path))
+    loaded = {
+        name: reloaded(model, lambda: made(form, case, ids), tmp_path, name)
+        for name in (FILES if form == "functional" else FILES[:1])
+    }
     for name, other in loaded.items():
         np.testing.assert_array_equal(other(ids), expected, err_msg=name)
     train(model, ids)

@@ -9,6 +9,9 @@ import pytest
 
 import checks
 import keras_sparse
+from checkpoint_cases import FORMS
+from checkpoint_cases import load
+from checkpoint_cases import save
 from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
@@ -18,7 +21,6 @@ from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 
 pytestmark = pytest.mark.filterwarnings("ignore:Skipping nested container")  # Keras' own
-WAYS = ["weights.h5", "keras", "weights.json", "checkpoint"]
 IDS = np.random.default_rng(0).integers(0, 30, (32, 2))
 
 
@@ -47,25 +49,6 @@ def trained(model):
     return model
 
 
-def save(model, folder, way):
-    path = folder / f"saved.{way}"
-    if way == "checkpoint":
-        return save_checkpoint(model, path, verbose=False)
-    if way == "keras":
-        model.save(path)
-    else:
-        model.save_weights(path, **({"max_shard_size": 2e-6} if way == "weights.json" else {}))
-    return path
-
-
-def load(model, path, **options):
-    if path.is_dir():
-        load_checkpoint(model, path, verbose=False, **options)
-    else:
-        model.load_weights(path, **options)
-    return model
-
-
 def content(model):
     """All there is by names: tables with slots, dense variables and those of the optimizer."""
     found = {}
@@ -85,7 +68,7 @@ def common(*contents):
     return [{name: each[name] for name in sorted(names)} for each in contents]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", FORMS)
 @pytest.mark.parametrize("dim", [None, 40])
 def test_tables_made_in_another_order_are_loaded_by_their_names(way, dim, tmp_path):
     saved = features(["users", "items"], dim)
@@ -100,9 +83,9 @@ def test_tables_made_in_another_order_are_loaded_by_their_names(way, dim, tmp_pa
 @pytest.mark.parametrize(
     ("way", "others"),
     [
-        (WAYS[0], ["items", "others"]),
-        (WAYS[0], ["items"]),
-        (WAYS[3], ["items", "others"]),
+        (FORMS[0], ["items", "others"]),
+        (FORMS[0], ["items"]),
+        (FORMS[3], ["items", "others"]),
     ],
 )
 def test_tables_that_would_change_places_are_refused_and_nothing_changes(way, others, tmp_path):
@@ -115,7 +98,7 @@ def test_tables_that_would_change_places_are_refused_and_nothing_changes(way, ot
     assert content(model) == before
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", FORMS)
 @pytest.mark.parametrize(
     ("names", "others"),
     [
@@ -169,7 +152,7 @@ def layer_rows(model, name):
     return table.find(np.arange(30)).rows
 
 
-@pytest.mark.parametrize("way", WAYS[:1] + WAYS[3:])
+@pytest.mark.parametrize("way", FORMS[:1] + FORMS[3:])
 @pytest.mark.parametrize("by_attribute", [False, True])
 def test_tables_in_other_layers_and_attributes_keep_their_names(way, by_attribute, tmp_path):
     saved = towers(["query", "item"], by_attribute)
@@ -210,13 +193,13 @@ def test_layers_of_one_name_are_reported_each(tmp_path):
 
 def test_dense_layers_of_one_shape_keep_their_names(tmp_path):
     saved = towers(["query", "item"])
-    path = save(saved, tmp_path, WAYS[0])
+    path = save(saved, tmp_path, FORMS[0])
     model = load(towers(["query", "item"], dense=("b", "a")), path)
     for mine, theirs in zip(model.dense, reversed(saved.dense), strict=True):
         np.testing.assert_array_equal(mine.kernel, theirs.kernel)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", FORMS)
 def test_a_feature_more_and_one_less(way, tmp_path):
     saved = features(["users", "old", "items"])
     path = save(saved, tmp_path, way)
@@ -230,7 +213,7 @@ def test_a_feature_more_and_one_less(way, tmp_path):
     assert {"users", "items", "adagrad/deep_kernel_accumulator", "adagrad/iteration"} < set(mine)
 
 
-@pytest.mark.parametrize("way", [WAYS[0], WAYS[3]])
+@pytest.mark.parametrize("way", [FORMS[0], FORMS[3]])
 def test_an_error_names_what_differs(way, tmp_path):
     path = save(features(["old", "users"]), tmp_path, way)
     for changed, words in (
@@ -282,7 +265,7 @@ def test_a_layer_without_a_counterpart_or_of_another_width_starts_afresh(tmp_pat
         assert after[name] == before[name]
 
 
-@pytest.mark.parametrize("way", [WAYS[0], WAYS[3]])
+@pytest.mark.parametrize("way", [FORMS[0], FORMS[3]])
 def test_layers_without_names_go_by_their_order_if_there_are_as_many(way, tmp_path):
     path = save(saved := features(["users"], deep=None), tmp_path, way)
     with pytest.warns(UserWarning, match="city"):

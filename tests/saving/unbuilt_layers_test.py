@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse.saving import load_checkpoint
-from keras_sparse.saving import save_checkpoint
+from checkpoint_cases import load
+from checkpoint_cases import reloaded
+from checkpoint_cases import save
 from layer_cases import LAYERS
 
 IDS = tf.constant(np.random.default_rng(0).integers(0, 60, (8, 3)))
@@ -60,24 +61,7 @@ def built(model):
     return model
 
 
-def through_weights(model, other, folder):
-    model.save_weights(folder / "model.weights.h5")
-    other.load_weights(folder / "model.weights.h5")
-    return other
-
-
-def through_checkpoint(model, other, folder):
-    save_checkpoint(model, folder / "checkpoint")
-    load_checkpoint(other, folder / "checkpoint")
-    return other
-
-
-def through_keras_file(model, other, folder):
-    model.save(folder / "model.keras")
-    return keras.saving.load_model(folder / "model.keras")
-
-
-FILES = [through_keras_file, through_weights, through_checkpoint]
+FORMS = ["keras", "weights.h5", "checkpoint"]
 
 
 # Keras says so of the layers that a model does not build.
@@ -85,18 +69,18 @@ FILES = [through_keras_file, through_weights, through_checkpoint]
 @pytest.mark.parametrize("case", LAYERS)
 def test_what_a_model_does_not_use_is_passed_by(case, tmp_path):
     model = built(Switched(case))
-    for through in FILES:
-        loaded = through(model, built(Switched(case)), tmp_path)
+    for form in FORMS:
+        loaded = reloaded(model, lambda: built(Switched(case)), tmp_path, form)
         np.testing.assert_array_equal(loaded(IDS), model(IDS))
         assert not loaded.context.trainable_variables
 
 
 @pytest.mark.filterwarnings("ignore:`build\\(\\)` was called on layer")
 @pytest.mark.parametrize("layer_class", [keras.layers.Embedding, keras_sparse.layers.Embedding])
-@pytest.mark.parametrize("through", FILES[1:])
-def test_the_layers_that_another_one_has_taken_may_be_kept(layer_class, through, tmp_path):
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_the_layers_that_another_one_has_taken_may_be_kept(layer_class, form, tmp_path):
     model = built(Kept(layer_class))
-    loaded = through(model, built(Kept(layer_class)), tmp_path)
+    loaded = reloaded(model, lambda: built(Kept(layer_class)), tmp_path, form)
     np.testing.assert_array_equal(loaded(IDS), model(IDS))
 
 
@@ -106,7 +90,7 @@ def test_the_layers_that_another_one_has_taken_may_be_kept(layer_class, through,
 def test_a_model_that_was_never_called_comes_back(case, tmp_path):
     model = Switched(case)
     model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
-    loaded = through_keras_file(model, None, tmp_path)
+    loaded = reloaded(model, None, tmp_path, "keras")
     assert not loaded.trainable_variables
     assert loaded(IDS).shape == (8, 1)
 
@@ -116,16 +100,16 @@ def test_a_model_that_was_never_called_comes_back(case, tmp_path):
 @pytest.mark.parametrize(
     "case", [each for each in LAYERS if each not in ("integer_lookup", "own_lookup")]
 )
-@pytest.mark.parametrize("through", FILES[1:])
-def test_a_table_of_a_file_is_never_dropped_in_silence(case, through, tmp_path):
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_a_table_of_a_file_is_never_dropped_in_silence(case, form, tmp_path):
     model = built(Switched(case, uses_all=True))
     other = built(Switched(case))
     expected = f"{re.escape(other.context.name)}' must be built before its table is loaded"
-    if through is through_checkpoint:
+    if form == "checkpoint":
         expected = "must be loaded into a model with tables of the same shapes"
     with pytest.raises(ValueError, match=expected):
-        through(model, other, tmp_path)
+        load(other, save(model, tmp_path, form))
     # And the other way round: a table of the model that the file has not.
     (tmp_path / "other").mkdir()
     with pytest.raises(ValueError, match=r"must be in the file|with tables of the same shapes"):
-        through(other, model, tmp_path / "other")
+        load(model, save(other, tmp_path / "other", form))

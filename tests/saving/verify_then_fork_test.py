@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from checkpoint_cases import make_model
 from checkpoint_cases import storage
 from checkpoint_cases import train_all_keys
@@ -33,6 +35,7 @@ for each in saved:
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_a_child_of_a_process_that_has_verified_trains(tmp_path):
     model = make_model(storage("DRAM_SSDHASH", tmp_path / "tiers"))
     train_all_keys(model)

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 import checks
 import keras_sparse
-from filter_cases import CASES
 from filter_cases import each_filter
 from filter_cases import fit
 from filter_cases import IDS
@@ -16,23 +15,7 @@ from filter_cases import table_of
 from filter_cases import TARGETS
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
-from keras_sparse import StorageOption
 from keras_sparse.layers import Embedding
-
-
-@each_filter
-def test_is_part_of_a_layers_config(case):
-    layer = Embedding(None, 4, admission=case.make())
-    copy = Embedding.from_config(layer.get_config())
-    assert type(copy.admission) is type(layer.admission)
-    assert copy.admission.get_config() == layer.admission.get_config()
-    assert Embedding.from_config(Embedding(None, 4).get_config()).admission is None
-
-
-@each_filter
-def test_keeps_the_layer_contract(case, tmp_path):
-    ids = np.array([[1, -(2**63)], [3, 3], [4, 1]])
-    checks.check_layer(Embedding(None, 2, admission=case.make()), ids, (3, 2, 2), tmp_path)
 
 
 @each_filter
@@ -62,23 +45,6 @@ def test_a_waiting_key_counts_in_its_bag_like_any_other(combiner, scale):
     # Key 1 is admitted in its second step, and key 2 waits still.
     assert layer.stats()["filtered_ids"] == 1 + 1
     np.testing.assert_allclose(layer(bag), [[(-1 - 1 / scale + 12) / scale]], rtol=1e-6)
-
-
-# Each filter with an optimizer that makes up for missed steps and with one that does not.
-@pytest.mark.parametrize(
-    ("optimizer", "case"),
-    [*zip(["Adam", "Adam", "Nadam", "Adagrad", "Ftrl", "LazyAdam"], CASES * 2, strict=True)],
-    ids=str,
-)
-def test_any_tiers_train_as_memory_alone_bit_for_bit(optimizer, case, tmp_path):
-    small = StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [2_000])
-    tiered, plain = (make_model(case.make(), optimizer, storage) for storage in (small, None))
-    for model in (tiered, plain):
-        fit(model, 0, 256)
-        fit(model, 0, 256)
-    checks.assert_same_tables(table_of(tiered), table_of(plain))
-    assert remembered(table_of(tiered)) == remembered(table_of(plain))
-    np.testing.assert_array_equal(tiered(IDS), plain(IDS))
 
 
 @each_filter
@@ -138,11 +104,3 @@ def test_a_row_begins_at_the_step_that_admits_its_key():
             values = tf.fill((len(ids), 1), 1.0 + step)
             optimizer.apply([tf.IndexedSlices(values, tf.constant(ids, tf.int64), (1, 1))], [table])
     assert checks.table_content(late) == checks.table_content(fresh) != {}
-
-
-@pytest.mark.parametrize("make", [Embedding, EmbeddingVariable])
-def test_a_table_takes_nothing_else(make):
-    with pytest.raises(TypeError, match=r"`admission` must be a filter of keras_sparse\.storage"):
-        make(None, 4, admission=3)
-    with pytest.raises(ValueError, match=r"must be that of a dynamic table.*input_dim=10 with"):
-        make(10, 4, admission=CounterFilter(3))

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -97,29 +96,3 @@ def test_a_filter_of_another_size_starts_empty_and_says_so(other):
     load_table(smaller, store)
     step(smaller, optimizer, [1, 2])
     assert read(smaller, [1, 2]) == [0.75, 0]
-
-
-def test_survives_its_config():
-    admission = CBFFilter(3, 10, 0.25, "uint16", "initializer", "occurrences")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
-    assert copy.get_config() == admission.get_config()
-    assert copy.layout() == admission.layout()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ((0, 10), ValueError, "`filter_freq` must be above 0"),
-        ((256, 10, 0.1, "uint8"), ValueError, "`filter_freq` must fit .* at most 255"),
-        ((65536, 10, 0.1, "uint16"), ValueError, "`filter_freq` must fit .* at most 65535"),
-        ((2**53 + 1, 10, 0.1, "uint64"), ValueError, "`filter_freq` must fit"),
-        ((3, 0), ValueError, "`max_element_size` must be above 0"),
-        ((3, 10, 0.0), ValueError, r"must be in \[2\*\*-64, 0\.5\]"),
-        ((3, 10, 0.9), ValueError, r"must be in \[2\*\*-64, 0\.5\]"),
-        ((3, 10, "low"), TypeError, "`false_positive_probability` must be a number"),
-        ((3, 10, 0.1, "int8"), ValueError, "`counter_type` must be one of"),
-    ],
-)
-def test_refuses_what_it_cannot_be(arguments, error, words):
-    with pytest.raises(error, match=words):
-        CBFFilter(*arguments)

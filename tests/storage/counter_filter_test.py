@@ -1,6 +1,4 @@
-import keras
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies
@@ -132,38 +130,3 @@ def test_does_what_dicts_do(filter_freq, count, actions):
         assert remembered(variable) == model.counts
         assert variable.num_rows == len(model.rows)
         assert read(variable, seen) == [model.rows.get(key, 0.0) for key in seen]
-
-
-def test_survives_its_config():
-    admission = CounterFilter(3, "initializer", "occurrences")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
-    assert copy.get_config() == admission.get_config()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"filter_freq": 0}, ValueError, "`filter_freq` must be above 0"),
-        ({"filter_freq": 2, "count": "ids"}, ValueError, "`count` must be one of"),
-        ({"filter_freq": 2.0}, TypeError, "`filter_freq` must be an integer"),
-        ({"filter_freq": 2**32}, ValueError, "`filter_freq` must be at most 4294967295"),
-        (
-            {"filter_freq": 2, "default_value_no_permission": "zeros"},
-            ValueError,
-            '`default_value_no_permission` must be a number or "initializer"',
-        ),
-        (
-            {"filter_freq": 2, "default_value_no_permission": 1e40},
-            ValueError,
-            "`default_value_no_permission` must be a number that float32 has",
-        ),
-        (
-            {"filter_freq": 2, "default_value_no_permission": float("nan")},
-            ValueError,
-            "`default_value_no_permission` must be finite",
-        ),
-    ],
-)
-def test_refuses_what_it_cannot_be(arguments, error, words):
-    with pytest.raises(error, match=words):
-        CounterFilter(**arguments)

@@ -1,6 +1,5 @@
 """Tables of `max_rows` that make room: rows go by their last step, or by how many they had."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,14 +11,13 @@ from checkpoint_cases import STORAGE_TYPES
 from eviction_cases import ages_of
 from eviction_cases import frequencies_of
 from eviction_cases import IDS
+from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
+from eviction_cases import table_of
+from eviction_cases import TARGETS
 from keras_sparse import LfuEvict
 from keras_sparse import LruEvict
-from keras_sparse.layers import Embedding
-from keras_sparse.saving import load_checkpoint
-from keras_sparse.saving import save_checkpoint
-from keras_sparse.saving import save_delta
 
 MAX_ROWS = 500
 RNG = np.random.default_rng(0)
@@ -81,48 +79,8 @@ def test_the_first_rows_go_over_any_tiers(policy, storage_type, tmp_path):
     assert variable.evict() == 0
 
 
-def embedding_model(storage=None, policy=LruEvict):
-    keys = keras.Input((3,), dtype="int64")
-    options = {"seed": 3, "name": "items", "storage": storage}
-    rows = Embedding(None, 4, "mean", max_rows=60, eviction=policy(), **options)(keys)
-    kernel = keras.initializers.GlorotUniform(2)
-    model = keras.Model(keys, keras.layers.Dense(1, kernel_initializer=kernel)(rows))
-    model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
-    return model
-
-
-def train(model, first, last):
-    for begin in range(first, last, 16):
-        ids = IDS[begin : begin + 16]
-        model.train_on_batch(ids, np.sin(ids[:, :1]))
-
-
-def table_of(model):
-    return model.get_layer("items").embeddings
-
-
-@each_policy
-@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
-def test_goes_on_from_a_file_checkpoint_or_delta_as_if_never_stopped(
-    policy, storage_type, tmp_path
-):
-    model = embedding_model(tiers(storage_type, tmp_path / "rows"), policy)
-    train(model, 0, 96)
-    save_checkpoint(model, tmp_path / "saved")
-    train(model, 96, 160)
-    assert table_of(model).stats()["evicted_rows"] > 20
-    delta = save_delta(model, tmp_path / "delta")
-    model.save(tmp_path / "model.keras")
-    restored = [keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
-    restored.append(embedding_model(policy=policy))
-    load_checkpoint(restored[1], delta)
-    train(model, 160, 256)
-    for each in restored:
-        train(each, 160, 256)
-        checks.assert_same_tables(table_of(each), table_of(model))
-        assert ages_of(table_of(each)) == ages_of(table_of(model))
-        if policy is LfuEvict:
-            assert frequencies_of(table_of(each)) == frequencies_of(table_of(model))
+def small_model(policy, storage=None):
+    return make_model(policy(), storage=storage, max_rows=60)
 
 
 def test_rows_that_are_loaded_beyond_the_limit_go_at_the_next_room_or_save(tmp_path):
@@ -142,28 +100,10 @@ def test_rows_that_are_loaded_beyond_the_limit_go_at_the_next_room_or_save(tmp_p
 @each_policy
 @pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
 def test_lookups_ahead_change_nothing(policy, storage_type, tmp_path):
-    models = [embedding_model(tiers(storage_type, tmp_path / str(i)), policy) for i in range(2)]
-    data = tf.data.Dataset.from_tensor_slices((IDS, np.sin(IDS[:, :1]))).batch(16)
+    models = [small_model(policy, tiers(storage_type, tmp_path / str(i))) for i in range(2)]
+    data = tf.data.Dataset.from_tensor_slices((IDS, TARGETS)).batch(16)
     ahead = keras_sparse.data.prefetch_lookups(data, models[1])
     for model, each in zip(models, (data, ahead), strict=True):
         model.fit(each, epochs=2, shuffle=False, verbose=0)
     assert table_of(models[1]).stats()["evicted_rows"] > 50
     checks.assert_same_tables(table_of(models[0]), table_of(models[1]))
-
-
-@each_policy
-def test_a_layer_keeps_its_contract_with_it(policy, tmp_path):
-    layer = Embedding(None, 2, "sum", "ones", eviction=policy(at_save=False), max_rows=100)
-    checks.check_layer(layer, IDS[:8], (8, 2), tmp_path)
-    clone = Embedding.from_config(layer.get_config())
-    assert clone.eviction.get_config() == {"at_save": False}
-    assert (type(clone.eviction), clone.max_rows) == (policy, 100)
-
-
-@each_policy
-@pytest.mark.parametrize("make", [Embedding, keras_sparse.EmbeddingVariable])
-def test_needs_a_limit_of_rows(policy, make):
-    with pytest.raises(ValueError, match=rf"{policy.__name__} must be that of a table with `max_"):
-        make(None, 4, eviction=policy())
-    with pytest.raises(ValueError, match=r"must be that of a dynamic table.*input_dim=10 with"):
-        make(10, 4, eviction=policy())

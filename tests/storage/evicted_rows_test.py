@@ -1,7 +1,6 @@
 """What eviction lets go of can be had: each row once, as it was, and none that stays."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import keras_sparse
@@ -11,6 +10,7 @@ from keras_sparse import L2WeightEvict
 from keras_sparse import StorageOption
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from pairwise import each_pair
 
 
 def rows_of(variable):
@@ -34,10 +34,10 @@ def train(variable, optimizer, seed, num_keys, num_steps=12):
         optimizer.apply([tf.IndexedSlices(grads, ids, (1, 4))], [variable])
 
 
-@pytest.mark.parametrize("in_lower_tiers", [False, True])
-@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad", "Adam"])
-@pytest.mark.parametrize(
-    "eviction", [GlobalStepEvict(5), L2WeightEvict(1e-3)], ids=lambda each: type(each).__name__
+@each_pair(
+    eviction=[GlobalStepEvict(5), L2WeightEvict(1e-3)],
+    optimizer=["SGD", "Adagrad", "Adam"],
+    in_lower_tiers=[False, True],
 )
 def test_the_rows_that_go_and_those_that_stay_are_all_there_were(
     eviction, optimizer, in_lower_tiers, tmp_path

@@ -97,6 +97,7 @@ for kind in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_a_small_disk_that_is_made_larger_loses_no_row(tmp_path):
     run_with_mounts(SMALL_DISK, tmp_path, *KINDS)
 

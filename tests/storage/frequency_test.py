@@ -1,57 +1,31 @@
 """Tables that count in how many steps each row had a gradient."""
 
+import functools
 import json
 import zlib
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import checks
-import keras_sparse
 from checkpoint_cases import storage as tiers
 from checkpoint_cases import STORAGE_TYPES
+from eviction_cases import fit
 from eviction_cases import frequencies_of
 from eviction_cases import IDS
+from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
+from eviction_cases import table_of
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
-from keras_sparse.layers import Embedding
-from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
-from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
-from keras_sparse.serving import apply_delta
-
-OTHER_CONSTANTS = {
-    "Adagrad": lambda rate: keras_sparse.optimizers.Adagrad(rate, epsilon=1e-3),
-    "Adam": lambda rate: keras_sparse.optimizers.Adam(rate, beta_1=0.5),
-}
-
-
-def make_model(optimizer="Adagrad", storage=None, **options):
-    keys = keras.Input((3,), dtype="int64")
-    options = {"frequency": True, **options}
-    rows = Embedding(None, 4, "mean", seed=3, name="items", storage=storage, **options)(keys)
-    model = keras.Model(keys, keras.layers.Dense(1, kernel_initializer="ones")(rows))
-    if isinstance(optimizer, str):
-        optimizer = getattr(keras_sparse.optimizers, optimizer)
-    model.compile(optimizer(0.05), loss="mse")
-    model.optimizer.build(model.trainable_variables)
-    return model
-
-
-def train(model, first, last):
-    for begin in range(first, last, 16):
-        ids = IDS[begin : begin + 16]
-        model.train_on_batch(ids, np.sin(ids[:, :1]))
 
 
 def counts(first, last):
-    """`{key: steps}` of what `train` does."""
+    """`{key: steps}` of what `fit` does."""
     of_keys = {}
     for begin in range(first, last, 16):
         for key in np.unique(IDS[begin : begin + 16]).tolist():
@@ -59,15 +33,14 @@ def counts(first, last):
     return of_keys
 
 
-def table_of(model):
-    return model.get_layer("items").embeddings
+make_counting_model = functools.partial(make_model, None, frequency=True)
 
 
 @pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)
 def test_counts_steps_over_any_tiers(storage_type, optimizer, tmp_path):
-    model = make_model(optimizer, tiers(storage_type, tmp_path))
-    train(model, 0, 256)
+    model = make_counting_model(optimizer, tiers(storage_type, tmp_path))
+    fit(model, 0, 256)
     model.predict(IDS, verbose=0)
     model.evaluate(IDS, IDS[:, :1], verbose=0)
     assert frequencies_of(table_of(model)) == counts(0, 256)
@@ -76,11 +49,11 @@ def test_counts_steps_over_any_tiers(storage_type, optimizer, tmp_path):
 
 @pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
 def test_statistics_count_rows_by_their_frequencies(storage_type, tmp_path):
-    model = make_model(storage=tiers(storage_type, tmp_path))
+    model = make_counting_model(storage=tiers(storage_type, tmp_path))
     layer = model.get_layer("items")
     assert layer.stats(frequencies=True)["frequencies"] == {}
     assert "frequencies" not in layer.stats()
-    train(model, 0, 256)
+    fit(model, 0, 256)
     layer.assign([-7, -8], np.ones((2, 4)))
     expected = {0: 2}
     for steps in counts(0, 256).values():
@@ -120,30 +93,6 @@ def test_import_refuses_what_is_no_count(values, error, words, name):
 def test_a_table_that_keeps_none_has_none_in_its_statistics():
     assert EmbeddingVariable(None, 1).stats(frequencies=True)["frequencies"] is None
     assert EmbeddingVariable(5, 1).stats(frequencies=True)["frequencies"] is None
-
-
-@pytest.mark.parametrize("options", [{}, {"eviction": GlobalStepEvict(1000)}], ids=["", "ages"])
-@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
-@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
-def test_goes_on_from_all_that_is_saved(storage_type, optimizer, options, tmp_path):
-    model = make_model(optimizer, tiers(storage_type, tmp_path / "rows"), **options)
-    train(model, 0, 96)
-    save_checkpoint(model, tmp_path / "saved")
-    follower = make_model(optimizer, **options)
-    load_checkpoint(follower, tmp_path / "saved")
-    train(model, 96, 160)
-    delta = save_delta(model, tmp_path / "delta")
-    model.save(tmp_path / "model.keras")
-    apply_delta(follower, delta)
-    loaded = [follower, keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)]
-    # With other constants it takes what the rule of the file makes of the rows.
-    loaded += [make_model(each, **options) for each in (optimizer, OTHER_CONSTANTS[optimizer])]
-    for each in loaded[2:]:
-        load_checkpoint(each, delta)
-    for each in loaded:
-        assert frequencies_of(table_of(each)) == counts(0, 160)
-        train(each, 160, 256)
-        assert frequencies_of(table_of(each)) == counts(0, 256)
 
 
 def test_a_file_has_them_and_one_of_before_is_as_ever():
@@ -210,17 +159,3 @@ def test_pieces_have_what_is_asked_for():
     ((_, _, ages, frequencies),) = variable.export(with_ages=True, with_frequencies=True)
     assert (ages.tolist(), frequencies) == ([0], None)
     assert [len(piece) for piece in variable.export(with_frequencies=True)] == [3]
-
-
-def test_a_layer_keeps_its_contract_with_it(tmp_path):
-    layer = Embedding(None, 2, "sum", "ones", frequency=True)
-    checks.check_layer(layer, IDS[:8], (8, 2), tmp_path)
-    assert Embedding.from_config(layer.get_config()).frequency
-
-
-@pytest.mark.parametrize("make", [Embedding, EmbeddingVariable])
-def test_is_for_dynamic_tables(make):
-    with pytest.raises(ValueError, match=r"`frequency` must be that of a dynamic table.*=10 with"):
-        make(10, 4, frequency=True)
-    with pytest.raises(TypeError, match="`frequency` must be"):
-        make(None, 4, frequency="yes")

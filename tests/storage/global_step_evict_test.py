@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies
@@ -121,16 +120,3 @@ def test_does_what_dicts_do(steps_to_live, actions):
         seen = sorted({-3, 3, *KEYS, *model.rows})
         (rows,) = keras_sparse.ops.lookup([variable], [np.array(seen, np.int64)])
         assert rows.numpy()[:, 0].tolist() == [model.rows.get(key, 0.0) for key in seen]
-
-
-@pytest.mark.parametrize(
-    ("steps_to_live", "error", "words"),
-    [
-        (0, ValueError, "`steps_to_live` must be above 0"),
-        (2.0, TypeError, "`steps_to_live` must be an integer"),
-        (2**31, ValueError, "`steps_to_live` must be at most 2147483647"),
-    ],
-)
-def test_refuses_what_it_cannot_be(steps_to_live, error, words):
-    with pytest.raises(error, match=words):
-        GlobalStepEvict(steps_to_live)

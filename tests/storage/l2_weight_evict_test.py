@@ -65,17 +65,3 @@ def test_takes_rows_that_training_has_brought_to_zero():
     step(variable, optimizer, [2], gradient=-1.0)
     assert variable.evict() == 1
     assert keys_of(variable) == [1]
-
-
-@pytest.mark.parametrize(
-    ("threshold", "error", "words"),
-    [
-        (0, ValueError, "`l2_weight_threshold` must be above 0"),
-        (-1.0, ValueError, "`l2_weight_threshold` must be above 0"),
-        (float("nan"), ValueError, "`l2_weight_threshold` must be finite"),
-        ("1", TypeError, "`l2_weight_threshold` must be a number"),
-    ],
-)
-def test_refuses_what_it_cannot_be(threshold, error, words):
-    with pytest.raises(error, match=words):
-        L2WeightEvict(threshold)

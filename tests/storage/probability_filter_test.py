@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 
@@ -49,24 +48,3 @@ def test_remembers_its_steps_and_its_seed():
     assert variable.stats()["waiting_keys"] == 0
     variable.clear()
     assert remembered(variable)[0] == 0
-
-
-def test_survives_its_config():
-    admission = ProbabilityFilter(0.25, 7, -1)
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(admission))
-    assert copy.get_config() == admission.get_config()
-    assert (copy.p, copy.seed, copy.default_value_no_permission) == (0.25, 7, -1.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"p": 0}, ValueError, "`p` must be above 0 and at most 1"),
-        ({"p": 1.5}, ValueError, "`p` must be above 0 and at most 1"),
-        ({"p": "half"}, TypeError, "`p` must be a number"),
-        ({"p": 0.5, "seed": 1.5}, TypeError, "`seed` must be an integer"),
-    ],
-)
-def test_refuses_what_it_cannot_be(arguments, error, words):
-    with pytest.raises(error, match=words):
-        ProbabilityFilter(**arguments)

@@ -1,6 +1,5 @@
 import pathlib
 
-import keras
 import pytest
 import tensorflow as tf
 
@@ -60,17 +59,6 @@ def test_memory_alone_has_no_limit_unless_it_is_given_one():
 def test_takes_a_path_of_any_kind():
     for path in ("rows", b"rows", pathlib.Path("rows")):
         assert StorageOption("DRAM_SSDHASH", path).storage_path == "rows"
-
-
-def test_survives_its_config():
-    option = StorageOption("DRAM_SSDHASH", "ssd", [1 << 20], "LFU")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(option))
-    assert copy.get_config() == option.get_config()
-    layer = keras_sparse.layers.Embedding(None, 4, storage=option)
-    copy = keras_sparse.layers.Embedding.from_config(layer.get_config())
-    assert copy.storage.get_config() == option.get_config()
-    plain = keras_sparse.layers.Embedding(None, 4)
-    assert keras_sparse.layers.Embedding.from_config(plain.get_config()).storage is None
 
 
 @pytest.mark.parametrize(
@@ -146,19 +134,6 @@ def test_one_of_several_ranks_says_what_it_lacks_as_its_tables_are_made(monkeypa
     storage = StorageOption("HBM")
     with pytest.raises(NotImplementedError, match="a build of keras_sparse with CUDA"):
         keras_sparse.EmbeddingVariable(None, 4, storage=storage)
-
-
-def test_a_path_may_begin_with_the_home_folder(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
-    assert StorageOption("DRAM_SSDHASH", "~/rows").storage_path == "/home/me/rows"
-
-
-@pytest.mark.parametrize("make", [keras_sparse.layers.Embedding, keras_sparse.EmbeddingVariable])
-def test_a_table_takes_nothing_else(make):
-    with pytest.raises(TypeError, match=r"`storage` must be a keras_sparse\.StorageOption"):
-        make(None, 4, storage="DRAM_SSDHASH")
-    with pytest.raises(NotImplementedError, match="input_dim=10 with storage_type='DRAM_SSDHASH'"):
-        make(10, 4, storage=StorageOption("DRAM_SSDHASH", "ssd"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
 import copy
-import datetime
-import json
 import time
 
 import keras
@@ -12,7 +10,6 @@ import checks
 import keras_sparse
 from eviction_cases import ages_of
 from eviction_cases import fit
-from eviction_cases import IDS
 from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
@@ -113,36 +110,3 @@ def test_the_unit_of_a_table_is_that_of_its_policy():
     with pytest.raises(tf.errors.FailedPreconditionError, match=words):
         keras_sparse.ops.evict_rows([make_table(GlobalStepEvict(3))[0]], TimeToLive(3))
     assert keras_sparse.ops.evict_rows([aged()[0]], TimeToLive(9)).numpy().tolist() == [2]
-
-
-def test_survives_its_config_and_takes_a_timedelta(tmp_path):
-    for seconds in (3, 2.5, np.float32(2.5), datetime.timedelta(days=30)):
-        eviction = TimeToLive(seconds, at_save=False)
-        config = keras.saving.serialize_keras_object(eviction)
-        again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
-        assert (
-            again.get_config()
-            == eviction.get_config()
-            == {
-                "seconds": eviction.seconds,
-                "at_save": False,
-            }
-        )
-    assert eviction.seconds == 30 * 24 * HOUR
-    layer = keras_sparse.layers.Embedding(None, 2, "sum", "ones", eviction=eviction)
-    checks.check_layer(layer, IDS[:8], (8, 2), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "error"),
-    [
-        *((each, ValueError) for each in (0, 0.5, -1, 2**31, float("nan"), float("inf"))),
-        (datetime.timedelta(milliseconds=3), ValueError),
-        ("1d", TypeError),
-        (True, TypeError),
-        (None, TypeError),
-    ],
-)
-def test_refuses_what_it_cannot_be(seconds, error):
-    with pytest.raises(error, match=r"`seconds` must be .* Received: seconds="):
-        TimeToLive(seconds)

@@ -1,14 +1,20 @@
-"""Models with tables, and what is in them, for the tests of checkpoints."""
+"""Models with tables, what is in them, and files of each form, for the tests of saving."""
 
+import functools
 import json
 import zlib
 
 import keras
 import numpy as np
+import pytest
+import tensorflow as tf
 
 import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import verify
 from table_twins import STACKS
 
 NUM_KEYS = 3000
@@ -18,6 +24,7 @@ _UPPER_TIER = 32 << 10
 IDS = np.random.default_rng(0).integers(0, NUM_KEYS, (80, 2))
 TARGETS = np.random.default_rng(1).normal(size=(80, 1))
 STORAGE_TYPES = [None, *STACKS]
+FORMS = ["weights.h5", "keras", "weights.json", "checkpoint"]
 
 
 def storage(storage_type, path):
@@ -69,6 +76,19 @@ def fit(model, callbacks=(), epochs=3):
     )
 
 
+def batches(first=0, number=18):
+    """Each step has a batch of its own."""
+    for step in range(first, first + number):
+        rng = np.random.default_rng(step)
+        yield rng.integers(0, NUM_KEYS, (8, 2)), rng.normal(size=(8, 1))
+
+
+def dataset_of(batches):
+    """A dataset of the batches of a function, each of ids and targets."""
+    specs = tf.TensorSpec((None, 2), tf.int64), tf.TensorSpec((None, 1), tf.float64)
+    return tf.data.Dataset.from_generator(batches, output_signature=specs)
+
+
 def content(model, chunk_rows=700):
     """Everything in a model, to be compared with that of another model."""
     others = [v for v in model.variables if not isinstance(v, keras_sparse.EmbeddingVariable)]
@@ -78,6 +98,53 @@ def content(model, chunk_rows=700):
         *(checks.table_content(table, chunk_rows) for table in tables(model)),
         *(np.array(each).tolist() for each in others),
     ]
+
+
+def save(model, folder, form, most_gb=2e-6):
+    """Returns the path of the file or checkpoint; several files have so much each, at most."""
+    path = folder / f"saved.{form}"
+    if form == "checkpoint":
+        return save_checkpoint(model, path, verbose=False)
+    if form == "keras":
+        model.save(path)
+    else:
+        model.save_weights(path, **({"max_shard_size": most_gb} if form == "weights.json" else {}))
+    return path
+
+
+def load(model, path, **options):
+    """Returns the model, with what has been saved."""
+    if path.is_dir():
+        load_checkpoint(model, path, verbose=False, **options)
+    else:
+        model.load_weights(path, **options)
+    return model
+
+
+def reloaded(model, make_other, folder, form, **options):
+    """Returns the model of a file: one that `make_other` makes, where the file has no config."""
+    path = save(model, folder, form, **options)
+    return keras.saving.load_model(path) if form == "keras" else load(make_other(), path)
+
+
+@functools.cache
+def bystander():
+    """A trained model that no test may change, and its content."""
+    model = make_model()
+    train(model, 9)
+    return model, content(model)
+
+
+def assert_refused(path, match, error=ValueError, also_unverified=False):
+    """Raises unless a checkpoint is refused wherever it is read, and changes nothing."""
+    model, before = bystander()
+    for load in (verify, functools.partial(load_checkpoint, model)):
+        with pytest.raises(error, match=match):
+            load(path)
+        assert content(model) == before
+    if also_unverified:
+        with pytest.raises(error, match=match):
+            load_checkpoint(make_model(), path, verify=False)
 
 
 def names(folder):

@@ -35,15 +35,20 @@ IDS = np.random.default_rng(0).zipf(1.4, (256, 3)) % 2000 - 500
 TARGETS = np.random.default_rng(1).normal(size=(256, 1)).astype("float32")
 
 
-def make_model(eviction, optimizer="Adagrad", storage=None, **kwargs):
-    """A model of one table with a policy. Models of the same arguments start the same."""
+def make_model(eviction=None, optimizer="Adagrad", storage=None, steps_per_execution=1, **options):
+    """A model of one table of these options. Models of the same arguments start the same."""
     inputs = keras.Input((3,), dtype="int64")
-    layer = keras_sparse.layers.Embedding(
-        None, 4, "mean", seed=3, eviction=eviction, storage=storage, name="items"
-    )
+    options = {"combiner": "mean", "seed": 3, "name": "items", "storage": storage, **options}
+    rows = keras_sparse.layers.Embedding(None, 4, eviction=eviction, **options)(inputs)
     kernel = keras.initializers.GlorotUniform(2)
-    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer=kernel)(layer(inputs)))
-    model.compile(getattr(keras_sparse.optimizers, optimizer)(0.05), loss="mse", **kwargs)
+    outputs = keras.layers.Dense(1, kernel_initializer=kernel)(keras.layers.Flatten()(rows))
+    model = keras.Model(inputs, outputs)
+    if isinstance(optimizer, str):
+        optimizer = getattr(keras_sparse.optimizers, optimizer)(0.05)
+    # A few steps take less time than to compile one.
+    steps = {"steps_per_execution": steps_per_execution, "run_eagerly": steps_per_execution == 1}
+    model.compile(optimizer, loss="mse", **steps)
+    model.optimizer.build(model.trainable_variables)
     return model
 
 
@@ -57,9 +62,9 @@ def fit(model, first, last, **kwargs):
     )
 
 
-def make_table(eviction, **kwargs):
-    """A table with rows of zeros of one float, and an optimizer that subtracts gradients."""
-    variable = EmbeddingVariable(None, 1, "zeros", eviction=eviction, **kwargs)
+def make_table(eviction=None, initializer="zeros", output_dim=1, **kwargs):
+    """A table with rows of one float, and an optimizer that subtracts gradients."""
+    variable = EmbeddingVariable(None, output_dim, initializer, eviction=eviction, **kwargs)
     optimizer = keras_sparse.optimizers.SGD(1.0)
     optimizer.build([variable])
     return variable, optimizer

@@ -1,18 +1,22 @@
-"""One case for each class of admission filter, and models that use them."""
+"""One case for each class of admission filter, and tables and models that use them."""
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import eviction_cases
 import keras_sparse
+from eviction_cases import fit as fit
+from eviction_cases import IDS as IDS
+from eviction_cases import table_of as table_of
+from eviction_cases import TARGETS as TARGETS
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
-from keras_sparse import EmbeddingVariable
 from keras_sparse import ProbabilityFilter
 from keras_sparse.ops import lookup
 
@@ -33,32 +37,12 @@ CASES = [
     FilterCase(lambda: CBFFilter(3, 300, 0.1, "uint8")),
 ]
 each_filter = pytest.mark.parametrize("case", CASES, ids=str)
-
-# Few keys that are seen often and many that are not; negative ones too.
-IDS = np.random.default_rng(0).zipf(1.4, (256, 3)) % 2000 - 500
-TARGETS = np.random.default_rng(1).normal(size=(256, 1)).astype("float32")
+step = functools.partial(eviction_cases.step, gradient=0.25)
 
 
-def make_model(admission, optimizer="Adagrad", storage=None, combiner="mean", **kwargs):
+def make_model(admission, *args, **options):
     """A model of one filtered table. Models of the same arguments start the same."""
-    inputs = keras.Input((3,), dtype="int64")
-    layer = keras_sparse.layers.Embedding(
-        None, 4, combiner, seed=3, admission=admission, storage=storage
-    )
-    outputs = keras.layers.Dense(1, kernel_initializer=keras.initializers.GlorotUniform(2))
-    model = keras.Model(inputs, outputs(keras.layers.Flatten()(layer(inputs))))
-    model.compile(getattr(keras_sparse.optimizers, optimizer)(0.05), loss="mse", **kwargs)
-    return model
-
-
-def table_of(model):
-    return model.layers[1].embeddings
-
-
-def fit(model, first, last):
-    model.fit(
-        IDS[first:last], TARGETS[first:last], batch_size=16, epochs=1, shuffle=False, verbose=0
-    )
+    return eviction_cases.make_model(None, *args, admission=admission, **options)
 
 
 def remembered(variable):
@@ -77,19 +61,9 @@ def counted(ids, filter_freq):
     return waiting, set(counts) - set(waiting)
 
 
-def filtered(admission, output_dim=1, **kwargs):
+def filtered(admission, **kwargs):
     """A table with rows of ones, and the optimizer that takes gradients from them as they are."""
-    variable = EmbeddingVariable(None, output_dim, "ones", admission=admission, **kwargs)
-    optimizer = keras_sparse.optimizers.SGD(1.0)
-    optimizer.build([variable])
-    return variable, optimizer
-
-
-def step(variable, optimizer, ids, gradient=0.25):
-    """One training step, with this gradient for each occurrence of an id."""
-    ids = tf.constant(ids, tf.int64)
-    values = tf.fill((len(ids), variable.output_dim), gradient)
-    optimizer.apply([tf.IndexedSlices(values, ids, (1, variable.output_dim))], [variable])
+    return eviction_cases.make_table(None, "ones", admission=admission, **kwargs)
 
 
 def read(variable, ids):

@@ -159,3 +159,18 @@ def train(model, ids):
         loss = tf.reduce_sum(model(ids, training=True))
     variables = model.trainable_variables
     model.optimizer.apply(tape.gradient(loss, variables), variables)
+
+
+def export(model, path):
+    model.export(path, verbose=False)
+
+
+def save_by_tensorflow(model, path):
+    tf.saved_model.save(model, str(path))
+
+
+def served(path, ids):
+    """The only output of the signature that servers ask by default."""
+    signature = tf.saved_model.load(str(path)).signatures["serving_default"]
+    (answer,) = signature(tf.constant(ids)).values()
+    return answer.numpy()

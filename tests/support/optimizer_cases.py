@@ -169,6 +169,25 @@ def dense(ids, values, num_rows):
     return tf.math.unsorted_segment_sum(values, tf.cast(ids, tf.int64), num_rows)
 
 
+def zeros_table(input_dim=4, name="table"):
+    """Returns a table of two columns whose rows are zeros."""
+    return keras_sparse.EmbeddingVariable(input_dim, 2, initializer="zeros", name=name)
+
+
+def ones_for(*ids):
+    """Returns a gradient of ones for each of the ids, of two columns."""
+    return slices(np.array(ids, np.int64), np.ones((len(ids), 2), "float32"))
+
+
+def kernel():
+    return keras.Variable([0.0], name="kernel")
+
+
+def first_row(table):
+    """Returns the first number of the row of id 0."""
+    return read(table, [0])[0, 0]
+
+
 def random_rows(num_rows, dim, seed=7):
     return np.random.default_rng(seed).uniform(-0.05, 0.05, (num_rows, dim)).astype("float32")
 

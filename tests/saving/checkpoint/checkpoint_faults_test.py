@@ -222,5 +222,6 @@ def test_who_reads_a_file_that_is_saved_again_has_it_as_it_was(tmp_path):
     model.load_weights(path)
 
 
+@pytest.mark.slow("starts processes")
 def test_a_small_disk_that_is_made_larger_loses_no_change(tmp_path):
     run_with_mounts(SMALL_DISK, tmp_path)

@@ -4,27 +4,22 @@ import json
 import sys
 import zlib
 
-import keras
 import numpy as np
 import pytest
 
 import checks
 from eviction_cases import ages_of
-from eviction_cases import each_policy
 from eviction_cases import fit
 from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
 from keras_sparse import chunk_bytes
-from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
-from keras_sparse import StorageOption
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
-from keras_sparse.saving import verify
 
 
 def aged(eviction=None, **kwargs):
@@ -41,30 +36,6 @@ def saved(variable):
     return store
 
 
-@each_policy
-@pytest.mark.parametrize("at_save", [True, False])
-def test_training_on_equals_never_stopping(at_save, case, tmp_path):
-    """Also where the tables are made anew over other tiers."""
-    whole = make_model(case.make(at_save=at_save))
-    fit(whole, 0, 128)
-    whole.save(tmp_path / "model.keras")  # which lets rows go, or not
-    whole.save_weights(tmp_path / "model.weights.h5")
-    storage = StorageOption("DRAM_SSDHASH", tmp_path / "rows", [1, 1 << 30])
-    over_tiers = make_model(case.make(at_save=at_save), storage=storage)
-    over_tiers.optimizer.build(over_tiers.trainable_variables)
-    over_tiers.load_weights(tmp_path / "model.weights.h5")
-    models = [whole, keras.saving.load_model(tmp_path / "model.keras"), over_tiers]
-    num_evicted = []
-    for first in range(128, 256, 32):
-        for each in models:
-            fit(each, first, first + 32)
-        num_evicted.append([each.get_layer("items").evict() for each in models])
-        for each in models[1:]:
-            checks.assert_same_tables(table_of(each), table_of(whole))
-    assert all(len(set(each)) == 1 for each in num_evicted)
-    assert sum(each[0] for each in num_evicted) > 20
-
-
 @pytest.mark.parametrize("at_save", [True, False])
 def test_rows_go_before_the_table_is_written_if_asked_to(at_save, tmp_path):
     model = make_model(GlobalStepEvict(2, at_save=at_save))
@@ -72,7 +43,6 @@ def test_rows_go_before_the_table_is_written_if_asked_to(at_save, tmp_path):
     rows = table_of(model).num_rows
     model.save_weights(tmp_path / "model.weights.h5")
     loaded = make_model(GlobalStepEvict(2))
-    loaded.optimizer.build(loaded.trainable_variables)
     loaded.load_weights(tmp_path / "model.weights.h5")
     checks.assert_same_tables(table_of(loaded), table_of(model))
     assert ages_of(table_of(loaded)) == ages_of(table_of(model))
@@ -108,18 +78,6 @@ def test_a_file_of_a_table_that_keeps_none_is_as_ever():
         assert json.loads(store["header"].tobytes())["version"] == 2
 
 
-def test_a_file_may_have_ages_and_a_filter():
-    variable, optimizer = make_table(GlobalStepEvict(5), admission=CounterFilter(2))
-    for ids in ([1, 2], [1], []):
-        step(variable, optimizer, ids)
-    store = saved(variable)
-    assert json.loads(store["header"].tobytes())["version"] == 4
-    loaded, optimizer = make_table(GlobalStepEvict(5), admission=CounterFilter(2))
-    load_table(loaded, store)
-    step(loaded, optimizer, [2])
-    assert ages_of(loaded) == {1: 2, 2: 0}
-
-
 def test_a_table_that_keeps_no_ages_drops_them():
     store = saved(aged()[0])
     for eviction in (None, L2WeightEvict(1e-9)):
@@ -140,12 +98,6 @@ def test_rows_of_a_file_without_ages_have_age_0():
     assert ages_of(loaded) == {5: 1, 6: 0}
 
 
-def test_an_empty_table_comes_back():
-    loaded, _ = aged()
-    load_table(loaded, saved(make_table(GlobalStepEvict(1))[0]))
-    assert loaded.num_rows == 0
-
-
 def test_another_rule_takes_the_ages_too():
     loaded = EmbeddingVariable(None, 1, eviction=GlobalStepEvict(9))
     load_table(loaded, saved(aged()[0]))
@@ -162,18 +114,6 @@ def test_damaged_ages_change_no_table():
     with pytest.raises(ValueError, match=r"must have all its chunks.*ages_000000"):
         load_table(variable, {name: store[name] for name in store if name != "ages_000000"})
     assert ages_of(variable) == {1: 3, 2: 2, 3: 1}
-
-
-def test_verify_reads_them_also_in_several_files(tmp_path):
-    model = make_model(GlobalStepEvict(9))
-    fit(model, 0, 64)
-    for name, size in (("model.weights.h5", None), ("model.weights.json", 3e-6)):
-        model.save_weights(tmp_path / name, max_shard_size=size)
-        assert verify(tmp_path / name) == 1
-        loaded = make_model(GlobalStepEvict(9))
-        loaded.optimizer.build(loaded.trainable_variables)
-        loaded.load_weights(tmp_path / name)
-        assert ages_of(table_of(loaded)) == ages_of(table_of(model))
 
 
 def test_a_large_table_is_written_in_chunks_of_at_most_16_mib(monkeypatch):

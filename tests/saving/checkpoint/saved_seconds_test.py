@@ -9,7 +9,9 @@ import pytest
 from checkpoint_cases import content
 from checkpoint_cases import edit_manifest
 from checkpoint_cases import fit
+from checkpoint_cases import load
 from checkpoint_cases import make_model
+from checkpoint_cases import save
 from checkpoint_cases import storage
 from checkpoint_cases import tables
 from checkpoint_cases import train
@@ -30,7 +32,7 @@ from keras_sparse.serving import apply_delta
 # No test takes as long, so that ages differ by less.
 HOUR = 3600
 AGES = {1: 0, 2: 3 * HOUR, 3: 7 * HOUR}
-FORMS = ["store", "weights", "keras", "checkpoint", "delta"]
+FORMS = ["store", "weights.h5", "keras", "checkpoint", "delta"]
 
 
 def hours(variable):
@@ -70,17 +72,13 @@ def save_and_load(model, other, form, folder):
         store = {}
         save_table(tables(model)[0], store)
         load_table(tables(other)[0], store)
-    elif form in ("weights", "keras"):
-        path = folder / ("m.weights.h5" if form == "weights" else "m.keras")
-        model.save_weights(path) if form == "weights" else model.save(path)
-        other.load_weights(path)
+    elif form == "delta":
+        save_checkpoint(model, folder / "first")
+        # The rows of the base have been there for longer than those of the delta.
+        age(tables(model)[0], {4: 5 * HOUR})
+        load_checkpoint(other, save_delta(model, folder / "second"))
     else:
-        path = save_checkpoint(model, folder / "first")
-        if form == "delta":
-            # The rows of the base have been there for longer than those of the delta.
-            age(tables(model)[0], {4: 5 * HOUR})
-            path = save_delta(model, folder / "second")
-        load_checkpoint(other, path)
+        load(other, save(model, folder, form))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -4,11 +4,9 @@ import json
 import sys
 import warnings
 
-import keras
 import numpy as np
 import pytest
 
-import checks
 from filter_cases import each_filter
 from filter_cases import filtered
 from filter_cases import fit
@@ -21,27 +19,7 @@ from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
-from keras_sparse.saving import verify
 from keras_sparse.saving.format import save_filter
-
-
-@each_filter
-def test_training_on_equals_never_stopping(case, tmp_path):
-    never_saved, model, other = (make_model(case.make()) for _ in range(3))
-    for each in (never_saved, model):
-        fit(each, 0, 128)
-    model.save(tmp_path / "model.keras")
-    model.save_weights(tmp_path / "model.weights.h5")
-    other.optimizer.build(other.trainable_variables)
-    other.load_weights(tmp_path / "model.weights.h5")
-    loaded = [keras.saving.load_model(tmp_path / "model.keras"), other]
-    for each in loaded:
-        assert remembered(table_of(each)) == remembered(table_of(model)) != {}
-    for each in (never_saved, model, *loaded):
-        fit(each, 128, 256)
-    for each in (model, *loaded):
-        checks.assert_same_tables(table_of(each), table_of(never_saved))
-        assert remembered(table_of(each)) == remembered(table_of(never_saved))
 
 
 @each_filter
@@ -158,21 +136,3 @@ def test_a_damaged_filter_changes_no_table(name):
     with pytest.raises(ValueError, match="must have all its chunks"):
         load_table(variable, {each: store[each] for each in store if each != name})
     assert remembered(variable) == {8: 1}
-
-
-def test_weights_in_several_files_have_it(tmp_path):
-    model = make_model(CounterFilter(3))
-    fit(model, 0, 64)
-    model.save_weights(tmp_path / "model.weights.json", max_shard_size=1e-6)
-    assert len(list(tmp_path.iterdir())) > 2
-    loaded = make_model(CounterFilter(3))
-    loaded.optimizer.build(loaded.trainable_variables)
-    loaded.load_weights(tmp_path / "model.weights.json")
-    assert remembered(table_of(loaded)) == remembered(table_of(model)) != {}
-
-
-def test_verify_reads_it(tmp_path):
-    model = make_model(CounterFilter(3))
-    fit(model, 0, 64)
-    model.save_weights(tmp_path / "model.weights.h5")
-    assert verify(tmp_path / "model.weights.h5") == 1

@@ -52,6 +52,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize(
     ("input_dim", "names"),
     [(10 * 2**16, ["large.weights.h5"]), (None, ["large.weights.h5", "large.keras"])],

@@ -6,7 +6,6 @@ import zlib
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import checks
 import keras_sparse
@@ -88,20 +87,6 @@ def test_the_header_says_what_a_record_holds(rule, slot_names, record_floats):
     assert TableHeader.read(store).num_rows == 5
 
 
-def test_records_are_saved_as_they_are_after_all_steps():
-    """A row that was in no batch since is saved with the moves that it has missed."""
-    variable = EmbeddingVariable(2, 1, initializer="zeros")
-    optimizer = keras_sparse.optimizers.SGD(0.5, momentum=0.5)
-    for ids in ([0, 1], [1], []):
-        values = tf.fill((len(ids), 1), 16.0)
-        optimizer.apply([tf.IndexedSlices(values, tf.constant(ids, tf.int64), (2, 1))], [variable])
-    store = {}
-    save_table(variable, store)
-    # Row 0 by 8, 4 and 2; row 1 by 8, 12 and 6. Beside each its velocity.
-    np.testing.assert_array_equal(store["keys_000000"], [0, 1])
-    np.testing.assert_array_equal(store["records_000000"], [[-14, -2], [-26, -6]])
-
-
 def test_an_empty_dynamic_table_comes_back_empty():
     store, loaded = {}, filled()
     save_table(table(), store)
@@ -118,38 +103,6 @@ def test_a_key_without_a_row_reads_as_it_did():
     np.testing.assert_array_equal(
         keras_sparse.ops.lookup([loaded], ids)[0], keras_sparse.ops.lookup([saved], ids)[0]
     )
-
-
-def test_a_large_table_is_written_in_chunks_of_at_most_16_mib():
-    saved = EmbeddingVariable(70_000, 64)
-    store = {}
-    save_table(saved, store)
-    sizes = [array.nbytes for array in store.values()]
-    assert max(sizes) <= 16 << 20
-    assert sum("records_" in name for name in store) >= 2
-    loaded = EmbeddingVariable(70_000, 64)
-    load_table(loaded, store)
-    np.testing.assert_array_equal(loaded.numpy(), saved.numpy())
-
-
-@pytest.mark.parametrize("input_dim", [5, None])
-def test_a_table_without_an_optimizer_takes_the_rows_alone(input_dim):
-    saved, loaded = filled(input_dim=input_dim, rule="adagrad"), table(input_dim)
-    store = {}
-    save_table(saved, store)
-    load_table(loaded, store)
-    rows = {key: record[:8] for key, record in checks.table_content(saved).items()}
-    assert checks.table_content(loaded) == rows
-
-
-def test_another_rule_takes_the_rows_alone_and_says_so():
-    saved, loaded = filled(rule="lazy_adam"), table(rule="adagrad")
-    store = {}
-    save_table(saved, store)
-    with pytest.warns(UserWarning, match="rule 'lazy_adam'.*rule 'adagrad' starts with fresh"):
-        load_table(loaded, store)
-    for record in checks.table_content(loaded).values():
-        np.testing.assert_array_equal(np.frombuffer(record, "float32")[2:], [0.5, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -223,15 +176,6 @@ def test_a_table_that_does_not_fit_is_skipped_alone(tmp_path):
     with pytest.warns(UserWarning, match="A total of 1 objects could not be loaded"):
         model.load_weights(tmp_path / "m.weights.h5", skip_mismatch=True)
     np.testing.assert_array_equal(model.second.embeddings.numpy(), saved.second.embeddings.numpy())
-
-
-def test_weights_in_several_files(tmp_path):
-    model = sequential(Embedding(70_000, 64))
-    model.save_weights(tmp_path / "model.weights.json", max_shard_size=0.017)
-    assert len(list(tmp_path.iterdir())) > 2
-    loaded = sequential(Embedding(70_000, 64))
-    loaded.load_weights(tmp_path / "model.weights.json")
-    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
 
 
 def test_refuses_a_file_with_two_rows_of_a_key():

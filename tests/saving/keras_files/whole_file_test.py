@@ -4,6 +4,7 @@ import concurrent.futures
 import errno
 import fcntl
 import gc
+import itertools
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.format.partial_folder import remove_partial
 from keras_sparse.saving.keras_files.whole_file import whole_file
+from pairwise import each_pair
 
 IDS = np.arange(12).reshape(6, 2)
 
@@ -76,9 +78,8 @@ SAVES = {
         lambda model, path: tf.keras.models.save_model(model, path),
     ),
 }
-each_save = pytest.mark.parametrize(
-    ("name", "save"), [(name, save) for name, saves in SAVES.items() for save in saves]
-)
+NAMED_SAVES = [(name, save) for name, saves in SAVES.items() for save in saves]
+LOADS = [keras.Model.load_weights, keras.saving.load_weights]
 
 
 @pytest.fixture
@@ -97,12 +98,11 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("stumbles_first", [True, False])
-@pytest.mark.parametrize("is_there", [True, False])
-@each_save
+@each_pair(named_save=NAMED_SAVES, is_there=[True, False], stumbles_first=[True, False])
 def test_ctrl_c_is_one_and_leaves_the_old_file(
-    name, save, is_there, stumbles_first, interrupt, tmp_path, capfd
+    named_save, is_there, stumbles_first, interrupt, tmp_path, capfd
 ):
+    name, save = named_save
     model, stumbling = make_model(stumbles_first)
     if is_there:
         save(model, tmp_path / name)
@@ -130,7 +130,7 @@ def test_ctrl_c_leaves_no_checkpoint(interrupt, tmp_path, capfd):
     assert (capfd.readouterr().err, list(tmp_path.iterdir())) == ("", [])
 
 
-@each_save
+@pytest.mark.parametrize(("name", "save"), NAMED_SAVES)
 def test_an_error_leaves_the_old_file_and_names_it(name, save, tmp_path):
     model, stumbling = make_model()
     save(model, tmp_path / name)
@@ -248,8 +248,14 @@ def test_overwrite_is_asked_for_as_ever(answer, tmp_path, monkeypatch):
     assert (files(tmp_path) == before) == (answer == "n")
 
 
-@pytest.mark.parametrize("load", [keras.Model.load_weights, keras.saving.load_weights])
-@each_save
+# Each save and each load of each kind of file.
+@pytest.mark.parametrize(
+    ("name", "save", "load"),
+    [
+        *((*each, load) for each, load in zip(NAMED_SAVES, itertools.cycle(LOADS))),
+        ("m.weights.json", in_shards, LOADS[1]),
+    ],
+)
 def test_a_url_is_saved_to_and_loaded_from(name, save, load, tmp_path):
     folder = f"ram://{tmp_path.name}"
     tf.io.gfile.makedirs(folder)
@@ -271,7 +277,6 @@ CHECKPOINTS = {
     "load_checkpoint": load_checkpoint,
     "CheckpointInfo": lambda model, path: keras_sparse.saving.CheckpointInfo.read(path),
     "Checkpoint": lambda model, path: keras_sparse.callbacks.Checkpoint(path),
-    "StorageOption": lambda model, path: keras_sparse.StorageOption("DRAM_SSDHASH", path),
 }
 
 

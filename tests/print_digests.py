@@ -5,11 +5,13 @@ python print_digests.py NUM_THREADS
 
 import hashlib
 import json
+import pathlib
 import sys
 
 import numpy as np
 import tensorflow as tf
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
 
 import eviction_cases  # noqa: E402  (after the number of threads)

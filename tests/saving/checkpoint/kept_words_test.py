@@ -1,0 +1,99 @@
+"""What a table keeps beside its rows, such as ages, goes on from files of each form."""
+
+import functools
+import itertools
+
+import pytest
+
+import checks
+import keras_sparse
+from checkpoint_cases import FORMS
+from checkpoint_cases import load
+from checkpoint_cases import reloaded
+from checkpoint_cases import storage
+from checkpoint_cases import STORAGE_TYPES
+from eviction_cases import ages_of
+from eviction_cases import fit
+from eviction_cases import frequencies_of
+from eviction_cases import make_model
+from eviction_cases import table_of
+from filter_cases import CASES
+from filter_cases import remembered
+from keras_sparse import CounterFilter
+from keras_sparse import GlobalStepEvict
+from keras_sparse import L2WeightEvict
+from keras_sparse import LfuEvict
+from keras_sparse import LruEvict
+from keras_sparse import StorageOption
+from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import save_checkpoint
+from keras_sparse.saving import save_delta
+from keras_sparse.serving import apply_delta
+
+# By whether saving lets rows go.
+AT_SAVE = [
+    {"eviction": GlobalStepEvict(3), "frequency": True},
+    {"eviction": L2WeightEvict(1.7e-3)},
+    {"eviction": GlobalStepEvict(3), "admission": CounterFilter(2)},
+]
+LATER = [
+    {"eviction": GlobalStepEvict(3, at_save=False)},
+    {"eviction": LruEvict(), "max_rows": 60},
+    {"eviction": LfuEvict(), "max_rows": 60},
+    {"frequency": True},
+    *({"admission": case.make()} for case in CASES),
+]
+OTHER_CONSTANTS = {
+    "Adagrad": lambda: keras_sparse.optimizers.Adagrad(0.05, epsilon=1e-3),
+    "LazyAdam": lambda: keras_sparse.optimizers.LazyAdam(0.05, beta_1=0.5),
+}
+
+
+def words_of(model):
+    """What is kept beside the rows, and beside the table."""
+    table = table_of(model)
+    kept = [ages_of(table)] if table.keeps_ages else []
+    kept += [frequencies_of(table)] if table.keeps_frequencies else []
+    return kept, remembered(table)
+
+
+def assert_same(model, other):
+    checks.assert_same_tables(table_of(model), table_of(other))
+    assert words_of(model) == words_of(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "optimizer", "storage_type"),
+    [*zip([*AT_SAVE, *LATER], itertools.cycle(OTHER_CONSTANTS), itertools.cycle(STORAGE_TYPES))],
+)
+def test_training_on_from_any_file_equals_never_stopping(
+    options, optimizer, storage_type, tmp_path
+):
+    make = functools.partial(make_model, optimizer=optimizer, **options)
+    model = make(storage=storage(storage_type, tmp_path / "rows"))
+    fit(model, 0, 96)
+    save_checkpoint(model, tmp_path / "first")
+    load_checkpoint(follower := make(), tmp_path / "first")
+    fit(model, 96, 160)
+    delta = save_delta(model, tmp_path / "delta")
+    apply_delta(follower, delta)
+    over_tiers = make(storage=StorageOption("DRAM_SSDHASH", tmp_path / "others", [1, 1 << 30]))
+    # A server needs nothing of what filters remember.
+    loaded = [load(over_tiers, delta), *([] if "admission" in options else [follower])]
+    loaded += [reloaded(model, make, tmp_path, form, most_gb=1e-5) for form in FORMS]
+    # With other constants it takes what the rule of the file makes of the rows.
+    other = load(make(optimizer=OTHER_CONSTANTS[optimizer]()), delta)
+    assert words_of(other) == words_of(model)
+    num_evicted = []
+    for first in (160, 208):
+        for each in (model, *loaded):
+            fit(each, first, first + 48)
+            if "eviction" in options:
+                num_evicted.append(each.get_layer("items").evict())
+        for each in loaded:
+            assert_same(each, model)
+    if "eviction" in options and "max_rows" not in options:
+        assert sum(num_evicted) > 2 * len(loaded)
+    if options in LATER and "eviction" not in options:
+        fit(never_saved := make(), 0, 256)
+        assert_same(never_saved, model)
