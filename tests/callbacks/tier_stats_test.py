@@ -176,6 +176,16 @@ def test_writes_every_so_many_steps(steps_per_execution, steps, tmp_path, writte
     assert sorted(written(tmp_path / "logs")["items/embeddings/DRAM_rows"]) == steps
 
 
+def test_a_hit_rate_is_of_its_own_time(tmp_path, written):
+    model, callback = make_model(), TierStats(tmp_path / "logs")
+    fit(model, callback, epochs=1)
+    fit(model, callback, epochs=1)
+    rates = written(tmp_path / "logs")["items/embeddings/DRAM_hit_rate"]
+    assert sorted(rates) == [10, 20]
+    # All rows are there by then, and what was asked before the fit does not count.
+    assert rates[20] == 1
+
+
 def test_numbers_of_tiers_add_up(tmp_path):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", tmp_path / "ssd", [200_000])
     model = make_model(storage)

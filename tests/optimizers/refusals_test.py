@@ -170,6 +170,8 @@ def test_refuses_settings_that_changed_after_the_build():
         assert getattr(optimizer, name) == before
     with pytest.raises(AttributeError, match=r"optimizer\.inner_optimizer\.beta_1.*beta_1=0\.5"):
         keras_sparse.distribute.DistributedOptimizer(optimizer).beta_1 = 0.5
+    with pytest.raises(AttributeError, match=r'clipnorm.*optimizer\["embeddings"\]\.clipnorm'):
+        keras_sparse.optimizers.MultiOptimizer({"embeddings": optimizer}).clipnorm = 1
     assert first_row(table) == row
     optimizer.apply([ones_for(0)], [table])
     assert first_row(table) < row
