@@ -1,10 +1,10 @@
 import json
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
+import forks
 from eviction_cases import CASES as POLICIES
 from filter_cases import CASES as FILTERS
 from optimizer_cases import OPTIMIZERS
@@ -13,7 +13,7 @@ SCRIPT = pathlib.Path(__file__).with_name("print_digests.py")
 
 
 def digests(num_threads):
-    command = [sys.executable, str(SCRIPT), str(num_threads)]
+    command = [*forks.python(), str(SCRIPT), str(num_threads)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])

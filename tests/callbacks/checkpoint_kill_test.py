@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 
 import h5py
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import forks
 import keras_sparse
 from checkpoint_cases import content
 from checkpoint_cases import dataset_of
@@ -125,10 +125,9 @@ for number in range(len(test.TRAININGS[training])):
 @pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("training", TRAININGS)
 def test_training_that_is_killed_again_and_again_ends_as_if_it_never_was(training, tmp_path):
-    paths = [str(pathlib.Path(__file__).parent), *filter(None, sys.path)]
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), training],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        [*forks.python(), "-c", SCRIPT, str(tmp_path), training],
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent)},
         capture_output=True,
         text=True,
         timeout=1800,

@@ -204,7 +204,8 @@ class Stop(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize(
-    ("per_execution", "every_steps"), [(1, 1), (1, 2), (3, 1), pytest.param(3, None, marks=LONG)]
+    ("per_execution", "every_steps"),
+    [(1, 1), (1, 2), *(pytest.param(3, steps, marks=LONG) for steps in (1, None))],
 )
 def test_the_middle_of_an_accumulation_is_saved(per_execution, every_steps, tmp_path):
     def make():

@@ -1,21 +1,17 @@
 """A stage ends with its dataset, however the training on it ends."""
 
-import os
-import pathlib
 import signal
 import subprocess
-import sys
 
 import keras
 import pytest
 
+import forks
 import prefetch_cases as cases
 from keras_sparse.data import prefetch_lookups
 from stages import LIMIT
 from stages import stage_threads
 from stages import wait_for_stage_threads
-
-SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 
 
 class Watch(keras.callbacks.Callback):
@@ -110,10 +106,8 @@ print("not interrupted", flush=True)
 @pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_a_process_that_is_interrupted_ends(mode, tmp_path):
-    paths = [str(SUPPORT), *filter(None, sys.path)]
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPT, str(tmp_path), mode],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        [*forks.python(), "-c", INTERRUPT, str(tmp_path), mode],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,12 +1,12 @@
 import os
 import re
 import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
+import forks
 import movielens
 import movielens_plot
 
@@ -65,7 +65,7 @@ def test_draws_a_picture_of_one_epoch(tmp_path):
 
 @pytest.mark.slow("starts processes")
 def test_the_whole_script_runs_on_the_small_data_set(tmp_path, examples_folder):
-    command = [sys.executable, examples_folder / "movielens.py", "--size", "100k"]
+    command = [*forks.python(), examples_folder / "movielens.py", "--size", "100k"]
     command += ["--epochs", "1", "--output", tmp_path]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -16,6 +16,7 @@ FILES = (
 )
 
 
+@pytest.mark.slow("emulated GPU")
 @needs_horovod
 @pytest.mark.skipif("saving_ranks.ksd.size() > 1", reason="it starts ranks itself")
 def test_tables_of_ranks_are_used_on_their_gpus(build_info, driver, tmp_path, monkeypatch):

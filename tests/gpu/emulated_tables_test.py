@@ -8,6 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.mark.slow("emulated GPU")
 def test_tables_in_gpu_memory_are_those_in_memory(run_emulated, tmp_path):
     run_emulated("tests/gpu/run_on_gpu.py", "-q", "--basetemp", tmp_path / "run")
 

@@ -2,9 +2,12 @@
 
 import pathlib
 
+import pytest
+
 HERE = pathlib.Path(__file__).parent
 
 
+@pytest.mark.slow("emulated GPU")
 def test_a_failing_gpu_is_said_and_the_process_ends_normally(run_emulated, tmp_path):
     plugins = ("-p", "tables_on_gpu", "-p", "no:cacheprovider")
     script = HERE / "failing_gpu.py"

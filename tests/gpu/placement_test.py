@@ -13,6 +13,8 @@ HERE = pathlib.Path(__file__).parent
 # Of layers, what is done on a GPU: rows, and their gradients, get the shape of outputs.
 OF_ROWS = re.compile(r"(Reshape(_\d+)?(/shape)?|Shape|Identity)$")
 
+pytestmark = pytest.mark.slow("starts processes")
+
 
 @pytest.fixture(scope="module")
 def run(driver):

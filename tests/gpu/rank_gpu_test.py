@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import warnings
 
@@ -51,6 +53,7 @@ print("done")
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_each_rank_takes_the_gpu_of_its_local_rank(driver):
     environment = dict(os.environ, LD_LIBRARY_PATH=str(driver), FAKE_GPUS="2")
     done = subprocess.run(

@@ -1,12 +1,12 @@
 """The gradient of a lookup, wherever TensorFlow asks for it."""
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import forks
 from keras_sparse import EmbeddingVariable
 from keras_sparse import ops
 
@@ -110,7 +110,7 @@ assert gradient().values.shape == (1, 2)
 
 @pytest.mark.slow("starts processes")
 def test_an_anchor_is_where_its_table_is():
-    subprocess.run([sys.executable, "-c", WITH_TWO_DEVICES], check=True)
+    subprocess.run([*forks.python(), "-c", WITH_TWO_DEVICES], check=True)
 
 
 def in_cond(variable, factor):

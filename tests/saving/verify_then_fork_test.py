@@ -1,18 +1,15 @@
 """A process that has only checked files may be forked: none of TensorFlow's threads has started."""
 
-import os
-import pathlib
 import subprocess
-import sys
 
 import pytest
 
+import forks
 from checkpoint_cases import make_model
 from checkpoint_cases import storage
 from checkpoint_cases import train_all_keys
 from keras_sparse.saving import save_checkpoint
 
-SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 VERIFY_AND_FORK = """
 import os, signal, sys, time
 import checkpoint_cases
@@ -42,10 +39,8 @@ def test_a_child_of_a_process_that_has_verified_trains(tmp_path):
     saved = [tmp_path / "checkpoint", tmp_path / "model.weights.h5"]
     save_checkpoint(model, saved[0], verbose=False)
     model.save_weights(saved[1])
-    paths = [str(SUPPORT), *filter(None, sys.path)]
     ended = subprocess.run(
-        [sys.executable, "-c", VERIFY_AND_FORK, str(tmp_path / "child"), *map(str, saved)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        [*forks.python(), "-c", VERIFY_AND_FORK, str(tmp_path / "child"), *map(str, saved)],
         capture_output=True,
         text=True,
         timeout=900,

@@ -1,22 +1,19 @@
 """What a process that uses tiers leaves behind, however it ends, and what the next one finds."""
 
 import gc
-import os
-import pathlib
 import re
 import signal
 import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
+import forks
 from table_twins import KINDS
 from table_twins import small
 from table_twins import Twins
 
 pytestmark = pytest.mark.slow("starts processes")
-SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 TIMEOUT = 900  # seconds; a machine may have much else to do
 TRAIN = """
 import os, signal, sys, time
@@ -74,10 +71,8 @@ def start(tmp_path):
     started = []
 
     def start(script, *kinds):
-        paths = [str(SUPPORT), *filter(None, sys.path)]
         process = subprocess.Popen(
-            [sys.executable, "-c", TRAIN + script, str(tmp_path), *kinds],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            [*forks.python(), "-c", TRAIN + script, str(tmp_path), *kinds],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

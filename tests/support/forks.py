@@ -98,7 +98,7 @@ def _become(command):
     os.environ.update(command["environment"])
     os.chdir(command["folder"])
     paths = os.environ.get("PYTHONPATH", "")
-    sys.path[:] = ["", *filter(None, paths.split(os.pathsep)), *sys.path[1:]]
+    sys.path[:] = ["", *filter(None, paths.split(os.pathsep)), *sys.path]
     kind, *sys.argv = command["arguments"]
     if kind == "-c":
         text, *arguments = sys.argv

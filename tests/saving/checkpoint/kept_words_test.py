@@ -64,7 +64,14 @@ def assert_same(model, other):
 
 @pytest.mark.parametrize(
     ("options", "optimizer", "storage_type"),
-    [*zip([*AT_SAVE, *LATER], itertools.cycle(OTHER_CONSTANTS), itertools.cycle(STORAGE_TYPES))],
+    [
+        pytest.param(
+            *each, marks=[pytest.mark.slow("long history")] if each[0] in LATER[1:] else []
+        )
+        for each in zip(
+            [*AT_SAVE, *LATER], itertools.cycle(OTHER_CONSTANTS), itertools.cycle(STORAGE_TYPES)
+        )
+    ],
 )
 def test_training_on_from_any_file_equals_never_stopping(
     options, optimizer, storage_type, tmp_path
