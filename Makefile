@@ -279,7 +279,7 @@ TOGETHER := -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ALONE)
 FOR_TESTS := $(STAMPS)/native $(STAMPS)/horovod $(STAMPS)/test
 
 test-python: $(FOR_TESTS)  ## Run the Python tests that are not slow.
-	$(BIN)/pytest -m "not slow" $(TOGETHER)
+	$(BIN)/pytest -m "not slow" --most-seconds 3 $(TOGETHER)
 
 test-slow: $(FOR_TESTS) emulated-ops  ## Run the slow ones: processes, the emulated GPU, long histories, examples.
 	$(BIN)/pytest -m slow $(TOGETHER)

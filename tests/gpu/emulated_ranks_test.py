@@ -28,6 +28,6 @@ def test_tables_of_ranks_are_used_on_their_gpus(build_info, driver, tmp_path, mo
     files = [f"{TESTS}/{name}" for name in FILES]
     options = ("-x", "-q", "-p", "tables_on_gpu", "-p", "no:cacheprovider", "--durations=5")
     options += ("--basetemp", tmp_path / "rank")
-    status, printed = run_ranks(2, "-m", "pytest", *options, *files)
+    status, printed = run_ranks(2, "-m", "pytest", *options, *files, fresh=True)
     assert status == 0, printed[-5000:]
     saving_ranks.run(tmp_path, ["load=of2"])

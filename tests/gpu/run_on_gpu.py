@@ -112,7 +112,7 @@ def run_two_ranks(seconds):
         options += ("--basetemp", f"{folder}/rank")
         tests = ("-m", "pytest", *options, TESTS / OF_RANKS)
         try:
-            status, printed = run_ranks(2, *tests, seconds=seconds)
+            status, printed = run_ranks(2, *tests, seconds=seconds, fresh=True)
         except pytest.fail.Exception as error:  # of their time
             status, printed = 1, error
         print(printed, flush=True)

@@ -1,6 +1,7 @@
 """What a process that uses tiers leaves behind, however it ends, and what the next one finds."""
 
 import gc
+import os
 import re
 import signal
 import subprocess
@@ -29,7 +30,7 @@ all_twins = [Twins(small(f"{sys.argv[1]}/{kind}", kind)) for kind in sys.argv[2:
 for each in all_twins:
     each.train_some(10)
     each.wait_until_written()
-print("trained", flush=True)
+print("trained", os.getpid(), flush=True)
 """
 FORK = """
 import gc
@@ -79,7 +80,9 @@ def start(tmp_path):
             text=True,
         )
         started.append(process)
-        assert process.stdout.readline() == "trained\n", process.communicate()[1]
+        said, _, number = process.stdout.readline().partition(" ")
+        assert said == "trained", process.communicate()[1]
+        process.number = int(number)  # of the one that trains, which `process` waits for
         return process
 
     yield start
@@ -123,7 +126,7 @@ while True:
     process = start(script, *KINDS)
     for _ in range(5):
         assert process.stdout.readline() == "step\n"
-    process.kill()
+    os.kill(process.number, signal.SIGKILL)
     process.wait()
     for kind in KINDS:
         mark(tmp_path / kind)

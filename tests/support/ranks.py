@@ -27,13 +27,13 @@ needs_horovod = pytest.mark.skipif(
 )
 
 
-def run_ranks(num_ranks, *arguments, seconds=600, launcher=None):
+def run_ranks(num_ranks, *arguments, seconds=600, launcher=None, fresh=False):
     """Runs Python with these arguments on every rank: the exit status and what they printed.
 
-    After so many seconds they hang, on a machine that may have much else to do. With a launcher,
-    each rank is a fresh interpreter.
+    After so many seconds they hang, on a machine that may have much else to do. Where a launcher is
+    given, or the environment must be read by the libraries that ranks load, each is `fresh`.
     """
-    python = [sys.executable] if launcher else forks.python()
+    python = [sys.executable] if fresh or launcher else forks.python()
     # A rank that waits looks for messages every 5 ms. By default it is each millisecond, which is a
     # third of the work where ranks are more than cores.
     command = [

@@ -2,7 +2,6 @@ import os
 import pathlib
 
 import pytest
-import tensorflow as tf
 
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 
@@ -28,8 +27,7 @@ ON_ONE = [
 ]
 if "HOROVOD_RANK" in os.environ:
     # Tables are small, and cores as many as ranks or fewer.
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    os.environ |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 else:
     files = pathlib.Path(__file__).parent.glob("*_test.py")
     collect_ignore = [each.name for each in files if each.name[: -len("_test.py")] not in ON_ONE]
