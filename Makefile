@@ -32,7 +32,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help setup demo test test-all builds build-for-test lint tidy format build-tests build-sanitized build-cuda \
+.PHONY: help setup demo test test-all checks builds build-for-test lint tidy format build-tests build-sanitized build-cuda \
     emulated-ops need-gpu build-gpu-test build-gpu-bench test-cpp test-cpp-long test-gpu bench-gpu \
     test-sanitize test-python test-slow test-changed test-ranks test-slow-ranks test-hosts wheel \
     test-wheel notebooks docs bench stress fuzz clean FORCE
@@ -50,6 +50,10 @@ test:  ## Run the tests that a change needs: ten minutes from a fresh clone, fou
 
 test-all:  ## Run all that CI runs: the tests above and the slow ones.
 	@JOBS=$(JOBS) "$(PYTHON)" tools/run_parts.py test-all
+
+# Each works on one core at a time; what they install they install one after another.
+checks: $(STAMPS)/test $(STAMPS)/wheel $(STAMPS)/docs
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=recurse lint test-wheel docs
 
 # All that compiles for long, at once: downloads and single files leave a core idle.
 builds:
@@ -126,7 +130,7 @@ $(STAMPS)/with-cuda: FORCE | $(BIN)/python
 	@echo $(KERAS_SPARSE_CUDA) $(CUDAARCHS) | cmp -s - $@ || echo $(KERAS_SPARSE_CUDA) $(CUDAARCHS) > $@
 
 # For several processes: built once, then taken from the user's cache folder.
-$(STAMPS)/horovod: tools/install_horovod.py $(STAMPS)/build
+$(STAMPS)/horovod: tools/install_horovod.py $(STAMPS)/build | $(STAMPS)/test
 	$(BIN)/python tools/install_horovod.py
 	@touch $@
 
@@ -173,9 +177,10 @@ test-cpp: export GTEST_FILTER ?= -$(LONG_TESTS)
 test-cpp: build-tests  ## Run the C++ tests of the usual build, without those on an emulated GPU.
 	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*),keras_sparse_core_test,--label-exclude device)
 
-test-cpp-long: export GTEST_FILTER ?= $(LONG_TESTS)
-test-cpp-long: build-tests  ## Run the long C++ tests, which sanitizers leave out.
-	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*),keras_sparse_core_test keras_sparse_device_test,--label-regex 'core|device')
+# Under sanitizers the memory of a GPU is open to the CPU: the tests on one run here once more.
+test-cpp-long: build-tests  ## Run the long C++ tests, which sanitizers leave out, and those on an emulated GPU.
+	GTEST_FILTER='$(LONG_TESTS)' $(MAKE) --no-print-directory test-cpp
+	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*),keras_sparse_device_test,--label-regex device)
 
 build-tests: $(STAMPS)/native $(STAMPS)/gtest
 	$(BIN)/cmake -B $(wildcard $(BUILD)/py3-none-*) -DKERAS_SPARSE_BUILD_TESTS=ON --log-level=WARNING
@@ -293,7 +298,7 @@ test-slow-ranks: $(FOR_TESTS)  ## Run the others, on two ranks and on three.
 # Which test runs which function is known from the last run of each, but not across ranks and other
 # processes, nor of native code: where that is new, all tests run.
 test-changed: export TESTMON_DATAFILE := $(abspath $(BUILD))/testmon
-test-changed: $(FOR_TESTS) $(STAMPS)/dev  ## Run the Python tests of what has changed.
+test-changed: $(FOR_TESTS) $(STAMPS)/dev emulated-ops  ## Run the Python tests of what has changed.
 	@test $(TESTMON_DATAFILE) -nt $(STAMPS)/native || rm -f $(TESTMON_DATAFILE)
 	$(BIN)/pytest --testmon $(TOGETHER)
 

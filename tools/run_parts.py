@@ -18,22 +18,32 @@ ROOT = pathlib.Path(__file__).parents[1]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 
 # What a part depends on: files, and folders with all that is in them.
-BUILD = (".venv/stamps/store-headers", "CMakeLists.txt", "Makefile", "cmake", "ops", "tools")
-CPP = (*BUILD, "tests/ops")
-PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "mkdocs.yml", "docs")
-ALL = (*BUILD, *PAGES, "pyproject.toml", "benchmarks", "examples", "keras_sparse", "tests")
+STAMPS = (".venv/stamps/store-headers", ".venv/stamps/with-cuda")
+CPP = (
+    *STAMPS,
+    "CMakeLists.txt",
+    "Makefile",
+    "cmake",
+    "ops",
+    "pyproject.toml",
+    "tests/ops",
+    "tools",
+)
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "mkdocs.yml", "docs")
+ALL = (*CPP, *PAGES, ".clang-tidy", "benchmarks", "examples", "keras_sparse", "tests")
+SETTINGS = ("CI", "CXX", "GTEST_FILTER", "MAKEFLAGS", "PYTEST_ADDOPTS", "SANITIZE")
 
 # Packages whose version matters to what tests find.
 PACKAGES = ("h5py", "horovod", "hypothesis", "keras", "numpy", "pytest", "tensorflow")
 SITE = ".venv/lib/*/site-packages"
 
-# Targets of `make`, several where they leave a core idle. Builds have no files to depend on: `make`
-# knows what is there.
+# Targets of `make`. Those without files are made each time: of builds `make` knows what is there,
+# and checks depend on more than files.
 PARTS = {
     "test": {"build-for-test": (), "test-cpp": CPP, "test-python": ALL, "test-ranks": ALL},
     "test-all": {
         "builds": (),
-        "lint test-wheel docs": ALL,
+        "checks": (),
         "test-cpp-long": CPP,
         "test-sanitize": CPP,
         "test-slow": ALL,
@@ -59,28 +69,33 @@ def files_of(names):
 
 def key_of(part, names):
     """The name of a part and of the contents of all that it depends on."""
-    digest = hashlib.sha256(repr((part, names, sys.version, os.environ.get("CI"))).encode())
+    settings = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name in SETTINGS or name.startswith("KERAS_SPARSE_")
+    }
+    digest = hashlib.sha256(repr((part, names, sys.version, settings)).encode())
     digest.update(subprocess.run(["c++", "--version"], capture_output=True).stdout)
     installed = [path for name in PACKAGES for path in ROOT.glob(f"{SITE}/{name}-*.dist-info")]
     digest.update(repr([path.name for path in installed]).encode())
     for path in files_of(names):
         digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
-    return f"{part.replace(' ', '+')}-{digest.hexdigest()[:20]}"
+    return f"{part}-{digest.hexdigest()[:20]}"
 
 
 def run(part, names):
     """Makes a part, unless it has passed: the line of it in the table."""
-    passed = CACHE / "keras_sparse" / "passed" / key_of(part, names) if names else None
-    if passed and passed.exists():
+    key = key_of(part, names) if names else None
+    passed = CACHE / "keras_sparse" / "passed" / str(key)
+    if passed.exists():
         return f" passed  {part}, with the same files"
     start = time.monotonic()
-    at_once = ["-j", os.environ.get("JOBS", "2"), "--output-sync=recurse"] if " " in part else []
-    done = subprocess.run(["make", "--no-print-directory", *at_once, *part.split()], cwd=ROOT)
+    done = subprocess.run(["make", "--no-print-directory", part], cwd=ROOT)
     line = f"{time.monotonic() - start:5.0f} s  {part}"
     if done.returncode != 0:
         return f"{line} failed"
-    if passed:
+    if names and key_of(part, names) == key:  # no file was edited meanwhile
         passed.parent.mkdir(parents=True, exist_ok=True)
         passed.touch()
     return line

@@ -184,6 +184,9 @@ def test_a_hit_rate_is_of_its_own_time(tmp_path, written):
     assert sorted(rates) == [10, 20]
     # All rows are there by then, and what was asked before the fit does not count.
     assert rates[20] == 1
+    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")  # whose steps begin anew
+    fit(model, TierStats(tmp_path / "others", update_freq=5), epochs=1)
+    assert sorted(written(tmp_path / "others")["items/embeddings/DRAM_hit_rate"]) == [5, 10]
 
 
 def test_numbers_of_tiers_add_up(tmp_path):

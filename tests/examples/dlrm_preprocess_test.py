@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from examples.dlrm import __main__ as dlrm
+from examples.dlrm import encode
 from examples.dlrm import generate
 from examples.dlrm import split_binary
 
@@ -115,6 +116,16 @@ def test_ids_take_the_smallest_type_that_has_room(raw, tmp_path):
         np.testing.assert_array_equal(np.fromfile(path, dtype), read_all(part)[1][:, 25])
     with pytest.raises(ValueError, match="must have at most 2147483647 ids"):
         split_binary.id_dtype(2**31)
+
+
+def test_counts_of_many_chunks_are_those_of_one():
+    categories = np.random.default_rng(0).integers(-1, 9_000, 200_000)
+    counts = encode.Counts()
+    for some in np.split(categories, 25):
+        counts.add([np.unique(some, return_counts=True)] * 26)
+    expected = np.unique(categories, return_counts=True)
+    for received in counts.all():
+        np.testing.assert_array_equal(received, expected)
 
 
 @by_processes

@@ -102,19 +102,19 @@ def test_every_way_to_train_gives_the_same_bits(train, input_dim, expected):
 
 @pytest.mark.parametrize("input_dim", [30, None])
 @pytest.mark.parametrize(
-    "train",
+    ("train", "atol"),
     [
-        lambda model: trained_with(model, run_eagerly=True),
-        lambda model: trained_by_hand(model, tf.function),
-        lambda model: trained_by_hand(model, lambda step: step),
+        (lambda model: trained_with(model, run_eagerly=True), 1e-6),
+        (lambda model: trained_by_hand(model, tf.function), 0),
+        (lambda model: trained_by_hand(model, lambda step: step), 0),
     ],
     ids=["eager fit", "function", "eager"],
 )
 def test_trains_alike_where_tensorflow_adds_up_the_dense_part_in_another_order(
-    train, input_dim, expected
+    train, atol, input_dim, expected
 ):
     result = train(Subclassed(input_dim))
-    np.testing.assert_allclose(result, expected[input_dim], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result, expected[input_dim], rtol=1e-5, atol=atol)
 
 
 @pytest.mark.parametrize("input_dim", [30, None])

@@ -73,7 +73,9 @@ def test_replaced_rows_go_on_with_their_slots_as_in_keras(keys, case):
         rows[replaced] = [[0.25, 0.125], [-0.25, 0.0]]
         pair.table.import_(keys[replaced], rows[replaced])
     pair.variable.assign(rows)
-    np.testing.assert_allclose(read(pair.table, keys), rows, rtol=0, atol=2e-6)
+    # Rows that are written are there as they are; others have moved.
+    atol = 0 if pair.table.input_dim else 2e-6
+    np.testing.assert_allclose(read(pair.table, keys), rows, rtol=0, atol=atol)
     pair.idle(2)
     pair.step(1, 3)
     pair.idle(2)

@@ -3,7 +3,7 @@
 `[*forks.python(), "-m", "pytest"]` is a command like `[sys.executable, "-m", "pytest"]`. The
 process that forks has imported TensorFlow, Keras and keras_sparse, and has run no op. What must see
 an interpreter begin starts `sys.executable`: a test of imports, of variables that the C library
-reads, or of a launcher.
+reads, or of a launcher. Who kills the command by SIGKILL kills the program a moment later.
 """
 
 import atexit
@@ -117,10 +117,10 @@ def _run(address, arguments):
     """Has the server run a command with this process' files, and ends as that does."""
     with socket.socket(*_KIND) as server:
         server.connect(address)
-        for number in _PASSED_ON:
-            signal.signal(number, lambda number, frame: server.send(bytes([number])))
         command = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
         socket.send_fds(server, [json.dumps(command).encode()], [0, 1, 2])
+        for number in _PASSED_ON:
+            signal.signal(number, lambda number, frame: server.send(bytes([number])))
         status = int(server.recv(_MOST_BYTES) or -signal.SIGKILL)
     if status < 0:
         if -status in _PASSED_ON:

@@ -15,6 +15,7 @@ from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
 from keras_sparse import chunk_bytes
+from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
@@ -67,6 +68,18 @@ def test_a_file_has_the_ages():
     load_table(loaded, store)
     assert ages_of(loaded) == ages
     assert loaded.evict() == 2
+
+
+def test_a_file_may_have_ages_and_a_filter():
+    variable, optimizer = make_table(GlobalStepEvict(5), admission=CounterFilter(2))
+    for ids in ([1, 2], [1], []):
+        step(variable, optimizer, ids)
+    store = saved(variable)
+    assert json.loads(store["header"].tobytes())["version"] == 4
+    loaded, optimizer = make_table(GlobalStepEvict(5), admission=CounterFilter(2))
+    load_table(loaded, store)
+    step(loaded, optimizer, [2])
+    assert ages_of(loaded) == {1: 2, 2: 0}
 
 
 def test_a_file_of_a_table_that_keeps_none_is_as_ever():
