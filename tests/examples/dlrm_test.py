@@ -59,6 +59,14 @@ def test_the_page_has_no_option_that_there_is_not():
         assert parser.format_help()
 
 
+def test_help_of_each_command_says_how_it_is_called(capsys):
+    for words in ([], *([command] for command in dlrm.COMMANDS)):
+        with pytest.raises(SystemExit):
+            dlrm.main([*words, "--help"])
+        printed = capsys.readouterr().out
+        assert printed.startswith(" ".join(["usage: python -m examples.dlrm", *words]))
+
+
 def test_the_best_possible_auc_is_that_of_the_chances_on_the_samples_of_the_test(
     make_features, tmp_path
 ):
