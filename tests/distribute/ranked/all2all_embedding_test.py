@@ -19,9 +19,7 @@ FIRST_KEY = -15
 
 
 def own_samples():
-    """Ranks pass different numbers of samples, and the last of several none."""
-    if ksd.size() == 1:
-        return slice(None)
+    """Ranks pass different numbers of samples, and the last one none."""
     bounds = np.linspace(0, BATCH, ksd.size(), dtype=int)  # one part less than ranks
     bounds = [*bounds, BATCH]
     return slice(bounds[ksd.rank()], bounds[ksd.rank() + 1])
@@ -105,8 +103,6 @@ def test_fit_and_prefetch_reach_the_same_rows():
             stats = [layer.stats()["embeddings"]["prefetch"] for layer in layers]
             rows.append(model.predict(keys, batch_size=len(keys), verbose=0))
         np.testing.assert_array_equal(rows[1], rows[0])
-        if ksd.size() == 1:
-            return True
         assert [each["staged"] for each in stats] == [num_steps] * len(layers)
         assert [each["used"] + each["missed"] for each in stats] == [num_steps] * len(layers)
         return all(each["used"] > 0 for each in stats)
@@ -166,7 +162,6 @@ def test_a_config_of_indexes_keeps_its_rows_on_another_number_of_ranks():
         assert again.get_config() == expected
 
 
-@pytest.mark.skipif(ksd.size() == 1, reason="one rank divides any number of rows")
 def test_a_config_of_indexes_that_the_ranks_do_not_divide_is_an_error():
     layer = All2AllDenseEmbedding(ksd.size() + 1, 2, 1, 1, use_hashtable=False)
     words = rf"must be on a number of ranks that divides.*{ksd.size() + 1} rows"

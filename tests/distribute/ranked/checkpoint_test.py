@@ -156,8 +156,6 @@ def test_all_ranks_go_back_to_the_last_whole_checkpoint(folder):
 
 
 def test_a_folder_that_one_rank_does_not_see_is_refused(folder, tmp_path):
-    if ksd.size() == 1:
-        pytest.skip("one rank sees its own folder")
     # Each rank's `tmp_path` is another one.
     where = folder if ksd.rank() == 0 else tmp_path
     message = "All ranks must see the folder of a checkpoint: .* Received: a folder that rank 0"

@@ -7,7 +7,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.layers import DistributedEmbedding
 
-IS_LAST = ksd.size() > 1 and ksd.rank() == ksd.size() - 1
+IS_LAST = ksd.rank() == ksd.size() - 1
 NUM_IDS = 12
 
 
@@ -78,7 +78,6 @@ def test_with_lookups_staged_on_some_ranks_too():
             np.testing.assert_array_equal(rows[layer.name], np.full((1, 2, 8), value))
 
 
-@pytest.mark.skipif(ksd.size() == 1, reason="one rank has one order")
 @pytest.mark.parametrize("options", [{}, {"row_slice_threshold": 1}, {"dp_input": False}])
 def test_outside_of_a_function_another_order_is_an_error_on_all(options):
     layers = two_layers(**options)

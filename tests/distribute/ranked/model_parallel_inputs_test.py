@@ -13,8 +13,6 @@ ROWS = 9
 WIDTH = 1  # so that no table is cut by columns
 BATCH = 12  # of 2, 3 and 4 ranks
 
-several_ranks = pytest.mark.skipif(ksd.size() == 1, reason="one rank agrees with itself")
-
 
 def table(start="ones", combiner=None, **options):
     return keras_sparse.layers.Embedding(
@@ -82,7 +80,6 @@ def test_any_number_of_ranks_takes_the_same_inputs():
         layer(own_inputs(layer, tf.ragged.constant([[1]] * BATCH)))
 
 
-@several_ranks
 @pytest.mark.parametrize("make", [lambda layer: layer, tf.function, with_unknown_size])
 @pytest.mark.parametrize("num_tables", [None, 1])
 def test_another_batch_on_one_rank_is_an_error_on_all_and_then_they_go_on(make, num_tables):
@@ -100,7 +97,6 @@ def test_another_batch_on_one_rank_is_an_error_on_all_and_then_they_go_on(make, 
     np.testing.assert_array_equal(good[0], np.ones((BATCH // ksd.size(), WIDTH)))
 
 
-@several_ranks
 @pytest.mark.parametrize(
     ("num_tables", "sizes", "words"),
     [
@@ -140,7 +136,6 @@ def test_ids_outside_may_read_as_zeros():
     np.testing.assert_array_equal(rows[0], expected)
 
 
-@several_ranks
 def test_too_much_for_one_exchange_is_an_error_on_all(monkeypatch):
     layer = layer_of()
     ids = own_inputs(layer, tf.zeros((BATCH,), tf.int64))

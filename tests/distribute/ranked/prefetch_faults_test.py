@@ -21,10 +21,7 @@ from prefetch_on_ranks import make_model
 from prefetch_on_ranks import model_around
 from stages import wait_until
 
-several = pytest.mark.skipif(ksd.size() == 1, reason="one rank has nothing to exchange")
 
-
-@several
 def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
     layer = DistributedEmbedding([Embedding(30, 2, "sum", name="users")])
     model = model_around(layer)
@@ -40,7 +37,6 @@ def test_a_bad_id_of_one_rank_is_an_error_of_all_and_names_the_batch():
         look_up(next(ahead))
 
 
-@several
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_an_error_of_one_rank_in_a_round_is_that_of_all(mode, monkeypatch):
     serve = library.lib.keras_sparse_serve_round
@@ -60,7 +56,6 @@ def test_an_error_of_one_rank_in_a_round_is_that_of_all(mode, monkeypatch):
         model.fit(ahead, shuffle=False, verbose=0)
 
 
-@several
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_an_error_of_a_rank_that_serves_in_the_step_is_that_of_all(mode, monkeypatch):
     serve = exchange_call.ExchangeCall._serve
@@ -92,7 +87,6 @@ def test_an_error_of_a_rank_that_serves_in_the_step_is_that_of_all(mode, monkeyp
     assert len(list(ahead)) == 3
 
 
-@several
 def test_other_modes_on_other_ranks_are_an_error_of_all():
     model = make_model()
     ahead = prefetch_lookups(make_data(), model, mode="stale" if ksd.rank() else "exact")

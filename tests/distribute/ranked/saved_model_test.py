@@ -16,8 +16,6 @@ from keras_sparse.layers import GroupEmbedding
 
 LARGE = 2**40
 
-of_several = pytest.mark.skipif(ksd.size() == 1, reason="of several ranks alone")
-
 
 def batch(rank, num_inputs):
     """Other ids on each rank, those of the first input large."""
@@ -189,7 +187,6 @@ def test_functions_take_static_tables_of_layers_that_nothing_tracks(folder):
         np.testing.assert_allclose(each, of_ranks, rtol=1e-6)
 
 
-@of_several
 def test_an_error_of_another_rank_is_one_of_all(folder):
     storage = keras_sparse.StorageOption("DRAM_SSDHASH", folder / "tiers", [20_000, 4 << 20])
     model, keys = rows_of_slots(512, storage=storage)
@@ -210,7 +207,6 @@ def test_an_error_of_another_rank_is_one_of_all(folder):
     np.testing.assert_array_equal(served(folder / "repaired", [keys]), expected)
 
 
-@of_several
 def test_ranks_that_export_different_models_are_refused(folder):
     ids = keras.Input((2,), dtype="int64")
     layers = [DistributedEmbedding([Embedding(9, 4, "sum", name="t")]) for _ in range(2)]
@@ -221,7 +217,6 @@ def test_ranks_that_export_different_models_are_refused(folder):
         models[min(ksd.rank(), 1)].export(folder / "model", verbose=False)
 
 
-@of_several
 def test_inputs_that_are_others_on_each_rank_are_refused(folder):
     ids = [keras.Input((2,), dtype="int64") for _ in range(2)]
     layer = DistributedEmbedding([Embedding(9, 4, "sum") for _ in range(2)], dp_input=False)

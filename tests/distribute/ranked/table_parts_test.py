@@ -122,7 +122,6 @@ def test_some_ranks_may_have_no_part(others, clipping, decorate):
         np.testing.assert_allclose(table.numpy()[1:2], -moved, rtol=1e-6)
 
 
-@pytest.mark.skipif(ksd.size() == 1, reason="one rank has whole tables")
 def test_two_tables_of_one_name_have_no_norm():
     part = RowPart("a", np.ones((8, 4), "float32"))
     other = RowPart("a", np.ones((8, 4), "float32"))
