@@ -21,7 +21,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerUpdatedPart = 250000;
+constexpr int64_t kNanosecondsPerUpdate = 250000;
 
 // One step of the tables of an op.
 class GradientApplier {
@@ -244,7 +244,7 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
   Mutex mutex;
   Status status;
   executor_->ParallelFor(
-      static_cast<int64_t>(parts.size()), kNanosecondsPerUpdatedPart, [&](int64_t begin, int64_t end) {
+      static_cast<int64_t>(parts.size()), kNanosecondsPerUpdate, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const Part& part = parts[static_cast<size_t>(i)];
           const Status updated =
