@@ -17,6 +17,7 @@ from checkpoint_cases import tables
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
 from eviction_cases import ages_of
+from keras_sparse import saving
 from keras_sparse.optimizers import AdagradDecay
 from keras_sparse.optimizers import AdamAsync
 from keras_sparse.saving import load_checkpoint
@@ -34,7 +35,9 @@ def trained_model(storage=None, **options):
 
 
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)
-def test_brings_everything_back_over_any_tiers(storage_type, tmp_path):
+def test_brings_everything_back_over_any_tiers(storage_type, tmp_path, monkeypatch):
+    # A segment is read in several pieces.
+    monkeypatch.setattr(f"{saving.__name__}.checkpoint.checkpoint_reader.CHUNK_BYTES", 4096)
     model = trained_model(storage(storage_type, tmp_path / "tiers"))
     assert all(tier["rows"] > 0 for tier in tables(model)[0].stats()["tiers"].values())
     path = save_checkpoint(model, tmp_path / "saved")
