@@ -11,8 +11,8 @@ RANKED = pathlib.Path(__file__).with_name("ranked")
 
 # Ranks train what one rank does, save it, and have each other's errors.
 ESSENTIAL = ["checkpoint", "distributed_embedding", "exchange_errors", "rank_errors", "train"]
-# Who has what of a table or a batch: on 3, which divide no size evenly and of which one is neither
-# the first nor the last. What all others hold is the same on any number: on 2.
+# These ask who has what of a table or a batch. They run on 3 ranks, which divide no size evenly and
+# of which one is neither the first nor the last. The others run on 2.
 ON_3 = [
     "all2all_embedding",
     "collectives",

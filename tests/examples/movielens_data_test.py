@@ -92,7 +92,7 @@ def test_keys_are_the_same_on_every_machine():
         "e4a6a0577479b2b4",
         "ff1cc175f4599a70",
     ]
-    # Those of a hundred thousand texts are different.
+    # A hundred thousand texts have different ones.
     keys = movielens_data.hash_keys([f"user {number}" for number in range(100_000)])
     assert len(np.unique(keys)) == 100_000
     assert 0.49 < (keys < 0).mean() < 0.51

@@ -31,7 +31,7 @@ def test_log_loss_agrees_with_keras():
     np.testing.assert_allclose(received, (np.log(2) + np.log(4 / 3)) / 3)
     expected = keras.losses.binary_crossentropy(labels, probabilities)
     np.testing.assert_allclose(received, expected, atol=1e-6)
-    # That of a sure mistake is finite.
+    # A sure mistake has a finite loss.
     assert movielens.log_loss(np.array([0.0]), np.array([1.0])) == pytest.approx(-np.log(1e-7))
 
 

@@ -1,4 +1,4 @@
-"""What lookups named as those of `tf.nn` have in common: what they refuse, count and tell apart."""
+"""Refusals, counts and keys of the lookups that have the names of those of `tf.nn`."""
 
 import numpy as np
 import pytest

@@ -5,7 +5,7 @@ import pytest
 
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 
-# What they say of one rank, tests of one process say. On several ranks all files run.
+# Tests of one process say the same of one rank. On several ranks all files run.
 ON_SEVERAL = [
     "accumulation",
     "all2all_embedding",

@@ -69,7 +69,7 @@ def test_evaluation_gives_the_metrics_of_all_samples():
     assert set(own) == set(expected)
     assert_close(after.logs, expected)
     assert_same_on_all_ranks(after.logs)
-    # Of a training that moves nothing, they are the same.
+    # A training that moves nothing has the same ones.
     data = ksd.shard(BATCHES)
     found = model.fit(data, shuffle=False, verbose=0, callbacks=[ksd.MetricAverage()]).history
     assert_close({name: values[0] for name, values in found.items()}, expected)

@@ -186,7 +186,7 @@ def test_whole_batches_are_made_ready_too():
     data = tf.data.Dataset.zip((data, labels))
     fit = {"shuffle": False, "verbose": 0}
     plain.fit(data, epochs=2, **fit)
-    # What it is trained by first is traced without a stage.
+    # The first training is traced without a stage.
     model.fit(data, **fit)
     model.fit(prefetch_lookups(data, model, 1, 2), **fit)
     assert_same(model, plain)
@@ -227,7 +227,7 @@ def test_exact_training_is_that_in_memory_bit_for_bit(storage_type, name, capaci
         assert_same(model, plain)
         tiers = model.get_layer("tables").stats()["rows"]["tiers"]
         assert list(tiers) == storage_type.split("_")
-        # What waits to be written is in no tier, and there for a step.
+        # Rows that wait to be written are in no tier, and a step finds them.
         are_used = all(tier["promotions"] > 0 for tier in tiers.values())
         return num_used(model, EPOCHS * len(data_of_tiers())) > 0 and are_used
 

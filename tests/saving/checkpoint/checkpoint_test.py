@@ -97,7 +97,7 @@ def model_of(case, storage=None):
     return model
 
 
-# Those whose rows do, or their slots, and one that counts the steps of each table.
+# Optimizers that move rows, or their slots, without a gradient, and one that counts steps by table.
 MISSING = [case for case in CLASSES if case.catches_up or case.ours in (AdagradDecay, AdamAsync)]
 
 

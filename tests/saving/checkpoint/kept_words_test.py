@@ -1,4 +1,4 @@
-"""What a table keeps beside its rows, such as ages, goes on from files of each form."""
+"""Files of each form keep what a table has beside its rows, such as ages."""
 
 import collections
 import functools
@@ -53,7 +53,7 @@ OTHER_CONSTANTS = {
 
 
 def words_of(model):
-    """What is kept beside the rows, and beside the table."""
+    """Returns what a table keeps beside its rows, and what its filter remembers."""
     table = table_of(model)
     kept = [ages_of(table)] if table.keeps_ages else []
     kept += [frequencies_of(table)] if table.keeps_frequencies else []
