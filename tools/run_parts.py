@@ -3,8 +3,8 @@
 
     tools/run_parts.py test|test-all
 
-What has passed is not run again where all that it depends on is the same: which that was is kept in
-the user's cache folder, for other checkouts too.
+A part that has passed does not run again while its files, compiler, settings and packages are the
+same. The user's cache folder remembers that, for other checkouts too.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).parents[1]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 
-# What a part depends on: files, and folders with all that is in them.
+# Parts depend on these files, and on all files in these folders.
 STAMPS = (".venv/stamps/store-headers", ".venv/stamps/with-cuda")
 CPP = (
     *STAMPS,
@@ -37,7 +37,7 @@ SETTINGS = ("CI", "CXX", "GTEST_FILTER", "MAKEFLAGS", "PYTEST_ADDOPTS", "SANITIZ
 PACKAGES = ("h5py", "horovod", "hypothesis", "keras", "numpy", "pytest", "tensorflow")
 SITE = ".venv/lib/*/site-packages"
 
-# Targets of `make`. Those without files are made each time: of builds `make` knows what is there,
+# Targets of `make`. Those without files run each time: `make` itself knows which builds are there,
 # and checks depend on more than files.
 PARTS = {
     "test": {"build-for-test": (), "test-cpp": CPP, "test-python": ALL, "test-ranks": ALL},

@@ -1,9 +1,9 @@
 """Starts Python in milliseconds: forked from a process that has imported what tests import.
 
 `[*forks.python(), "-m", "pytest"]` is a command like `[sys.executable, "-m", "pytest"]`. The
-process that forks has imported TensorFlow, Keras and keras_sparse, and has run no op. What must see
-an interpreter begin starts `sys.executable`: a test of imports, of variables that the C library
-reads, or of a launcher. Who kills the command by SIGKILL kills the program a moment later.
+process that forks has imported TensorFlow, Keras and keras_sparse, and has run no op. A test that
+must see an interpreter begin starts `sys.executable`: one of imports, of variables that the C
+library reads, or of a launcher. A SIGKILL of the command reaches the program a moment later.
 """
 
 import atexit
