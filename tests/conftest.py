@@ -56,9 +56,9 @@ def pytest_runtest_call(item):
     return result
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _a_heap_of_its_own():
-    """What imports and earlier files have left is not walked again by each collection of a test."""
+    """Frees what the test before left, and keeps later collections from walking the rest."""
     gc.collect()
     gc.freeze()
 
