@@ -302,7 +302,7 @@ test-changed: $(FOR_TESTS) $(STAMPS)/dev emulated-ops  ## Run the Python tests o
 	@test $(TESTMON_DATAFILE) -nt $(STAMPS)/native || rm -f $(TESTMON_DATAFILE)
 	$(BIN)/pytest --testmon $(TOGETHER)
 
-test-hosts: $(FOR_TESTS)  ## Run ranks on two hosts with ssh between them, as root (four minutes).
+test-hosts: $(FOR_TESTS)  ## Run ranks on two hosts with ssh between them, where root may make such hosts.
 	$(BIN)/pytest $(HOSTS_TESTS)
 
 # For any Linux that is not older than this one. LevelDB is in it; TensorFlow has its own library, and
@@ -329,5 +329,5 @@ docs: $(STAMPS)/docs  ## Build the documentation into build/docs; any warning is
 bench: $(STAMPS)/native  ## Time everything beside the peers that are installed (about an hour).
 	$(BIN)/python -m benchmarks $(BENCH)
 
-clean:  ## Remove what was built; keeps .venv.
-	rm -rf $(BUILD) dist site .mypy_cache .pytest_cache .ruff_cache
+clean:  ## Remove what was built; keeps what is installed in .venv.
+	rm -rf $(STAMPS)/native $(BUILD) dist site .mypy_cache .pytest_cache .ruff_cache

@@ -48,13 +48,14 @@ PARTS = {
         "test-sanitize": CPP,
         "test-slow": ALL,
         "test-slow-ranks": ALL,
+        "test-hosts": ALL,
         "notebooks": ALL,
     },
 }
 LEFT_OUT = (
-    "Left out: tests that are slow, ranks of three, sanitizers, the emulated GPU, CUDA's compiler, "
-    "wheels, notebooks, documentation and lint. `make test-all` runs them, and not again what has "
-    "passed here."
+    "Left out: tests that are slow, ranks of three, several hosts, sanitizers, the emulated GPU, "
+    "CUDA's compiler, wheels, notebooks, documentation and lint. `make test-all` runs them, and "
+    "not again what has passed here."
 )
 
 

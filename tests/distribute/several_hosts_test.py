@@ -1,5 +1,6 @@
 """Hosts as a user has them: `horovodrun` with ssh, a line between them, and disks of their own."""
 
+import contextlib
 import re
 import subprocess
 import threading
@@ -19,7 +20,11 @@ SECONDS_UNTIL_NOTICED = 90  # what nothing is heard of is gone after 30, says Ho
 def hosts(tmp_path):
     folder = tmp_path / "hosts"
     folder.mkdir()
-    with Hosts(folder) as hosts:
+    with contextlib.ExitStack() as stack:
+        try:
+            hosts = stack.enter_context(Hosts(folder))
+        except RuntimeError as error:
+            pytest.skip(str(error))  # this machine does not permit it
         yield hosts
 
 
