@@ -68,8 +68,9 @@ def common(*contents):
     return [{name: each[name] for name in sorted(names)} for each in contents]
 
 
-@pytest.mark.parametrize("way", FORMS)
-@pytest.mark.parametrize("dim", [None, 40])
+@pytest.mark.parametrize(
+    ("way", "dim"), [*((way, None) for way in FORMS), (FORMS[0], 40), (FORMS[3], 40)]
+)
 def test_tables_made_in_another_order_are_loaded_by_their_names(way, dim, tmp_path):
     saved = features(["users", "items"], dim)
     path = save(saved, tmp_path, way)
@@ -98,15 +99,20 @@ def test_tables_that_would_change_places_are_refused_and_nothing_changes(way, ot
     assert content(model) == before
 
 
-@pytest.mark.parametrize("way", FORMS)
+OTHER_NAMES = [
+    (["embedding", "embedding_1"], ["embedding_1", "embedding_2"]),
+    (["embedding_1", "embedding"], ["embedding", "embedding_1"]),
+    (["embedding", "embedding_1"], ["users", "embedding"]),
+    (["embedding_2", "items"], ["users", "embedding_2"]),
+    (["users", "items"], ["a", "b"]),
+]
+
+
 @pytest.mark.parametrize(
-    ("names", "others"),
+    ("way", "names", "others"),
     [
-        (["embedding", "embedding_1"], ["embedding_1", "embedding_2"]),
-        (["embedding_1", "embedding"], ["embedding", "embedding_1"]),
-        (["embedding", "embedding_1"], ["users", "embedding"]),
-        (["embedding_2", "items"], ["users", "embedding_2"]),
-        (["users", "items"], ["a", "b"]),
+        *((way, *each) for way in (FORMS[0], FORMS[3]) for each in OTHER_NAMES),
+        *((way, *OTHER_NAMES[0]) for way in FORMS[1:3]),
     ],
 )
 def test_layers_may_have_other_names(way, names, others, tmp_path):
