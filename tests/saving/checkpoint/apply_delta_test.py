@@ -173,7 +173,6 @@ def kept(model):
     [
         *((each, each, "DRAM_SSDHASH") for each in KEPT),
         ("all", "all", None),
-        ("nothing", "nothing", None),
         ("all", "nothing", "DRAM_SSDHASH"),
         ("nothing", "all", "DRAM_SSDHASH"),
         ("seconds", "steps", None),
