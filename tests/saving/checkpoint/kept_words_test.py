@@ -87,6 +87,8 @@ def test_training_on_from_any_file_equals_never_stopping(
     load_checkpoint(follower := make(), tmp_path / "first")
     train(model, 96, 160)
     delta = save_delta(model, tmp_path / "delta")
+    if "max_rows" not in options:
+        assert (table_of(model).stats()["evicted_rows"] > 0) == (options in AT_SAVE)
     apply_delta(follower, delta)
     over_tiers = make(storage=StorageOption("DRAM_SSDHASH", tmp_path / "others", [1, 1 << 30]))
     # A server needs nothing of what filters remember.
