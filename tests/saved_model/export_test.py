@@ -117,16 +117,6 @@ def test_a_full_disk_is_an_error_and_the_next_export_has_all_rows(tmp_path, monk
     np.testing.assert_allclose(served(tmp_path / "next", LARGE + 7), expected, rtol=1e-6)
 
 
-def test_an_id_outside_of_a_static_table_is_an_error(tmp_path):
-    export(model_of(Embedding(60, 4)), tmp_path / "model")
-    loaded = tf.saved_model.load(str(tmp_path / "model"))
-    for wrong in (60, -1):
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match=r"id must be in \[0, 60\) for table"
-        ):
-            loaded.serve(tf.fill((1, 3), np.int64(wrong)))
-
-
 def test_a_subclassed_model_without_a_signature_takes_the_floats_that_are_ids(tmp_path):
     class Subclassed(keras.Model):
         def __init__(self):
@@ -192,13 +182,6 @@ def test_another_table_adds_few_nodes(tmp_path):
     assert (counts[1] - counts[0]) / 2 < 60
 
 
-def test_an_untrained_table_has_its_initial_rows(tmp_path):
-    inputs = keras.Input((3,), dtype="int64")
-    model = keras.Model(inputs, Embedding(None, 4)(inputs))
-    export(model, tmp_path / "model")
-    np.testing.assert_array_equal(served(tmp_path / "model", LARGE), model(LARGE))
-
-
 @pytest.mark.parametrize("make", [lambda: IntegerLookup(60), lambda: Embedding(None, 4)])
 def test_copies_of_a_model_that_was_exported_are_exported(make, tmp_path):
     model = model_of(make())
@@ -249,12 +232,15 @@ def test_a_converter_of_tensorflow_takes_it(tmp_path):
     assert converter.convert()
 
 
-@pytest.mark.parametrize("make", [lambda: Embedding(60, 4), lambda: Embedding(None, 4)])
-def test_keras_loads_it_as_a_layer(make, tmp_path):
-    model = model_of(make())
+@pytest.mark.parametrize("input_dim", [60, None])
+def test_keras_loads_it_as_a_layer(input_dim, tmp_path):
+    model = model_of(Embedding(input_dim, 4))
     export(model, tmp_path / "model")
     layer = keras.layers.TFSMLayer(tmp_path / "model", call_endpoint="serve")
     np.testing.assert_allclose(layer(tf.constant(IDS)), model(IDS), rtol=1e-6)
+    for outside in (60, -1) if input_dim else ():
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"in \[0, 60\) for table"):
+            layer(tf.fill((1, 3), np.int64(outside)))
 
 
 def test_what_is_computed_while_a_model_is_traced_is_as_ever(tmp_path):

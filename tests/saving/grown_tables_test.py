@@ -33,9 +33,8 @@ def make_model(input_dim, optimizer=None, seed=1, output_dim=DIM, initializer="u
 
 
 def train(model, ids=IDS):
-    for _ in range(3):
-        for batch in (ids[:2], ids[2:]):
-            model.train_on_batch(batch, np.ones((2, 1)))
+    for batch in (ids[:2], ids[2:]) * 3:
+        model.train_on_batch(batch, np.ones((2, 1)))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pytest
 import checks
 import keras_sparse
 from checkpoint_cases import reloaded
-from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
-from keras_sparse.saving import save_table
+from layer_cases import OwnLookup
 
 
 @keras.saving.register_keras_serializable("own_layer_test")
@@ -35,11 +34,8 @@ class Forgetful(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("own_layer_test")
 class Remembering(Forgetful):
-    def save_own_variables(self, store):
-        save_table(self.table, store)
-
-    def load_own_variables(self, store):
-        load_table(self.table, store)
+    save_own_variables = OwnLookup.save_own_variables
+    load_own_variables = OwnLookup.load_own_variables
 
 
 IDS = np.random.default_rng(0).integers(0, 50, (64, 2))

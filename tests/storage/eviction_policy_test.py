@@ -75,15 +75,14 @@ def test_a_table_without_a_policy_says_what_to_do():
 
 def test_a_graph_evicts_and_admits_as_single_steps_do():
     options = {"eviction": LfuEvict(), "max_rows": 16, "admission": CounterFilter(2)}
-    model, graph = make_model(**options), make_model(steps_per_execution=4, **options)
-    train(model, 0, 128)
-    fit(graph, 0, 128)
+    train(model := make_model(**options), 0, 128)
+    fit(graph := make_model(steps_per_execution=4, **options), 0, 128)
     expected, table = table_of(model), table_of(graph)
     assert frequencies_of(table) == frequencies_of(expected)
     assert remembered(table) == remembered(expected) != {}
     assert table.stats()["evicted_rows"] == expected.stats()["evicted_rows"] > 10
-    keys = [*frequencies_of(table)]
-    np.testing.assert_allclose(table.find(keys).rows, expected.find(keys).rows, rtol=1e-5)
+    rows = [each.find([*frequencies_of(table)]).rows for each in (table, expected)]
+    np.testing.assert_allclose(*rows, rtol=1e-5)
 
 
 def test_a_compiled_function_takes_the_op():

@@ -212,13 +212,6 @@ def test_many_changes_make_a_new_whole_copy(tmp_path):
     assert max(sizes) < 4 * sizes[0]
 
 
-def test_a_model_without_an_optimizer_has_one(tmp_path):
-    model = make_model(compiled=False)
-    tables(model)[0].import_([5], np.ones((1, 4)))
-    load_checkpoint(other := make_model(compiled=False), save_checkpoint(model, tmp_path / "a"))
-    assert content(other) == content(model)
-
-
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # Keras' own
 def test_another_optimizer_starts_with_fresh_slots(tmp_path):
     model = trained_model()

@@ -96,6 +96,8 @@ def test_training_on_from_any_file_equals_never_stopping(
     records = 4 * table_of(model).record_floats * table_of(model).num_rows
     most_gb = 1.1 * max(records, 1500) / 2**30  # one of several files has no room for all words
     loaded += [reloaded(model, make, tmp_path, form, most_gb=most_gb) for form in FORMS]
+    for each in loaded:
+        assert_same(each, model)
     assert len([*tmp_path.glob("saved_*.h5")]) > 1
     assert ("admission" in options) == bool(remembered(table_of(model)))
     # With other constants it takes what the rule of the file makes of the rows.
