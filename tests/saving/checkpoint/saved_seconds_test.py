@@ -26,6 +26,7 @@ from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
 from keras_sparse.saving.format.saved_ages import latest
 from keras_sparse.serving import apply_delta
+from pairwise import each_pair
 
 # No test takes as long, so that ages differ by less.
 HOUR = 3600
@@ -79,19 +80,15 @@ def save_and_load(model, other, form, folder):
         load(other, save(model, folder, form))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
-def test_ages_come_back_over_any_tiers(optimizer, form, tmp_path):
+@each_pair(form=FORMS, optimizer=["Adagrad", "Adam"], storage_type=[None, "DRAM_SSDHASH"])
+def test_ages_come_back_over_any_tiers(optimizer, form, storage_type, tmp_path):
     model = aged_model(TimeToLive(9 * HOUR), optimizer=optimizer)
-    for storage_type in (None, "DRAM_SSDHASH"):
-        tiers = storage(storage_type, tmp_path / "tiers")
-        loaded = make_model(tiers, optimizer=optimizer, eviction=TimeToLive(4 * HOUR))
-        folder = tmp_path / str(storage_type)
-        folder.mkdir()
-        save_and_load(model, loaded, form, folder)
-        assert hours(tables(loaded)[0]) == hours(tables(model)[0])
-        assert content(loaded) == content(model)
-        assert tables(loaded)[0].evict() == len(tables(model)[0].contains([3, 4]).nonzero()[0])
+    tiers = storage(storage_type, tmp_path / "tiers")
+    loaded = make_model(tiers, optimizer=optimizer, eviction=TimeToLive(4 * HOUR))
+    save_and_load(model, loaded, form, tmp_path)
+    assert hours(tables(loaded)[0]) == hours(tables(model)[0])
+    assert content(loaded) == content(model)
+    assert tables(loaded)[0].evict() == len(tables(model)[0].contains([3, 4]).nonzero()[0])
 
 
 @pytest.mark.parametrize("form", FORMS)
