@@ -45,7 +45,7 @@ def train(optimizer):
 
 def train_with_filter(case):
     model = filter_cases.make_model(case.make(), "Adam")
-    filter_cases.fit(model, 0, 256)
+    filter_cases.train(model, 0, 256)
     table = filter_cases.table_of(model)
     return digest(table, sorted(filter_cases.remembered(table).items()))
 
@@ -53,7 +53,7 @@ def train_with_filter(case):
 def train_with_policy(case):
     model, evicted = eviction_cases.make_model(case.make(), "Adam"), []
     for first in range(0, 256, 64):
-        eviction_cases.fit(model, first, first + 64)
+        eviction_cases.train(model, first, first + 64)
         evicted.append(model.get_layer("items").evict())
     return digest(eviction_cases.table_of(model), evicted)
 

@@ -28,11 +28,11 @@ IDS = np.random.default_rng(0).integers(0, 60, (8, 3))
 LARGE = IDS + 2**40
 
 
-def model_of(table, ids=IDS):
+def model_of(table, ids=IDS, run_eagerly=True):
     inputs = keras.Input((3,), dtype="int64")
     model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Flatten()(table(inputs))))
-    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse")
-    model.fit(ids, np.ones((8, 1)), verbose=0)
+    model.compile(keras_sparse.optimizers.Adagrad(0.5), loss="mse", run_eagerly=run_eagerly)
+    model.train_on_batch(ids, np.ones((8, 1)))
     return model
 
 
@@ -48,16 +48,17 @@ WAYS = [export, save_by_tensorflow, archive]
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_export_has_the_table_as_it_is_then_and_changes_nothing(way, tmp_path):
-    model = model_of(Embedding(None, 4), LARGE)
+    # One whose functions have been traced: TensorFlow's follows whatever a model has.
+    model = model_of(Embedding(None, 4), LARGE, run_eagerly=way is not save_by_tensorflow)
     table = model.layers[1].embeddings
     for step in range(2):
         before = [each.copy() for each in next(table.export())]
         way(model, tmp_path / str(step))
         for each, expected in zip(next(table.export()), before, strict=True):
             np.testing.assert_array_equal(each, expected)
-        expected = model.predict(LARGE, verbose=0)
+        expected = model.predict_on_batch(LARGE)
         np.testing.assert_allclose(served(tmp_path / str(step), LARGE), expected, rtol=1e-6)
-        model.fit(LARGE, np.ones((8, 1)), verbose=0)
+        model.train_on_batch(LARGE, np.ones((8, 1)))
 
 
 def test_functions_that_have_run_are_endpoints_and_go_on(tmp_path):
@@ -110,19 +111,10 @@ def test_a_full_disk_is_an_error_and_the_next_export_has_all_rows(tmp_path, monk
         export(model, tmp_path / "full")
     assert failure.value.errno == errno.EFBIG
     assert not (tmp_path / "full" / "saved_model.pb").exists()
-    model.fit(LARGE + 7, np.ones((8, 1)), verbose=0)
+    model.train_on_batch(LARGE + 7, np.ones((8, 1)))
     export(model, tmp_path / "next")
-    expected = model.predict(LARGE + 7, verbose=0)
+    expected = model(LARGE + 7)
     np.testing.assert_allclose(served(tmp_path / "next", LARGE + 7), expected, rtol=1e-6)
-
-
-def test_an_id_outside_of_a_static_table_is_an_error(tmp_path):
-    export(model_of(Embedding(60, 4)), tmp_path / "model")
-    for wrong in (60, -1):
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match=r"id must be in \[0, 60\) for table"
-        ):
-            served(tmp_path / "model", np.full((1, 3), wrong))
 
 
 def test_a_subclassed_model_without_a_signature_takes_the_floats_that_are_ids(tmp_path):
@@ -137,12 +129,14 @@ def test_a_subclassed_model_without_a_signature_takes_the_floats_that_are_ids(tm
     model = Subclassed()
     model(IDS)
     export(model, tmp_path / "model")
-    np.testing.assert_allclose(served(tmp_path / "model", np.float32(IDS)), model(IDS), rtol=1e-6)
+    signature = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    (answers,) = signature(tf.constant(np.float32(IDS))).values()
+    np.testing.assert_allclose(answers, model(IDS), rtol=1e-6)
     for wrong in (0.5, 2.0**24, -(2.0**30), np.nan):
         with pytest.raises(
             tf.errors.InvalidArgumentError, match="export the model with `input_sig"
         ):
-            served(tmp_path / "model", np.full((1, 3), wrong, np.float32))
+            signature(tf.fill((1, 3), wrong))
 
 
 def test_keys_without_rows_have_those_of_their_own_table(tmp_path):
@@ -186,13 +180,6 @@ def test_another_table_adds_few_nodes(tmp_path):
         functions = graph.library.function
         counts.append(len(graph.node) + sum(len(each.node_def) for each in functions))
     assert (counts[1] - counts[0]) / 2 < 60
-
-
-def test_an_untrained_table_has_its_initial_rows(tmp_path):
-    inputs = keras.Input((3,), dtype="int64")
-    model = keras.Model(inputs, Embedding(None, 4)(inputs))
-    export(model, tmp_path / "model")
-    np.testing.assert_array_equal(served(tmp_path / "model", LARGE), model(LARGE))
 
 
 @pytest.mark.parametrize("make", [lambda: IntegerLookup(60), lambda: Embedding(None, 4)])
@@ -245,12 +232,15 @@ def test_a_converter_of_tensorflow_takes_it(tmp_path):
     assert converter.convert()
 
 
-@pytest.mark.parametrize("make", [lambda: Embedding(60, 4), lambda: Embedding(None, 4)])
-def test_keras_loads_it_as_a_layer(make, tmp_path):
-    model = model_of(make())
+@pytest.mark.parametrize("input_dim", [60, None])
+def test_keras_loads_it_as_a_layer(input_dim, tmp_path):
+    model = model_of(Embedding(input_dim, 4))
     export(model, tmp_path / "model")
     layer = keras.layers.TFSMLayer(tmp_path / "model", call_endpoint="serve")
     np.testing.assert_allclose(layer(tf.constant(IDS)), model(IDS), rtol=1e-6)
+    for outside in (60, -1) if input_dim else ():
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"in \[0, 60\) for table"):
+            layer(tf.fill((1, 3), np.int64(outside)))
 
 
 def test_what_is_computed_while_a_model_is_traced_is_as_ever(tmp_path):
@@ -272,8 +262,8 @@ def test_what_is_computed_while_a_model_is_traced_is_as_ever(tmp_path):
 def test_threads_export_a_model_at_once(tmp_path):
     model = model_of(Embedding(None, 4))
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda i: export(model, tmp_path / str(i)), range(3)))
-    for i in range(3):
+        list(pool.map(lambda i: export(model, tmp_path / str(i)), range(2)))
+    for i in range(2):
         np.testing.assert_allclose(served(tmp_path / str(i), IDS), model(IDS), rtol=1e-6)
 
 

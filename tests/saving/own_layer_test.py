@@ -4,8 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+import checks
 import keras_sparse
+from checkpoint_cases import reloaded
 from keras_sparse.saving import save_checkpoint
+from layer_cases import OwnLookup
 
 
 @keras.saving.register_keras_serializable("own_layer_test")
@@ -29,6 +32,12 @@ class Forgetful(keras.layers.Layer):
         return {**super().get_config(), "input_dim": self.input_dim}
 
 
+@keras.saving.register_keras_serializable("own_layer_test")
+class Remembering(Forgetful):
+    save_own_variables = OwnLookup.save_own_variables
+    load_own_variables = OwnLookup.load_own_variables
+
+
 IDS = np.random.default_rng(0).integers(0, 50, (64, 2))
 LABELS = (IDS[:, :1] % 2).astype("float32")
 
@@ -40,6 +49,15 @@ def make_model(layer):
     model.compile(keras_sparse.optimizers.Adam(0.1), loss="mse", run_eagerly=True)
     model.train_on_batch(IDS, LABELS)
     return model
+
+
+@pytest.mark.parametrize("form", ["keras", "checkpoint"])
+def test_a_static_table_comes_back_with_its_slots(form, tmp_path):
+    model = make_model(Remembering(50))
+    loaded = reloaded(model, lambda: make_model(Remembering(50)), tmp_path, form)
+    for each in (model, loaded):
+        each.train_on_batch(IDS[:9], LABELS[:9])
+    checks.assert_same_tables(loaded.layers[1].table, model.layers[1].table)
 
 
 def test_a_checkpoint_without_the_table_is_an_error(tmp_path):

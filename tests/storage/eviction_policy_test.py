@@ -7,15 +7,20 @@ import tensorflow as tf
 import checks
 import keras_sparse
 from eviction_cases import each_policy
+from eviction_cases import fit
+from eviction_cases import frequencies_of
 from eviction_cases import IDS
 from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
+from eviction_cases import train
+from filter_cases import remembered
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
+from keras_sparse import LfuEvict
 from keras_sparse.layers import Embedding
 
 
@@ -66,6 +71,18 @@ def test_a_table_without_a_policy_says_what_to_do():
     with pytest.raises(tf.errors.FailedPreconditionError, match="must keep the steps of gradients"):
         keras_sparse.ops.evict_rows([layer.embeddings], GlobalStepEvict(1))
     assert keras_sparse.ops.evict_rows([layer.embeddings], L2WeightEvict(1)).numpy().tolist() == [0]
+
+
+def test_a_graph_evicts_and_admits_as_single_steps_do():
+    options = {"eviction": LfuEvict(), "max_rows": 16, "admission": CounterFilter(2)}
+    train(model := make_model(**options), 0, 128)
+    fit(graph := make_model(steps_per_execution=4, **options), 0, 128)
+    expected, table = table_of(model), table_of(graph)
+    assert frequencies_of(table) == frequencies_of(expected)
+    assert remembered(table) == remembered(expected) != {}
+    assert table.stats()["evicted_rows"] == expected.stats()["evicted_rows"] > 10
+    rows = [each.find([*frequencies_of(table)]).rows for each in (table, expected)]
+    np.testing.assert_allclose(*rows, rtol=1e-5)
 
 
 def test_a_compiled_function_takes_the_op():

@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from checkpoint_cases import storage as tiers
 from checkpoint_cases import STORAGE_TYPES
-from eviction_cases import fit
 from eviction_cases import frequencies_of
 from eviction_cases import IDS
 from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
+from eviction_cases import train
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse.saving import load_table
@@ -40,9 +40,9 @@ make_counting_model = functools.partial(make_model, None, frequency=True)
 @pytest.mark.parametrize("storage_type", STORAGE_TYPES)
 def test_counts_steps_over_any_tiers(storage_type, optimizer, tmp_path):
     model = make_counting_model(optimizer, tiers(storage_type, tmp_path))
-    fit(model, 0, 256)
-    model.predict(IDS, verbose=0)
-    model.evaluate(IDS, IDS[:, :1], verbose=0)
+    train(model, 0, 256)
+    model.predict_on_batch(IDS)
+    model.test_on_batch(IDS, IDS[:, :1])
     assert frequencies_of(table_of(model)) == counts(0, 256)
     assert max(counts(0, 256).values()) > 10
 
@@ -53,7 +53,7 @@ def test_statistics_count_rows_by_their_frequencies(storage_type, tmp_path):
     layer = model.get_layer("items")
     assert layer.stats(frequencies=True)["frequencies"] == {}
     assert "frequencies" not in layer.stats()
-    fit(model, 0, 256)
+    train(model, 0, 256)
     layer.assign([-7, -8], np.ones((2, 4)))
     expected = {0: 2}
     for steps in counts(0, 256).values():

@@ -14,6 +14,7 @@ from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
+from eviction_cases import train
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import LruEvict
@@ -90,7 +91,7 @@ def test_it_makes_room_in_a_table_of_max_rows():
 def test_the_callback_and_saving_let_rows_go(tmp_path):
     for at_save in (True, False):
         model = make_model(TimeToLive(HOUR, at_save=at_save))
-        fit(model, 0, 16)
+        train(model, 0, 16)
         old = [-(2**40), 2**40]
         table_of(model).import_(old, np.ones((2, 4)), ages=[2 * HOUR] * 2)
         model.save(tmp_path / "model.keras")

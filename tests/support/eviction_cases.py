@@ -56,6 +56,13 @@ def table_of(model):
     return model.get_layer("items").embeddings
 
 
+def train(model, first, last):
+    """The steps of `fit`, in half its time where they run eagerly."""
+    for begin in range(first, last, 16):
+        batch = slice(begin, min(begin + 16, last))
+        model.train_on_batch(IDS[batch], TARGETS[batch])
+
+
 def fit(model, first, last, **kwargs):
     model.fit(
         IDS[first:last], TARGETS[first:last], batch_size=16, shuffle=False, verbose=0, **kwargs

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 import eviction_cases
 import keras_sparse
-from eviction_cases import fit as fit
 from eviction_cases import IDS as IDS
 from eviction_cases import table_of as table_of
 from eviction_cases import TARGETS as TARGETS
+from eviction_cases import train as train
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
 from keras_sparse import ProbabilityFilter

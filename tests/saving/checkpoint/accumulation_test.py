@@ -56,9 +56,7 @@ def train(model, first, end):
         model.train_on_batch(rng.integers(0, 9, (6, 3)), rng.normal(size=(6, 1)))
 
 
-@pytest.mark.parametrize(
-    ("make", "at"), [(one, 2), (one, 4), (several, 2), (several, 7), (scaled, 4), (scaled, 7)]
-)
+@pytest.mark.parametrize(("make", "at"), [(one, 2), (one, 4), (several, 7), (scaled, 7)])
 def test_training_resumes_between_any_two_steps(make, at, tmp_path):
     model = make_model(make())
     saving.save_checkpoint(model, tmp_path / "whole")
@@ -141,7 +139,7 @@ def test_a_model_that_predicts_drops_them_in_silence(tmp_path):
     server = make_model(None)
     saving.load_checkpoint(server, tmp_path / "saved")
     ids = np.arange(24).reshape(-1, 3)
-    np.testing.assert_array_equal(*(each.predict(ids, verbose=0) for each in (model, server)))
+    np.testing.assert_array_equal(*(each(ids) for each in (model, server)))
 
 
 def test_a_change_of_a_saved_gradient_is_damage(tmp_path):
@@ -154,8 +152,9 @@ def test_a_change_of_a_saved_gradient_is_damage(tmp_path):
         saving.verify(path)
 
 
-@pytest.mark.parametrize("make", [one, several, scaled])
-@pytest.mark.parametrize("form", FORMS[:2])
+@pytest.mark.parametrize(
+    ("make", "form"), [*((scaled, form) for form in FORMS[:2]), (one, FORMS[0]), (several, "keras")]
+)
 def test_a_file_of_keras_has_the_state_of_the_last_update(make, form, tmp_path):
     model, expected = make_model(make()), make_model(make())
     for each in (model, expected):

@@ -30,11 +30,15 @@ def made(name):
     return getattr(keras_sparse.optimizers, name)(0.05)
 
 
-def fit(model, first, last, **kwargs):
+def fit(model, last, epochs, callbacks=()):
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    model.fit(IDS[:last], TARGETS[:last], epochs=epochs, callbacks=callbacks, **options)
+
+
+def train(model, first, last):
     """Trains on one part of the samples: the later part has keys that the first did not."""
-    model.fit(
-        IDS[first:last], TARGETS[first:last], batch_size=8, shuffle=False, verbose=0, **kwargs
-    )
+    for at in range(first, last, 8):
+        model.train_on_batch(IDS[at : at + 8], TARGETS[at : at + 8])
 
 
 def assert_same_models(left, right):
@@ -74,7 +78,7 @@ def check_resumes(case, wrap, forms, tmp_path):
     """Bit for bit, but where a saved row makes up for missed steps earlier than an unsaved one."""
     never_saved, model = (make_model(wrap(case.make()), 40, run_eagerly=True) for _ in range(2))
     for each in (never_saved, model):
-        fit(each, 0, 24)
+        train(each, 0, 24)
 
     def other():
         model = make_model(wrap(case.make()), 40, seed=4, run_eagerly=True)
@@ -88,7 +92,7 @@ def check_resumes(case, wrap, forms, tmp_path):
         for ours, other in zip(each.optimizer.variables, model.optimizer.variables, strict=True):
             np.testing.assert_array_equal(ours, other, err_msg=ours.path)
     for each in (never_saved, model, *loaded):
-        fit(each, 24, 40)
+        train(each, 24, 40)
     assert_same_models(model, never_saved)
     for each in loaded:
         (assert_close_models if case.catches_up else assert_same_models)(each, model)
@@ -105,10 +109,12 @@ RESUMED["plain Adam"] = PLAIN_ADAM
 RESUMED |= {f"{name} on a schedule": decaying(RESUMED[name]) for name in ("SGD", "plain Adam")}
 
 
-@pytest.mark.parametrize("case", RESUMED.values(), ids=RESUMED)
-def test_training_on_equals_never_stopping(case, tmp_path):
-    for loaded in check_resumes(case, lambda optimizer: optimizer, FORMS[:2], tmp_path):
-        assert type(loaded.optimizer) is case.ours
+@pytest.mark.parametrize("name", RESUMED)
+def test_training_on_equals_never_stopping(name, tmp_path):
+    # The other form has no config of an optimizer, whose model had another state.
+    forms = FORMS[:2] if name in ("SGD", "AdamAsync", "plain Adam on a schedule") else ["keras"]
+    for loaded in check_resumes(RESUMED[name], lambda optimizer: optimizer, forms, tmp_path):
+        assert type(loaded.optimizer) is RESUMED[name].ours
 
 
 def scaled(optimizer):
@@ -153,9 +159,9 @@ def test_another_process_trains_on_to_the_same_model(tmp_path):
     tolerances = {"AdamAsync": 0, "Adam": 1e-6}
     models = {name: make_model(made(name), 40) for name in tolerances}
     for optimizer, model in models.items():
-        fit(model, 0, 32)
+        train(model, 0, 32)
         model.save(tmp_path / f"{optimizer}.keras")
-        fit(model, 32, 64)
+        train(model, 32, 64)
     np.savez(tmp_path / "data.npz", ids=IDS[32:], targets=TARGETS[32:])
     output = subprocess.run(
         [sys.executable, "-c", TRAIN_ON, *models],
@@ -172,16 +178,16 @@ def test_another_process_trains_on_to_the_same_model(tmp_path):
 
 
 def test_a_model_checkpoint_brings_back_the_best_weights(tmp_path):
-    model = make_model(made("Adagrad"), 40)
+    model = make_model(made("Adagrad"), 40, run_eagerly=True)
     path = tmp_path / "best.weights.h5"
     checkpoint = keras.callbacks.ModelCheckpoint(
         path, monitor="loss", mode="max", save_best_only=True, save_weights_only=True
     )
-    fit(model, 0, 64, epochs=3, callbacks=[checkpoint])  # the first epoch has the largest loss
-    after_three = model.evaluate(IDS, TARGETS, verbose=0)
+    fit(model, 24, 3, [checkpoint])  # the first epoch has the largest loss
+    after_three = model.test_on_batch(IDS[:24], TARGETS[:24])
     model.load_weights(path)
-    assert model.evaluate(IDS, TARGETS, verbose=0) > after_three
-    assert int(model.optimizer.iterations) == 8
+    assert model.test_on_batch(IDS[:24], TARGETS[:24]) > after_three
+    assert int(model.optimizer.iterations) == 3
 
 
 class PowerCut(keras.callbacks.Callback):
@@ -192,13 +198,14 @@ class PowerCut(keras.callbacks.Callback):
 
 @pytest.mark.parametrize("optimizer", ["Adagrad", "Nadam"])
 def test_backup_and_restore_goes_on_where_it_was_cut_off(optimizer, tmp_path):
-    expected, cut, resumed = (make_model(made(optimizer), 40) for _ in range(3))
-    fit(expected, 0, 64, epochs=3)
+    eagerly = {"run_eagerly": optimizer == "Adagrad"}
+    expected, cut, resumed = (make_model(made(optimizer), 40, **eagerly) for _ in range(3))
+    fit(expected, 24, 3)
     backup = keras.callbacks.BackupAndRestore(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        fit(cut, 0, 64, epochs=3, callbacks=[PowerCut(), backup])
+        fit(cut, 24, 3, [PowerCut(), backup])
     backup = keras.callbacks.BackupAndRestore(tmp_path)
-    fit(resumed, 0, 64, epochs=3, callbacks=[backup])
+    fit(resumed, 24, 3, [backup])
     if optimizer == "Nadam":  # a saved row makes up for missed steps earlier
         assert_close_models(resumed, expected, atol=1e-6)
     else:
@@ -209,7 +216,7 @@ def early_stopping_model(input_dim):
     inputs = keras.Input((2,), dtype="int64")
     outputs = keras.layers.Dense(1)(Embedding(input_dim, 4, "mean")(inputs))
     model = keras.Model(inputs, outputs)
-    model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
+    model.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse", run_eagerly=True)
     return model
 
 
@@ -219,20 +226,19 @@ def early_stopping():
 
 def test_early_stopping_restores_a_static_table():
     model = early_stopping_model(40)
-    fit(model, 0, 64, epochs=1)
+    train(model, 0, 64)
     keep = early_stopping_model(40)
     keep.set_weights(model.get_weights())
-    keep.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
-    fit(keep, 0, 64, epochs=3, callbacks=[early_stopping()])  # the loss falls: epoch 1 is "best"
+    fit(keep, 64, 3, [early_stopping()])  # the loss falls: epoch 1 is "best"
     twin = early_stopping_model(40)
     twin.set_weights(model.get_weights())
-    fit(twin, 0, 64, epochs=1)
+    train(twin, 0, 64)
     np.testing.assert_array_equal(keep.get_weights()[0], twin.get_weights()[0])
 
 
 def test_early_stopping_names_what_to_use_for_a_dynamic_table():
     with pytest.raises(NotImplementedError, match=r"ModelCheckpoint\(path, save_best_only=True\)"):
-        fit(early_stopping_model(None), 0, 64, epochs=2, callbacks=[early_stopping()])
+        fit(early_stopping_model(None), 8, 2, [early_stopping()])
 
 
 @pytest.mark.parametrize("kind", [save_checkpoint, save_delta])
@@ -243,11 +249,13 @@ def test_random_layers_go_on_in_their_numbers(kind, tmp_path):
         rows = keras_sparse.layers.Embedding(None, 8, "sum", name="table")(ids)
         hidden = keras.layers.GaussianNoise(0.1)(keras.layers.Dropout(0.5)(rows))
         model = keras.Model(ids, keras.layers.Dense(1)(hidden))
-        model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+        eagerly = kind is save_delta
+        model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", run_eagerly=eagerly)
         return model
 
     def train(model):
-        model.fit(np.arange(40).reshape(20, 2), np.ones((20, 1)), 5, shuffle=False, verbose=0)
+        for ids in np.arange(40).reshape(4, 5, 2):
+            model.train_on_batch(ids, np.ones((5, 1)))
 
     expected = make()
     train(expected)
@@ -259,4 +267,4 @@ def test_random_layers_go_on_in_their_numbers(kind, tmp_path):
     model = make()
     load_checkpoint(model, tmp_path / ("delta" if kind is save_delta else "checkpoint"))
     train(model)
-    np.testing.assert_array_equal(model.predict(IDS), expected.predict(IDS))
+    np.testing.assert_array_equal(model(IDS), expected(IDS))

@@ -9,11 +9,11 @@ import pytest
 
 import checks
 from eviction_cases import ages_of
-from eviction_cases import fit
 from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
+from eviction_cases import train
 from keras_sparse import chunk_bytes
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
@@ -40,7 +40,7 @@ def saved(variable):
 @pytest.mark.parametrize("at_save", [True, False])
 def test_rows_go_before_the_table_is_written_if_asked_to(at_save, tmp_path):
     model = make_model(GlobalStepEvict(2, at_save=at_save))
-    fit(model, 0, 128)
+    train(model, 0, 128)
     rows = table_of(model).num_rows
     model.save_weights(tmp_path / "model.weights.h5")
     loaded = make_model(GlobalStepEvict(2))

@@ -8,7 +8,6 @@ import pytest
 
 from checkpoint_cases import content
 from checkpoint_cases import edit_manifest
-from checkpoint_cases import fit
 from checkpoint_cases import load
 from checkpoint_cases import make_model
 from checkpoint_cases import save
@@ -20,7 +19,6 @@ from eviction_cases import ages_of
 from eviction_cases import make_table
 from keras_sparse import GlobalStepEvict
 from keras_sparse import TimeToLive
-from keras_sparse.callbacks import Checkpoint
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
@@ -28,6 +26,7 @@ from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
 from keras_sparse.saving.format.saved_ages import latest
 from keras_sparse.serving import apply_delta
+from pairwise import each_pair
 
 # No test takes as long, so that ages differ by less.
 HOUR = 3600
@@ -81,19 +80,15 @@ def save_and_load(model, other, form, folder):
         load(other, save(model, folder, form))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
-def test_ages_come_back_over_any_tiers(optimizer, form, tmp_path):
+@each_pair(form=FORMS, optimizer=["Adagrad", "Adam"], storage_type=[None, "DRAM_SSDHASH"])
+def test_ages_come_back_over_any_tiers(optimizer, form, storage_type, tmp_path):
     model = aged_model(TimeToLive(9 * HOUR), optimizer=optimizer)
-    for storage_type in (None, "DRAM_SSDHASH"):
-        tiers = storage(storage_type, tmp_path / "tiers")
-        loaded = make_model(tiers, optimizer=optimizer, eviction=TimeToLive(4 * HOUR))
-        folder = tmp_path / str(storage_type)
-        folder.mkdir()
-        save_and_load(model, loaded, form, folder)
-        assert hours(tables(loaded)[0]) == hours(tables(model)[0])
-        assert content(loaded) == content(model)
-        assert tables(loaded)[0].evict() == len(tables(model)[0].contains([3, 4]).nonzero()[0])
+    tiers = storage(storage_type, tmp_path / "tiers")
+    loaded = make_model(tiers, optimizer=optimizer, eviction=TimeToLive(4 * HOUR))
+    save_and_load(model, loaded, form, tmp_path)
+    assert hours(tables(loaded)[0]) == hours(tables(model)[0])
+    assert content(loaded) == content(model)
+    assert tables(loaded)[0].evict() == len(tables(model)[0].contains([3, 4]).nonzero()[0])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -196,20 +191,6 @@ def test_a_model_that_follows_deltas_has_their_ages(optimizer, tmp_path):
         assert content(followed) == content(trained)
         assert hours(tables(followed)[0]) == hours(tables(trained)[0])
     assert 3 not in ages_of(tables(followed)[0])
-
-
-def test_training_that_was_cut_off_goes_on_with_the_ages(tmp_path):
-    policy = TimeToLive(6 * HOUR)
-    model = make_model(eviction=policy)
-    age(tables(model)[0], {5000: 4 * HOUR, 5001: 8 * HOUR})
-    fit(model, [Checkpoint(tmp_path, verbose=False)], epochs=1)
-    resumed = make_model(eviction=policy)
-    fit(resumed, [Checkpoint(tmp_path, verbose=False)], epochs=2)
-    fit(model, epochs=1)
-    assert content(resumed) == content(model)
-    table = tables(resumed)[0]
-    assert table.contains([5000, 5001]).tolist() == [True, False]
-    assert hours(table)[5000] == 4
 
 
 def test_the_latest_clock_is_that_of_the_least_time_ago():

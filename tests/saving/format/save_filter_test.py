@@ -9,12 +9,12 @@ import pytest
 
 from filter_cases import each_filter
 from filter_cases import filtered
-from filter_cases import fit
 from filter_cases import make_model
 from filter_cases import read
 from filter_cases import remembered
 from filter_cases import step
 from filter_cases import table_of
+from filter_cases import train
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse.saving import load_table
@@ -25,11 +25,11 @@ from keras_sparse.saving.format import save_filter
 @each_filter
 def test_a_filtered_table_goes_back_to_its_file(case):
     model = make_model(case.make())
-    fit(model, 0, 64)
+    train(model, 0, 64)
     store = {}
     save_table(table_of(model), store)
     before = remembered(table_of(model))
-    fit(model, 64, 256)
+    train(model, 64, 256)
     assert remembered(table_of(model)) != before
     load_table(table_of(model), store)
     assert remembered(table_of(model)) == before
