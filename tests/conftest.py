@@ -6,6 +6,7 @@ import time
 
 import keras
 import pytest
+from tensorflow.python import pywrap_tfe
 
 # The shared batteries, `import checks`.
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
@@ -65,7 +66,10 @@ def _a_heap_of_its_own():
 
 @pytest.fixture(autouse=True)
 def _same_seed():
-    keras.utils.set_random_seed(7)
+    """Seeds all generators. TensorFlow would drop its kernels, and make them anew in each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pywrap_tfe, "TFE_ContextClearCaches", lambda context: None)
+        keras.utils.set_random_seed(7)
 
 
 @pytest.fixture(autouse=True)
