@@ -157,12 +157,11 @@ def test_what_is_saved_goes_on(form, tmp_path):
     if form == "keras":
         assert type(loaded.optimizer) is MultiOptimizer
         assert loaded.optimizer.get_config() == model.optimizer.get_config()
-    for batch in (slice(0), slice(BATCH)):
-        for each in (model, loaded):
-            if len(IDS[batch]):
-                each.train_on_batch(IDS[batch], TARGETS[batch])
-        assert_close(model, loaded)
-        assert_close(model.optimizer, loaded.optimizer)
+    assert_close(model, loaded)
+    assert_close(model.optimizer, loaded.optimizer)
+    for each in (model, loaded):
+        each.train_on_batch(IDS, TARGETS)
+    assert_close(model, loaded)
 
 
 def test_the_checkpoint_callback_brings_the_steps_of_all_back(tmp_path):
