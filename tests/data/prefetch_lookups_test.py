@@ -31,23 +31,20 @@ def storage(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def trained_plainly():
+def trained():
     """A model that two epochs without stages have trained, and their history."""
     history = (model := cases.make_model()).fit(cases.make_data(), epochs=2, **QUIET).history
     return model, history
 
 
 @each_stack
-def test_exact_training_is_that_without_it_bit_for_bit(
-    storage, storage_type, trained_plainly, monkeypatch
-):
+def test_exact_training_is_that_without_it_bit_for_bit(storage, storage_type, trained, monkeypatch):
     data = cases.make_data()
-    plain, expected = trained_plainly
+    plain, expected = trained
     model = cases.make_model(lambda: storage(storage_type))
     stages = keep_stages(monkeypatch)
     ahead = prefetch_lookups(data, model, num_threads=2, capacity=4)
-    fit = {"epochs": 2, **QUIET, "callbacks": stages}
-    assert model.fit(ahead, **fit).history == expected
+    assert model.fit(ahead, epochs=2, **QUIET, callbacks=stages).history == expected
     cases.assert_same(model, plain)
     stats = cases.prefetch_stats(model)
     assert stats["staged"] == 2 * 2 * cases.BATCHES
@@ -227,8 +224,7 @@ def test_other_lookups_in_between_are_harmless(storage, monkeypatch):
     beside = prefetch_lookups(other, model, 1, 2)
     for _ in range(2):
         plain.fit(data, validation_data=other, **QUIET)
-        options = {"validation_data": beside, **QUIET}
-        model.fit(ahead, **options, callbacks=stages[:1])
+        model.fit(ahead, validation_data=beside, **QUIET, callbacks=stages[:1])
         next(iter(ahead))  # an iterator that is left behind
         assert model.evaluate(other, verbose=0) == plain.evaluate(other, verbose=0)
     cases.assert_same(model, plain)

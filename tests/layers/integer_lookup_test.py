@@ -105,8 +105,7 @@ def make_model(max_tokens, storage=None, run_eagerly=True):
     num_rows = max_tokens + 1 if storage is None else None
     rows = Embedding(num_rows, 4, "sum", seed=1, storage=storage, name="rows")(tokens)
     model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer="ones")(rows))
-    optimizer = keras_sparse.optimizers.Adagrad(0.1)
-    model.compile(optimizer, loss="mse", run_eagerly=run_eagerly)
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", run_eagerly=run_eagerly)
     return model
 
 

@@ -102,7 +102,7 @@ def events(case):
 def test_follows_its_rule_in_float64_whatever_the_batches(case):
     trained = Trained(case)
 
-    @settings(max_examples=10, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=8, deadline=None, derandomize=True, database=None)
     @given(events=events(case))
     def follows(events):
         trained.restart()
