@@ -101,7 +101,6 @@ def test_fit_and_loops_give_the_same_model(case):
     expected = weights(run_loop(case, decorate=lambda step: step))
     others = {
         "tf.function": run_loop(case, decorate=tf.function),
-        "fit eagerly": fit(case, run_eagerly=True),
         "steps_per_execution": fit(case, steps_per_execution=5),
     }
     for way, model in others.items():
