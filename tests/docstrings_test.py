@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import pathlib
 import pkgutil
 
 import keras
@@ -15,6 +16,7 @@ MODULES = [
     module.name
     for module in pkgutil.walk_packages(keras_sparse.__path__, "keras_sparse.")
     if not module.name.rpartition(".")[2].startswith("_")
+    and ">>> " in pathlib.Path(module.module_finder.find_spec(module.name).origin).read_text()
 ]
 
 

@@ -43,8 +43,8 @@ def fit(model, day, callbacks=(), epochs=1):
     "kills", [(), pytest.param((1, 3, 4, 9), marks=pytest.mark.slow("long history"))]
 )
 def test_each_day_goes_on_with_the_model_of_the_day_before(kills, tmp_path, capsys):
-    expected, counts = make_model(), []
-    for day in range(3):
+    expected, counts, days = make_model(), [], 3 if kills else 2
+    for day in range(days):
         fit(expected, day)
         before = tmp_path / str(day - 1) if day else None
         make = functools.partial(Checkpoint, tmp_path / str(day), 4, delta_every=2)
@@ -55,8 +55,8 @@ def test_each_day_goes_on_with_the_model_of_the_day_before(kills, tmp_path, caps
         assert content(model) == content(expected)
         counts.append(capsys.readouterr().out.count("Beginning from"))
     num_begun = 1 + kills.count(1)  # nothing was saved then
-    assert counts == [0, num_begun, num_begun]
-    with pytest.warns(match="begin_from='.*2'"):
+    assert counts == [0, *[num_begun] * (days - 1)]
+    with pytest.warns(match=f"begin_from='.*{days - 1}'"):
         fit(model := make_model(), 7, [make(begin_from=before)])
     assert content(model) == content(expected)
     assert names(tmp_path / "0")[0] == "step-000000002"
@@ -139,7 +139,7 @@ def test_data_begins_with_the_batch_that_comes_next(data, steps, tmp_path):
     def make():
         model = make_model(compiled=False)
         optimizer = keras_sparse.optimizers.Adagrad(0.1, gradient_accumulation_steps=steps)
-        model.compile(optimizer, loss="mse", run_eagerly=False)
+        model.compile(optimizer, loss="mse", run_eagerly=(data, steps) != (endless, None))
         optimizer.build(model.trainable_variables)
         return model
 
@@ -172,11 +172,11 @@ def test_data_that_begins_anew_with_each_epoch_does_so(tmp_path):
         callbacks = [callback] if kill is None else [callback, Kill(kill)]
         try:
             model = make_model()
-            model.fit(data, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)
+            model.fit(data, epochs=2, shuffle=False, verbose=0, callbacks=callbacks)
         except KeyboardInterrupt:
             assert kill
-    assert begun == [0, 5, 0, 0]
-    assert int(model.optimizer.iterations) == 30
+    assert begun == [0, 5, 0]
+    assert int(model.optimizer.iterations) == 20
 
 
 def test_data_that_began_elsewhere_is_refused(tmp_path):

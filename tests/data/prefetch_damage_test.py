@@ -27,9 +27,9 @@ def make_model(folder):
     return model
 
 
-def batches_of(ids):
+def batches_of(ids, size=20):
     ids = np.reshape(ids, (-1, 1))
-    return tf.data.Dataset.from_tensor_slices((ids, np.ones(ids.shape, np.float32))).batch(20)
+    return tf.data.Dataset.from_tensor_slices((ids, np.ones(ids.shape, np.float32))).batch(size)
 
 
 def flip(path, place):
@@ -48,7 +48,7 @@ def test_a_flipped_byte_of_the_disk_is_an_error_that_names_the_batch(
 ):
     model = make_model(tmp_path)
     (table,) = cases.tables_of(model)
-    model.fit(batches_of(np.arange(2000)), verbose=0, shuffle=False)
+    model.fit(batches_of(np.arange(600), 100), verbose=0, shuffle=False)
     assert table.stats()["tiers"]["SSDHASH"]["rows"] > 0, "and all is written that was to be"
     (path,) = tmp_path.rglob("000000.seg")
     begin = 64 + 5 * STRIDE
@@ -69,4 +69,4 @@ def test_a_flipped_byte_of_the_disk_is_an_error_that_names_the_batch(
     after = cases.contents(model)
     assert len(after[0]) == len(before[0]) + 60, "the rows of the three batches before"
     model.fit(ahead, verbose=0, shuffle=False)
-    assert table.stats()["rows"] == 2000 + 119
+    assert table.stats()["rows"] == 600 + 119

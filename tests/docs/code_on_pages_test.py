@@ -35,6 +35,7 @@ PAGES = [
     and (page.stem != "gpu-memory" or library.CUDA_VERSION)
 ]
 SLOW_PAGES = ("serving", "recipes", "distributed", "checkpoints", "daily-training", "placement")
+SLOW_PAGES += ("dlrm", "eviction", "from-keras-rs", "from-torchrec", "movielens", "optimizers")
 OURS = "python -m keras_sparse "
 # How other commands begin, and what runs those.
 RUN_ELSEWHERE = {

@@ -1,6 +1,7 @@
 """A server that follows a training: it answers over HTTP while deltas come."""
 
 import contextlib
+import shutil
 import threading
 
 import numpy as np
@@ -11,9 +12,15 @@ import keras_sparse
 import serving
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    serving.main(["train", str(folder := tmp_path_factory.mktemp("run")), "--steps", "100"])
+    return folder
+
+
 @pytest.fixture
-def server(tmp_path):
-    serving.main(["train", str(tmp_path / "run"), "--steps", "100"])
+def server(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
     storage = keras_sparse.StorageOption(
         "DRAM_SSDHASH", storage_path=str(tmp_path / "rows"), storage_size=["256KB", "100MB"]
     )
@@ -75,7 +82,7 @@ def test_waits_for_the_training_and_says_where_no_server_is(tmp_path, capsys):
         serving.ask("http://127.0.0.1:9", 1)
     waiting = threading.Thread(target=serving.wait_for_training, args=[tmp_path], daemon=True)
     waiting.start()
-    waiting.join(0.5)
+    waiting.join(0.2)
     assert waiting.is_alive()
     (tmp_path / "step-000000100").mkdir()
     waiting.join(10)

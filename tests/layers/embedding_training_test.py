@@ -12,8 +12,8 @@ import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
 
-IDS = np.random.default_rng(0).integers(0, 30, (48, 3))
-TARGETS = np.random.default_rng(1).normal(size=(48, 1)).astype("float32")
+IDS = np.random.default_rng(0).integers(0, 30, (24, 3))
+TARGETS = np.random.default_rng(1).normal(size=(24, 1)).astype("float32")
 
 
 class Subclassed(keras.Model):
@@ -49,15 +49,15 @@ def around_a_subclassed_model(input_dim):
 def trained_with(model, **options):
     model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", **options)
     model.fit(IDS, TARGETS, batch_size=8, epochs=2, shuffle=False, verbose=0)
-    return model.predict(IDS, verbose=0)
+    return model(IDS)
 
 
 def in_steps(model, step):
     """Takes the steps of `trained_with`, one by one."""
     for _ in range(2):
-        for first in range(0, 48, 8):
+        for first in range(0, 24, 8):
             step(tf.constant(IDS[first : first + 8]), tf.constant(TARGETS[first : first + 8]))
-    return model.predict(IDS, verbose=0)
+    return model(IDS)
 
 
 def trained_by_hand(model, wrap):
@@ -85,36 +85,26 @@ def expected():
     return {input_dim: trained_with(Subclassed(input_dim)) for input_dim in (30, None)}
 
 
-@pytest.mark.parametrize(
-    ("train", "input_dim"),
-    [
-        (lambda dim: trained_with(sequential(dim)), None),
-        (lambda dim: trained_with(functional(dim)), 30),
-        (lambda dim: trained_with(around_a_subclassed_model(dim)), None),
-        (lambda dim: trained_with(Subclassed(dim), steps_per_execution=3), 30),
-        (lambda dim: trained_with(Subclassed(dim), jit_compile=False), None),
-        (lambda dim: trained_on_batches(Subclassed(dim)), None),
-    ],
-)
-def test_every_way_to_train_gives_the_same_bits(train, input_dim, expected):
-    np.testing.assert_array_equal(train(input_dim), expected[input_dim])
+BITS, SUMS = {"rtol": 0}, {"rtol": 1e-5, "atol": 1e-6}
 
 
-@pytest.mark.parametrize("input_dim", [30, None])
 @pytest.mark.parametrize(
-    ("train", "atol"),
+    ("train", "input_dim", "precision"),
     [
-        (lambda model: trained_with(model, run_eagerly=True), 1e-6),
-        (lambda model: trained_by_hand(model, tf.function), 0),
-        (lambda model: trained_by_hand(model, lambda step: step), 0),
+        (lambda dim: trained_with(sequential(dim)), None, BITS),
+        (lambda dim: trained_with(functional(dim)), 30, BITS),
+        (lambda dim: trained_with(around_a_subclassed_model(dim)), None, BITS),
+        (lambda dim: trained_with(Subclassed(dim), steps_per_execution=3), 30, BITS),
+        (lambda dim: trained_with(Subclassed(dim), jit_compile=False), None, BITS),
+        (lambda dim: trained_on_batches(Subclassed(dim)), None, BITS),
+        # TensorFlow may add up the dense part in another order.
+        (lambda dim: trained_with(Subclassed(dim), run_eagerly=True), 30, SUMS),
+        (lambda dim: trained_by_hand(Subclassed(dim), tf.function), None, {"rtol": 1e-5}),
+        (lambda dim: trained_by_hand(Subclassed(dim), lambda step: step), 30, {"rtol": 1e-5}),
     ],
-    ids=["eager fit", "function", "eager"],
 )
-def test_trains_alike_where_tensorflow_adds_up_the_dense_part_in_another_order(
-    train, atol, input_dim, expected
-):
-    result = train(Subclassed(input_dim))
-    np.testing.assert_allclose(result, expected[input_dim], rtol=1e-5, atol=atol)
+def test_every_way_to_train_gives_the_same_model(train, input_dim, precision, expected):
+    np.testing.assert_allclose(train(input_dim), expected[input_dim], **precision)
 
 
 @pytest.mark.parametrize("input_dim", [30, None])
@@ -188,14 +178,6 @@ def test_a_layer_made_frozen_can_be_unfrozen():
     assert layer.trainable_variables == [layer.embeddings]
 
 
-def test_two_models_in_a_process_keep_apart():
-    models = [Subclassed(None), Subclassed(None)]
-    before = models[1].predict(IDS, verbose=0)
-    trained_with(models[0], run_eagerly=True)
-    np.testing.assert_array_equal(models[1].predict(IDS, verbose=0), before)
-    assert models[1].embedding.stats()["rows"] == 0
-
-
 def test_a_clone_has_a_table_of_its_own():
     model = functional(None)
     trained_with(model, run_eagerly=True)
@@ -215,23 +197,13 @@ def test_a_table_goes_with_its_model():
     assert table() is None
 
 
-@pytest.mark.parametrize("dtype_policy", ["mixed_float16"], indirect=True)
-@pytest.mark.parametrize("input_dim", [30, None])
-def test_trains_under_loss_scaling(input_dim, dtype_policy):
-    model = Subclassed(input_dim)
-    trained_with(model)
-    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert model.embedding.stats()["created_rows"] == (0 if input_dim else len(np.unique(IDS)))
-    assert model.evaluate(IDS, TARGETS, verbose=0) < np.mean(TARGETS**2)
-
-
 @pytest.mark.parametrize(
     ("input_dim", "optimizer"), [(30, "sgd"), (None, "sgd"), (None, "adam"), (None, "ftrl")]
 )
 def test_names_what_to_use_in_place_of_a_stock_optimizer(input_dim, optimizer):
     model = functional(input_dim)
     before = model(IDS)
-    model.compile(optimizer, loss="mse")
+    model.compile(optimizer, loss="mse", run_eagerly=input_dim is None)
     with pytest.raises(TypeError, match=r"keras_sparse\.optimizers.*\.from_keras` turns one into"):
         model.fit(IDS, TARGETS, verbose=0)
     np.testing.assert_array_equal(model(IDS), before)

@@ -84,7 +84,7 @@ def test_a_functional_model_has_one_layer_in_their_place_and_saves_it(tmp_path):
     model = functional(True)
     (group,) = (layer for layer in model.layers if isinstance(layer, GroupEmbedding))
     assert group.templates.names == ["table_0", "table_1", "table_2"]
-    expected = trained(model)
+    expected = trained(model, run_eagerly=True)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.predict(IDS, verbose=0), expected)
@@ -95,7 +95,7 @@ def test_a_functional_model_has_one_layer_in_their_place_and_saves_it(tmp_path):
 @pytest.mark.parametrize("mode", ["exact", "stale"])
 def test_lookups_of_a_group_are_prefetched(mode):
     rows = []
-    for ahead in (False, True):
+    for ahead in (False, True) if mode == "exact" else (True,):
         model = functional(True)
         model.compile(keras_sparse.optimizers.Adam(0.1), loss="mse")
         dataset = tf.data.Dataset.from_tensor_slices((IDS, TARGETS)).batch(4)

@@ -76,18 +76,24 @@ def test_keeps_the_layer_contract(
     checks.check_layer(layer, inputs, output_shape, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def alone():
+    """Tables that are trained each by itself, and what their model then predicts."""
+    tables = make_tables()
+    model = make_model(lambda inputs: {name: tables[name](inputs[name]) for name in NAMES})
+    return tables, fit(model)
+
+
 @pytest.mark.parametrize("mode", ["collective", "localized"])
-def test_a_dict_of_layers_trains_as_each_layer_alone(mode):
-    alone = make_tables()
-    plain = make_model(lambda inputs: {name: alone[name](inputs[name]) for name in NAMES})
-    expected = fit(plain)
+def test_a_dict_of_layers_trains_as_each_layer_alone(mode, alone):
+    tables, expected = alone
     group = GroupEmbedding(make_tables(), mode)
     model = make_model(group)
     np.testing.assert_allclose(fit(model), expected, atol=1e-6)
     assert list(group.stats()) == NAMES
     ids = {name: np.arange(6).reshape(3, 2) for name in reversed(NAMES)}
     for name, rows in group(ids).items():
-        np.testing.assert_allclose(rows, alone[name](ids[name]), atol=1e-6)
+        np.testing.assert_allclose(rows, tables[name](ids[name]), atol=1e-6)
 
 
 def test_exact_prefetch_from_an_ssd_is_used_and_changes_no_bit(tmp_path, monkeypatch):

@@ -98,14 +98,14 @@ def test_symbolic_outputs_are_int64_of_the_inputs_shape_and_kind():
         assert outputs.sparse == bool(kind.get("sparse"))
 
 
-def make_model(max_tokens, storage=None):
+def make_model(max_tokens, storage=None, run_eagerly=True):
     """With storage its table is dynamic, as it must be for that."""
     ids = keras.Input((2,), dtype="int64")
     tokens = IntegerLookup(max_tokens, name="lookup")(ids)
     num_rows = max_tokens + 1 if storage is None else None
     rows = Embedding(num_rows, 4, "sum", seed=1, storage=storage, name="rows")(tokens)
     model = keras.Model(ids, keras.layers.Dense(1, kernel_initializer="ones")(rows))
-    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
+    model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse", run_eagerly=run_eagerly)
     return model
 
 
@@ -115,7 +115,7 @@ def make_data(low=0, high=50):
 
 
 def test_fit_adds_keys_and_evaluation_does_not(tmp_path):
-    model = make_model(20)
+    model = make_model(20, run_eagerly=False)
     ids, targets = make_data()
     first = model.evaluate(ids, targets, verbose=0)
     layer = model.get_layer("lookup")
@@ -246,7 +246,9 @@ def test_prefetch_changes_nothing(tmp_path, monkeypatch):
     ids, targets = make_data()
     batches = tf.data.Dataset.from_tensor_slices((ids, targets)).batch(16)
     plain, model = (  # with memory for some of the rows
-        make_model(30, keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path / name), [600]))
+        make_model(
+            30, keras_sparse.StorageOption("DRAM_SSDHASH", str(tmp_path / name), [600]), False
+        )
         for name in "ab"
     )
     expected = plain.fit(batches, epochs=3, shuffle=False, verbose=0).history

@@ -89,7 +89,8 @@ def scaled(**options):
 def test_small_batches_train_as_large_ones(make):
     models = []
     for steps in (None, STEPS):
-        model = make_model(make(gradient_accumulation_steps=steps), ROWS, steps_per_execution=3)
+        options = {"steps_per_execution": 3} if steps else {"run_eagerly": True}
+        model = make_model(make(gradient_accumulation_steps=steps), ROWS, **options)
         size = 12 // (steps or 1)
         model.fit(IDS, TARGETS, batch_size=size, shuffle=False, verbose=0)
         assert int(model.optimizer.iterations) == len(IDS) // 12

@@ -17,7 +17,7 @@ from optimizer_cases import slices
 
 ROWS = 6
 # Less than a processor's vector, and one with something left over.
-WIDTHS = (1, 2, 3, 9)
+WIDTHS = (1, 3, 9)
 
 
 class Trained:
@@ -102,14 +102,15 @@ def events(case):
 def test_follows_its_rule_in_float64_whatever_the_batches(case):
     trained = Trained(case)
 
-    @settings(max_examples=10, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=8, deadline=None, derandomize=True, database=None)
     @given(events=events(case))
     def follows(events):
         trained.restart()
         models = Models(case)
         rate = case.arguments["learning_rate"]
         for gap, touches, factor, reads in [*events, (9, [], 1.0, True)]:
-            trained.idle(gap)
+            if gap:
+                trained.idle(gap)
             for _ in range(gap):
                 models.apply([], np.zeros(0), rate)
             rate = np.float64(np.float32(factor * case.arguments["learning_rate"]))

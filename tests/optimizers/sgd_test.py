@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -46,16 +45,12 @@ def test_a_row_makes_up_for_many_steps_at_once():
 def test_velocity_that_does_not_decay_moves_a_row_for_ever():
     table = EmbeddingVariable(1, 1, initializer="zeros")
     optimizer = SGD(0.5, momentum=1.0)
-    train(optimizer, table, [{0: 1}, *[{}] * 2999])
+    train(optimizer, table, [{0: 1}])
+
+    @tf.function
+    def rest(steps):
+        for _ in tf.range(steps):
+            train(optimizer, table, [{}])
+
+    rest(2999)
     np.testing.assert_array_equal(table.numpy(), [[-1500]])
-
-
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_is_keras_sgd_for_other_variables(nesterov):
-    arguments = {"learning_rate": 0.1, "momentum": 0.9, "nesterov": nesterov}
-    ours, reference = SGD(**arguments), keras.optimizers.SGD(**arguments)
-    kernels = [keras.Variable([1.0, 2.0]) for _ in range(2)]
-    for _ in range(3):
-        ours.apply([tf.constant([1.0, -1.0])], kernels[:1])
-        reference.apply([tf.constant([1.0, -1.0])], kernels[1:])
-    np.testing.assert_array_equal(kernels[0].numpy(), kernels[1].numpy())

@@ -98,8 +98,8 @@ def _table_of(layer):
 
 def _check_reading_changes_nothing(layer, model, dataset):
     before = table_content(_table_of(layer))
-    model.evaluate(dataset, verbose=0)
-    model.predict(dataset, verbose=0)
+    model.evaluate(dataset.take(1), verbose=0)
+    model.predict(dataset.take(1), verbose=0)
     assert table_content(_table_of(layer)) == before
 
 

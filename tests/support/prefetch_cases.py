@@ -8,7 +8,7 @@ import keras_sparse
 
 ROWS = 3000
 BATCH = 64
-BATCHES = 24
+BATCHES = 12
 
 
 def make_data(seed=0):

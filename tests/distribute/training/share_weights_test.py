@@ -27,8 +27,9 @@ def make_model(outputs, eagerly):
     return model
 
 
-@pytest.mark.parametrize("outputs", ["of_samples", "of_steps"])
-@pytest.mark.parametrize("eagerly", [False, True])
+@pytest.mark.parametrize(
+    ("outputs", "eagerly"), [("of_samples", False), ("of_samples", True), ("of_steps", True)]
+)
 def test_keras_takes_them_as_the_tensor_of_their_product(outputs, eagerly):
     y, weights = (np.ones((7, 1)), WEIGHTS)
     if outputs == "of_steps":
