@@ -26,8 +26,8 @@ from benchmarks import workloads
 from benchmarks.memory import DIM
 from benchmarks.process import in_fresh_process
 from benchmarks.process import limit_memory
-from benchmarks.process import mib
 from benchmarks.process import resident_bytes
+from benchmarks.report import mib
 from benchmarks.storage_tiers import reads_so_far
 from benchmarks.training import make_gradients
 from benchmarks.training import Sample

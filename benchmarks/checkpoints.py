@@ -19,7 +19,7 @@ from benchmarks import workloads
 from benchmarks.memory import DIM
 from benchmarks.memory import touch_all
 from benchmarks.process import in_fresh_process
-from benchmarks.process import mib
+from benchmarks.report import mib
 
 TITLE = "Checkpoints of a table of 5,000,000 x 64 with Adagrad's slot"
 STORAGE_TYPES = ("DRAM", "DRAM_SSDHASH")

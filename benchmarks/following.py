@@ -23,7 +23,7 @@ from benchmarks import workloads
 from benchmarks.memory import DIM
 from benchmarks.memory import touch_all
 from benchmarks.process import in_fresh_process
-from benchmarks.process import mib
+from benchmarks.report import mib
 from benchmarks.serving import HOTNESS
 
 TITLE = "Following the training of a table of 5,000,000 x 64"

@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks import workloads
 from benchmarks.process import in_fresh_process
-from benchmarks.process import mib
 from benchmarks.process import resident_bytes
+from benchmarks.report import mib
 
 TITLE = "Memory of a table of 5,000,000 x 64, MiB"
 SLOTS = {"sgd": 0, "adagrad": 1, "adam": 2}

@@ -10,6 +10,9 @@ import statistics
 
 from benchmarks import timing
 from benchmarks import workloads
+from benchmarks.report import markdown
+from benchmarks.report import say
+from benchmarks.report import show
 from benchmarks.timing import Peer
 
 TITLE = "Every optimizer on W2: 5,000,000 x 64, ragged 1 to 20 ids, sum"
@@ -28,27 +31,32 @@ PEERS = [
 
 def table(times):
     """One row an optimizer: the medians, and how they compare with Adagrad and with Keras."""
-    ours, keras = (peer.name for peer in PEERS)
-    names = [name for name in times if ours in times[name]]
-    medians = {name: statistics.median(times[name][ours]) for name in names}
-    lines = ["| | keras_sparse, ms | to Adagrad | Keras, ms | Keras to ours |", "|---" * 5 + "|"]
-    for name in names:
-        to_adagrad = f"{medians[name] / medians['adagrad']:.2f}" if "adagrad" in medians else ""
-        theirs = statistics.median(times[name][keras]) if keras in times[name] else None
-        cells = [f"{theirs:.3g}", f"{theirs / medians[name]:.0f}"] if theirs else ["", ""]
-        cells = [name, f"{medians[name]:.3g}", to_adagrad, *cells]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    ours, keras = (
+        {
+            name: statistics.median(each[peer.name])
+            for name, each in times.items()
+            if peer.name in each
+        }
+        for peer in PEERS
+    )
+    rows = []
+    for name, milliseconds in ours.items():
+        to_adagrad = f"{milliseconds / ours['adagrad']:.2f}" if "adagrad" in ours else ""
+        cells = (
+            [f"{keras[name]:.3g}", f"{keras[name] / milliseconds:.0f}"]
+            if name in keras
+            else ["", ""]
+        )
+        rows.append([name, f"{milliseconds:.3g}", to_adagrad, *cells])
+    return markdown(["", "keras_sparse, ms", "to Adagrad", "Keras, ms", "Keras to ours"], rows)
 
 
 def main(arguments=None):
     options, _ = timing.parser(TITLE).parse_known_args(arguments)
     options.columns = [column for column in options.columns if column in RULES]
-    timing.say(f"{TITLE}: drawing ids")
+    say(f"{TITLE}: drawing ids")
     result = timing.compare(workloads.w2(options.workload_scale), PEERS, options)
-    text = table(result["times"])
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+    return show(TITLE, table(result["times"]))
 
 
 if __name__ == "__main__":

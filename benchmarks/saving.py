@@ -20,8 +20,8 @@ from benchmarks.memory import DIM
 from benchmarks.memory import touch_all
 from benchmarks.process import forget_peak
 from benchmarks.process import in_fresh_process
-from benchmarks.process import mib
 from benchmarks.process import resident_bytes
+from benchmarks.report import mib
 
 TITLE = "Saving a table of 5,000,000 x 64 with Adagrad's slot"
 KINDS = ("keras_sparse, static", "keras_sparse, dynamic", "keras.layers.Embedding")

@@ -26,8 +26,8 @@ from benchmarks import workloads
 from benchmarks.memory import DIM
 from benchmarks.memory import touch_all
 from benchmarks.process import in_fresh_process
-from benchmarks.process import mib
 from benchmarks.process import resident_bytes
+from benchmarks.report import mib
 
 TITLE = "Serving a table of 5,000,000 x 64 by TensorFlow alone"
 STATIC, DYNAMIC, UNSEEN, KERAS = (

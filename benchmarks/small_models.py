@@ -21,8 +21,8 @@ import time
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.process import environment_of
 from benchmarks.process import in_fresh_process
-from benchmarks.timing import environment_of
 
 TITLE = "A small model, microseconds a step"
 INPUT_DIM, OUTPUT_DIM = 1000, 16

@@ -20,8 +20,8 @@ import json
 import os
 import pathlib
 
+from benchmarks.process import environment_of
 from benchmarks.synthetic.models import MODELS
-from benchmarks.timing import environment_of
 
 TITLE = "Synthetic models of distributed-embeddings, a training step"
 STORAGES = ("DRAM", "HBM", "DRAM_SSDHASH", "DRAM_LEVELDB")

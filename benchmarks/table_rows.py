@@ -8,8 +8,13 @@ ends.
 
 import statistics
 
+import numpy as np
+
 from benchmarks import timing
 from benchmarks import workloads
+from benchmarks.report import markdown
+from benchmarks.report import say
+from benchmarks.report import show
 from benchmarks.timing import Peer
 
 TITLE = "A step of Adam in tables of more and more rows of 16, ms"
@@ -21,31 +26,29 @@ PEERS = [
 ]
 
 
+HEAD = ["rows", "ids of a batch, distinct", "keras_sparse, Adam", "LazyAdam", "Keras, Adam"]
+
+
+def row(workload, peers, options):
+    """The cells of one number of rows: medians."""
+    times = timing.compare(workload, peers, options)["times"]
+    cells = [f"{workload.input_dim:,}"]
+    cells.append(f"{statistics.mean(len(np.unique(batch[0])) for batch in workload.ids):,.0f}")
+    for column, peer in (("adam", 0), ("lazy_adam", 0), ("adam", 1)):
+        taken = times[column].get(PEERS[peer].name)
+        cells.append(f"{statistics.median(taken):.3g}" if taken else "")
+    return cells
+
+
 def main(arguments=None):
     options, _ = timing.parser(TITLE).parse_known_args(arguments)
     options.columns = ["adam", "lazy_adam"]
-    lines = [
-        "| rows | ids of a batch, distinct | keras_sparse, Adam | LazyAdam | Keras, Adam |",
-        "|---" * 5 + "|",
-    ]
-    for rows in ROWS:
-        timing.say(f"{TITLE}: {rows:,} rows")
-        workload = workloads.one_table(int(rows * options.workload_scale))
-        peers = PEERS if rows <= KERAS_ROWS else PEERS[:1]
-        times = timing.compare(workload, peers, options)["times"]
-        medians = {
-            (column, peer): f"{statistics.median(values):.3g}"
-            for column, of_peers in times.items()
-            for peer, values in of_peers.items()
-        }
-        distinct = statistics.mean(len(set(batch[0].tolist())) for batch in workload.ids)
-        cells = [f"{workload.input_dim:,}", f"{distinct:,.0f}"]
-        for column, peer in (("adam", 0), ("lazy_adam", 0), ("adam", 1)):
-            cells.append(medians.get((column, PEERS[peer].name), ""))
-        lines.append("| " + " | ".join(cells) + " |")
-    text = "\n".join(lines)
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+    rows = []
+    for num_rows in ROWS:
+        say(f"{TITLE}: {num_rows:,} rows")
+        workload = workloads.one_table(int(num_rows * options.workload_scale))
+        rows.append(row(workload, PEERS if num_rows <= KERAS_ROWS else PEERS[:1], options))
+    return show(TITLE, markdown(HEAD, rows))
 
 
 if __name__ == "__main__":

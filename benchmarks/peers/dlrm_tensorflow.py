@@ -105,26 +105,6 @@ def build_with_update(workload, column, lookup, update, is_matrix=False):
     return bind(workload, step, is_matrix)
 
 
-def build_with_layers(workload, layers, optimizer):
-    tables = [layer.embeddings for layer in layers]
-
-    def lookup(ids):
-        return [layer(each) for layer, each in zip(layers, ids, strict=True)]
-
-    return build_with_lookup(workload, tables, lookup, optimizer)
-
-
-def build_keras(workload, column):
-    layers = keras_layers.make_layers(workload)
-    return build_with_layers(workload, layers, DENSE_OPTIMIZERS[column]())
-
-
-def build_ours(workload, column):
-    from benchmarks.peers import ours
-
-    return build_with_layers(workload, ours.make_layers(workload), ours.OPTIMIZERS[column]())
-
-
 def build_ours_grouped(workload, column, storage="DRAM"):
     import keras_sparse
     from benchmarks.peers import ours

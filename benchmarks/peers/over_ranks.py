@@ -6,15 +6,18 @@ model is that of `dlrm_tensorflow`, on every rank. Adagrad throughout.
 
 import collections
 import functools
+import gc
+import statistics
 from unittest import mock
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import workloads
 from benchmarks.peers.dlrm_tensorflow import DensePart
 from benchmarks.peers.keras_layers import make_layers
-from benchmarks.workloads import dense_features_and_labels
+from benchmarks.worker import take_turn
 from keras_sparse import distribute
 from keras_sparse.distribute.exchange import exchange_call
 from keras_sparse.distribute.ranks import collectives
@@ -23,6 +26,7 @@ from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.optimizers import Adagrad
 
 RATE = 0.01
+NUM_COUNTED = 3
 
 
 class Steps:
@@ -43,7 +47,9 @@ class Steps:
         here = slice(distribute.rank() * size, (distribute.rank() + 1) * size)
         self.ids = [tf.constant(np.stack(batch)[:, here]) for batch in workload.ids]
         self._dense = DensePart(workload.num_tables) if with_model else None
-        self._examples = [tf.constant(each[here]) for each in dense_features_and_labels(workload)]
+        self._examples = [
+            tf.constant(each[here]) for each in workloads.dense_features_and_labels(workload)
+        ]
         self._row_grads = [tf.constant(grads[here]) for grads in workload.output_grads()]
         self._lookup = lookup
         self._make_tape = make_tape
@@ -212,3 +218,35 @@ BUILDERS = {
     "dense": functools.partial(build_keras, way="dense"),
     "sparse": functools.partial(build_keras, way="sparse"),
 }
+
+
+class Rank:
+    """What this process has built; each method is an order of `benchmarks.distributed`."""
+
+    def __init__(self):
+        distribute.init()
+        self._peers = {}
+        self._done = {}
+
+    def build(self, name, path, with_model, warm_steps):
+        """Builds a peer and takes its first steps: after them all its memory has been touched."""
+        peer = BUILDERS[name](workloads.load(path), with_model)
+        for i in range(warm_steps):
+            peer.call(i)
+        self._peers[name] = peer
+        self._done[name] = 0
+
+    def turn(self, name, steps):
+        """Returns each step's milliseconds."""
+        times = take_turn(self._peers[name].call, self._done[name], steps)
+        self._done[name] += len(times)
+        return times
+
+    def sent(self, name):
+        """Returns the bytes a step that this rank sends to others, by kind."""
+        counts = [self._peers[name].sent(i) for i in range(NUM_COUNTED)]
+        return {kind: statistics.mean(each[kind] for each in counts) for kind in counts[0]}
+
+    def drop(self, name):
+        del self._peers[name]
+        gc.collect()

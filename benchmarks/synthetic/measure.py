@@ -9,11 +9,11 @@ import time
 from benchmarks import bandwidth
 from benchmarks.process import forget_peak
 from benchmarks.process import resident_bytes
+from benchmarks.report import say
 from benchmarks.synthetic.tables import disk_bytes
 from benchmarks.synthetic.tables import needed_bytes
 from benchmarks.synthetic.training import num_slots_of
 from benchmarks.synthetic.training import Training
-from benchmarks.timing import say
 from keras_sparse import distribute
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.tables.available_memory import missing_memory

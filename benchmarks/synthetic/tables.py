@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import keras_sparse
 from benchmarks import workloads
-from benchmarks.timing import say
+from benchmarks.report import say
 from keras_sparse.amounts import bytes_text
 from keras_sparse.distribute import CostModel
 from keras_sparse.layers import DistributedEmbedding
