@@ -142,7 +142,7 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as folder:
         say(f"{TITLE}: drawing ids")
         workload = workloads.w1(options.workload_scale, options.tables)
-        path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
+        path = workloads.save(workload, pathlib.Path(folder) / "workload")
         for name in options.workloads:
             say(f"{name}:")
             texts.append(table(name, *measure(path, name == "W4", options)))

@@ -35,17 +35,17 @@ def touch_all(optimizer, variable, keys):
 
 def measure_ours(column, num_rows, dynamic):
     import keras_sparse
-    from benchmarks.peers import ours
+    from benchmarks.peers.keras_layers import make_optimizer
 
     ranks = np.random.default_rng(workloads.SEED).permutation(num_rows)
     keys = workloads.scramble(ranks) if dynamic else ranks
     warm = keras_sparse.layers.Embedding(10, DIM)
     warm.build((None,))
-    touch_all(ours.OPTIMIZERS[column](), warm.embeddings, keys[:5] % 10)
+    touch_all(make_optimizer(column, keras_sparse), warm.embeddings, keys[:5] % 10)
     before = resident_bytes()
     layer = keras_sparse.layers.Embedding(None if dynamic else num_rows, DIM)
     layer.build((None,))
-    touch_all(ours.OPTIMIZERS[column](), layer.embeddings, keys)
+    touch_all(make_optimizer(column, keras_sparse), layer.embeddings, keys)
     stats = layer.embeddings.stats()
     return resident_bytes() - before, stats["rows"], stats["bytes"]
 
@@ -53,12 +53,12 @@ def measure_ours(column, num_rows, dynamic):
 def measure_keras(column, num_rows):
     import keras
 
-    from benchmarks.peers.keras_layers import OPTIMIZERS
+    from benchmarks.peers.keras_layers import make_optimizer
 
     before = resident_bytes()
     layer = keras.layers.Embedding(num_rows, DIM)
     layer.build()
-    optimizer = OPTIMIZERS[column]()
+    optimizer = make_optimizer(column)
     optimizer.build([layer.embeddings])
     return resident_bytes() - before, num_rows, None
 

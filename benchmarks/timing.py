@@ -156,7 +156,7 @@ def compare(workload, peers, options):
     times, left_out = {column: {} for column in columns}, {}
     table_bytes = workload.num_tables * workload.input_dim * workload.output_dim * 4
     with tempfile.TemporaryDirectory() as folder:
-        path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
+        path = workloads.save(workload, pathlib.Path(folder) / "workload")
         # The columns of a peer side by side, so that they are split last where memory is short.
         for some in [columns] if options.together else [[column] for column in columns]:
             entries = [
