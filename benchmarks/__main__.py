@@ -22,7 +22,6 @@ SCRIPTS = {
     "W1w": ("as_written",),
     "W4w": ("dlrm_as_written",),
     "optimizers": ("optimizers",),
-    "table rows": ("table_rows",),
     "bandwidth": ("bandwidth",),
     "memory": ("memory",),
     "saving": ("saving",),

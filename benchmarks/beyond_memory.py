@@ -12,6 +12,7 @@ limit here: the steps of the last measurement begin with none of the files in it
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import statistics
@@ -23,7 +24,6 @@ import numpy as np
 
 from benchmarks import workloads
 from benchmarks.process import in_fresh_process
-from benchmarks.process import limit_memory
 from benchmarks.process import resident_bytes
 from benchmarks.report import markdown
 from benchmarks.report import mib
@@ -153,7 +153,7 @@ def time_steps(batches, steps, grads, tables, before_each=lambda: None):
 
 def train_in_memory(num_rows, limit, path):
     """Makes rows in memory alone as long as there is any. A file says how many there are."""
-    limit_memory(limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     import tensorflow as tf
 
     trained, grads = Trained(), make_gradients(BATCH)
@@ -164,7 +164,7 @@ def train_in_memory(num_rows, limit, path):
 
 def train_beyond(num_rows, limit, steps, path, folder):
     """Makes all rows over memory and disk, trains on, and compares. Returns what is to be said."""
-    limit_memory(limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     import keras_sparse
 
     sizes = [limit // FIRST_TIER, capacity_of(num_rows)]

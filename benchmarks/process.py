@@ -1,13 +1,11 @@
-"""Runs functions and workers in processes of their own, whose memory it reads and limits."""
+"""Runs functions and workers in processes of their own, and reads what memory these hold."""
 
 import concurrent.futures
 import importlib.util
-import mmap
 import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import sysconfig
@@ -153,23 +151,3 @@ def resident_bytes(field="RssAnon"):
 def forget_peak():
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
-
-
-def may_map(num_bytes):
-    """Returns whether the system would give this process that number of bytes more."""
-    try:
-        mmap.mmap(-1, num_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
-    except OSError:
-        return False
-    return True
-
-
-def limit_memory(num_bytes):
-    """Limits the private memory of this process, and sees that the limit holds."""
-    before = may_map(num_bytes)
-    resource.setrlimit(resource.RLIMIT_DATA, (num_bytes, num_bytes))
-    if not before or may_map(num_bytes):
-        raise RuntimeError(
-            "The limit must be all that keeps a process from more memory: take Linux, and a "
-            f"machine that has as much. Received: {num_bytes:,} bytes, given without it: {before}"
-        )
