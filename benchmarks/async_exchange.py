@@ -16,7 +16,6 @@ with all headers, keeps one way of the line busy: no step can be faster. It need
 
 import copy
 import os
-import pathlib
 import statistics
 import time
 
@@ -27,6 +26,7 @@ from benchmarks import workloads
 from benchmarks.async_lookup import joined
 from benchmarks.async_lookup import MODES
 from benchmarks.process import reason_against_ranks
+from benchmarks.process import sent_bytes
 from benchmarks.process import Workers
 from benchmarks.report import options_of
 from benchmarks.report import say
@@ -112,15 +112,6 @@ class Rank:
         before = sent_bytes(self.device)
         times, counts = async_lookup.take_turn(self.steps[way], ahead, self.table, self.options)
         return times, counts, (sent_bytes(self.device) - before) / num_steps
-
-
-def sent_bytes(device):
-    """What this process' namespace has sent so far, with all headers."""
-    for line in pathlib.Path("/proc/net/dev").read_text().splitlines():
-        name, _, counts = line.partition(":")
-        if name.strip() == device:
-            return int(counts.split()[8])
-    raise KeyError(device)
 
 
 def measure(options):

@@ -7,8 +7,9 @@ batch, beside one process of two threads with all of it. The peer is what a Kera
 tables on all ranks and Horovod's gradient tape, in both of its ways. A number is the median of all
 steps of all turns. Ranks stand still while the single process has its turn, as their Horovod looks
 for work all the time. Beside them are the same three exchanges with nothing around them. What a
-rank sends in a step is the mean of ranks; `least` is the distinct ids whose rows are elsewhere,
-their rows and the gradients of these.
+rank sends in a step is what the machine says that it has sent to itself, with all headers, so
+that nothing else may use its network; `least` is the distinct ids whose rows are elsewhere, their
+rows and the gradients of these.
 """
 
 import collections
@@ -22,11 +23,13 @@ import tempfile
 from benchmarks import workloads
 from benchmarks.process import HOROVODRUN
 from benchmarks.process import reason_against_ranks
+from benchmarks.process import sent_bytes
 from benchmarks.process import Workers
 from benchmarks.report import markdown
 from benchmarks.report import options_of
 from benchmarks.report import say
 from benchmarks.report import show
+from benchmarks.worker import WARM_STEPS
 
 TITLE = "W1 and W4 on two ranks, Adagrad"
 NUM_RANKS = 2
@@ -40,7 +43,6 @@ CASES = {
     "one": "keras_sparse, 1 process x 2 threads",
     **PEERS,
 }
-KINDS = ("ids", "rows", "gradients", "dense", "least")
 
 
 class Ranks(Workers):
@@ -58,12 +60,18 @@ class Ranks(Workers):
         self._slowest = {}
 
     def turn(self, name, options):
-        """Returns milliseconds of steps: those of the rank that took longest each time."""
+        """Returns milliseconds of steps, those of the rank that took longest each time.
+
+        And the bytes that a rank sends in one, as the machine counts what goes through it.
+        """
         if name not in self._slowest:  # ranks must take as many steps, so no clock ends a turn
             self._slowest[name] = max(max(times) for times in self.tell("turn", name, 1))
         steps = int(1000 * options.most_seconds / self._slowest[name])
         steps = min(max(1, steps), options.steps)
-        return [max(times) for times in zip(*self.tell("turn", name, steps), strict=True)]
+        before = sent_bytes("lo")
+        times = [max(times) for times in zip(*self.tell("turn", name, steps), strict=True)]
+        num_steps = (steps + WARM_STEPS) * len(self.pids)
+        return times, (sent_bytes("lo") - before) / num_steps
 
     @contextlib.contextmanager
     def stopped(self):
@@ -77,48 +85,46 @@ class Ranks(Workers):
 
 
 def measure(path, with_model, options):
-    """Returns the times of each case, and what a rank sends of each kind, by peer."""
-    times, sent = collections.defaultdict(list), {}
+    """Returns the times of each case, what a rank sends, by turns, and the least it has to."""
+    times, sent = collections.defaultdict(list), collections.defaultdict(list)
     with Ranks(NUM_RANKS, 1) as ranks, Ranks(1, NUM_RANKS) as one:
+
+        def turn(case, launch, name):
+            taken, num_bytes = launch.turn(name, options)
+            times[case] += taken
+            sent[case].append(num_bytes)
+
         for launch in (ranks, one):
             launch.tell("build", "ours", str(path), with_model, options.warm_steps)
         ranks.tell("build", "exchanges", str(path), with_model, options.warm_steps)
-        sent["ours"] = mean_of_ranks(ranks.tell("sent", "ours"))
         for peer in [None] if options.no_peers else PEERS:
             names = ["ours", "exchanges"]
             if peer is not None:
                 say(f"  building {PEERS[peer]}")
                 ranks.tell("build", peer, str(path), with_model, 1)
-                sent[peer] = mean_of_ranks(ranks.tell("sent", peer))
                 names.append(peer)
             for i in range(options.rounds):
                 say(f"  round {i + 1} of {options.rounds}")
                 for name in names:
-                    times[name] += ranks.turn(name, options)
+                    turn(name, ranks, name)
                 with ranks.stopped():
-                    times["one"] += one.turn("ours", options)
+                    turn("one", one, "ours")
             if peer is not None:
                 ranks.tell("drop", peer)
-    return times, sent
+        return times, sent, statistics.mean(ranks.tell("least_bytes", "ours"))
 
 
-def mean_of_ranks(counts):
-    kinds = {kind for each in counts for kind in each}
-    return {kind: statistics.mean(each.get(kind, 0) for each in counts) for kind in kinds}
-
-
-def table(name, times, sent):
+def table(name, times, sent, least):
     """Markdown: times against those of our ranks, and what a rank sends."""
     medians = {case: statistics.median(each) for case, each in times.items()}
-    head = [name, "ms a step", "fastest, steps", "to ours", *(f"{kind}, MB sent" for kind in KINDS)]
     rows = []
     for case in (case for case in CASES if case in times):
         cells = [CASES[case], f"{medians[case]:.3g}"]
         cells.append(f"{min(times[case]):.3g}, {len(times[case])}")
         cells.append(f"{medians[case] / medians['ours']:.2f}")
-        counts = sent.get(case, {})
-        cells += [f"{counts[kind] / 1e6:.3g}" if kind in counts else "" for kind in KINDS]
-        rows.append(cells)
+        cells.append("" if case == "one" else f"{statistics.median(sent[case]) / 1e6:.3g}")
+        rows.append([*cells, f"{least / 1e6:.3g}" if case == "ours" else ""])
+    head = [name, "ms a step", "fastest, steps", "to ours", "MB sent", "least of its tables, MB"]
     return markdown(head, rows)
 
 
