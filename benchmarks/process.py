@@ -1,6 +1,7 @@
 """Runs functions and workers in processes of their own, and reads what memory these hold."""
 
 import concurrent.futures
+import contextlib
 import importlib.util
 import multiprocessing
 import multiprocessing.connection
@@ -14,7 +15,7 @@ import tempfile
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 REPOSITORY = pathlib.Path(__file__).parent.parent
 HOROVODRUN = pathlib.Path(sysconfig.get_path("scripts"), "horovodrun")
-MOST_SECONDS = 1800  # of a start and of an order
+MOST_SECONDS = 1800  # of an order
 
 
 def environment_of(threads):
@@ -88,15 +89,19 @@ class Workers:
                 )
                 for command in commands
             ]
-            listener._listener._socket.settimeout(MOST_SECONDS)
-            try:
-                connections = [listener.accept() for _ in range(num_workers)]
-            except TimeoutError:
-                for process in self._processes:
-                    process.terminate()
-                raise
+            listener._listener._socket.settimeout(1)
+            connections = [self._accept(listener) for _ in range(num_workers)]
         numbered = {number: (pid, each) for each in connections for number, pid in [each.recv()]}
         self.pids, self._connections = zip(*(numbered[i] for i in sorted(numbered)), strict=True)
+
+    def _accept(self, listener):
+        """Waits for a process to connect, as long as none has ended."""
+        while all(process.poll() is None for process in self._processes):
+            with contextlib.suppress(TimeoutError):
+                return listener.accept()
+        for process in self._processes:
+            process.terminate()
+        raise RuntimeError("A worker ended at its start; BENCHMARKS_VERBOSE=1 shows why.")
 
     def __enter__(self):
         return self
