@@ -65,10 +65,6 @@ class SyntheticModel:
         return sum(group.count * group.rows * group.width for group in self.groups)
 
     @property
-    def ids_per_sample(self):
-        return sum(hotness for _, hotness in self.inputs)
-
-    @property
     def concat_width(self):
         return sum(self.tables[table].width for table, _ in self.inputs)
 
