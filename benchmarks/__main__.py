@@ -1,69 +1,38 @@
 """Runs every benchmark and prints one page of Markdown; `--write` puts it into the docs.
 
-    python -m benchmarks [--write] [--only W1 W2 ...] [options of benchmarks.timing]
+    python -m benchmarks [--write] [--only W1 W2 ...] [options of the scripts]
 
 Every script also runs by itself. The machine should have nothing else to do.
 """
 
 import argparse
-import json
+import importlib
 import os
 import pathlib
 import platform
-import statistics
 import sys
-import tempfile
 import time
 from importlib import metadata
 
-from benchmarks import admission
-from benchmarks import as_written
-from benchmarks import async_exchange
-from benchmarks import async_lookup
-from benchmarks import bandwidth
-from benchmarks import beyond_memory
-from benchmarks import checkpoints
-from benchmarks import distributed
-from benchmarks import dlrm
-from benchmarks import dlrm_as_written
-from benchmarks import dynamic_table
-from benchmarks import eviction
-from benchmarks import following
-from benchmarks import memory
-from benchmarks import optimizers
-from benchmarks import pooled_bags
-from benchmarks import saving
-from benchmarks import serving
-from benchmarks import small_models
-from benchmarks import static_tables
-from benchmarks import storage_tiers
-from benchmarks import table_rows
+from benchmarks import tables
 
-TIMED = {
-    "W1": static_tables,
-    "W1w": as_written,
-    "W2": pooled_bags,
-    "W3": dynamic_table,
-    "W4": dlrm,
-    "W4w": dlrm_as_written,
-}
-OTHERS = {
-    "optimizers": optimizers,
-    "table rows": table_rows,
-    "bandwidth": bandwidth,
-    "memory": memory,
-    "checkpoints": checkpoints,
-    "saving": saving,
-    "serving": serving,
-    "following": following,
-    "storage tiers": storage_tiers,
-    "lookups ahead": async_lookup,
-    "exchanges ahead": async_exchange,
-    "admission": admission,
-    "eviction": eviction,
-    "beyond memory": beyond_memory,
-    "distributed": distributed,
-    "small models": small_models,
+# By the name of a part its script, and what of it.
+SCRIPTS = {
+    **{name: ("tables", name) for name in tables.TITLES},
+    "W1w": ("as_written",),
+    "W4w": ("dlrm_as_written",),
+    "optimizers": ("optimizers",),
+    "bandwidth": ("bandwidth",),
+    "memory": ("memory",),
+    "saving": ("saving",),
+    "serving": ("serving",),
+    "storage tiers": ("storage_tiers",),
+    "lookups ahead": ("async_lookup",),
+    "exchanges ahead": ("async_exchange",),
+    "policies": ("policies",),
+    "beyond memory": ("beyond_memory",),
+    "distributed": ("distributed",),
+    "small models": ("small_models",),
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -102,27 +71,6 @@ def machine_facts():
     ]
 
 
-def summary(results):
-    """One row a peer, one column a workload: the medians of all columns, in ms."""
-    rows = {}
-    for name, result in results.items():
-        for column, peers in result["times"].items():
-            for peer, times in peers.items():
-                cells = rows.setdefault(peer.replace(", hashed", ""), {}).setdefault(name, {})
-                cells[column] = f"{statistics.median(times):.3g}"
-    lines = ["| ms a step | " + " | ".join(results) + " |", "|---" * (len(results) + 1) + "|"]
-    for peer, cells in rows.items():
-        texts = [
-            " / ".join(cells.get(name, {}).get(column, "-") for column in result["times"])
-            if name in cells
-            else ""
-            for name, result in results.items()
-        ]
-        lines.append(f"| {peer} | " + " | ".join(texts) + " |")
-    columns = [f"{name}: {' / '.join(result['times'])}" for name, result in results.items()]
-    return "\n".join([*lines, "", "; ".join(columns) + "."])
-
-
 def write_page(text):
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
@@ -132,26 +80,20 @@ def write_page(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the results to the docs page")
-    names = [*TIMED, *OTHERS]
-    parser.add_argument("--only", nargs="+", default=names, choices=names)
+    parser.add_argument("--only", nargs="+", default=list(SCRIPTS), choices=SCRIPTS)
     options, arguments = parser.parse_known_args()
+    scripts = {name: importlib.import_module(f"benchmarks.{SCRIPTS[name][0]}") for name in SCRIPTS}
     if "beyond memory" in options.only:
-        beyond_memory.parse(arguments)  # A disk that is too small is refused now.
+        scripts["beyond memory"].parse(arguments)  # A disk that is too small is refused now.
     facts = [*machine_facts(), f"- Date: {time.strftime('%Y-%m-%d')}"]
     if arguments:
         facts.append(f"- Options: `{' '.join(arguments)}`")
-    results, parts = {}, []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, script in TIMED.items():
-            if name in options.only:
-                path = pathlib.Path(folder) / f"{script.__name__}.json"
-                text = script.main([*arguments, "--json", str(path)])
-                parts.append(f"### {script.TITLE}\n\n{text}")
-                results[name] = json.loads(path.read_text())
-    for name, script in OTHERS.items():
-        if name in options.only:
-            parts.append(f"### {script.TITLE}\n\n{script.main(arguments)}")
-    text = "\n\n".join(["\n".join(facts), *([summary(results)] if results else []), *parts])
+    parts = ["\n".join(facts)]
+    for name in options.only:
+        script, part = scripts[name], SCRIPTS[name][1:]
+        title = script.TITLES[name] if part else script.TITLE
+        parts.append(f"### {title}\n\n{script.main(arguments, *part)}")
+    text = "\n\n".join(parts)
     print(text)
     if options.write:
         write_page(text)

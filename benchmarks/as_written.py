@@ -28,7 +28,8 @@ PEERS = [
 
 
 def main(arguments=None):
-    return timing.run(TITLE, workloads.w1, PEERS, arguments)
+    options = timing.parser(TITLE).parse_args(arguments)
+    return timing.run(TITLE, workloads.w1, PEERS, options)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What does a step on two ranks cost when the rows of coming batches are exchanged ahead?
 
-    python -m benchmarks.async_exchange [--megabits 1000] [--milliseconds 1] [--modes off,stale]
+    python -m benchmarks.async_exchange [--megabits 1000] [--milliseconds 1] [--modes off stale]
 
 The DLRM of `benchmarks.async_lookup` on two ranks of one thread, each with half of every batch: one
 dynamic table, of which each rank has half of the keys, so that half of the rows that a rank looks
@@ -14,125 +14,132 @@ way. What it really does is measured before. `least` is the time that what a ran
 with all headers, keeps one way of the line busy: no step can be faster. It needs root.
 """
 
-import argparse
-import contextlib
-import itertools
-import multiprocessing.connection
+import copy
 import os
-import pathlib
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 
+import numpy as np
+
 from benchmarks import async_lookup
+from benchmarks import workloads
+from benchmarks.async_lookup import joined
 from benchmarks.async_lookup import MODES
-from benchmarks.async_lookup import STAGED
-from benchmarks.exchange_rank import NUM_RANKS
-from benchmarks.launcher import reason_against_ranks
+from benchmarks.process import reason_against_ranks
+from benchmarks.process import sent_bytes
+from benchmarks.process import Workers
+from benchmarks.report import options_of
+from benchmarks.report import say
+from benchmarks.report import show
+from benchmarks.slow_network import measure_network
 from benchmarks.slow_network import reason_against
 from benchmarks.slow_network import SlowNetwork
-from benchmarks.timing import environment_of
-from benchmarks.timing import REPOSITORY
+from benchmarks.timing import rotated
+from benchmarks.training import import_rows
 
 TITLE = "Exchanges ahead of their steps on two ranks, ms"
-MOST_SECONDS = 600  # of a start and of an order
+NUM_RANKS = 2
 
 
-class Ranks:
-    """A context with processes of `benchmarks.exchange_rank`, each in a namespace of a network.
+class Rank:
+    """A rank, whose methods are orders of this script."""
 
-    Args:
-        network: `SlowNetwork`.
-        threads: Integer, of each.
-    """
+    def __init__(self):
+        self.number = int(os.environ["HOROVOD_RANK"])
 
-    def __init__(self, network, threads):
-        self._network = network
-        self._environment = environment_of(threads)
-        self._connections = {}
+    def measure_network(self, first_address):
+        return measure_network(first_address, self.number == 0)
 
-    def __enter__(self):
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            address = str(pathlib.Path(folder) / "ranks")
-            with multiprocessing.connection.Listener(address) as listener:
-                listener._listener._socket.settimeout(MOST_SECONDS)
-                for number in range(NUM_RANKS):
-                    stack.callback(stop, self._start(number, address))
-                for _ in range(NUM_RANKS):
-                    connection = stack.enter_context(listener.accept())
-                    self._connections[connection.recv()] = connection
-            self._stack = stack.pop_all()
-        return self
+    def serve(self):
+        """Starts the server by which ranks find each other, on one of them. Returns its port."""
+        from horovod.runner.common.util import hosts
+        from horovod.runner.http.http_server import RendezvousServer
 
-    def __exit__(self, *exception):
-        self._stack.close()
+        self.server = RendezvousServer()
+        port = self.server.start()
+        names = ",".join(f"rank-{number}:1" for number in range(NUM_RANKS))
+        self.server.init(hosts.get_host_assignments(hosts.parse_hosts(names), NUM_RANKS))
+        return port
 
-    def _start(self, number, address):
-        command = [sys.executable, "-m", "benchmarks.exchange_rank", address, str(number)]
-        silent = None if os.getenv("BENCHMARKS_VERBOSE") else subprocess.DEVNULL
-        return subprocess.Popen(
-            [*self._network.inside(number), *command],
-            env=self._environment,
-            stdout=silent,
-            stderr=silent,
-            cwd=REPOSITORY,
-        )
+    def join(self, address, port, devices):
+        """Joins the others, as on a machine of its own, by the network of a device."""
+        self.device = devices[self.number]
+        settings = {
+            "HOSTNAME": f"rank-{self.number}",
+            "SIZE": NUM_RANKS,
+            "LOCAL_RANK": 0,
+            "LOCAL_SIZE": 1,
+            "CROSS_RANK": self.number,
+            "CROSS_SIZE": NUM_RANKS,
+            "CONTROLLER": "gloo",
+            "CPU_OPERATIONS": "gloo",
+            "GLOO_IFACE": self.device,
+            "GLOO_RENDEZVOUS_ADDR": address,
+            "GLOO_RENDEZVOUS_PORT": port,
+        }
+        os.environ.update({f"HOROVOD_{name}": str(value) for name, value in settings.items()})
+        from keras_sparse import distribute
 
-    def tell(self, order, *arguments, ranks=range(NUM_RANKS)):
-        """Returns what each rank answers. It raises what the first one to fail has to say."""
-        waiting = {self._connections[number]: number for number in ranks}
-        for connection in waiting:
-            connection.send((order, arguments))
-        answers = {}
-        while waiting:
-            ready = multiprocessing.connection.wait(waiting, MOST_SECONDS)
-            if not ready:
-                raise TimeoutError(f"No answer to {order} in {MOST_SECONDS} s from {waiting}")
-            for connection in ready:
-                number = waiting.pop(connection)
-                answers[number], error = connection.recv()
-                if error:
-                    raise RuntimeError(f"[rank {number} of {NUM_RANKS}] {order}: {error}")
-        return [answers[number] for number in ranks]
+        distribute.init()
+        return distribute.size()
 
+    def build(self, options):
+        """Makes the model, and gives this rank's keys their rows."""
+        import keras
 
-def stop(process):
-    """Lets a process end, whose connection is closed; it may wait for another that has ended."""
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        import keras_sparse
+
+        keras.utils.set_random_seed(0)  # the same dense weights on all ranks
+        self.options = copy.copy(options)
+        self.options.batch_size = options.batch_size // NUM_RANKS
+        self.generator = np.random.default_rng([workloads.SEED, self.number])
+        self.model, layer, _ = async_lookup.make_model(over_ranks=True)
+        optimizer = keras_sparse.optimizers.Adagrad(0.01)
+        optimizer = keras_sparse.distribute.DistributedOptimizer(optimizer)
+        optimizer.build(self.model.trainable_variables)
+        # Each is traced in its first turn: `off` before there is a stage, and the others after.
+        self.steps = {way: async_lookup.make_train(self.model, optimizer) for way in options.modes}
+        self.table = layer.tables[0]
+        import_rows(self.table, options.keys, self.number, NUM_RANKS)
+
+    def turn(self, way):
+        """Returns each step's ms, what became of staged lookups, and the bytes sent a step."""
+        num_steps = self.options.warm_steps + self.options.steps
+        num_batches = num_steps + async_lookup.BATCHES_AHEAD
+        ids = async_lookup.draw_ids(self.generator, num_batches, self.options)
+        batches = async_lookup.make_batches(ids, self.options)
+        ahead = async_lookup.look_ahead(batches, self.model, way, self.options)
+        before = sent_bytes(self.device)
+        times, counts = async_lookup.take_turn(self.steps[way], ahead, self.table, self.options)
+        return times, counts, (sent_bytes(self.device) - before) / num_steps
 
 
 def measure(options):
     """Returns the turns of each way, a list of what each rank has to tell, and network facts."""
-    with contextlib.ExitStack() as stack:
-        network = stack.enter_context(SlowNetwork(options.megabits, options.milliseconds))
-        ranks = stack.enter_context(Ranks(network, options.threads))
-        each = ranks.tell("measure_network", network.addresses[0])
-        facts = {**each[-1], "megabits": min(facts["megabits"] for facts in each)}
-        (port,) = ranks.tell("serve", ranks=[0])
-        ranks.tell("join", network.addresses[0], port, network.names)
-        ranks.tell("build", options)
-        start, start_of_line = time.perf_counter(), network.seconds_of_line()
-        turns = take_turns(ranks, options)
-        seconds = network.seconds_of_line() - start_of_line
-        facts["core"] = seconds / (time.perf_counter() - start)
-        return turns, facts
+    with SlowNetwork(options.megabits, options.milliseconds) as network:
+        commands = [[*network.inside(i), "env", f"HOROVOD_RANK={i}"] for i in range(NUM_RANKS)]
+        with Workers(
+            "benchmarks.async_exchange:Rank", options.threads, commands, NUM_RANKS
+        ) as ranks:
+            each = ranks.tell("measure_network", network.addresses[0])
+            facts = {**each[-1], "megabits": min(facts["megabits"] for facts in each)}
+            (port,) = ranks.tell("serve", numbers=[0])
+            ranks.tell("join", network.addresses[0], port, network.names)
+            ranks.tell("build", options)
+            start, start_of_line = time.perf_counter(), network.seconds_of_line()
+            turns = take_turns(ranks, options)
+            seconds = network.seconds_of_line() - start_of_line
+            facts["core"] = seconds / (time.perf_counter() - start)
+            return turns, facts
 
 
 def take_turns(ranks, options):
     turns = {way: [] for way in options.modes}
     for number in range(options.rounds):
-        first = number % len(turns)
-        for way in [*turns][first:] + [*turns][:first]:
+        for way in rotated([*turns], number):
             turns[way].append(ranks.tell("turn", way))
             step = statistics.median(times_of(turns[way][-1]))
-            print(f"round {number + 1}, {way}: {step:.3g} ms", flush=True)
+            say(f"round {number + 1}, {way}: {step:.3g} ms")
     return turns
 
 
@@ -141,28 +148,26 @@ def times_of(turn):
     return [max(times) for times in zip(*(times for times, _, _ in turn), strict=True)]
 
 
-def joined(lists):
-    return list(itertools.chain.from_iterable(lists))
+def counts_of(turn):
+    """What became of staged lookups, on all ranks."""
+    of_ranks = [counts for _, counts, _ in turn]
+    counts = {name: sum(each[name] for each in of_ranks) for name in async_lookup.COUNTS}
+    return counts | {"staleness_max": max(each["staleness_max"] for each in of_ranks)}
 
 
-def table(turns, megabits):
+def report(turns, megabits):
     """Markdown: a row a way, its speed against `off`, and what ranks have sent and staged."""
-    times = {way: [times_of(turn) for turn in each] for way, each in turns.items()}
-    medians = {way: statistics.median(joined(each)) for way, each in times.items()}
-    head = ["way", "step", "fastest, steps", "rounds", "speed to off", "MB sent", "least", *STAGED]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for way, each in times.items():
-        all_times = joined(each)
-        answers = joined(turns[way])
-        megabytes = statistics.mean(sent for _, _, sent in answers) / 1e6
-        speed = f"{medians['off'] / medians[way]:.2f}" if "off" in medians else ""
-        rounds = " ".join(f"{statistics.median(turn):.3g}" for turn in each)
-        cells = [way, f"{medians[way]:.3g}", f"{min(all_times):.3g}, {len(all_times)}", rounds]
-        cells += [speed, f"{megabytes:.3g}", f"{megabytes * 8e3 / megabits:.3g}"]
-        counts = [counts for _, counts, _ in answers]
-        staged = async_lookup.staged_cells(counts, len(all_times) * NUM_RANKS)
-        lines.append("| " + " | ".join(cells + ([""] * 4 if way == "off" else staged)) + " |")
-    return "\n".join(lines)
+    of_all = {way: [(times_of(t), counts_of(t)) for t in each] for way, each in turns.items()}
+    off = statistics.median(joined(of_all["off"])) if "off" in turns else None
+
+    def more_cells(way, times):
+        megabytes = statistics.mean(sent for turn in turns[way] for _, _, sent in turn) / 1e6
+        speed = f"{off / statistics.median(times):.2f}" if off else ""
+        return [speed, f"{megabytes:.3g}", f"{megabytes * 8e3 / megabits:.3g}"]
+
+    return async_lookup.table(
+        ["way", "speed to off", "MB sent", "least"], of_all, more_cells, NUM_RANKS
+    )
 
 
 def describe(options, facts):
@@ -175,42 +180,27 @@ def describe(options, facts):
     )
 
 
-def parse(arguments):
-    def number(text):
-        return text if text == "auto" else int(text)
-
-    def modes(text):
-        chosen = text.split(",")
-        if not set(chosen) <= set(MODES):
-            raise argparse.ArgumentTypeError(f"must be of {','.join(MODES)}. Received: {text}")
-        return chosen
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabits", type=float, default=1000, help="a second each way (1000)")
-    parser.add_argument("--milliseconds", type=float, default=1, help="of a round trip (1)")
-    parser.add_argument("--modes", type=modes, default=list(MODES), help="off,exact,stale")
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3, help="turns of every way (3)")
-    parser.add_argument("--steps", type=int, default=40, help="steps of a turn (40)")
-    parser.add_argument("--batch-size", type=int, default=2048, help="of all ranks (2048)")
-    parser.add_argument(
-        "--warm-steps", type=int, default=async_lookup.WARM_STEPS, help="before a turn's (64)"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="of a rank (1)")
-    parser.add_argument("--num-threads", type=number, default="auto")
-    parser.add_argument("--capacity", type=number, default="auto")
-    return parser.parse_known_args(arguments)[0]
-
-
 def main(arguments=None):
-    options = parse(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        megabits=1000.0,
+        milliseconds=1.0,
+        modes=MODES,
+        keys=1_000_000,
+        rounds=3,
+        steps=40,
+        batch_size=2048,
+        warm_steps=async_lookup.WARM_STEPS,
+        threads=1,
+        num_threads="auto",
+        capacity="auto",
+    )
     reason = reason_against_ranks() or reason_against()
     if reason is not None:
         return f"Left out: {reason}"
     turns, facts = measure(options)
-    text = f"{describe(options, facts)}\n\n{table(turns, options.megabits)}"
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+    return show(TITLE, f"{describe(options, facts)}\n\n{report(turns, options.megabits)}")
 
 
 if __name__ == "__main__":

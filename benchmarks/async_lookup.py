@@ -13,9 +13,9 @@ the lookup and the update of the table, and the dense part with rows that are gi
 faster than the larger of the two; the aim for `exact` is 1.15 of it. With all rows in memory the
 aim is 1.03 of `off`. With `--on-gpu` the first tier is the memory of the GPU that computes the
 dense part, over memory. With `--drawn N` batches come again: N are drawn, and taken in turn.
+`--warm-steps` are steps of a turn before its clock starts, `--first-steps` those that fill memory.
 """
 
-import argparse
 import itertools
 import os
 import statistics
@@ -26,9 +26,15 @@ import numpy as np
 
 from benchmarks import storage_tiers
 from benchmarks import workloads
+from benchmarks.memory import DIM
 from benchmarks.process import in_fresh_process
-from benchmarks.storage_tiers import CHUNK
-from benchmarks.storage_tiers import DIM
+from benchmarks.report import markdown
+from benchmarks.report import options_of
+from benchmarks.report import say
+from benchmarks.report import show
+from benchmarks.timing import rotated
+from benchmarks.training import import_rows
+from benchmarks.training import make_storage
 
 TITLE = "Lookups ahead of their steps, ms"
 # Tiers, the share of the keys that the first one holds, and whether it goes past the page cache.
@@ -68,8 +74,8 @@ def make_head(dim):
     return keras.Model([rows, features], keras.layers.Dense(1)(top))
 
 
-def make_model(storage):
-    """Returns the model, its layer with the table, and its head."""
+def make_model(storage=None, over_ranks=False):
+    """Returns the model, its layer with the table, perhaps one over ranks by keys, and its head."""
     import keras
 
     import keras_sparse
@@ -77,28 +83,29 @@ def make_model(storage):
     ids = keras.Input((HOTNESS,), dtype="int64")
     features = keras.Input((NUM_FEATURES,))
     layer = keras_sparse.layers.Embedding(None, DIM, storage=storage)
+    if over_ranks:
+        layer = keras_sparse.layers.DistributedEmbedding([layer], strategy="memory_balanced")
     head = make_head(DIM)
-    outputs = head([layer(ids), features])
-    return keras.Model({"ids": ids, "features": features}, outputs), layer, head
+    rows = layer([ids])[0] if over_ranks else layer(ids)
+    return keras.Model({"ids": ids, "features": features}, head([rows, features])), layer, head
 
 
-def make_storage(storage_type, share, num_keys, folder):
-    import keras_sparse
+def make_train(model, optimizer):
+    """Returns a training step, a function of an iterator."""
+    import keras
+    import tensorflow as tf
 
-    if "_" not in storage_type:
-        return keras_sparse.StorageOption(storage_type)
-    first = int(num_keys * share * (storage_tiers.RECORD_BYTES + storage_tiers.BESIDE_A_ROW))
-    last = num_keys * (storage_tiers.RECORD_BYTES + 64) * 2
-    return keras_sparse.StorageOption(storage_type, folder, [first, last])
+    variables = model.trainable_variables
+    loss_of = keras.losses.BinaryCrossentropy(from_logits=True)
 
+    @tf.function
+    def train(iterator):
+        inputs, labels = next(iterator)
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, model(inputs))
+        optimizer.apply(tape.gradient(loss, variables), variables)
 
-def import_rows(table, num_keys):
-    """Gives every key its row."""
-    ranks = np.random.default_rng(1).permutation(num_keys)
-    rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
-    for start in range(0, num_keys, CHUNK):
-        keys = workloads.scramble(ranks[start : start + CHUNK])
-        table.import_(keys, rows[: len(keys)])
+    return train
 
 
 def make_steps(model, layer, head, batch_size):
@@ -109,17 +116,10 @@ def make_steps(model, layer, head, batch_size):
     import keras_sparse
 
     optimizer = keras_sparse.optimizers.Adagrad(0.01)
-    variables, dense = model.trainable_variables, head.trainable_variables
-    optimizer.build(variables)
+    dense = head.trainable_variables
+    optimizer.build(model.trainable_variables)
     given = tf.random.stateless_normal((batch_size, HOTNESS, DIM), (1, 2), 0, 0.01)
     loss_of = keras.losses.BinaryCrossentropy(from_logits=True)
-
-    @tf.function
-    def train(iterator):
-        inputs, labels = next(iterator)
-        with tf.GradientTape() as tape:
-            loss = loss_of(labels, model(inputs))
-        optimizer.apply(tape.gradient(loss, variables), variables)
 
     @tf.function
     def look_up(iterator):
@@ -139,6 +139,7 @@ def make_steps(model, layer, head, batch_size):
         optimizer.apply(grads, dense)
         return row_grads
 
+    train = make_train(model, optimizer)
     return {**dict.fromkeys(MODES, train), ALONE[0]: look_up, ALONE[1]: compute}
 
 
@@ -224,8 +225,7 @@ def measure(storage_type, share, direct, folder, options):
         steps["off"](iterator)
     turns = {way: [] for way in ((*MODES, *ALONE) if "_" in storage_type else MODES)}
     for number in range(options.rounds):
-        first = number % len(turns)
-        for way in [*turns][first:] + [*turns][:first]:
+        for way in rotated([*turns], number):
             layer.stats()  # waits until all is written
             num_batches = options.warm_steps + options.steps + BATCHES_AHEAD
             batches = make_batches(next_ids(num_batches), options)
@@ -236,21 +236,43 @@ def measure(storage_type, share, direct, folder, options):
     return turns
 
 
-def table(case, turns):
+def report(case, turns):
     """Markdown: times against the larger of the halves, or `off`, and what was staged."""
-    times = {way: [time for turn in each for time in turn[0]] for way, each in turns.items()}
-    medians = {way: statistics.median(each) for way, each in times.items()}
+    medians = {way: statistics.median(joined(each)) for way, each in turns.items()}
     base = max(medians.get(way, 0) for way in ALONE) or medians["off"]
-    beside = "to the larger alone" if ALONE[0] in times else "to off"
-    head = [case, "step", "mean", "fastest, steps", "rounds", beside, *STAGED]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for way, each in times.items():
-        rounds = " ".join(f"{statistics.median(turn):.3g}" for turn, _ in turns[way])
-        cells = [way, f"{medians[way]:.3g}", f"{statistics.mean(each):.3g}"]
-        cells += [f"{min(each):.3g}, {len(each)}", rounds, f"{medians[way] / base:.2f}"]
-        staged = staged_cells([counts for _, counts in turns[way]], len(each))
-        lines.append("| " + " | ".join(cells + (staged if way in MODES[1:] else [""] * 4)) + " |")
-    return "\n".join(lines)
+    beside = "to the larger alone" if ALONE[0] in turns else "to off"
+
+    def more_cells(way, times):
+        return [f"{statistics.mean(times):.3g}", f"{medians[way] / base:.2f}"]
+
+    return table([case, "mean", beside], turns, more_cells)
+
+
+def joined(turns):
+    """The times of all turns."""
+    return [time for times, _ in turns for time in times]
+
+
+def table(names, turns, more_cells, num_ranks=1):
+    """Markdown: a row a way, and what was staged for it.
+
+    Args:
+        names: List of strings: of the case, and of the cells that are no other table's.
+        turns: By the way, lists of pairs of times and counts of `take_turn`.
+        more_cells: Function of a way and its times that returns these cells.
+        num_ranks: Integer. How many ranks the counts are of.
+    """
+    case, *more = names
+    rows = []
+    for way, each in turns.items():
+        times = joined(each)
+        rounds = " ".join(f"{statistics.median(turn):.3g}" for turn, _ in each)
+        cells = [way, f"{statistics.median(times):.3g}", f"{min(times):.3g}, {len(times)}", rounds]
+        staged = staged_cells([counts for _, counts in each], len(times) * num_ranks)
+        if way not in MODES[1:]:
+            staged = [""] * len(STAGED)
+        rows.append([*cells, *more_cells(way, times), *staged])
+    return markdown([case, "step", "fastest, steps", "rounds", *more, *STAGED], rows)
 
 
 def staged_cells(counts, num_steps):
@@ -260,40 +282,33 @@ def staged_cells(counts, num_steps):
     return [str(used), str(missed), f"{waited / num_steps / 1e6:.3g}", f"{most}, {mean:.2g}"]
 
 
-def parse(arguments):
-    def number(text):
-        return text if text == "auto" else int(text)
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keys", type=int, default=20_000_000)
-    parser.add_argument("--rounds", type=int, default=3, help="turns of every way (3)")
-    parser.add_argument("--steps", type=int, default=60, help="steps of a turn (60)")
-    parser.add_argument("--batch-size", type=int, default=2048)
-    parser.add_argument("--warm-steps", type=int, default=WARM_STEPS, help="before a turn's (64)")
-    parser.add_argument("--first-steps", type=int, default=240, help="to fill memory (240)")
-    parser.add_argument("--drawn", type=int, help="batches, taken in turn (each is another)")
-    parser.add_argument("--num-threads", type=number, default="auto")
-    parser.add_argument("--capacity", type=number, default="auto")
-    parser.add_argument("--on-gpu", action="store_true", help="tables in the memory of a GPU")
-    parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
-    return parser.parse_known_args(arguments)[0]
-
-
 def main(arguments=None):
-    options = parse(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        keys=20_000_000,
+        rounds=3,
+        steps=60,
+        batch_size=2048,
+        warm_steps=WARM_STEPS,
+        first_steps=240,
+        drawn=0,
+        num_threads="auto",
+        capacity="auto",
+        on_gpu=False,
+        folder=None,
+    )
     has_direct_io = storage_tiers.has_direct_io(options.folder or tempfile.gettempdir())
     texts = [f"{options.keys:,} keys, batches of {options.batch_size:,}. Medians of all steps."]
     generator = np.random.default_rng(workloads.SEED)
-    options.ids = options.drawn and draw_ids(generator, options.drawn, options)
+    options.ids = draw_ids(generator, options.drawn, options) if options.drawn else None
     for name, case in (CASES_ON_GPU if options.on_gpu else CASES).items():
         if case[2] and not has_direct_io:
             continue
-        print(f"{name}:", flush=True)
+        say(f"{name}:")
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            texts.append(table(name, in_fresh_process(measure, *case, folder, options)))
-    text = "\n\n".join(texts)
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+            texts.append(report(name, in_fresh_process(measure, *case, folder, options)))
+    return show(TITLE, "\n\n".join(texts))
 
 
 if __name__ == "__main__":

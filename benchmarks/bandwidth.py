@@ -7,7 +7,6 @@ record written back, when updated), outputs are written, gradients and ids read.
 are charged at the bandwidth of random reads, the rest at that of reading in order.
 """
 
-import argparse
 import ctypes
 import os
 import statistics
@@ -17,6 +16,9 @@ import numpy as np
 
 from benchmarks import workloads
 from benchmarks.peers import floor
+from benchmarks.report import markdown
+from benchmarks.report import options_of
+from benchmarks.report import show
 
 TITLE = "Memory bandwidth and bytes of a step"
 BYTES = 2 << 30
@@ -65,34 +67,32 @@ def bytes_of_step(workload, column):
     return distinct * (read + 2 * record), 2 * (outputs + 8 * num_ids)
 
 
+def bytes_and_ms(workload, column, rates):
+    """A cell: megabytes of a step, and the milliseconds that they take at least."""
+    at_random, in_order = bytes_of_step(workload, column)
+    ms = at_random / rates["at random", workload.output_dim * 4, True]
+    ms += in_order / rates["in order", None, True]
+    return f"{(at_random + in_order) / 1e6:.0f}, {ms / 1e6:.2g}"
+
+
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=TITLE)
-    parser.add_argument("--workload-scale", type=float, default=1.0)
-    parser.add_argument("--threads", type=int, default=2)
-    options, _ = parser.parse_known_args(arguments)
+    options = options_of(__doc__, arguments, workload_scale=1.0, threads=2)
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     rates = measure_rates()
-    lines = ["| read | 4 KiB pages, GB/s | huge pages, GB/s |", "|---|---|---|"]
-    for what, row_bytes in (("in order", None), ("at random", 128), ("at random", 256)):
-        name = f"rows of {row_bytes} bytes at random" if row_bytes else "in order"
-        cells = [f"{rates[what, row_bytes, huge]:.1f}" for huge in (False, True)]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "| MB a step, ms at these rates | " + " | ".join(SLOTS) + " |",
-        "|---" * (1 + len(SLOTS)) + "|",
+    reads = {"in order": ("in order", None)}
+    reads |= {f"rows of {n} bytes at random": ("at random", n) for n in (128, 256)}
+    rows = [
+        [name, *(f"{rates[what, row_bytes, huge]:.1f}" for huge in (False, True))]
+        for name, (what, row_bytes) in reads.items()
     ]
-    for name in ("w1", "w2", "w3"):
-        workload = workloads.NAMES[name](options.workload_scale)
-        cells = []
-        for column in SLOTS:
-            at_random, in_order = bytes_of_step(workload, column)
-            rate = rates["at random", workload.output_dim * 4, True] * 1e6
-            ms = at_random / rate + in_order / (rates["in order", None, True] * 1e6)
-            cells.append(f"{(at_random + in_order) / 1e6:.0f}, {ms:.2g}")
-        lines.append(f"| {name.upper()} | " + " | ".join(cells) + " |")
-    print(f"{TITLE}\n\n" + "\n".join(lines) + "\n", flush=True)
-    return "\n".join(lines)
+    text = markdown(["read", "4 KiB pages, GB/s", "huge pages, GB/s"], rows)
+    rows = []
+    for name, make in workloads.NAMES.items():
+        workload = make(options.workload_scale)
+        cells = [bytes_and_ms(workload, column, rates) for column in SLOTS]
+        rows.append([name.upper(), *cells])
+    text += "\n\n" + markdown(["MB a step, ms at these rates", *SLOTS], rows)
+    return show(TITLE, text)
 
 
 if __name__ == "__main__":

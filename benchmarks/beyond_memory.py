@@ -9,10 +9,10 @@ Beside it a table in memory alone, as far as it comes. The page cache is the sys
 limit here: the steps of the last measurement begin with none of the files in it.
 """
 
-import argparse
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import statistics
@@ -23,19 +23,19 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 
 from benchmarks import workloads
-from benchmarks.memory import DIM
 from benchmarks.process import in_fresh_process
-from benchmarks.process import limit_memory
-from benchmarks.process import mib
 from benchmarks.process import resident_bytes
+from benchmarks.report import markdown
+from benchmarks.report import mib
+from benchmarks.report import options_of
+from benchmarks.report import show
 from benchmarks.storage_tiers import reads_so_far
 from benchmarks.training import make_gradients
-from benchmarks.training import Sample
+from benchmarks.training import RECORD_BYTES
 from benchmarks.training import Trained
 
 TITLE = "A table larger than the memory of its process"
-ROW_BYTES = 4 * 2 * DIM
-ENTRY_BYTES = ROW_BYTES + 12  # as it is in a file
+ENTRY_BYTES = RECORD_BYTES + 12  # as it is in a file
 FIRST_TIER = 8  # the part of the limit
 NEW_KEYS = 65_536  # in a step that makes rows
 BATCH = workloads.BATCH_SIZE * 26
@@ -50,12 +50,7 @@ def capacity_of(num_rows):
 
 def parse(arguments=None):
     """The options. An error where the disk has no room for what they ask for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=80_000_000)
-    parser.add_argument("--limit", type=float, default=4, help="GiB of memory")
-    parser.add_argument("--steps", type=int, default=40, help="of W3 that are timed, twice")
-    parser.add_argument("--folder", help="on the disk to use; a temporary one by default")
-    options, _ = parser.parse_known_args(arguments)
+    options = options_of(__doc__, arguments, rows=80_000_000, limit=4.0, steps=40, folder=None)
     folder = options.folder or tempfile.gettempdir()
     # Compaction writes a segment, a 64th, before it removes one.
     needed = capacity_of(options.rows) * 65 // 64 + 3 * options.steps * BATCH * 8
@@ -84,6 +79,25 @@ def sample_keys(num_rows):
     """Keys made at all times, used seldom, and those used most."""
     made = keys_made(np.linspace(0, num_rows - 1, 4096).astype(np.int64), num_rows)
     return np.concatenate([made, workloads.scramble(np.arange(min(num_rows, 1024)))])
+
+
+class Sample:
+    """Some keys, and a table in memory of these alone."""
+
+    def __init__(self, keys):
+        self.keys = np.unique(keys)
+        self.trained = Trained()
+
+    def step(self, ids, grads):
+        """Trains on what a batch has of the sample."""
+        at = np.flatnonzero(np.isin(ids, self.keys))
+        if len(at):
+            self.trained.step(ids[at], np.asarray(grads)[at])
+
+    def count_equal(self, trained):
+        """How many rows are the same, bit for bit, in a table of all keys."""
+        rows = [each.rows_of(self.keys).view(np.int32) for each in (trained, self.trained)]
+        return int(np.equal(*rows).all(axis=1).sum())
 
 
 def make_rows(num_rows, grads, *trained):
@@ -139,7 +153,7 @@ def time_steps(batches, steps, grads, tables, before_each=lambda: None):
 
 def train_in_memory(num_rows, limit, path):
     """Makes rows in memory alone as long as there is any. A file says how many there are."""
-    limit_memory(limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     import tensorflow as tf
 
     trained, grads = Trained(), make_gradients(BATCH)
@@ -150,7 +164,7 @@ def train_in_memory(num_rows, limit, path):
 
 def train_beyond(num_rows, limit, steps, path, folder):
     """Makes all rows over memory and disk, trains on, and compares. Returns what is to be said."""
-    limit_memory(limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     import keras_sparse
 
     sizes = [limit // FIRST_TIER, capacity_of(num_rows)]
@@ -210,7 +224,7 @@ def main(arguments=None):
     index = last["memory_bytes"] / max(1, last["rows"])
     facts = {
         "rows made": (f"{in_memory:,}", f"{beyond['rows']:,}"),
-        "rows and slots, MiB": [mib(rows * ROW_BYTES) for rows in (in_memory, beyond["rows"])],
+        "rows and slots, MiB": [mib(rows * RECORD_BYTES) for rows in (in_memory, beyond["rows"])],
         "limit of the process, MiB": [mib(options.limit * 2**30)] * 2,
         "most resident, with libraries, MiB": ("", mib(beyond["peak"])),
         "private memory at the end, MiB": ("", mib(beyond["private"])),
@@ -224,10 +238,9 @@ def main(arguments=None):
         milliseconds, reads = beyond[key]
         facts[f"a step{name}, ms; records read"] = ("", f"{milliseconds:.0f}; {reads:,.0f}")
     facts["sampled rows as in memory alone"] = ("", f"{beyond['equal']:,} of {beyond['sampled']:,}")
-    lines = [f"{options.rows:,} rows asked for.", "", "| | DRAM | DRAM_SSDHASH |", "|---|---|---|"]
-    lines += ["| " + " | ".join([name, *cells]) + " |" for name, cells in facts.items()]
-    print(f"{TITLE}\n\n" + "\n".join(lines) + "\n", flush=True)
-    return "\n".join(lines)
+    rows = [[name, *cells] for name, cells in facts.items()]
+    table = markdown(["", "DRAM", "DRAM_SSDHASH"], rows)
+    return show(TITLE, f"{options.rows:,} rows asked for.\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -12,22 +12,24 @@ from benchmarks import workloads
 from benchmarks.timing import Peer
 
 TITLE = "W4 as users write it: DLRM, a matrix of ids in, one compiled step"
-COLUMNS = ("adagrad",)
+OURS = ("adagrad", "row_wise_adagrad", "lazy_adam", "adam")
+LAZY = ("adagrad", "lazy_adam")
 DENSE_ALONE = "TensorFlow, dense part alone"
 MODULE = "dlrm_as_written_tensorflow"
 PEERS = [
-    Peer("keras_sparse, output_mode", MODULE, "build_ours", COLUMNS),
-    Peer("keras_sparse, unstack and stack", MODULE, "build_ours_as_list", COLUMNS),
-    Peer(DENSE_ALONE, MODULE, "build_dense_alone", COLUMNS, -1),
-    Peer("FBGEMM TBE", "dlrm_torch", "build_fbgemm_of_matrix", COLUMNS),
-    Peer("torch sparse, one table of all rows", "dlrm_torch", "build_of_matrix", COLUMNS, 1),
-    Peer("TensorFlow by hand, one table of all rows", MODULE, "build_by_hand", COLUMNS),
-    Peer("keras.layers.Embedding, stack", MODULE, "build_keras", COLUMNS, 2),
+    Peer("keras_sparse, output_mode", MODULE, "build_ours", OURS),
+    Peer("keras_sparse, unstack and stack", MODULE, "build_ours_as_list", OURS),
+    Peer(DENSE_ALONE, MODULE, "build_dense_alone", OURS, -1),
+    Peer("FBGEMM TBE", "dlrm_torch", "build_fbgemm", ("adagrad", "row_wise_adagrad")),
+    Peer("torch sparse, one table of all rows", "dlrm_torch", "build_of_matrix", LAZY, 1),
+    Peer("TensorFlow by hand, one table of all rows", MODULE, "build_by_hand", LAZY),
+    Peer("keras.layers.Embedding, stack", MODULE, "build_keras", ("adagrad", "adam"), 2),
 ]
 
 
 def main(arguments=None):
-    return timing.run(TITLE, workloads.w1, PEERS, arguments, yardstick=DENSE_ALONE)
+    options = timing.parser(TITLE).parse_args(arguments)
+    return timing.run(TITLE, workloads.w1, PEERS, options, yardstick=DENSE_ALONE)
 
 
 if __name__ == "__main__":

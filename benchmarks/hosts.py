@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks.launcher import HOROVODRUN
+from benchmarks.process import HOROVODRUN
 from benchmarks.slow_network import run_ip
 from benchmarks.slow_network import SlowNetwork
 

@@ -1,12 +1,45 @@
-"""Runs a function in a fresh process, and reads and limits what memory that process holds."""
+"""Runs functions and workers in processes of their own, and reads what memory these hold."""
 
 import concurrent.futures
-import mmap
+import contextlib
+import importlib.util
 import multiprocessing
+import multiprocessing.connection
 import os
-import resource
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import tempfile
 
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
+REPOSITORY = pathlib.Path(__file__).parent.parent
+HOROVODRUN = pathlib.Path(sysconfig.get_path("scripts"), "horovodrun")
+MOST_SECONDS = 1800  # of an order
+
+
+def environment_of(threads):
+    """Returns the environment of a process in which each library computes on `threads` threads."""
+    return {
+        **os.environ,
+        **ENVIRONMENT,
+        "OMP_NUM_THREADS": str(threads),
+        "TF_NUM_INTRAOP_THREADS": str(threads),
+        "TF_NUM_INTEROP_THREADS": str(threads),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
+    }
+
+
+def reason_against_ranks():
+    """Why there can be no ranks here, in words; `None` if there can."""
+    if importlib.util.find_spec("horovod") is None:
+        return "there is no Horovod; `python -m keras_sparse install-horovod` installs it"
+    return None
+
+
+def is_verbose():
+    """Whether what libraries print is shown."""
+    return bool(os.getenv("BENCHMARKS_VERBOSE"))
 
 
 def in_fresh_process(function, *arguments):
@@ -19,8 +52,96 @@ def in_fresh_process(function, *arguments):
 
 def silence():
     """Drops what libraries print; an exception still reaches the caller."""
-    if not os.getenv("BENCHMARKS_VERBOSE"):
+    if not is_verbose():
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+class Workers:
+    """A context with processes of `benchmarks.worker`, which do what they are told.
+
+    Args:
+        role: String, `"module:class"`. Methods of the class are the orders.
+        threads: Integer, of each process.
+        commands: List of lists of words, each of which starts the words that follow it. Defaults
+            to one process.
+        num_workers: Integer. How many processes the commands start. Defaults to 1. A process has
+            the number that Horovod's variable `HOROVOD_RANK` says, or 0.
+
+    Attributes:
+        pids: List of integers, of the processes by their numbers.
+    """
+
+    def __init__(self, role, threads, commands=((),), num_workers=1):
+        silent = None if is_verbose() else subprocess.DEVNULL
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            multiprocessing.connection.Listener(str(pathlib.Path(folder, "socket"))) as listener,
+        ):
+            words = [sys.executable, "-m", "benchmarks.worker", listener.address, role]
+            self._processes = [
+                subprocess.Popen(
+                    [*command, *words],
+                    env=environment_of(threads),
+                    stdin=subprocess.DEVNULL,
+                    stdout=silent,
+                    stderr=silent,
+                    cwd=REPOSITORY,
+                )
+                for command in commands
+            ]
+            listener._listener._socket.settimeout(1)
+            connections = [self._accept(listener) for _ in range(num_workers)]
+        numbered = {number: (pid, each) for each in connections for number, pid in [each.recv()]}
+        self.pids, self._connections = zip(*(numbered[i] for i in sorted(numbered)), strict=True)
+
+    def _accept(self, listener):
+        """Waits for a process to connect, as long as none has ended."""
+        while all(process.poll() is None for process in self._processes):
+            with contextlib.suppress(TimeoutError):
+                return listener.accept()
+        for process in self._processes:
+            process.terminate()
+        raise RuntimeError("A worker ended at its start; BENCHMARKS_VERBOSE=1 shows why.")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        """Closes connections: a worker ends then, which may have to wait for another one."""
+        for connection in self._connections:
+            connection.close()
+        for process in self._processes:
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def tell(self, order, *arguments, numbers=None):
+        """Returns what workers answer, all or those of the numbers.
+
+        Raises:
+            RuntimeError: The first worker to fail, and its error.
+        """
+        chosen = range(len(self._connections)) if numbers is None else numbers
+        waiting = {self._connections[number]: number for number in chosen}
+        for connection in waiting:
+            connection.send((order, arguments))
+        answers = {}
+        while waiting:
+            ready = multiprocessing.connection.wait(waiting, MOST_SECONDS)
+            if not ready:
+                raise TimeoutError(f"No answer to {order} in {MOST_SECONDS} s from {waiting}")
+            for connection in ready:
+                number = waiting.pop(connection)
+                try:
+                    answers[number], error = connection.recv()
+                except EOFError:
+                    error = "its process died"
+                if error:
+                    place = f"{order} of worker {number}: " if len(self.pids) > 1 else ""
+                    raise RuntimeError(f"{place}{error}")
+        return [answers[number] for number in chosen]
 
 
 def resident_bytes(field="RssAnon"):
@@ -37,25 +158,10 @@ def forget_peak():
         file.write("5")
 
 
-def may_map(num_bytes):
-    """Returns whether the system would give this process that number of bytes more."""
-    try:
-        mmap.mmap(-1, num_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
-    except OSError:
-        return False
-    return True
-
-
-def limit_memory(num_bytes):
-    """Limits the private memory of this process, and sees that the limit holds."""
-    before = may_map(num_bytes)
-    resource.setrlimit(resource.RLIMIT_DATA, (num_bytes, num_bytes))
-    if not before or may_map(num_bytes):
-        raise RuntimeError(
-            "The limit must be all that keeps a process from more memory: take Linux, and a "
-            f"machine that has as much. Received: {num_bytes:,} bytes, given without it: {before}"
-        )
-
-
-def mib(num_bytes):
-    return f"{num_bytes / 2**20:,.0f}"
+def sent_bytes(device):
+    """What this process' network namespace has sent so far by a device, with all headers."""
+    for line in pathlib.Path("/proc/net/dev").read_text().splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == device:
+            return int(counts.split()[8])
+    raise KeyError(device)

@@ -13,7 +13,6 @@ With `--tables` it is a model of many tables of 16 columns, one id for each in a
 of as many `keras.layers.Embedding`. Requests go to the models by turns.
 """
 
-import argparse
 import pathlib
 import statistics
 import tempfile
@@ -26,17 +25,20 @@ from benchmarks import workloads
 from benchmarks.memory import DIM
 from benchmarks.memory import touch_all
 from benchmarks.process import in_fresh_process
-from benchmarks.process import mib
 from benchmarks.process import resident_bytes
+from benchmarks.report import markdown
+from benchmarks.report import mib
+from benchmarks.report import options_of
+from benchmarks.report import show
+from benchmarks.saving import DYNAMIC
+from benchmarks.saving import HOTNESS
+from benchmarks.saving import KERAS
+from benchmarks.saving import seconds_of
+from benchmarks.saving import STATIC
 
 TITLE = "Serving a table of 5,000,000 x 64 by TensorFlow alone"
-STATIC, DYNAMIC, UNSEEN, KERAS = (
-    "keras_sparse, static",
-    "keras_sparse, dynamic",
-    "the same, every 100th id without a row",
-    "keras.layers.Embedding",
-)
-HOTNESS = 26
+UNSEEN = "the same, every 100th id without a row"
+KINDS = {"static": STATIC, "dynamic": DYNAMIC, "keras": KERAS}
 BATCHES = (1, 512)
 REPEATS = 101
 TABLE_ROWS, TABLE_DIM = 1000, 16
@@ -82,9 +84,7 @@ def measure_export(kind, num_rows, storage, folder):
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        start = time.perf_counter()
-        model.export(folder, verbose=False)
-        seconds = time.perf_counter() - start
+        seconds = seconds_of(model.export, folder, verbose=False)
         done.set()
         watcher.join()
     return seconds, max(0, most[0] - before)
@@ -94,25 +94,17 @@ def measure_requests(kind, num_rows, folder):
     """Seconds to load, memory of that, and the median seconds of a request of each size."""
     import tensorflow as tf
 
-    before = resident_bytes()
-    start = time.perf_counter()
+    before, start = resident_bytes(), time.perf_counter()
     model = tf.saved_model.load(folder)
-    serve = model.signatures["serving_default"]
-    (name,) = serve.structured_input_signature[1]
     loaded = time.perf_counter() - start, resident_bytes() - before
     rng = np.random.default_rng(workloads.SEED)
     medians = []
     for batch_size in BATCHES:
-        times = []
-        for _ in range(REPEATS):
-            ranks = workloads.zipf_ranks(rng, num_rows, (batch_size, HOTNESS))
-            if kind == UNSEEN:
-                ranks.flat[::100] += num_rows
-            request = tf.constant(keys_of(kind, ranks))
-            start = time.perf_counter()
-            serve(**{name: request})
-            times.append(time.perf_counter() - start)
-        medians.append(statistics.median(times[1:]))
+
+        def draw(size=batch_size):
+            return workloads.zipf_ranks(rng, num_rows, (size, HOTNESS))
+
+        medians.append(request_by_turns({kind: model}, draw, num_rows)[kind])
     return loaded, medians
 
 
@@ -147,95 +139,89 @@ def measure_tables(num_tables):
         for number, kind in enumerate((KERAS, *kinds)):  # the first one warms up
             folder = f"{parent}/{number}"
             model = make_model_of_tables(kind, num_tables)
-            start = time.perf_counter()
-            model.export(folder, verbose=False)
-            exported = time.perf_counter() - start
+            exported = seconds_of(model.export, folder, verbose=False)
             proto = saved_model_pb2.SavedModel()
             proto.ParseFromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
             graph = proto.meta_graphs[0].graph_def
             nodes = len(graph.node) + sum(len(each.node_def) for each in graph.library.function)
             start = time.perf_counter()
             served[kind] = tf.saved_model.load(folder)
-            loaded = time.perf_counter() - start
-            results[kind] = [exported, nodes / num_tables, loaded]
+            results[kind] = [exported, nodes / num_tables, time.perf_counter() - start]
+        served[UNSEEN] = served[DYNAMIC]
+        rng = np.random.default_rng(workloads.SEED)
         for batch_size in BATCHES:
-            for kind, seconds in request_by_turns(served, num_tables, batch_size).items():
+
+            def draw(size=batch_size):
+                return rng.integers(0, TABLE_ROWS, (size, num_tables))
+
+            for kind, seconds in request_by_turns(served, draw, TABLE_ROWS).items():
                 results[kind].append(seconds)
     return results
 
 
-def request_by_turns(served, num_tables, batch_size):
-    """Median seconds of a request to each model."""
+def request_by_turns(served, draw, num_rows):
+    """Median seconds of a request to each model, all of the same ranks."""
     import tensorflow as tf
 
-    rng, times = np.random.default_rng(workloads.SEED), {}
+    times = {kind: [] for kind in served}
     for _ in range(REPEATS):
-        ranks = rng.integers(0, TABLE_ROWS, (batch_size, num_tables))
-        for kind in (*served, UNSEEN):
+        ranks = draw()
+        for kind, model in served.items():
             if kind == UNSEEN:
-                ranks.flat[::100] += TABLE_ROWS
+                ranks.flat[::100] += num_rows
             request = tf.constant(keys_of(kind, ranks))
-            serve = served[DYNAMIC if kind == UNSEEN else kind].signatures["serving_default"]
-            start = time.perf_counter()
-            serve(request)
-            times.setdefault(kind, []).append(time.perf_counter() - start)
+            times[kind].append(seconds_of(model.signatures["serving_default"], request))
     return {kind: statistics.median(each[1:]) for kind, each in times.items()}
 
 
-def print_tables(numbers):
-    head = ["tables", "of", "export, s", "to Keras", "nodes a table", "load, s"]
-    for size in BATCHES:
-        head += [f"request of {size}, ms", "to Keras"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for number in numbers:
-        results = in_fresh_process(measure_tables, number)
-        peer = results[KERAS]
-        for kind, (*exported, one, many) in results.items():
-            cells = [str(number), kind]
-            if exported:
-                seconds, nodes, loaded = exported
-                ratio = f"{seconds / peer[0]:.2f}"
-                cells += [f"{seconds:.2f}", ratio, f"{nodes:.0f}", f"{loaded:.2f}"]
-            else:
-                cells += [""] * 4
-            for seconds, of_peer in ((one, peer[-2]), (many, peer[-1])):
-                cells += [f"{1000 * seconds:.2f}", f"{seconds / of_peer:.2f}"]
-            lines.append("| " + " | ".join(cells) + " |")
-    print("\n".join(lines) + "\n", flush=True)
-    return "\n".join(lines)
+def rows_of_tables(number):
+    """The lines of models of that number of tables."""
+    results, rows = in_fresh_process(measure_tables, number), []
+    peer = results[KERAS]
+    for kind, (*exported, one, many) in results.items():
+        cells = [str(number), kind, *[""] * 4]
+        if exported:
+            seconds, nodes, loaded = exported
+            cells[2:] = [f"{seconds:.2f}", f"{seconds / peer[0]:.2f}"]
+            cells += [f"{nodes:.0f}", f"{loaded:.2f}"]
+        for seconds, of_peer in ((one, peer[-2]), (many, peer[-1])):
+            cells += [f"{1000 * seconds:.2f}", f"{seconds / of_peer:.2f}"]
+        rows.append(cells)
+    return rows
+
+
+def rows_of_table(kind, num_rows, storage):
+    """The lines of a model of one table, perhaps of two kinds of requests."""
+    rows = []
+    with tempfile.TemporaryDirectory() as parent:
+        folder = str(pathlib.Path(parent) / "model")
+        seconds, extra = in_fresh_process(measure_export, kind, num_rows, storage, folder)
+        files = [each.stat().st_size for each in pathlib.Path(folder).rglob("*")]
+        export = [mib(sum(files)), f"{seconds:.1f}", mib(extra)]
+        for served in (DYNAMIC, UNSEEN) if kind == DYNAMIC else (kind,):
+            loaded, medians = in_fresh_process(measure_requests, served, num_rows, folder)
+            cells = [served, *export, f"{loaded[0]:.1f}", mib(loaded[1])]
+            rows.append([*cells, *(f"{1000 * median:.2f}" for median in medians)])
+            export = ["", "", ""]
+    return rows
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=TITLE)
-    parser.add_argument("--workload-scale", type=float, default=1.0)
-    parser.add_argument("--storage", default="DRAM", help="of the dynamic table")
-    kinds = {"static": STATIC, "dynamic": DYNAMIC, "keras": KERAS}
-    help_of_only = "tables; of Keras' a process that serves takes twice the memory of its rows"
-    parser.add_argument("--only", nargs="+", choices=kinds, default=[*kinds], help=help_of_only)
-    parser.add_argument("--tables", nargs="+", type=int, help="numbers of small tables instead")
-    options, _ = parser.parse_known_args(arguments)
-    if options.tables:
-        return print_tables(options.tables)
-    num_rows = int(5_000_000 * options.workload_scale)
-    head = ["table", "files, MiB", "export, s", "extra, MiB", "load, s", "MiB loaded"]
-    head += [f"request of {size}, ms" for size in BATCHES]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for kind in map(kinds.get, options.only):
-        with tempfile.TemporaryDirectory() as parent:
-            folder = str(pathlib.Path(parent) / "model")
-            seconds, extra = in_fresh_process(
-                measure_export, kind, num_rows, options.storage, folder
-            )
-            files = [each.stat().st_size for each in pathlib.Path(folder).rglob("*")]
-            export = [mib(sum(files)), f"{seconds:.1f}", mib(extra)]
-            for served in (DYNAMIC, UNSEEN) if kind == DYNAMIC else (kind,):
-                loaded, medians = in_fresh_process(measure_requests, served, num_rows, folder)
-                cells = [served, *export, f"{loaded[0]:.1f}", mib(loaded[1])]
-                cells += [f"{1000 * median:.2f}" for median in medians]
-                lines.append("| " + " | ".join(cells) + " |")
-                export = ["", "", ""]
-    print(f"{TITLE}\n\n" + "\n".join(lines) + "\n", flush=True)
-    return "\n".join(lines)
+    options = options_of(
+        __doc__, arguments, workload_scale=1.0, storage="DRAM", only=tuple(KINDS), tables=(0,)
+    )
+    requests = [f"request of {size}, ms" for size in BATCHES]
+    if any(options.tables):
+        head = ["tables", "of", "export, s", "to Keras", "nodes a table", "load, s"]
+        head += [cell for request in requests for cell in (request, "to Keras")]
+        rows = [row for number in options.tables for row in rows_of_tables(number)]
+    else:
+        num_rows = int(5_000_000 * options.workload_scale)
+        head = ["table", "files, MiB", "export, s", "extra, MiB", "load, s", "MiB loaded"]
+        head += requests
+        kinds = [KINDS[name] for name in options.only]
+        rows = [row for kind in kinds for row in rows_of_table(kind, num_rows, options.storage)]
+    return show(TITLE, markdown(head, rows))
 
 
 if __name__ == "__main__":

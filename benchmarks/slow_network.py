@@ -9,15 +9,22 @@ import fcntl
 import os
 import pathlib
 import shutil
+import socket
+import statistics
 import struct
 import subprocess
 import tempfile
+import threading
+import time
 
 TUN = "/dev/net/tun"
 # <linux/if_tun.h>: make a device, of IP packets with nothing before them.
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 MTU = 32_768  # large packets cost `slow_link` less, and it lets connections take turns by packets
 NAME = "slow"
+PORT = 5000
+NUM_SMALL, SMALL_BYTES = 50, 8
+NUM_LARGE, LARGE_BYTES = 3, 8 << 20
 # So that the line decides how long a message takes, and not TCP's care for other networks: windows
 # for what fits on it, kept through pauses. Reno slows down for lost packets alone, of which there
 # are none, and is the one that namespaces may always choose.
@@ -35,7 +42,7 @@ class SlowNetwork:
     Between them is a line. Each way it carries `megabits`, both at a time, and a byte arrives half
     of `milliseconds` after it has left: an empty message and its answer take `milliseconds`, and a
     message of `n` bytes takes `n * 8 / (megabits * 1000)` ms and half of `milliseconds`. What the
-    machine itself takes comes on top; `benchmarks.measure_network` measures what there is.
+    machine itself takes comes on top; `measure_network` measures what there is.
 
     Namespaces have names with the number of this process. They and the line end with the context.
     Should this process be killed, the line ends by itself, and the next context removes the names.
@@ -165,3 +172,72 @@ def explain(error):
     if isinstance(error, subprocess.CalledProcessError):
         return f"`{' '.join(map(str, error.cmd))}`: {error.stderr.strip()}"
     return str(error)
+
+
+def measure_network(address, is_first):
+    """Both processes call it: the first one listens at its address, the second connects to it.
+
+    Args:
+        address: String, that of the first process.
+        is_first: Boolean.
+
+    Returns:
+        A dict of floats, medians: `"milliseconds"` of a small message and its answer, and
+        `"megabits"` a second of large messages that both send at the same time, each way.
+    """
+    with connect(address, is_first) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        small, large = bytes(SMALL_BYTES), bytes(LARGE_BYTES)
+        round_trips = [answer(connection, small, is_first) for _ in range(NUM_SMALL)]
+        seconds = []
+        for _ in range(NUM_LARGE + 1):
+            answer(connection, small, is_first)  # so that both begin together
+            seconds.append(swap(connection, large))
+    return {
+        "milliseconds": statistics.median(round_trips) * 1e3,
+        "megabits": LARGE_BYTES * 8 / 1e6 / statistics.median(seconds[1:]),
+    }
+
+
+def connect(address, is_first):
+    if is_first:
+        with socket.create_server((address, PORT)) as server:
+            server.settimeout(600)
+            return server.accept()[0]
+    give_up = time.monotonic() + 600
+    while True:
+        try:
+            return socket.create_connection((address, PORT), timeout=600)
+        except ConnectionRefusedError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.05)
+
+
+def answer(connection, message, is_first):
+    """The second process sends a message and the first one answers. Returns seconds."""
+    start = time.perf_counter()
+    if is_first:
+        receive(connection, len(message))
+    connection.sendall(message)
+    if not is_first:
+        receive(connection, len(message))
+    return time.perf_counter() - start
+
+
+def swap(connection, message):
+    """Both send while they receive. Returns seconds."""
+    start = time.perf_counter()
+    sender = threading.Thread(target=connection.sendall, args=(message,))
+    sender.start()
+    receive(connection, len(message))
+    sender.join()
+    return time.perf_counter() - start
+
+
+def receive(connection, num_bytes):
+    while num_bytes:
+        received = len(connection.recv(min(num_bytes, 1 << 20)))
+        if not received:
+            raise ConnectionError("The other process has closed the connection")
+        num_bytes -= received

@@ -10,7 +10,6 @@ our ops` is what TensorFlow's profiler says of the ops of tables. A model withou
 floor. The second table is of eager calls, where no function is compiled.
 """
 
-import argparse
 import functools
 import glob
 import os
@@ -21,8 +20,12 @@ import time
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.process import environment_of
 from benchmarks.process import in_fresh_process
-from benchmarks.timing import environment_of
+from benchmarks.report import markdown
+from benchmarks.report import options_of
+from benchmarks.report import show
+from benchmarks.timing import rotated
 
 TITLE = "A small model, microseconds a step"
 INPUT_DIM, OUTPUT_DIM = 1000, 16
@@ -156,8 +159,7 @@ def take_turns(turns, num_steps, rounds):
         turn()
     times, names = {name: [] for name in turns}, list(turns)
     for number in range(rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
+        for name in rotated(names, number):
             start = time.perf_counter()
             turns[name]()
             times[name].append((time.perf_counter() - start) * 1e6 / num_steps)
@@ -243,37 +245,25 @@ def measure_calls(options):
 
 def table(medians, rows, head):
     """Markdown: a line for each of the rows, a column for each of the medians."""
-    columns = list(medians)
-    lines = [f"| {head} | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for row in rows:
-        cells = [medians[column].get(row) for column in columns]
-        texts = ["" if cell is None else f"{cell:,.0f}" for cell in cells]
-        lines.append(f"| {row} | " + " | ".join(texts) + " |")
-    return "\n".join(lines)
+    cells = [[row, *(column.get(row) for column in medians.values())] for row in rows]
+    texts = [[row, *("" if n is None else f"{n:,.0f}" for n in some)] for row, *some in cells]
+    return markdown([head, *medians], texts)
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", type=int, default=26)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=7, help="turns of every way (7)")
-    parser.add_argument("--steps", type=int, default=256, help="steps of a turn (256)")
-    parser.add_argument("--calls", type=int, default=20, help="eager calls of a turn (20)")
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_known_args(arguments)[0]
+    options = options_of(
+        __doc__, arguments, tables=26, batch_size=32, rounds=7, steps=256, calls=20, threads=2
+    )
     os.environ.update(environment_of(options.threads))
     steps = in_fresh_process(measure_steps, options)
     calls = in_fresh_process(measure_calls, options)
-    text = (
+    facts = (
         f"{options.tables} tables of {INPUT_DIM:,} x {OUTPUT_DIM}, batches of "
         f"{options.batch_size}, {options.threads} threads. Medians, of {options.rounds} turns of "
-        f"{options.steps} steps and {options.calls} eager calls.\n\n"
-        + table(steps, WAYS, "us a step")
-        + "\n\n"
-        + table(calls, CALLS, "us an eager call")
+        f"{options.steps} steps and {options.calls} eager calls."
     )
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+    parts = [facts, table(steps, WAYS, "us a step"), table(calls, CALLS, "us an eager call")]
+    return show(TITLE, "\n\n".join(parts))
 
 
 if __name__ == "__main__":

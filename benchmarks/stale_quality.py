@@ -13,7 +13,6 @@ is looked for. So both modes train from each seed, and what counts is the mean o
 in test AUC, beside its standard error.
 """
 
-import argparse
 import math
 import pathlib
 import statistics
@@ -22,6 +21,9 @@ import tempfile
 import time
 
 from benchmarks.process import in_fresh_process
+from benchmarks.report import markdown
+from benchmarks.report import options_of
+from benchmarks.report import show
 
 # The example's modules are scripts beside the package, not in it.
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
@@ -124,45 +126,38 @@ def with_error(numbers, sign="+"):
 
 def table(pairs):
     """Markdown: a row a seed, and the means with their standard errors."""
-    lines = ["| seed | exact | stale | stale - exact | staleness mean, max |", "|---" * 5 + "|"]
+    rows = []
     for seed, pair in pairs.items():
         (exact, _, _), (stale, mean, most) = (pair[mode] for mode in MODES)
         cells = [f"{seed}", f"{exact:.5f}", f"{stale:.5f}", f"{difference(pair):+.5f}"]
-        lines.append("| " + " | ".join([*cells, f"{mean:.2f}, {most}"]) + " |")
+        rows.append([*cells, f"{mean:.2f}, {most}"])
     cells = [with_error((pair[mode][0] for pair in pairs.values()), "") for mode in MODES]
     cells.append(with_error(map(difference, pairs.values())))
     _, means, most = zip(*(pair["stale"] for pair in pairs.values()), strict=True)
-    cells.append(f"{statistics.mean(means):.2f}, {max(most)}")
-    return "\n".join([*lines, "| mean | " + " | ".join(cells) + " |"])
-
-
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=8, help="pairs of trainings (8)")
-    parser.add_argument("--first-seed", type=int, default=0, help="to add to what was run (0)")
-    parser.add_argument("--capacity", type=int, default=4, help="batches ahead (4)")
-    parser.add_argument("--size", default="1m", help="of the data, 1m or 100k (1m)")
-    parser.add_argument("--epochs", type=int, default=7)
-    parser.add_argument("--batch-size", type=int, default=4096)
-    parser.add_argument("--learning-rate", type=float, default=0.005, help="the first one (.005)")
-    parser.add_argument("--data", help="cache of the download; default: ~/.cache/keras_sparse")
-    options = parser.parse_known_args(arguments)[0]
-    if options.seeds < 1:
-        parser.error(f"--seeds must be at least 1. Received: --seeds {options.seeds}")
-    return options
+    rows.append(["mean", *cells, f"{statistics.mean(means):.2f}, {max(most)}"])
+    return markdown(["seed", "exact", "stale", "stale - exact", "staleness mean, max"], rows)
 
 
 def main(arguments=None):
     import movielens_data
 
-    options = parse(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        seeds=8,
+        first_seed=0,
+        capacity=4,
+        size="1m",
+        epochs=7,
+        batch_size=4096,
+        learning_rate=0.005,
+        data=None,
+    )
     ratings = movielens_data.load(options.size, options.data)
     pairs = in_fresh_process(measure, ratings, options)
     facts = f"{len(ratings):,} ratings, capacity {options.capacity}, {options.epochs} epochs of "
     facts += f"batches of {options.batch_size:,}. ± is one standard error."
-    text = f"{facts}\n\n{table(pairs)}"
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
+    return show(TITLE, f"{facts}\n\n{table(pairs)}")
 
 
 if __name__ == "__main__":

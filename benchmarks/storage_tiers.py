@@ -11,7 +11,6 @@ give all of them. Beside these reads, which threads wait for, stands the rate of
 io_uring, where there is liburing to build it with. With several rounds the cases take turns.
 """
 
-import argparse
 import ctypes
 import os
 import pathlib
@@ -23,7 +22,16 @@ import time
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.memory import DIM
 from benchmarks.process import in_fresh_process
+from benchmarks.report import markdown
+from benchmarks.report import options_of
+from benchmarks.report import say
+from benchmarks.report import show
+from benchmarks.training import import_rows
+from benchmarks.training import make_storage
+from benchmarks.training import RECORD_BYTES
+from benchmarks.training import Trained
 
 TITLE = "A step over memory and disk, ms"
 # Tiers, the share of the keys that the first one holds, and whether it goes past the page cache.
@@ -34,11 +42,9 @@ CASES = [
     ("DRAM_LEVELDB", 0.1, False),
     ("DRAM_SSDHASH", 0.1, True),
 ]
-DIM = 64
-RECORD_BYTES = 4 * 2 * DIM
-BESIDE_A_ROW = 30  # key, index and order, in bytes
+HEAD = ["tiers", "first tier holds", "page cache", "step", "rounds", "to DRAM", "records read"]
+HEAD += ["raw reads a second", "by io_uring", "step to floor"]
 WARM_STEPS, STEPS = 60, 40
-CHUNK = 1 << 18
 DEPTH = 32
 READS = 200_000
 BLOCK_BYTES = 4096  # of direct I/O
@@ -97,101 +103,39 @@ def batches(num_keys, count):
         yield workloads.scramble(workloads.zipf_ranks(generator, num_keys, shape))
 
 
-def make_table(storage_type, share, num_keys, folder):
-    import keras_sparse
-
-    if storage_type == "DRAM":
-        storage = None
-    else:
-        first = int(num_keys * share * (RECORD_BYTES + BESIDE_A_ROW))
-        last = num_keys * (RECORD_BYTES + 64) * 2
-        storage = keras_sparse.StorageOption(storage_type, folder, [first, last])
-    return keras_sparse.EmbeddingVariable(None, DIM, storage=storage)
-
-
 def measure(storage_type, share, direct, num_keys, folder):
     """Returns steps in ms, records read a step, and raw reads a second: see above."""
     os.environ["KERAS_SPARSE_SSDHASH_DIRECT_IO"] = str(int(direct))
     import tensorflow as tf
 
-    import keras_sparse
-
-    table = make_table(storage_type, share, num_keys, folder)
-    optimizer = keras_sparse.optimizers.Adagrad(0.01)
-    optimizer.build([table])
-    ranks = np.random.default_rng(1).permutation(num_keys)
-    rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
-    for start in range(0, num_keys, CHUNK):
-        keys = workloads.scramble(ranks[start : start + CHUNK])
-        table.import_(keys, rows[: len(keys)])
-    shape = workloads.BATCH_SIZE * 26
-    grads = tf.constant(np.random.default_rng(3).normal(size=(shape, DIM)).astype(np.float32))
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
-    def step(ids):
-        with tf.GradientTape() as tape:
-            (outputs,) = keras_sparse.ops.lookup([table], [ids])
-        optimizer.apply(tape.gradient([outputs], [table], output_gradients=[grads]), [table])
-
+    trained = Trained(make_storage(storage_type, share, num_keys, folder))
+    import_rows(trained.table, num_keys)
+    grads = tf.random.stateless_normal((workloads.BATCH_SIZE * 26, DIM), (1, 2))
     times, read = [], []
     for number, batch in enumerate(batches(num_keys, WARM_STEPS + STEPS)):
         ids = tf.constant(batch)
         before, start = reads_so_far(), time.perf_counter()
-        step(ids)
+        trained.step(ids, grads)
         if number >= WARM_STEPS:
             times.append((time.perf_counter() - start) * 1e3)
             read.append(reads_so_far() - before)
     rates = None
     if storage_type == "DRAM_SSDHASH" and share < 1:
-        table.stats()  # when nothing is written any more, no file goes
-        rates = raw_reads_a_second(folder, BLOCK_BYTES if direct else RECORD_BYTES + 12, direct)
+        trained.table.stats()  # when nothing is written any more, no file goes
+        num_bytes = BLOCK_BYTES if direct else RECORD_BYTES + 12
+        rates = raw_reads_a_second(folder, num_bytes, direct)
     return times, statistics.median(read), rates
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keys", type=int, default=20_000_000)
-    parser.add_argument("--rounds", type=int, default=1, help="turns of every case (1)")
-    parser.add_argument("--folder", help="on the disk to measure; a temporary one by default")
-    options, _ = parser.parse_known_args(arguments)
-    cases = CASES
-    if not has_direct_io(options.folder or tempfile.gettempdir()):
-        cases = [case for case in cases if not case[2]]
-    results = {case: [] for case in cases}
-    for number in range(options.rounds):
-        for case in cases:
-            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                result = in_fresh_process(measure, *case, options.keys, folder)
-            results[case].append(result)
-            print(f"round {number + 1}, {case}: {statistics.median(result[0]):.3g} ms", flush=True)
-    text = table(results, options.keys)
-    print(f"{TITLE}\n\n{text}\n", flush=True)
-    return text
-
-
-def table(results, num_keys):
-    lines = [
-        f"{num_keys:,} keys. Step: median of all, and of each round the median.",
-        "",
-        "| tiers | first tier holds | page cache | step | rounds | to DRAM | records read | "
-        "raw reads a second | by io_uring | step to floor |",
-        "|---" * 10 + "|",
-    ]
-    in_memory = None
+def table(results):
+    rows, in_memory = [], None
     for (storage_type, share, direct), rounds in results.items():
         step = statistics.median(time for times, _, _ in rounds for time in times)
         in_memory = in_memory or step
-        cells = [
-            storage_type,
-            f"{min(share, 1):.0%}",
-            "no" if direct else "yes",
-            f"{step:.3g}",
-            " ".join(f"{statistics.median(times):.3g}" for times, _, _ in rounds),
-            f"{step / in_memory:.2f}",
-            *disk_cells(step, in_memory, rounds),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        cells = [storage_type, f"{min(share, 1):.0%}", "no" if direct else "yes", f"{step:.3g}"]
+        cells.append(" ".join(f"{statistics.median(times):.3g}" for times, _, _ in rounds))
+        rows.append([*cells, f"{step / in_memory:.2f}", *disk_cells(step, in_memory, rounds)])
+    return markdown(HEAD, rows)
 
 
 def disk_cells(step, in_memory, rounds):
@@ -206,6 +150,22 @@ def disk_cells(step, in_memory, rounds):
         f"{statistics.median(by_ring):,.0f}" if by_ring else "",
         f"{step / (in_memory + records / rate * 1e3):.2f}",
     ]
+
+
+def main(arguments=None):
+    options = options_of(__doc__, arguments, keys=20_000_000, rounds=1, folder=None)
+    cases = CASES
+    if not has_direct_io(options.folder or tempfile.gettempdir()):
+        cases = [case for case in cases if not case[2]]
+    results = {case: [] for case in cases}
+    for number in range(options.rounds):
+        for case in cases:
+            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+                result = in_fresh_process(measure, *case, options.keys, folder)
+            results[case].append(result)
+            say(f"round {number + 1}, {case}: {statistics.median(result[0]):.3g} ms")
+    facts = f"{options.keys:,} keys. Step: median of all, and of each round the median."
+    return show(TITLE, f"{facts}\n\n{table(results)}")
 
 
 if __name__ == "__main__":

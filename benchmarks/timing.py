@@ -18,14 +18,16 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
 from benchmarks import workloads
+from benchmarks.process import Workers
+from benchmarks.report import markdown
+from benchmarks.report import say
+from benchmarks.report import show
 
 # What can be timed, and how many copies of the table it holds: rows, then slots.
 COPIES = {
@@ -53,7 +55,6 @@ STEPS = OURS[1:]
 PLAIN = ("forward", "sgd", "adagrad", "lazy_adam", "adam")  # in C++
 KERAS = ("forward", "sgd", "adagrad", "adam")
 FBGEMM = ("forward", "sgd", "adagrad", "row_wise_adagrad")
-REPOSITORY = pathlib.Path(__file__).parent.parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,60 +78,28 @@ class Peer:
     in_one_call: bool = False
 
 
-def say(*words):
-    print(*words, file=sys.stderr, flush=True)
-
-
-def environment_of(threads):
-    """Returns the environment of a process in which each library computes on `threads` threads."""
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": str(threads),
-        "TF_NUM_INTRAOP_THREADS": str(threads),
-        "TF_NUM_INTEROP_THREADS": str(threads),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "KERAS_BACKEND": "tensorflow",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
-    }
-
-
 class Worker:
-    """The process of one peer."""
+    """The process of one peer, and its times."""
 
-    def __init__(self, peer, column, path, threads):
-        order = {"module": peer.module, "function": peer.function, "column": column}
-        order["in_one_call"] = peer.in_one_call
-        environment = environment_of(threads)
+    def __init__(self, peer, column, threads):
         self.peer = peer
         self.column = column
         self.times = []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if os.getenv("BENCHMARKS_VERBOSE") else subprocess.DEVNULL,
-            env=environment,
-            text=True,
-        )
-        self.answer = self.ask({**order, "workload": str(path)})
+        self.process = Workers("benchmarks.worker:Steps", threads)
 
-    def ask(self, order):
-        """Sends an order and waits for its answer."""
-        with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(order), file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else {"failed": "its process died"}
+    def build(self, path):
+        order = (self.peer.module, self.peer.function, self.column, self.peer.in_one_call)
+        self.process.tell("build", *order, path)
 
     def take_turn(self, most_steps, most_seconds):
-        answer = self.ask({"most_steps": most_steps, "most_seconds": most_seconds})
-        if "times" not in answer:
-            raise RuntimeError(f"{self.peer.name}: {answer}")
-        self.times += answer["times"]
+        (times,) = self.process.tell("turn", most_steps, most_seconds)
+        self.times += times
 
-    def stop(self):
-        self.process.stdin.close()
-        self.process.terminate()
-        self.process.wait()
+
+def rotated(names, number):
+    """The order of turns in a round: each round begins with another one."""
+    first = number % len(names)
+    return names[first:] + names[:first]
 
 
 def groups(entries, table_bytes):
@@ -157,27 +126,24 @@ def time_group(entries, path, options):
     """
     workers, left_out = [], {}
     columns = ", ".join(dict.fromkeys(column for _, column in entries))
-    try:
+    with contextlib.ExitStack() as stack:
         for peer, column in entries:
             if peer.name in left_out:
                 continue
             say(f"  {column}: building {peer.name}")
-            worker = Worker(peer, column, path, options.threads)
-            workers.append(worker)
-            if "ready" not in worker.answer:
-                left_out[peer.name] = next(iter(worker.answer.values()))
+            worker = Worker(peer, column, options.threads)
+            stack.enter_context(worker.process)
+            try:
+                worker.build(path)
+                workers.append(worker)
+            except RuntimeError as error:
+                left_out[peer.name] = str(error).splitlines()[0]
                 say(f"  {column}: {peer.name} is left out: {left_out[peer.name]}")
-                worker.stop()
-                workers.pop()
         for i in range(options.rounds if workers else 0):
             say(f"  {columns}: round {i + 1} of {options.rounds}")
-            first = i % len(workers)
-            for worker in workers[first:] + workers[:first]:
+            for worker in rotated(workers, i):
                 worker.take_turn(options.steps, options.most_seconds)
-        return workers, left_out
-    finally:
-        for worker in workers:
-            worker.stop()
+    return workers, left_out
 
 
 def compare(workload, peers, options):
@@ -190,7 +156,7 @@ def compare(workload, peers, options):
     times, left_out = {column: {} for column in columns}, {}
     table_bytes = workload.num_tables * workload.input_dim * workload.output_dim * 4
     with tempfile.TemporaryDirectory() as folder:
-        path = workloads.save(workload, pathlib.Path(folder) / "workload.npz")
+        path = workloads.save(workload, pathlib.Path(folder) / "workload")
         # The columns of a peer side by side, so that they are split last where memory is short.
         for some in [columns] if options.together else [[column] for column in columns]:
             entries = [
@@ -216,23 +182,31 @@ def table(result, peers, columns, yardstick=None):
     """A Markdown table of medians, one of how far single steps spread, and one of how many times
     those of a peer, the yardstick, the medians are.
     """
-    head = ["| ms a step | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    medians, spreads = [], []
-    for peer in peers:
-        cells = [result["times"][column].get(peer.name) for column in columns]
-        if not any(cells):
-            continue
-        texts = [f"{statistics.median(cell):.3g}" if cell else "" for cell in cells]
-        medians.append(f"| {peer.name} | " + " | ".join(texts) + " |")
-        texts = [spread(cell) if cell else "" for cell in cells]
-        spreads.append(f"| {peer.name} | " + " | ".join(texts) + " |")
-    lines = [*head, *medians, "", "Fastest step, 90th percentile, number of steps:", ""]
-    lines += [*head, *spreads]
-    if yardstick:
-        lines += [f"\nAs many times as {yardstick}:\n", head[0].replace("ms a step", ""), head[1]]
-        lines += ratios(result, columns, yardstick)
-    lines += [f"\nLeft out: {name}: {reason}" for name, reason in result["left_out"].items()]
-    return "\n".join(lines)
+    head = ["ms a step", *columns]
+    times = {
+        peer.name: [result["times"][column].get(peer.name) for column in columns] for peer in peers
+    }
+    times = {name: cells for name, cells in times.items() if any(cells)}
+    parts = [
+        rows_of(head, times, lambda cell, _: f"{statistics.median(cell):.3g}"),
+        "Fastest step, 90th percentile, number of steps:",
+        rows_of(head, times, lambda cell, _: spread(cell)),
+    ]
+    if yardstick in times:
+        base = times[yardstick]
+        parts.append(f"As many times as {yardstick}:")
+        parts.append(rows_of(head, times, lambda cell, i: ratio(cell, base[i])))
+    parts += [f"Left out: {name}: {reason}" for name, reason in result["left_out"].items()]
+    return "\n\n".join(parts)
+
+
+def rows_of(head, times, text_of):
+    """A Markdown table, a row a peer; where a peer has no times its cell is empty."""
+    rows = [
+        [name, *(text_of(cell, i) if cell else "" for i, cell in enumerate(cells))]
+        for name, cells in times.items()
+    ]
+    return markdown(head, rows)
 
 
 def spread(cell):
@@ -240,18 +214,8 @@ def spread(cell):
     return f"{ordered[0]:.3g}, {ordered[int(0.9 * (len(ordered) - 1))]:.3g}, {len(ordered)}"
 
 
-def ratios(result, columns, yardstick):
-    """The rows of a table of medians over those of the yardstick."""
-    medians = {
-        column: {peer: statistics.median(times) for peer, times in result["times"][column].items()}
-        for column in columns
-    }
-    for name in dict.fromkeys(name for column in columns for name in medians[column]):
-        texts = [
-            f"{cells[name] / cells[yardstick]:.2f}" if {name, yardstick} <= set(cells) else ""
-            for cells in medians.values()
-        ]
-        yield f"| {name} | " + " | ".join(texts) + " |"
+def ratio(cell, base):
+    return f"{statistics.median(cell) / statistics.median(base):.2f}" if base else ""
 
 
 def parser(question):
@@ -275,9 +239,8 @@ def parser(question):
     return made
 
 
-def run(title, make_workload, peers, arguments=None, yardstick=None):
-    """The body of every script: draws the ids, times the peers, prints the tables."""
-    options = parser(title).parse_args(arguments)
+def run(title, make_workload, peers, options, yardstick=None):
+    """Draws the ids, times the peers, prints the tables."""
     if options.peers:
         peers = [p for p in peers if any(part in p.name for part in options.peers)]
     try:
@@ -287,7 +250,6 @@ def run(title, make_workload, peers, arguments=None, yardstick=None):
         say("stopped")
         sys.exit(130)
     text = table(result, peers, columns_of(peers, options), yardstick)
-    print(f"{title}\n\n{text}\n", flush=True)
     if options.json:
         options.json.write_text(json.dumps(result))
-    return text
+    return show(title, text)

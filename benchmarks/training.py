@@ -1,8 +1,34 @@
-"""A table under training, and a sample of its keys that shows whether its rows are right."""
+"""A table under training, rows for all of its keys, and tiers that hold them."""
 
 import numpy as np
 
+from benchmarks import workloads
 from benchmarks.memory import DIM
+
+RECORD_BYTES = 4 * 2 * DIM  # with Adagrad's slot
+BESIDE_A_ROW = 30  # key, index and order, in bytes
+CHUNK = 1 << 18
+
+
+def make_storage(storage_type, share, num_keys, folder):
+    """Returns tiers of which the first one holds a share of the keys."""
+    import keras_sparse
+
+    if "_" not in storage_type:
+        return keras_sparse.StorageOption(storage_type)
+    first = int(num_keys * share * (RECORD_BYTES + BESIDE_A_ROW))
+    last = num_keys * (RECORD_BYTES + 64) * 2
+    return keras_sparse.StorageOption(storage_type, folder, [first, last])
+
+
+def import_rows(table, num_keys, rank=0, num_ranks=1):
+    """Gives every key its row, or every key of a rank."""
+    ranks = np.random.default_rng(1).permutation(num_keys)
+    rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
+    for start in range(0, num_keys, CHUNK):
+        keys = workloads.scramble(ranks[start : start + CHUNK])
+        keys = keys[keys % num_ranks == rank]
+        table.import_(keys, rows[: len(keys)])
 
 
 def make_gradients(num_ids):
@@ -14,7 +40,7 @@ def make_gradients(num_ids):
 
 
 class Trained:
-    """A table, and its training step: lookup, gradient, update."""
+    """A dynamic table, and its training step: lookup, gradient, update with Adagrad."""
 
     def __init__(self, storage=None):
         import tensorflow as tf
@@ -38,24 +64,3 @@ class Trained:
         import keras_sparse
 
         return keras_sparse.ops.lookup([self.table], [keys])[0].numpy()
-
-
-class Sample:
-    """Some keys, and a table in memory of these alone."""
-
-    def __init__(self, keys):
-        self.keys = np.unique(keys)
-        self.trained = Trained()
-
-    def step(self, ids, grads):
-        """Trains on what a batch has of the sample."""
-        import tensorflow as tf
-
-        at = np.flatnonzero(np.isin(ids, self.keys))
-        if len(at):
-            self.trained.step(ids[at], tf.gather(grads, at))
-
-    def count_equal(self, trained):
-        """How many rows are the same, bit for bit, in a table of all keys."""
-        rows = [each.rows_of(self.keys).view(np.int32) for each in (trained, self.trained)]
-        return int(np.equal(*rows).all(axis=1).sum())

@@ -1,22 +1,25 @@
-"""One peer in a process of its own: takes its turn when told, and answers with step times.
+"""A process that does what a script tells it: each order is a method of a class.
 
-Started by `benchmarks.timing`. It reads one JSON object a line from standard input and answers on
-the descriptor that standard output had; what libraries print goes to standard error.
+    python -m benchmarks.worker SOCKET MODULE:CLASS
+
+Started by `benchmarks.process.Workers`. The socket is a file, so that orders do not go over a
+network that is measured.
 """
 
 import importlib
-import json
+import multiprocessing.connection
 import os
 import sys
 import time
 import traceback
 
 from benchmarks import workloads
+from benchmarks.process import is_verbose
 
 WARM_STEPS = 2
 
 
-def take_turn(step, first, most_steps, most_seconds):
+def take_turn(step, first, most_steps, most_seconds=float("inf")):
     """Runs steps one after another; returns each one's milliseconds."""
     times = []
     for i in range(WARM_STEPS):
@@ -33,47 +36,48 @@ def take_turn(step, first, most_steps, most_seconds):
     return times
 
 
-def prepare(order):
-    """Builds the peer and runs every batch once, so that all memory has been touched.
+class Steps:
+    """The peer of `benchmarks.timing` that this process is."""
 
-    Returns:
-        A function of a batch's number, and the steps that a call of it takes.
-    """
-    module = importlib.import_module(f"benchmarks.peers.{order['module']}")
-    workload = workloads.load(order["workload"])
-    build = getattr(module, order["function"])
-    if order["in_one_call"]:
-        step = build(workload, order["column"], in_one_call=True)
-        step(0)
-        return step, workloads.NUM_BATCHES
-    step = build(workload, order["column"])
-    for i in range(workloads.NUM_BATCHES):
-        step(i)
-    return step, 1
+    def build(self, module, function, column, in_one_call, path):
+        """Builds the peer and runs every batch once, so that all memory has been touched."""
+        build = getattr(importlib.import_module(f"benchmarks.peers.{module}"), function)
+        self._done = 0
+        self._steps_per_call = workloads.NUM_BATCHES if in_one_call else 1
+        arguments = {"in_one_call": True} if in_one_call else {}
+        self._step = build(workloads.load(path), column, **arguments)
+        for i in range(workloads.NUM_BATCHES // self._steps_per_call):
+            self._step(i)
+
+    def turn(self, most_steps, most_seconds):
+        """Returns milliseconds of steps."""
+        times = take_turn(self._step, self._done, most_steps, most_seconds)
+        self._done += len(times) + WARM_STEPS
+        return [time / self._steps_per_call for time in times]
+
+
+def answer(connection, make_worker):
+    """Does what orders say until the script closes the connection."""
+    worker = None
+    while True:
+        try:
+            order, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            worker = worker or make_worker()
+            connection.send((getattr(worker, order)(*arguments), None))
+        except Exception as error:
+            text = traceback.format_exc() if is_verbose() else f"{type(error).__name__}: {error}"
+            connection.send((None, text))
 
 
 def main():
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**facts):
-        print(json.dumps(facts), file=answers, flush=True)
-
-    try:
-        step, steps_per_call = prepare(json.loads(sys.stdin.readline()))
-    except ImportError as error:
-        answer(missing=str(error).splitlines()[0])
-        return
-    except Exception as error:
-        traceback.print_exc()
-        answer(failed=f"{type(error).__name__}: {error}".splitlines()[0])
-        return
-    answer(ready=True)
-    done = 0
-    for line in sys.stdin:
-        times = take_turn(step, done, **json.loads(line))
-        done += len(times) + WARM_STEPS
-        answer(times=[time / steps_per_call for time in times])
+    address, role = sys.argv[1:]
+    module, _, name = role.partition(":")
+    with multiprocessing.connection.Client(address) as script:
+        script.send((int(os.getenv("HOROVOD_RANK", "0")), os.getpid()))
+        answer(script, lambda: getattr(importlib.import_module(module), name)())
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ tables. The keys of a dynamic table are a 64-bit mix of the rank, cut to 63 bits
 """
 
 import dataclasses
-import json
 import pathlib
+import pickle
 
 import numpy as np
 
@@ -137,28 +137,11 @@ NAMES = {"w1": w1, "w2": w2, "w3": w3}
 
 def save(workload, path):
     """Writes a workload to a file, so that every peer's process reads the same ids."""
-    arrays = {}
-    for kind in ("ids", "row_splits"):
-        for i, batch in enumerate(getattr(workload, kind) or []):
-            arrays |= {f"{kind}_{i}_{j}": array for j, array in enumerate(batch)}
-    facts = {
-        field.name: getattr(workload, field.name)
-        for field in dataclasses.fields(workload)
-        if field.name not in ("ids", "row_splits")
-    }
-    facts["ragged"] = workload.row_splits is not None
-    np.savez(path, facts=json.dumps(facts), **arrays)
-    return pathlib.Path(path)
+    path = pathlib.Path(path)
+    path.write_bytes(pickle.dumps(workload))
+    return path
 
 
 def load(path):
     """Reads what `save` wrote."""
-    with np.load(path) as stored:
-        facts = json.loads(str(stored["facts"]))
-        ragged = facts.pop("ragged")
-
-        def read(kind):
-            tables = range(facts["num_tables"])
-            return [[stored[f"{kind}_{i}_{j}"] for j in tables] for i in range(NUM_BATCHES)]
-
-        return Workload(ids=read("ids"), row_splits=read("row_splits") if ragged else None, **facts)
+    return pickle.loads(pathlib.Path(path).read_bytes())

@@ -6,7 +6,7 @@
 W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there already,
 and the update, each with 32 batches in turn. Those of TensorFlow are one compiled function, so that
 calls from Python are no part of it; torch has none, and what its calls take is part of its steps.
-W4 is the DLRM of `benchmarks.dlrm` on the tables of W1, and each of its steps a call; its dense
+W4 is a DLRM on the tables of W1, looked up as one group, and each of its steps a call; its dense
 part is on the GPU wherever the tables are. Then Tiny and Small of `benchmarks.synthetic_models`,
 whole models at batches of 65,536, and their dense parts alone; Tiny with its tables in memory, too,
 and the dense part on the GPU. And the model of `benchmarks.async_lookup` with a tenth of its rows

@@ -12,34 +12,23 @@ import tensorflow as tf
 
 import keras_sparse
 from benchmarks.peers import keras_layers
-from benchmarks.peers import ours
 from benchmarks.peers import tensorflow_variable
 
 
 def bind(workload, column, lookup, step):
     """Compiles the function of a batch's number that is timed."""
-    batches = [tf.constant(each) for each in workload.id_matrices()]
+    batches = [(tf.constant(each),) for each in workload.id_matrices()]
     grads = tf.constant(workload.joined_output_grads())
     signature = [tf.TensorSpec([None, workload.num_tables], tf.int64)]
-    read = tf.function(lookup, input_signature=signature)
-    train = tf.function(lambda ids: step(ids, grads), input_signature=signature)
-    if column != "forward":
-        return lambda i: train(batches[i])
-    for batch in batches:  # TensorFlow reads a table that was trained by a copy
-        train(batch)
-    return lambda i: read(batches[i])
+    return keras_layers.compile_steps(
+        batches, column, lookup, lambda ids: step(ids, grads), signature
+    )
 
 
 def in_tensorflow(workload, column, lookup, optimizer, variables):
     """Of a lookup that is differentiated by a tape."""
-
-    def step(ids, grads):
-        with tf.GradientTape() as tape:
-            rows = lookup(ids)
-        optimizer.apply(tape.gradient(rows, variables, output_gradients=grads), variables)
-        return rows
-
     optimizer.build(variables)
+    step = keras_layers.make_step(lookup, optimizer, variables)
     return bind(workload, column, lookup, step)
 
 
@@ -62,7 +51,7 @@ def build_ours(workload, column, output_mode="concat"):
             return group(ids)
         return tf.concat(group(tf.unstack(ids, axis=1)), axis=1)
 
-    optimizer = ours.OPTIMIZERS[column]()
+    optimizer = keras_layers.make_optimizer(column, keras_sparse)
     return in_tensorflow(workload, column, lookup, optimizer, group.trainable_variables)
 
 
@@ -78,7 +67,7 @@ def build_keras(workload, column):
         return join(read(tf.unstack(ids, axis=1), None))
 
     variables = [layer.embeddings for layer in layers]
-    optimizer = keras_layers.OPTIMIZERS[column]()
+    optimizer = keras_layers.make_optimizer(column)
     return in_tensorflow(workload, column, lookup, optimizer, variables)
 
 

@@ -6,10 +6,10 @@ import functools
 
 import tensorflow as tf
 
+import keras_sparse
 from benchmarks.peers import as_written_tensorflow
 from benchmarks.peers import dlrm_tensorflow
 from benchmarks.peers import keras_layers
-from benchmarks.peers import ours
 
 
 def build_ours(workload, column, output_mode="stack"):
@@ -20,7 +20,8 @@ def build_ours(workload, column, output_mode="stack"):
             return group(ids)
         return tf.stack(group(tf.unstack(ids, axis=1)), axis=1)
 
-    optimizer, tables = ours.OPTIMIZERS[column](), group.trainable_variables
+    optimizer = keras_layers.make_optimizer(column, keras_sparse)
+    tables = group.trainable_variables
     return dlrm_tensorflow.build_with_lookup(workload, tables, lookup, optimizer, is_matrix=True)
 
 
@@ -35,7 +36,7 @@ def build_keras(workload, column):
         return tf.stack(read(tf.unstack(ids, axis=1), None), axis=1)
 
     tables = [layer.embeddings for layer in layers]
-    optimizer = keras_layers.OPTIMIZERS[column]()
+    optimizer = keras_layers.make_optimizer(column)
     return dlrm_tensorflow.build_with_lookup(workload, tables, lookup, optimizer, is_matrix=True)
 
 

@@ -12,12 +12,8 @@ from benchmarks.peers import keras_layers
 from benchmarks.peers import tensorflow_variable
 from benchmarks.workloads import dense_features_and_labels
 
-DENSE_OPTIMIZERS = {
-    "adagrad": lambda: keras.optimizers.Adagrad(0.01),
-    "row_wise_adagrad": lambda: keras.optimizers.Adagrad(0.01),
-    "lazy_adam": lambda: keras.optimizers.Adam(0.001),
-    "adam": lambda: keras.optimizers.Adam(0.001),
-}
+# What stands for optimizers that Keras does not have.
+DENSE_RULES = {"row_wise_adagrad": "adagrad", "lazy_adam": "adam"}
 
 
 class DensePart:
@@ -90,7 +86,7 @@ def build_with_update(workload, column, lookup, update, is_matrix=False):
     arrives at them.
     """
     dense = DensePart(workload.num_tables)
-    optimizer = DENSE_OPTIMIZERS[column]()
+    optimizer = keras_layers.make_optimizer(DENSE_RULES.get(column, column))
     optimizer.build(dense.variables)
 
     def step(ids, features, labels):
@@ -105,26 +101,6 @@ def build_with_update(workload, column, lookup, update, is_matrix=False):
     return bind(workload, step, is_matrix)
 
 
-def build_with_layers(workload, layers, optimizer):
-    tables = [layer.embeddings for layer in layers]
-
-    def lookup(ids):
-        return [layer(each) for layer, each in zip(layers, ids, strict=True)]
-
-    return build_with_lookup(workload, tables, lookup, optimizer)
-
-
-def build_keras(workload, column):
-    layers = keras_layers.make_layers(workload)
-    return build_with_layers(workload, layers, DENSE_OPTIMIZERS[column]())
-
-
-def build_ours(workload, column):
-    from benchmarks.peers import ours
-
-    return build_with_layers(workload, ours.make_layers(workload), ours.OPTIMIZERS[column]())
-
-
 def build_ours_grouped(workload, column, storage="DRAM"):
     import keras_sparse
     from benchmarks.peers import ours
@@ -134,7 +110,9 @@ def build_ours_grouped(workload, column, storage="DRAM"):
     def lookup(ids):
         return keras_sparse.ops.lookup(tables, ids)
 
-    return build_with_lookup(workload, tables, lookup, ours.OPTIMIZERS[column]())
+    return build_with_lookup(
+        workload, tables, lookup, keras_layers.make_optimizer(column, keras_sparse)
+    )
 
 
 def build_by_hand(workload, column):

@@ -1,6 +1,5 @@
 """The DLRM of W4 in PyTorch, with torch's sparse tables or FBGEMM's."""
 
-import functools
 import itertools
 
 import torch
@@ -91,21 +90,8 @@ def build_of_matrix(workload, column):
     return make_step(dense, lookup, [optimizer, dense_optimizer], *inputs)
 
 
-def build_fbgemm(workload, column, is_matrix=False):
-    from benchmarks.peers import fbgemm
-
+def build_fbgemm(workload, column):
     dense, dense_optimizer, *inputs = dense_part(workload, column)
+    joined = as_written_torch.fbgemm_lookup(workload, column)
     shape = (-1, workload.num_tables, workload.output_dim)
-    if is_matrix:
-        joined = as_written_torch.fbgemm_lookup(workload, column)
-    else:
-        tables = fbgemm.make_tables(workload, column)
-        batches = [fbgemm.as_tensors(workload, i) for i in range(len(workload.ids))]
-
-        def joined(i):
-            return tables(*batches[i])
-
     return make_step(dense, lambda i: joined(i).view(shape), [dense_optimizer], *inputs)
-
-
-build_fbgemm_of_matrix = functools.partial(build_fbgemm, is_matrix=True)

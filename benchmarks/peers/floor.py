@@ -1,10 +1,7 @@
 """The floor: plain C++ with software prefetch (../floor), compiled here and called by ctypes."""
 
-import contextlib
 import ctypes
-import fcntl
 import functools
-import os
 import pathlib
 import subprocess
 import tempfile
@@ -17,8 +14,6 @@ RULES = {"sgd": 0, "adagrad": 1, "lazy_adam": 2, "adam": 3}
 SLOTS = {"adagrad": 1, "lazy_adam": 2, "adam": 2}
 FOLDER = pathlib.Path(__file__).parent.parent / "floor"
 SOURCES = [FOLDER / "floor.cc", FOLDER / "bare_memory.cc"]
-# The environment's name for where libraries are that processes share.
-_SHARED_FOLDER = "KERAS_SPARSE_FLOOR_FOLDER"
 FLAGS = [
     *("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=c++17"),
     "-fno-gnu-unique",  # two of these libraries in a process have memory of their own
@@ -28,7 +23,16 @@ FLAGS = [
 @functools.cache
 def shared_library():
     """The floor's library, compiled once a process."""
-    return library()
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "floor.so"
+        command = ["g++", *FLAGS, "-fopenmp", "-shared", "-fPIC", "-o", target, *SOURCES]
+        subprocess.run(command, check=True)
+        loaded = ctypes.CDLL(str(target))
+    loaded.FloorCreate.restype = ctypes.c_void_p
+    loaded.FloorMap.restype = ctypes.c_void_p
+    loaded.FloorReadInOrder.restype = ctypes.c_float
+    loaded.FloorReadAtRandom.restype = ctypes.c_float
+    return loaded
 
 
 def leave_caches(num_bytes):
@@ -45,38 +49,6 @@ def leave_caches(num_bytes):
     except (OSError, ValueError, KeyError):
         third_level = 64 << 20
     return num_bytes > min(third_level // 2, 32 << 20)
-
-
-@contextlib.contextmanager
-def compiled_once():
-    """Within it, processes share what the first one compiles."""
-    if _SHARED_FOLDER in os.environ:
-        yield
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[_SHARED_FOLDER] = folder
-        try:
-            yield
-        finally:
-            del os.environ[_SHARED_FOLDER]
-
-
-def library():
-    """Loads the floor, compiled into a temporary folder unless `compiled_once` has it already."""
-    with contextlib.ExitStack() as stack:
-        folder = os.getenv(_SHARED_FOLDER) or stack.enter_context(tempfile.TemporaryDirectory())
-        target = pathlib.Path(folder) / "floor.so"
-        with open(target.with_name("lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
-            if not target.exists():
-                command = ["g++", *FLAGS, "-fopenmp", "-shared", "-fPIC", "-o", target, *SOURCES]
-                subprocess.run(command, check=True)
-        loaded = ctypes.CDLL(str(target))
-    loaded.FloorCreate.restype = ctypes.c_void_p
-    loaded.FloorMap.restype = ctypes.c_void_p
-    loaded.FloorReadInOrder.restype = ctypes.c_float
-    loaded.FloorReadAtRandom.restype = ctypes.c_float
-    return loaded
 
 
 def pointers(arrays):
@@ -101,14 +73,12 @@ class Floor:
         workload: `Workload`.
         column: String: what is measured.
         huge: Boolean. Whether tables are on huge pages.
-        output_bytes: Integer: what all lookups of a step write, where there are others. Defaults to
-            `None`: there are none.
         are_joined: Boolean. Whether the rows of all tables lie side by side in one output. Defaults
             to `False`.
     """
 
-    def __init__(self, workload, column, huge, output_bytes=None, are_joined=False):
-        self.lib = self._load()
+    def __init__(self, workload, column, huge, are_joined=False):
+        self.lib = shared_library()
         self.workload = workload
         self.rule = column
         self.catches_up = column == "adam"
@@ -133,9 +103,7 @@ class Floor:
         else:
             shape = (workload.num_rows_out, workload.output_dim)
             self.outputs = [aligned(shape) for _ in range(workload.num_tables)]
-        if output_bytes is None:
-            output_bytes = sum(output.nbytes for output in self.outputs)
-        self.stream = int(leave_caches(output_bytes))
+        self.stream = int(leave_caches(sum(output.nbytes for output in self.outputs)))
         self.output_pointers = pointers(self.outputs)
         self.grad_pointers = pointers(self.grads)
         self.inputs = [self._inputs(i) for i in range(NUM_BATCHES)]
@@ -154,9 +122,6 @@ class Floor:
             np.split(each, self.workload.num_tables, axis=1) for each in (outputs, grads)
         )
         self.lib.FloorSetOutputStride(self.handle, ctypes.c_int64(width))
-
-    def _load(self):
-        return shared_library()
 
     def __del__(self):
         self.lib.FloorDestroy(self.handle)
@@ -199,17 +164,11 @@ class Floor:
         )
 
 
-def build(workload, column, huge=False):
-    floor = Floor(workload, column, huge)
+def build(workload, column, huge=False, are_joined=False):
+    floor = Floor(workload, column, huge, are_joined)
     return floor.forward if column == "forward" else floor.step
 
 
-def build_joined(workload, column):
-    """On huge pages, with one output and one gradient of all tables."""
-    floor = Floor(workload, column, huge=True, are_joined=True)
-    return floor.forward if column == "forward" else floor.step
-
-
-def build_huge(workload, column):
-    """The same on huge pages."""
-    return build(workload, column, huge=True)
+# On huge pages, and there with one output and one gradient of all tables.
+build_huge = functools.partial(build, huge=True)
+build_joined = functools.partial(build, huge=True, are_joined=True)

@@ -9,21 +9,31 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-OPTIMIZERS = {
-    "forward": lambda: keras.optimizers.SGD(0.01),
-    "sgd": lambda: keras.optimizers.SGD(0.01),
-    "adagrad": lambda: keras.optimizers.Adagrad(0.01),
-    "adam": lambda: keras.optimizers.Adam(0.001),
-    "momentum": lambda: keras.optimizers.SGD(0.01, momentum=0.9),
-    "rmsprop": lambda: keras.optimizers.RMSprop(0.001),
-    "adamw": lambda: keras.optimizers.AdamW(0.001),
-    "amsgrad": lambda: keras.optimizers.Adam(0.001, amsgrad=True),
-    "adamax": lambda: keras.optimizers.Adamax(0.001),
-    "nadam": lambda: keras.optimizers.Nadam(0.001),
-    "adadelta": lambda: keras.optimizers.Adadelta(1.0),
-    "lion": lambda: keras.optimizers.Lion(0.0001),
-    "ftrl": lambda: keras.optimizers.Ftrl(0.01),
+# By the column the name of the optimizer, in Keras as in ours, its learning rate and options.
+RULES = {
+    "forward": ("SGD", 0.01, {}),
+    "sgd": ("SGD", 0.01, {}),
+    "momentum": ("SGD", 0.01, {"momentum": 0.9}),
+    "adagrad": ("Adagrad", 0.01, {}),
+    "adagrad_decay": ("AdagradDecay", 0.01, {}),
+    "row_wise_adagrad": ("RowWiseAdagrad", 0.01, {}),
+    "rmsprop": ("RMSprop", 0.001, {}),
+    "lazy_adam": ("LazyAdam", 0.001, {}),
+    "adam": ("Adam", 0.001, {}),
+    "adamw": ("AdamW", 0.001, {}),
+    "amsgrad": ("Adam", 0.001, {"amsgrad": True}),
+    "adamax": ("Adamax", 0.001, {}),
+    "nadam": ("Nadam", 0.001, {}),
+    "adadelta": ("Adadelta", 1.0, {}),
+    "lion": ("Lion", 0.0001, {}),
+    "ftrl": ("Ftrl", 0.01, {}),
 }
+
+
+def make_optimizer(column, package=keras):
+    """The optimizer of a column, of Keras or of keras_sparse."""
+    name, rate, options = RULES[column]
+    return getattr(package.optimizers, name)(rate, **options)
 
 
 def as_tensors(workload, i):
@@ -74,11 +84,12 @@ def make_lookup(workload, layers):
 
 
 def make_step(lookup, optimizer, variables):
-    """One training step: forward, gradient, update."""
+    """One training step: forward, gradient, update. Its last argument is the outputs' gradient."""
 
-    def step(ids, splits, output_grads):
+    def step(*inputs):
+        *ids, output_grads = inputs
         with tf.GradientTape() as tape:
-            outputs = lookup(ids, splits)
+            outputs = lookup(*ids)
         grads = tape.gradient(outputs, variables, output_gradients=output_grads)
         optimizer.apply(grads, variables)
         return outputs
@@ -86,10 +97,10 @@ def make_step(lookup, optimizer, variables):
     return step
 
 
-def bind(workload, column, lookup, step, train_first=True, in_one_call=False):
+def bind(workload, column, lookup, step, **options):
     """Compiles and returns the function of a batch's number that is timed.
 
-    In one call it takes a step with each batch, whatever the number.
+    Lookup and step get ids and borders of each table, and a step the gradient of each output.
     """
     batches = [as_tensors(workload, i) for i in range(len(workload.ids))]
     grads = [tf.constant(grad) for grad in workload.output_grads()]
@@ -97,38 +108,46 @@ def bind(workload, column, lookup, step, train_first=True, in_one_call=False):
         lambda t: tf.TensorSpec(t.shape if t.shape.rank == 2 else [None], t.dtype), batches[0]
     )
 
-    @tf.function(input_signature=signature)
     def read(ids, splits):
         return lookup(unstack(ids), splits)
 
     # The gradients are there already, as they are within a model: no arguments of each call.
-    @tf.function(input_signature=signature)
     def train(ids, splits):
         return step(unstack(ids), splits, grads)
 
+    return compile_steps(batches, column, read, train, signature, **options)
+
+
+def compile_steps(batches, column, read, train, signature, train_first=True, in_one_call=False):
+    """Returns the function of a batch's number that reads or trains.
+
+    In one call it takes a step with each batch, whatever the number.
+    """
+
     @tf.function
     def train_all():
-        for ids, splits in batches:
-            step(unstack(ids), splits, grads)
+        for batch in batches:
+            train(*batch)
 
     if in_one_call:
         return lambda i: train_all()
+    compiled_read = tf.function(read, input_signature=signature)
+    compiled_train = tf.function(train, input_signature=signature)
     if column != "forward":
-        return lambda i: train(*batches[i])
-    if train_first:
-        for batch in batches:
-            train(*batch)
-    return lambda i: read(*batches[i])
+        return lambda i: compiled_train(*batches[i])
+    for batch in batches if train_first else ():  # TensorFlow reads a trained table by a copy
+        compiled_train(*batch)
+    return lambda i: compiled_read(*batches[i])
 
 
 def build(workload, column, train_first=True):
     layers = make_layers(workload)
     variables = [layer.embeddings for layer in layers]
-    optimizer = OPTIMIZERS[column]()
+    optimizer = make_optimizer(column)
     optimizer.build(variables)
     lookup = make_lookup(workload, layers)
     step = make_step(lookup, optimizer, variables)
-    return bind(workload, column, lookup, step, train_first)
+    return bind(workload, column, lookup, step, train_first=train_first)
 
 
 def build_untrained(workload, column):

@@ -7,26 +7,8 @@ import tensorflow as tf
 
 import keras_sparse
 from benchmarks.peers.keras_layers import bind
+from benchmarks.peers.keras_layers import make_optimizer
 from benchmarks.peers.keras_layers import make_step
-
-OPTIMIZERS = {
-    "forward": lambda: keras_sparse.optimizers.SGD(0.01),
-    "sgd": lambda: keras_sparse.optimizers.SGD(0.01),
-    "adagrad": lambda: keras_sparse.optimizers.Adagrad(0.01),
-    "lazy_adam": lambda: keras_sparse.optimizers.LazyAdam(0.001),
-    "adam": lambda: keras_sparse.optimizers.Adam(0.001),
-    "row_wise_adagrad": lambda: keras_sparse.optimizers.RowWiseAdagrad(0.01),
-    "adagrad_decay": lambda: keras_sparse.optimizers.AdagradDecay(0.01),
-    "momentum": lambda: keras_sparse.optimizers.SGD(0.01, momentum=0.9),
-    "rmsprop": lambda: keras_sparse.optimizers.RMSprop(0.001),
-    "adamw": lambda: keras_sparse.optimizers.AdamW(0.001),
-    "amsgrad": lambda: keras_sparse.optimizers.Adam(0.001, amsgrad=True),
-    "adamax": lambda: keras_sparse.optimizers.Adamax(0.001),
-    "nadam": lambda: keras_sparse.optimizers.Nadam(0.001),
-    "adadelta": lambda: keras_sparse.optimizers.Adadelta(1.0),
-    "lion": lambda: keras_sparse.optimizers.Lion(0.0001),
-    "ftrl": lambda: keras_sparse.optimizers.Ftrl(0.01),
-}
 
 
 def make_layers(workload, storage="DRAM"):
@@ -46,7 +28,7 @@ def make_layers(workload, storage="DRAM"):
 
 
 def finish(workload, column, variables, lookup, in_one_call):
-    optimizer = OPTIMIZERS[column]()
+    optimizer = make_optimizer(column, keras_sparse)
     optimizer.build(variables)
     step = make_step(lookup, optimizer, variables)
     return bind(workload, column, lookup, step, in_one_call=in_one_call)

@@ -4,19 +4,18 @@ The batch of all ranks is that of the workload, cut into as many parts as there 
 model is that of `dlrm_tensorflow`, on every rank. Adagrad throughout.
 """
 
-import collections
 import functools
-from unittest import mock
+import gc
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import workloads
 from benchmarks.peers.dlrm_tensorflow import DensePart
 from benchmarks.peers.keras_layers import make_layers
-from benchmarks.workloads import dense_features_and_labels
+from benchmarks.worker import take_turn
 from keras_sparse import distribute
-from keras_sparse.distribute.exchange import exchange_call
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks import runtime
 from keras_sparse.layers import DistributedEmbedding
@@ -26,7 +25,7 @@ RATE = 0.01
 
 
 class Steps:
-    """A peer: `call(i)` trains on batch `i`; `sent(i)` also counts what this rank sends meanwhile.
+    """A peer: `call(i)` trains on batch `i`.
 
     Args:
         workload: `Workload`.
@@ -35,20 +34,20 @@ class Steps:
         tables: List of variables.
         make_tape: Function without arguments.
         optimizer: `keras.optimizers.Optimizer`.
-        sent: Function of this object and a batch's number.
     """
 
-    def __init__(self, workload, with_model, lookup, tables, make_tape, optimizer, sent):
+    def __init__(self, workload, with_model, lookup, tables, make_tape, optimizer):
         size = workload.batch_size // distribute.size()
         here = slice(distribute.rank() * size, (distribute.rank() + 1) * size)
         self.ids = [tf.constant(np.stack(batch)[:, here]) for batch in workload.ids]
         self._dense = DensePart(workload.num_tables) if with_model else None
-        self._examples = [tf.constant(each[here]) for each in dense_features_and_labels(workload)]
+        self._examples = [
+            tf.constant(each[here]) for each in workloads.dense_features_and_labels(workload)
+        ]
         self._row_grads = [tf.constant(grads[here]) for grads in workload.output_grads()]
         self._lookup = lookup
         self._make_tape = make_tape
         self._optimizer = optimizer
-        self._sent = sent
         self.dense_variables = self._dense.variables if with_model else []
         self._variables = tables + self.dense_variables
         optimizer.build(self._variables)
@@ -68,9 +67,6 @@ class Steps:
     def call(self, i):
         return self._compiled(self.ids[i])
 
-    def sent(self, i):
-        return {kind: int(count) for kind, count in self._sent(self, i).items()}
-
 
 def build_ours(workload, with_model):
     """Every table on one of the ranks."""
@@ -83,10 +79,9 @@ def build_ours(workload, with_model):
     layer.build()
     optimizer = distribute.DistributedOptimizer(Adagrad(RATE))
 
-    def sent(steps, i):
-        return {**count_sent(steps, i), "least": least_bytes(layer.plan, steps.ids[i].numpy())}
-
-    return Steps(workload, with_model, layer, layer.tables, tf.GradientTape, optimizer, sent)
+    steps = Steps(workload, with_model, layer, layer.tables, tf.GradientTape, optimizer)
+    steps.least_bytes = least_bytes(layer.plan, workload, steps.ids)
+    return steps
 
 
 def build_keras(workload, with_model, way):
@@ -103,18 +98,9 @@ def build_keras(workload, with_model, way):
             tf.GradientTape(), sparse_as_dense=way == "dense"
         )
 
-    def sent(steps, i):
-        size, width = distribute.size(), workload.output_dim
-        num_ids = int(tf.size(steps.ids[i]))
-        counts = {"dense": of_ring(steps.dense_variables)}
-        if way == "sparse":
-            num_ids *= size - 1
-            return {"ids": 8 * num_ids, "gradients": 4 * width * num_ids, **counts}
-        return {"gradients": of_ring(tables), **counts}
-
     tables = [layer.embeddings for layer in layers]
     optimizer = keras.optimizers.Adagrad(RATE)
-    return Steps(workload, with_model, lookup, tables, make_tape, optimizer, sent)
+    return Steps(workload, with_model, lookup, tables, make_tape, optimizer)
 
 
 class Exchanges:
@@ -149,61 +135,31 @@ class Exchanges:
 
     def _exchange(self, ids, rows, gradients, splits):
         width = tf.size(rows) // tf.maximum(tf.reduce_sum(splits), 1)
-        received = splits
+        received = [splits]
         for name, words, of_id in (
             ("ids", ids, 2),
             ("rows", rows, width),
             ("grads", gradients, width),
         ):
-            with tf.control_dependencies([received]):
-                _, received = collectives.alltoall(words, splits * of_id, f"bare.{name}")
-        return received
+            with tf.control_dependencies(received[-1:]):
+                _, counts = collectives.alltoall(words, splits * of_id, f"bare.{name}")
+            received.append(counts)
+        return received  # an exchange of which nothing is returned is left out
 
     def call(self, i):
         return self._compiled(*self._buffers[i], self._splits[i])
 
-    def sent(self, i):
-        return {}
 
+def least_bytes(plan, workload, ids):
+    """What this rank has to send for the tables in a step, the mean of all batches.
 
-def of_ring(tensors):
-    """What a rank sends of float32 tensors that a ring all-reduces."""
-    num_bytes = sum(4 * int(np.prod(each.shape)) for each in tensors)
-    return 2 * (distribute.size() - 1) * num_bytes // distribute.size()
-
-
-def count_sent(steps, i):
-    """Takes a step, not compiled, and counts what it gives to Horovod for other ranks."""
-    counts = collections.Counter()
-    alltoall, average_of = collectives.alltoall, collectives.average_of
-
-    def counted_alltoall(values, splits, name, *options):
-        others = np.delete(splits.numpy(), distribute.rank())
-        counts[name.split(".")[-1]] += values.dtype.size * others.sum()
-        return alltoall(values, splits, name, *options)
-
-    def counted_average_of(tensors, name):
-        counts["dense"] += of_ring(tensors)
-        return average_of(tensors, name)
-
-    with (
-        mock.patch.object(exchange_call, "alltoall", counted_alltoall),
-        mock.patch.object(collectives, "average_of", counted_average_of),
-    ):
-        steps.train(steps.ids[i])
-    return counts
-
-
-def least_bytes(plan, ids):
-    """What this rank has to send: the distinct ids whose rows are not here, and their gradients;
-    and the rows that others ask for. As ranks are alike, that is taken for as many as it asks for.
+    It is the distinct ids whose rows are not here, and their gradients; and the rows that others
+    ask for. As ranks are alike, that is taken for as many as it asks for.
     """
     here = plan.tables_of(distribute.rank())
-    return sum(
-        len(np.unique(ids[table])) * (8 + 2 * 4 * spec.width)
-        for table, spec in enumerate(plan.tables)
-        if table not in here
-    )
+    others = [table for table in range(workload.num_tables) if table not in here]
+    num_ids = sum(len(np.unique(batch[table])) for batch in ids for table in others)
+    return num_ids / len(ids) * (8 + 2 * 4 * workload.output_dim)
 
 
 BUILDERS = {
@@ -212,3 +168,33 @@ BUILDERS = {
     "dense": functools.partial(build_keras, way="dense"),
     "sparse": functools.partial(build_keras, way="sparse"),
 }
+
+
+class Rank:
+    """What this process has built; each method is an order of `benchmarks.distributed`."""
+
+    def __init__(self):
+        distribute.init()
+        self._peers = {}
+        self._done = {}
+
+    def build(self, name, path, with_model, warm_steps):
+        """Builds a peer and takes its first steps: after them all its memory has been touched."""
+        peer = BUILDERS[name](workloads.load(path), with_model)
+        for i in range(warm_steps):
+            peer.call(i)
+        self._peers[name] = peer
+        self._done[name] = 0
+
+    def turn(self, name, steps):
+        """Returns each step's milliseconds."""
+        times = take_turn(self._peers[name].call, self._done[name], steps)
+        self._done[name] += len(times)
+        return times
+
+    def least_bytes(self, name):
+        return self._peers[name].least_bytes
+
+    def drop(self, name):
+        del self._peers[name]
+        gc.collect()

@@ -1,22 +1,16 @@
 """Times steps of a synthetic model, on each rank of those that this process is one of."""
 
 import dataclasses
-import pathlib
-import shutil
 import statistics
 import time
 
 from benchmarks import bandwidth
 from benchmarks.process import forget_peak
 from benchmarks.process import resident_bytes
-from benchmarks.synthetic.tables import disk_bytes
-from benchmarks.synthetic.tables import needed_bytes
-from benchmarks.synthetic.training import num_slots_of
+from benchmarks.report import say
 from benchmarks.synthetic.training import Training
-from benchmarks.timing import say
 from keras_sparse import distribute
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.tables.available_memory import missing_memory
 
 TURN = 10
 SECONDS_BETWEEN = 5.0
@@ -36,43 +30,8 @@ def on_first_rank(*words):
         say(*words)
 
 
-def check_room(model, options):
-    """Raises on all ranks where a rank's machine has no room for the tables."""
-    num_slots = num_slots_of(options.optimizer)
-    needed = sum(needed_bytes(api, model, options, num_slots) for api in options.api)
-    needed += len(options.api) * batch_bytes(model, options)
-    missing = missing_memory(needed * distribute.local_size())
-    if missing is None and options.make_rows == "all":
-        missing = missing_disk(disk_bytes(model, options, num_slots), options.storage_path)
-    for rank, each in enumerate(gather_objects(missing, "synthetic.room")):
-        if each is not None:
-            raise ValueError(
-                "There must be room for the tables: take a smaller `--scale`, one `--api` at a "
-                "time, more machines, a `--storage` with a disk, or with one `--make_rows batch`. "
-                f"Received: rank {rank} needs {each}"
-            )
-
-
-def batch_bytes(model, options):
-    """What a way has of batches, and the outputs of tables, their gradients and a copy."""
-    samples = options.batch_size // distribute.size()
-    of_sample = 8 * model.ids_per_sample + 4 * (model.num_numerical + 1)
-    return samples * (max(1, options.num_data_batches) * of_sample + 3 * 4 * model.concat_width)
-
-
-def missing_disk(num_bytes, folder):
-    """Returns what an error says where a folder has no room for the bytes, or `None`."""
-    if not num_bytes or not folder:
-        return None
-    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    needed = num_bytes * distribute.local_size()
-    return f"{needed:,} bytes in '{folder}', with {free:,} free" if free < needed else None
-
-
 def measure(model, options):
     """Returns what is to be told, the same on all ranks: a dict that can be written as JSON."""
-    check_room(model, options)
     rates = measure_gather(model) if options.bandwidth else None
     forget_peak()
     trainings = {}
@@ -82,6 +41,7 @@ def measure(model, options):
         if api == "ours" and distribute.rank() == 0:
             print(f"{training.tables.layer.plan}\n", flush=True)
         if options.make_rows == "all":
+            on_first_rank("  making all rows")
             training.tables.make_rows()
     timed = time_steps(trainings, options)
     everyone = gather_objects((timed, resident_bytes(), resident_bytes("VmHWM")), "synthetic.timed")
@@ -90,7 +50,9 @@ def measure(model, options):
         "tables": len(model.tables),
         "table_bytes": 4 * model.num_elements,
         "num_ranks": distribute.size(),
-        "options": {name: plain(value) for name, value in vars(options).items()},
+        "options": {
+            name: str(value) if name == "json" else value for name, value in vars(options).items()
+        },
         "plan": plan_facts(trainings["ours"].tables.layer.plan) if "ours" in trainings else None,
         "gather": rates,
         "memory": {
@@ -169,16 +131,9 @@ def summary(api, of_ranks, model, options):
 
 
 def plan_facts(plan):
-    kinds = [placement.kind for placement in plan.placements]
     return {
         "strategy": plan.strategy,
         "num_ranks": plan.num_ranks,
-        "kinds": {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)},
         "rank_bytes": plan.rank_bytes.tolist(),
         "rank_seconds": plan.rank_seconds.tolist(),
-        "cost_model": plan.cost_model.get_config(),
     }
-
-
-def plain(value):
-    return value if isinstance(value, (int, float, str, list, type(None))) else str(value)

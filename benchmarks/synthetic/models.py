@@ -36,8 +36,6 @@ class SyntheticModel:
     Attributes:
         name: Which of `MODELS`.
         groups: `TableGroup`s.
-        stride: Rows of a sample, side by side, are averaged over so many columns: in place of an
-            interaction. `None` where they are not.
         num_numerical: Numbers of a sample that are no ids.
         units: Of the hidden layers; one unit follows.
         gpu_ms: Milliseconds of a step by the number of GPUs, batches of 65,536: `GPU_SOURCE`.
@@ -45,7 +43,6 @@ class SyntheticModel:
 
     name: str
     groups: tuple
-    stride: int | None
     num_numerical: int
     units: tuple
     gpu_ms: dict
@@ -68,17 +65,8 @@ class SyntheticModel:
         return sum(group.count * group.rows * group.width for group in self.groups)
 
     @property
-    def ids_per_sample(self):
-        return sum(hotness for _, hotness in self.inputs)
-
-    @property
     def concat_width(self):
         return sum(self.tables[table].width for table, _ in self.inputs)
-
-    @property
-    def dense_width(self):
-        """Columns that the first hidden layer reads."""
-        return math.ceil(self.concat_width / (self.stride or 1)) + self.num_numerical
 
     def gathered_bytes(self):
         """Bytes of rows that a sample looks up, by the width of the rows."""
@@ -95,15 +83,6 @@ class SyntheticModel:
         ]
         return dataclasses.replace(self, groups=tuple(groups))
 
-    def specs(self, num_slots):
-        """A `TableSpec` a table, for plans."""
-        from keras_sparse.distribute import TableSpec
-
-        return [
-            TableSpec(f"table_{i}", each.rows, each.width, "sum", each.hotness, num_slots)
-            for i, each in enumerate(self.tables)
-        ]
-
 
 _MODELS = [
     SyntheticModel(
@@ -119,7 +98,6 @@ _MODELS = [
             TableGroup(2, 100_000, 16),
             TableGroup(19, 1_000_000, 16),
         ),
-        stride=None,
         num_numerical=10,
         units=(256, 128),
         gpu_ms={1: 17.6, 8: 3.6, 16: 3.2},
@@ -137,18 +115,9 @@ _MODELS = [
             TableGroup(5, 100_000, 32),
             TableGroup(27, 4_000_000, 32),
         ),
-        stride=None,
         num_numerical=10,
         units=(512, 256, 128),
         gpu_ms={1: 57.8, 8: 14.0, 16: 11.6, 32: 7.4},
-    ),
-    SyntheticModel(
-        "criteo",
-        (TableGroup(26, 100_000, 128),),
-        stride=None,
-        num_numerical=13,
-        units=(512, 256, 128),
-        gpu_ms={},
     ),
 ]
 MODELS = {model.name: model for model in _MODELS}

@@ -1,5 +1,6 @@
 """What `measure` found, as Markdown."""
 
+from benchmarks.report import markdown
 from benchmarks.synthetic.models import GPU_SOURCE
 from keras_sparse.amounts import bytes_text
 
@@ -22,10 +23,8 @@ HEAD = (
 
 def report(facts):
     """The text: what was run, a line a way to keep tables, and what it stands beside."""
-    lines = [title(facts), "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
-    for api, found in facts["apis"].items():
-        lines.append("| " + " | ".join(cells(api, found, facts["gather"])) + " |")
-    return "\n".join([*lines, "", *notes(facts)])
+    rows = [cells(api, found, facts["gather"]) for api, found in facts["apis"].items()]
+    return "\n\n".join([title(facts), markdown(HEAD, rows), *notes(facts)])
 
 
 def title(facts):

@@ -1,26 +1,22 @@
 """The tables of a synthetic model: ours, those of Keras, or none."""
 
 import math
-import time
 
 import keras
 import tensorflow as tf
 
 import keras_sparse
 from benchmarks import workloads
-from benchmarks.timing import say
-from keras_sparse.amounts import bytes_text
 from keras_sparse.distribute import CostModel
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.native.rows import import_rows
 
 CHUNK_BYTES = 64 << 20
-SECONDS_BETWEEN = 5.0
 # A table that is a smaller part of the model than this stays in memory whole.
 SMALL_PART = 1 / 1000
 ENTRY_BYTES = 12  # beside a row and its slots in a file
-INDEX_BYTES = 36  # of memory for a row on a disk: its index, and what waits to be written
 LEAST_TIER = 64 << 20
+BANDWIDTHS = (2e10, 2.5e9)  # of memory and network, for plans: bytes a second of a rank
 
 
 class OurTables:
@@ -54,12 +50,11 @@ class OurTables:
             ],
             strategy=options.strategy,
             column_slice_threshold=options.column_slice_threshold,
-            memory_budget=options.memory_budget,
             dp_input=options.dp_input,
             input_table_map=[table for table, _ in model.inputs],
             num_slots=num_slots,
             hotness=[hotness for _, hotness in model.inputs],
-            cost_model=cost_model(options, keras_sparse.distribute.size()),
+            cost_model=CostModel(*BANDWIDTHS, options.batch_size // keras_sparse.distribute.size()),
             output_mode="concat",
         )
         self.layer.build()
@@ -71,26 +66,15 @@ class OurTables:
 
     def make_rows(self):
         """Gives every row of this rank its place, with the value that it has at first."""
-        parts = [(i, variable) for i, variable in sorted(self.layer.own_tables.by_table.items())]
-        num_rows = [len(keys_of(self._model.tables[i], variable)) for i, variable in parts]
-        total = sum(n * v.record_floats * 4 for n, (_, v) in zip(num_rows, parts, strict=True))
-        done, begin = 0, time.monotonic()
-        said = begin
-        for number, (i, variable) in enumerate(parts, 1):
+        for i, variable in sorted(self.layer.own_tables.by_table.items()):
             keys = keys_of(self._model.tables[i], variable)
             chunk = max(1, CHUNK_BYTES // (4 * variable.record_floats))
             # From the last one on: those used the most then stay in the first tier.
             for first in reversed(range(0, len(keys), chunk)):
-                some = tf.range(*range_of(keys[first : first + chunk]), dtype=tf.int64)
+                some = keys[first : first + chunk]
+                some = tf.range(some.start, some.stop, some.step, dtype=tf.int64)
                 rows = keras_sparse.ops.lookup([variable], [some])[0]
                 import_rows([variable], [some], [rows])
-                done += len(some) * variable.record_floats * 4
-                if time.monotonic() - said > SECONDS_BETWEEN:
-                    said = time.monotonic()
-                    say(
-                        f"  rows: table {number} of {len(parts)}, {bytes_text(done)} of "
-                        f"{bytes_text(total)}, {said - begin:.0f} s"
-                    )
 
     def bytes(self):
         """What the tables say that they take of this rank's memory, and of its disk."""
@@ -105,12 +89,6 @@ def last_tier_bytes(table, num_slots):
     """Returns the size of the disk of a table on each rank; a fifth is room for compaction."""
     rows = math.ceil(table.rows / keras_sparse.distribute.size())
     return rows * (4 * table.width * (1 + num_slots) + ENTRY_BYTES) * 6 // 5 + LEAST_TIER
-
-
-def disk_bytes(model, options, num_slots):
-    """Returns what a rank's tables may take of its disk."""
-    tiered = [table for table in model.tables if is_tiered(table, model, options)]
-    return sum(last_tier_bytes(table, num_slots) for table in tiered)
 
 
 def place_of(table, model, options, num_slots):
@@ -129,38 +107,12 @@ def is_tiered(table, model, options):
     return "_" in options.storage and part >= SMALL_PART
 
 
-def needed_bytes(api, model, options, num_slots):
-    """Returns about what a rank needs of the CPU's memory for its tables."""
-    if api == "dense" or options.storage == "HBM":
-        return 0
-    copies = 4 * (1 + num_slots)
-    largest = max(table.rows * table.width for table in model.tables)
-    if api == "keras":  # whose gradients are as large as a table
-        return copies * model.num_elements + 12 * largest
-    tiered = [table for table in model.tables if is_tiered(table, model, options)]
-    elements = model.num_elements - sum(table.rows * table.width for table in tiered)
-    index = INDEX_BYTES * sum(table.rows for table in tiered)
-    first = options.first_tier if tiered else 0
-    return first + (copies * elements + index) // keras_sparse.distribute.size()
-
-
-def cost_model(options, num_ranks):
-    """Returns the `CostModel` of plans for that number of ranks."""
-    return CostModel(
-        options.memory_bandwidth, options.network_bandwidth, options.batch_size // num_ranks
-    )
-
-
 def keys_of(table, variable):
     """Returns the ids of all rows that a variable has, a `range`, as the variable counts them."""
     if not variable.is_dynamic:
         return range(variable.input_dim)
     part = variable.part
     return range(table.rows) if part is None else range(part.shard, table.rows, part.num_shards)
-
-
-def range_of(numbers):
-    return numbers.start, numbers.stop, numbers.step
 
 
 class KerasTables:

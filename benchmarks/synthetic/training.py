@@ -30,19 +30,16 @@ def make_optimizer(api, rule):
 
 
 class DensePart:
-    """Averages of columns in place of an interaction, then dense layers. Binary cross-entropy."""
+    """Dense layers, which get rows and numbers side by side. Binary cross-entropy."""
 
     def __init__(self, model):
         keras.utils.set_random_seed(workloads.SEED)  # the same on all ranks
-        self._stride = model.stride
         layers = [keras.layers.Dense(units, "relu") for units in model.units]
         self._layers = keras.Sequential([*layers, keras.layers.Dense(1)])
-        self._layers.build((None, model.dense_width))
+        self._layers.build((None, model.concat_width + model.num_numerical))
         self.variables = self._layers.trainable_variables
 
     def loss(self, rows, numerical, labels):
-        if self._stride:
-            rows = tf.nn.avg_pool1d(rows[:, :, None], self._stride, self._stride, "SAME")[:, :, 0]
         logits = self._layers(tf.concat([rows, numerical], axis=1))
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
 
@@ -81,10 +78,6 @@ class Training:
     def step(self, batch):
         """Trains on a batch. Returns the loss of this rank's samples before that."""
         return float(self._compiled(*batch)[0])
-
-    def loss(self, batch):
-        """Returns the loss of this rank's samples of a batch, and changes nothing."""
-        return float(self._loss_of(*batch))
 
     def _draw(self, i):
         return [tf.constant(each) for each in draw_batch(self._model, i, *self._drawn)]
