@@ -3,7 +3,7 @@ import weakref
 import keras
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.support.accumulated_rows import AccumulatedRows
 from keras_sparse.optimizers.support.accumulated_rows import add_accumulated
@@ -301,7 +301,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         if touched:
             variables = [rows.variable for _, rows in touched]
             step = tf.cast(self.iterations, tf.int64) + 1
-            ops.apply_gradients(
+            native.apply_gradients(
                 variables,
                 [rows.ids for _, rows in touched],
                 [values for values, _ in touched],

@@ -34,8 +34,10 @@ def folder_of(path, ranks):
 
 
 def modules():
-    """The files of the package by their names in imports."""
-    for path in (ROOT / "keras_sparse").rglob("*.py"):
+    """The files of the package by their names in imports; stubs stand for what a build makes."""
+    for path in (ROOT / "keras_sparse").rglob("*.py*"):
+        if path.suffix not in (".py", ".pyi"):
+            continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         yield name.removesuffix(".__init__"), path
 

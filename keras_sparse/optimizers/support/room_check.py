@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.optimizers.support.step_count import is_update
 from keras_sparse.optimizers.support.step_count import run_if
 
@@ -21,13 +21,13 @@ def check_room(touched, grads, sum_over_ranks=None):
     Raises:
         tf.errors.ResourceExhaustedError: There is no room. Nothing has changed.
     """
-    refusal = ops.check_room([rows.variable for rows in touched], [rows.ids for rows in touched])
+    refusal = native.check_room([rows.variable for rows in touched], [rows.ids for rows in touched])
     num_refusals = tf.cast(tf.not_equal(refusal, ""), tf.int32)
     if sum_over_ranks is not None:
         num_refusals = sum_over_ranks(num_refusals)
     made = [grad for grad in grads if grad is not None]
     with tf.control_dependencies(tf.nest.flatten(made, expand_composites=True)):
-        return ops.refuse_step(refusal, num_refusals)
+        return native.refuse_step(refusal, num_refusals)
 
 
 def room_checks(optimizer, limited, grads, touched=()):
@@ -57,7 +57,7 @@ def room_checks(optimizer, limited, grads, touched=()):
             # After the refusal that ranks agree on, and what `check_room` waits for.
             made = tf.nest.flatten([g for g in grads if g is not None], expand_composites=True)
             with tf.control_dependencies([*made, *(each for each in checked if each is not None)]):
-                checked.append(ops.check_updates(tables, [rows.ids for rows in touched]))
+                checked.append(native.check_updates(tables, [rows.ids for rows in touched]))
         with tf.control_dependencies([each for each in checked if each is not None]):
             return tf.constant(True)
 

@@ -1,8 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse import ops
-from keras_sparse.native.device_groups import device_groups
-from keras_sparse.native.lookup_gradient import max_entries
+from keras_sparse import native
 
 
 class RowGradient:
@@ -44,7 +42,7 @@ def row_gradient(variable, grad):
         `(RowGradient, values)`.
     """
     _check_slices(grad, variable)
-    if isinstance(grad, ops.PooledSlices):
+    if isinstance(grad, native.PooledSlices):
         bags = (grad.row_splits, grad.weights, grad.combiner, grad.columns)
         return RowGradient(variable, grad.ids, *bags), grad.output_grads
     ids = tf.cast(grad.indices, tf.int64)
@@ -63,9 +61,9 @@ def merge(touched, values):
         occurrences. The values of ids without a row are zeros, so that they do not count in a norm.
     """
     merged, sums = list(touched), list(values)
-    for group in device_groups([rows.variable for rows in touched]):
+    for group in native.device_groups([rows.variable for rows in touched]):
         of_group = [touched[place] for place in group]
-        ids, sums_of_group = ops.merge_gradients(
+        ids, sums_of_group = native.merge_gradients(
             [rows.ids for rows in of_group],
             [values[place] for place in group],
             [rows.row_splits for rows in of_group],
@@ -73,7 +71,7 @@ def merge(touched, values):
             [rows.combiner for rows in of_group],
             columns_of(of_group),
             of_group[0].variable.native.device,
-            [max_entries(rows.variable) for rows in of_group],
+            [native.max_entries(rows.variable) for rows in of_group],
         )
         for place, each, sum_of_each in zip(group, ids, sums_of_group, strict=True):
             merged[place] = RowGradient(touched[place].variable, each)
